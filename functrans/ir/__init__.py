@@ -1,0 +1,1 @@
+"""The two languages: graphs of arrays, and scalar expressions."""

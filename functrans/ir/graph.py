@@ -1,0 +1,180 @@
+"""The graph: a list of equations between single-assignment variables.
+
+A `Graph` is closed: array constants are among its inputs, only scalars stand in it as literals.
+It is immutable, and compares and hashes by its structure (names of variables do not matter), so
+that ``functools.lru_cache`` on a function of graphs is a cache by structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functrans.ir.types import Aval
+
+if TYPE_CHECKING:
+    from functrans.ir.primitive import Primitive
+
+
+class Var:
+    """A value that an equation, or the caller of the graph, provides."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"v{id(self) % 0xFFFF:04x}:{self.aval}"
+
+
+class Literal:
+    """A scalar that stands in the graph itself."""
+
+    __slots__ = ("aval", "value")
+
+    def __init__(self, value: Any, aval: Aval) -> None:
+        self.value = value
+        self.aval = aval
+
+    @property
+    def key(self) -> tuple[bytes, Aval]:
+        # the bits, because 0.0 == -0.0 and nan != nan
+        return np.asarray(self.value, self.aval.dtype).tobytes(), self.aval
+
+    def __repr__(self) -> str:
+        return f"{self.value}:{self.aval}"
+
+
+Atom = Var | Literal
+
+
+class Eqn:
+    """``outputs = primitive[params] inputs``, and where the user wrote it."""
+
+    __slots__ = ("inputs", "outputs", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Atom],
+        outputs: Sequence[Var],
+        params: Mapping[str, Any],
+        source: Any = None,
+    ) -> None:
+        self.primitive = primitive
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.params = params
+        self.source = source
+
+    def __repr__(self) -> str:
+        return f"{self.outputs} = {self.primitive.name} {self.inputs} {dict(self.params)}"
+
+
+class Graph:
+    """A function of arrays, as data.
+
+    Parameters
+    ----------
+    inputs : sequence of Var
+    eqns : sequence of Eqn
+        In an order in which each variable is assigned before it is used.
+    outputs : sequence of Var or Literal
+    """
+
+    def __init__(
+        self, inputs: Sequence[Var], eqns: Sequence[Eqn], outputs: Sequence[Atom]
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.eqns = tuple(eqns)
+        self.outputs = tuple(outputs)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """The structure: equal for graphs that compute the same thing in the same way."""
+        number: dict[Var, int] = {var: i for i, var in enumerate(self.inputs)}
+
+        def reference(atom: Atom) -> Any:
+            return number[atom] if isinstance(atom, Var) else atom.key
+
+        lines = []
+        for eqn in self.eqns:
+            lines.append(
+                (
+                    eqn.primitive.name,
+                    tuple(map(reference, eqn.inputs)),
+                    tuple(eqn.params.items()),
+                )
+            )
+            for var in eqn.outputs:
+                number[var] = len(number)
+        return (
+            tuple(var.aval for var in self.inputs),
+            tuple(lines),
+            tuple(map(reference, self.outputs)),
+        )
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Graph) and self._hash == other._hash and self.key == other.key
+        )
+
+    @property
+    def in_avals(self) -> tuple[Aval, ...]:
+        return tuple(var.aval for var in self.inputs)
+
+    @property
+    def out_avals(self) -> tuple[Aval, ...]:
+        return tuple(atom.aval for atom in self.outputs)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.in_avals} -> {self.out_avals}, {len(self.eqns)} equations>"
+
+
+def prune(graph: Graph) -> Graph:
+    """The graph without the equations that its outputs do not need; inputs stay."""
+    needed = {atom for atom in graph.outputs if isinstance(atom, Var)}
+    kept: list[Eqn] = []
+    for eqn in reversed(graph.eqns):
+        if not needed.isdisjoint(eqn.outputs):
+            kept.append(eqn)
+            needed.update(atom for atom in eqn.inputs if isinstance(atom, Var))
+    if len(kept) == len(graph.eqns):
+        return graph
+    return Graph(graph.inputs, tuple(reversed(kept)), graph.outputs)
+
+
+def used_inputs(graph: Graph) -> tuple[bool, ...]:
+    """For each input, whether an equation or an output mentions it."""
+    used: set[Atom] = set(graph.outputs)
+    for eqn in graph.eqns:
+        used.update(eqn.inputs)
+    return tuple(var in used for var in graph.inputs)
+
+
+def inner_graphs(eqn: Eqn) -> Iterable[Graph]:
+    """The graphs among an equation's parameters (a loop's body, the branches of a cond)."""
+    for value in eqn.params.values():
+        if isinstance(value, Graph):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (item for item in value if isinstance(item, Graph))
+
+
+def any_eqn(graph: Graph, predicate: Callable[[Eqn], bool]) -> bool:
+    """Whether an equation of the graph, or of a graph inside it, answers the predicate."""
+    return any(
+        predicate(eqn) or any(any_eqn(inner, predicate) for inner in inner_graphs(eqn))
+        for eqn in graph.eqns
+    )

@@ -1,0 +1,155 @@
+"""What a primitive operation is: a record with a slot for everything the library asks of it.
+
+Conventions of the slots (`params` are keyword arguments everywhere):
+
+``infer(*avals, **params)``
+    the aval of the result (a tuple of them if the primitive has ``several`` results); raises
+    `ShapeError` or `DtypeError` if the operands do not fit.
+``numpy(*values, **params)``
+    the result, computed by NumPy; a tuple if there are several.
+``jvp(primals, tangents, outs, **params)``
+    the tangent(s) of the result. A tangent is None where it is zero, on either side.
+``transpose(cotangent, *operands, **params)``
+    one cotangent (or None) for each operand. An operand that the result is linear in is given
+    as its `Aval`, every other one by its value. With several results, the cotangent is a tuple.
+``batch(operands, axes, **params)``
+    the result with a mapped axis, and where that axis is: ``(result, axis)``. ``axes`` has an int
+    for each operand that is mapped, else None.
+``linear``
+    groups of operands in which the result is jointly linear: ``LINEAR``, ``BILINEAR``, ...
+    It provides the jvp.
+``scalar(*scalars, **params)``
+    the compiled form of an elementwise primitive, as arithmetic on `functrans.ir.scalar.Scalar`.
+``pull(read, index, *avals, **params)``
+    the compiled form of a primitive that moves or reduces: the element of the result at ``index``
+    (a tuple of integer Scalars), made of elements ``read(operand_number, index)`` of the operands.
+``samples(rng)``
+    draws operands and parameters for the tests that are generated from the registry.
+
+Rules are written in the IR's own operations: they are given tracers, and what they do with them is
+recorded. A primitive with inner graphs (``higher_order``) is given the transform to apply to them,
+as the keyword argument ``transform``, so that its definition needs to import none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from functrans.ir.types import Aval
+
+LINEAR: tuple[tuple[int, ...], ...] = ((0,),)
+"""Linear in the first operand, whatever the others are."""
+
+BILINEAR: tuple[tuple[int, ...], ...] = ((0,), (1,))
+"""Linear in the first operand, and linear in the second."""
+
+
+class Sample(NamedTuple):
+    """Operands and parameters to try a primitive on."""
+
+    operands: tuple[Any, ...]
+    params: dict[str, Any] = {}  # noqa: RUF012  a NamedTuple default, never written to
+
+
+Samples = Callable[[np.random.Generator], Iterator[Sample]]
+
+
+def not_differentiable(reason: str) -> NotDifferentiable:
+    """Declare, in the place of a jvp, that a primitive has no derivative, and why."""
+    return NotDifferentiable(reason)
+
+
+class NotDifferentiable(NamedTuple):
+    """The reason why a primitive has no derivative; differentiating through it raises."""
+
+    reason: str
+
+
+class Piecewise(NamedTuple):
+    """The derivative is zero wherever it exists (rounding, comparisons, integers)."""
+
+
+ZERO_DERIVATIVE = Piecewise()
+
+
+@dataclass(eq=False, repr=False)
+class Primitive:
+    """One operation of the IR; see the module's docstring for the slots."""
+
+    name: str
+    infer: Callable[..., Any]
+    numpy: Callable[..., Any]
+    jvp: Callable[..., Any] | NotDifferentiable | Piecewise | None = None
+    transpose: Callable[..., Sequence[Any]] | None = None
+    batch: Callable[..., tuple[Any, Any]] | None = None
+    linear: tuple[tuple[int, ...], ...] = ()
+    scalar: Callable[..., Any] | None = None
+    pull: Callable[..., Any] | None = None
+    samples: Samples | None = None
+    several: bool = False
+    higher_order: bool = False
+    elementwise: bool = False
+    prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
+
+    def __post_init__(self) -> None:
+        register(self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        """Apply to tracers, arrays and numbers, after NumPy's promotion of dtypes."""
+        if self.prepare is not None:
+            operands, params = self.prepare(*operands, **params)
+        return bind(self, operands, params)
+
+    def infer_all(self, avals: Sequence[Aval], params: dict[str, Any]) -> tuple[Aval, ...]:
+        """The avals of the results, always as a tuple."""
+        result = self.infer(*avals, **params)
+        return tuple(result) if self.several else (result,)
+
+
+registry: dict[str, Primitive] = {}
+"""Every primitive by its name."""
+
+_registry_lock = threading.Lock()
+
+
+def register(primitive: Primitive) -> None:
+    """Enter a primitive in the registry; a second one of the same name is refused."""
+    with _registry_lock:
+        if primitive.name in registry:
+            raise ValueError(f"there is a primitive {primitive.name!r} already: choose another name")
+        registry[primitive.name] = primitive
+
+
+def unregister(name: str) -> None:
+    """Take a primitive out of the registry (a notebook cell that defines it again)."""
+    with _registry_lock:
+        registry.pop(name, None)
+
+
+class Interpreter(Protocol):
+    """Whatever decides what applying a primitive means: a trace, which records it."""
+
+    def bind(self, primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Apply the primitive."""
+        ...
+
+
+current: ContextVar[Interpreter | None] = ContextVar("current", default=None)
+"""The innermost active trace of this thread of control; None outside of every transform."""
+
+
+def bind(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Apply a primitive to operands of exactly the types that it takes."""
+    interpreter = current.get()
+    if interpreter is None:
+        return primitive.numpy(*operands, **params)
+    return interpreter.bind(primitive, operands, params)

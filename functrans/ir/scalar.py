@@ -1,0 +1,402 @@
+"""Scalar expressions: the arithmetic that both the loop IR and `functrans.vecmath` are written in.
+
+A `Scalar` is an immutable node: an operation, its operands and a dtype. It stands for one number
+inside a loop body. Python's operators build nodes; `where`, `convert`, `bitcast` and the other
+functions below build the rest. The printers in `lower/` turn nodes into LLVM or Numba source, and
+know the operations of `OPERATIONS` and nothing else.
+
+Both operands of a binary operation have one dtype; a Python number takes the dtype of the other
+operand. Comparison with ``==`` and ``!=`` is node identity, as Python containers need it: write
+`eq(a, b)` and `ne(a, b)` for the comparison of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import Any, NamedTuple, Self
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+Number = bool | int | float
+
+BOOL = np.dtype(np.bool_)
+
+
+class Operation(NamedTuple):
+    """What a scalar operation is called, takes, and means (as NumPy says it)."""
+
+    name: str
+    arity: int
+    meaning: Callable[..., Any]
+    gives_bool: bool = False
+
+
+def _shift_right_logical(x: Any, n: Any) -> Any:
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    return (x.view(unsigned) >> n.view(unsigned)).view(x.dtype)
+
+
+def _divide_integers(x: Any, y: Any) -> Any:
+    """Truncating division, as the machine does it."""
+    return (np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))).astype(x.dtype)
+
+
+def _two_sum(x: Any, y: Any) -> tuple[Any, Any]:
+    """The rounded sum and its exact error (Knuth, TAOCP 2, 4.2.2)."""
+    total = x + y
+    y_part = total - x
+    return total, (x - (total - y_part)) + (y - y_part)
+
+
+def _sum_rounded_to_odd(x: Any, y: Any) -> Any:
+    """``x + y`` where an inexact sum takes the neighbour with an odd last bit.
+
+    Rounding such a sum again, to fewer bits, gives what one rounding would have given.
+    """
+    total, error = _two_sum(x, y)
+    bits = np.asarray(total).view(np.int64)
+    adjust = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
+    away_from_zero = (error > 0) == (total > 0)
+    return np.where(adjust, bits + np.where(away_from_zero, 1, -1), bits).view(np.float64)
+
+
+def _two_product(x: Any, y: Any) -> tuple[Any, Any]:
+    """The rounded product and its exact error (Dekker 1971)."""
+    product = x * y
+    x_high, y_high = (v * 134217729.0 - (v * 134217729.0 - v) for v in (x, y))
+    x_low, y_low = x - x_high, y - y_high
+    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return product, error
+
+
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    """One rounding, except that a subnormal float64 result is rounded twice.
+
+    After Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums" (2008).
+    """
+    x, y, z = np.broadcast_arrays(x, y, z)
+    if x.dtype != np.float64:
+        wide_x, wide_y, wide_z = (v.astype(np.float64) for v in (x, y, z))
+        return _sum_rounded_to_odd(wide_x * wide_y, wide_z).astype(x.dtype)
+    (x_part, x_exponent), (y_part, y_exponent) = np.frexp(x), np.frexp(y)
+    (z_part, z_exponent), exponent = np.frexp(z), x_exponent + y_exponent
+    # z in units of the product; a far smaller z still says to which side an exact product is off
+    shift = z_exponent - exponent
+    high, low = _two_product(x_part, y_part)
+    middle, lowest = _two_sum(np.ldexp(z_part, np.clip(shift, -300, 300)), low)
+    top, rest = _two_sum(high, middle)
+    result = np.ldexp(top + _sum_rounded_to_odd(lowest, rest), exponent)
+    finite = np.isfinite(x) & np.isfinite(y)
+    result = np.where((shift > 200) & (z != 0) | ~np.isfinite(z), z, result)
+    return np.where(finite & (x != 0) & (y != 0), result, x * y + z)
+
+
+OPERATIONS: dict[str, Operation] = {
+    op.name: op
+    for op in (
+        Operation("add", 2, np.add),
+        Operation("sub", 2, np.subtract),
+        Operation("mul", 2, np.multiply),
+        Operation("div", 2, np.divide),
+        Operation("neg", 1, np.negative),
+        Operation("abs", 1, np.abs),
+        Operation("fma", 3, _fma),
+        Operation("sqrt", 1, np.sqrt),
+        Operation("floor", 1, np.floor),
+        Operation("ceil", 1, np.ceil),
+        Operation("trunc", 1, np.trunc),
+        Operation("rint", 1, np.rint),
+        Operation("copysign", 2, np.copysign),
+        # min and max return a NaN operand, as NumPy's minimum and maximum do
+        Operation("min", 2, np.minimum),
+        Operation("max", 2, np.maximum),
+        # integers: idiv and irem truncate toward zero, the operand must not be 0
+        Operation("idiv", 2, _divide_integers),
+        Operation("irem", 2, np.fmod),
+        Operation("and", 2, np.bitwise_and),
+        Operation("or", 2, np.bitwise_or),
+        Operation("xor", 2, np.bitwise_xor),
+        Operation("not", 1, np.bitwise_not),
+        Operation("shl", 2, np.left_shift),
+        Operation("shr", 2, np.right_shift),
+        Operation("lshr", 2, _shift_right_logical),
+        Operation("eq", 2, np.equal, gives_bool=True),
+        Operation("ne", 2, np.not_equal, gives_bool=True),
+        Operation("lt", 2, np.less, gives_bool=True),
+        Operation("le", 2, np.less_equal, gives_bool=True),
+        Operation("where", 3, np.where),
+        # where(condition, rare, common), with the promise that the condition hardly ever holds
+        Operation("unlikely", 3, np.where),
+    )
+}
+"""The operations with a fixed meaning. Besides these there are `const`, `convert`, `bitcast`,
+`lookup`, and the leaves that the loop IR adds (a load, a loop index, a local variable)."""
+
+
+_nodes: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+
+
+class Scalar:
+    """One number in a loop body: an operation on other scalars.
+
+    Equal nodes are one object, so that comparing and hashing them does not walk the expression
+    (error-free sums use each operand several times: a walk would take exponential time), and an
+    expression written twice is computed once.
+    """
+
+    __slots__ = ("__weakref__", "args", "attribute", "dtype", "op")
+
+    op: str
+    args: tuple[Scalar, ...]
+    dtype: np.dtype[Any]
+    attribute: Any
+
+    def __new__(
+        cls, op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any], attribute: Any = None
+    ) -> Self:
+        key = (op, args, dtype, _attribute_key(attribute))
+        node = _nodes.get(key)
+        if node is None:
+            node = super().__new__(cls)
+            node.op = op
+            node.args = args
+            node.dtype = dtype
+            node.attribute = attribute
+            _nodes[key] = node
+        return node
+
+    def __add__(self, other: Scalar | Number) -> Scalar:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Number) -> Scalar:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Scalar | Number) -> Scalar:
+        return _binary("sub", self, other)
+
+    def __rsub__(self, other: Number) -> Scalar:
+        return _binary("sub", other, self)
+
+    def __mul__(self, other: Scalar | Number) -> Scalar:
+        return _binary("mul", self, other)
+
+    def __rmul__(self, other: Number) -> Scalar:
+        return _binary("mul", other, self)
+
+    def __truediv__(self, other: Scalar | Number) -> Scalar:
+        return _binary("div", self, other)
+
+    def __rtruediv__(self, other: Number) -> Scalar:
+        return _binary("div", other, self)
+
+    def __neg__(self) -> Scalar:
+        return Scalar("neg", (self,), self.dtype)
+
+    def __abs__(self) -> Scalar:
+        return Scalar("abs", (self,), self.dtype)
+
+    def __and__(self, other: Scalar | Number) -> Scalar:
+        return _binary("and", self, other)
+
+    def __or__(self, other: Scalar | Number) -> Scalar:
+        return _binary("or", self, other)
+
+    def __xor__(self, other: Scalar | Number) -> Scalar:
+        return _binary("xor", self, other)
+
+    def __invert__(self) -> Scalar:
+        return Scalar("not", (self,), self.dtype)
+
+    def __lshift__(self, other: Scalar | Number) -> Scalar:
+        return _binary("shl", self, other)
+
+    def __rshift__(self, other: Scalar | Number) -> Scalar:
+        return _binary("shr", self, other)
+
+    def __lt__(self, other: Scalar | Number) -> Scalar:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: Scalar | Number) -> Scalar:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: Scalar | Number) -> Scalar:
+        return _compare("lt", other, self)
+
+    def __ge__(self, other: Scalar | Number) -> Scalar:
+        return _compare("le", other, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Scalar has no truth value: write where(condition, a, b)")
+
+    def __repr__(self) -> str:
+        if self.op == "const":
+            return repr(self.attribute)
+        inside = ", ".join(map(repr, self.args))
+        suffix = f":{self.attribute}" if self.attribute is not None else ""
+        return f"{self.op}{suffix}({inside})"
+
+
+def _attribute_key(attribute: Any) -> Any:
+    # 0.0 and -0.0 are equal, and a NaN is not equal to itself: constants compare by their bits
+    return np.float64(attribute).tobytes() if isinstance(attribute, float) else attribute
+
+
+def const(value: Number | np.generic, dtype: Any) -> Scalar:
+    """A constant of the given dtype."""
+    dtype = np.dtype(dtype)
+    with np.errstate(over="ignore"):
+        return Scalar("const", (), dtype, np.asarray(value).astype(dtype).item())
+
+
+def _pair(x: Scalar | Number, y: Scalar | Number) -> tuple[Scalar, Scalar]:
+    if not isinstance(x, Scalar):
+        assert isinstance(y, Scalar), "one of two operands must be a Scalar"
+        x = const(x, y.dtype)
+    if not isinstance(y, Scalar):
+        y = const(y, x.dtype)
+    if x.dtype != y.dtype:
+        raise TypeError(
+            f"operands of one operation have dtypes {x.dtype} and {y.dtype}: convert one"
+        )
+    return x, y
+
+
+def _binary(op: str, x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    left, right = _pair(x, y)
+    return Scalar(op, (left, right), left.dtype)
+
+
+def _compare(op: str, x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return Scalar(op, _pair(x, y), BOOL)
+
+
+def eq(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return _compare("eq", x, y)
+
+
+def ne(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return _compare("ne", x, y)
+
+
+def where(condition: Scalar, x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    """``x`` where the condition holds, else ``y``; both are computed (a select, not a branch)."""
+    left, right = _pair(x, y)
+    return Scalar("where", (condition, left, right), left.dtype)
+
+
+def unlikely(condition: Scalar, rare: Scalar | Number, common: Scalar | Number) -> Scalar:
+    """``where(condition, rare, common)`` for a condition that hardly ever holds.
+
+    The value is that of `where`, and a printer may emit just that. What only `rare` needs may
+    instead be left out of a vector loop, if the loop goes over a block again, with everything,
+    when the condition held anywhere in the block; or be put behind a branch.
+    """
+    left, right = _pair(rare, common)
+    return Scalar("unlikely", (condition, left, right), left.dtype)
+
+
+def lookup(table: tuple[float, ...], index: Scalar, dtype: Any) -> Scalar:
+    """``table[index]``: a number from a constant table, for an index within it."""
+    return Scalar("lookup", (index,), np.dtype(dtype), table)
+
+
+def fma(x: Scalar, y: Scalar | Number, z: Scalar | Number) -> Scalar:
+    """``x * y + z`` with one rounding."""
+    return Scalar("fma", (x, _pair(x, y)[1], _pair(x, z)[1]), x.dtype)
+
+
+def minimum(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return _binary("min", x, y)
+
+
+def maximum(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return _binary("max", x, y)
+
+
+def copysign(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return _binary("copysign", x, y)
+
+
+def idiv(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return _binary("idiv", x, y)
+
+
+def irem(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    return _binary("irem", x, y)
+
+
+def lshr(x: Scalar, y: Scalar | Number) -> Scalar:
+    """Shift right, filling with zeros."""
+    return _binary("lshr", x, y)
+
+
+def _unary(op: str) -> Callable[[Scalar], Scalar]:
+    def build(x: Scalar) -> Scalar:
+        return Scalar(op, (x,), x.dtype)
+
+    build.__name__ = op
+    return build
+
+
+sqrt = _unary("sqrt")
+floor = _unary("floor")
+ceil = _unary("ceil")
+trunc = _unary("trunc")
+rint = _unary("rint")
+
+
+def convert(x: Scalar, dtype: Any) -> Scalar:
+    """The number in another dtype, as ``astype`` would give it."""
+    dtype = np.dtype(dtype)
+    return x if x.dtype == dtype else Scalar("convert", (x,), dtype)
+
+
+def bitcast(x: Scalar, dtype: Any) -> Scalar:
+    """The same bits read as another dtype of the same size."""
+    dtype = np.dtype(dtype)
+    if dtype.itemsize != x.dtype.itemsize:
+        raise TypeError(f"bitcast from {x.dtype} to {dtype}: the sizes differ")
+    return x if x.dtype == dtype else Scalar("bitcast", (x,), dtype)
+
+
+def postorder(roots: Iterable[Scalar], known: Container[Scalar] = ()) -> list[Scalar]:
+    """Every node below the roots once, operands first; nodes in `known` and below are left out."""
+    order: dict[Scalar, None] = {}
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, operands_done = stack.pop()
+        if node in order or node in known:
+            continue
+        if operands_done:
+            order[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+    return list(order)
+
+
+def evaluate(expression: Scalar, values: dict[Scalar, Any]) -> Any:
+    """What the expression means, computed by NumPy on whole arrays.
+
+    The reference that the printers and `functrans.vecmath` are tested against.
+    """
+    done: dict[Scalar, Any] = dict(values)
+    with np.errstate(all="ignore"):
+        for node in postorder([expression], known=done):
+            done[node] = _meaning(node, [done[arg] for arg in node.args])
+    return done[expression]
+
+
+def _meaning(node: Scalar, args: list[Any]) -> Any:
+    match node.op:
+        case "const":
+            return np.asarray(node.attribute, node.dtype)
+        case "convert":
+            return np.asarray(args[0]).astype(node.dtype)
+        case "bitcast":
+            return np.asarray(args[0]).view(node.dtype)
+        case "lookup":
+            return np.asarray(node.attribute, node.dtype)[args[0]]
+        case _:
+            return OPERATIONS[node.op].meaning(*args)

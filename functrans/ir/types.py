@@ -1,0 +1,132 @@
+"""The type of a value in a graph: its shape, its dtype, and whether the dtype is weak."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+Shape = tuple[int, ...]
+
+_SHORT_NAMES = {
+    "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float16": "f16", "float32": "f32", "float64": "f64",
+}  # fmt: skip
+
+
+class Aval:
+    """An abstract value: everything about an array but its numbers.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    dtype : dtype-like
+    weak : bool
+        Whether the value stands for a Python scalar, whose dtype yields to the dtype of
+        whatever it meets (NEP 50).
+
+    Examples
+    --------
+    >>> Aval((2, 3), "float32")
+    f32[2,3]
+    >>> Aval((), float, weak=True).ndim
+    0
+    """
+
+    __slots__ = ("_hash", "dtype", "shape", "weak")
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    weak: bool
+
+    def __init__(self, shape: Shape, dtype: DTypeLike, weak: bool = False) -> None:
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.weak = weak
+        self._hash = hash((shape, self.dtype, weak))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        return size
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Aval)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.weak == other.weak
+        )
+
+    def __repr__(self) -> str:
+        name = _SHORT_NAMES.get(self.dtype.name, self.dtype.name)
+        return f"{name}{'*' if self.weak else ''}[{','.join(map(str, self.shape))}]"
+
+    def same_array_type(self, other: Aval) -> bool:
+        """Whether shape and dtype agree, weak or not."""
+        return self.shape == other.shape and self.dtype == other.dtype
+
+    def update(self, *, shape: Shape | None = None, dtype: DTypeLike | None = None) -> Aval:
+        """A strong aval like this one, with another shape or dtype."""
+        return Aval(
+            self.shape if shape is None else shape, self.dtype if dtype is None else dtype
+        )
+
+
+@lru_cache(maxsize=4096)
+def interned(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> Aval:
+    """One `Aval` object per type, so that comparing types is mostly comparing identities."""
+    return Aval(shape, dtype, weak)
+
+
+_PYTHON_SCALARS = {
+    bool: Aval((), np.bool_, weak=True),
+    int: Aval((), np.int64, weak=True),
+    float: Aval((), np.float64, weak=True),
+}
+
+SUPPORTED_KINDS = "biuf"
+"""The dtype kinds that a graph may hold: bool, integers, floats."""
+
+
+def aval_of(value: Any) -> Aval:
+    """The aval of a NumPy array or scalar, or of a Python number.
+
+    Raises
+    ------
+    TypeError
+        If the value is not a number or an array of bool, integer or float dtype.
+    """
+    weak = _PYTHON_SCALARS.get(type(value))
+    if weak is not None:
+        return weak
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in SUPPORTED_KINDS:
+        return interned(value.shape, value.dtype)
+    raise TypeError(f"not an array of bool, integer or float dtype: {describe(value)}")
+
+
+def describe(value: Any) -> str:
+    """A value as an error message names it: an array by its type, the rest by its class."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{type(value).__name__} {value.dtype}[{','.join(map(str, value.shape))}]"
+    text = repr(value)
+    if len(text) > 60:
+        text = text[:57] + "..."
+    return f"{text} of type {type(value).__name__}"
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether values of the dtype have derivatives."""
+    return dtype.kind == "f"
