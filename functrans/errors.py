@@ -1,0 +1,477 @@
+"""Every exception that `functrans` raises on purpose.
+
+Each class derives from `FunctransError`, so that one ``except`` can catch them all, and from the
+builtin exception that Python or NumPy would have raised in its place, so that code which does not
+know of `functrans` catches it too. Each docstring holds code that fails and code that does not.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "ArgnumsError",
+    "AxesError",
+    "AxisSizeError",
+    "BranchError",
+    "CarryError",
+    "CustomRuleError",
+    "DtypeError",
+    "FunctransError",
+    "GradientCheckError",
+    "GraphTypeError",
+    "IntegerInputError",
+    "LeakedTracerError",
+    "MutationError",
+    "NonScalarOutputError",
+    "NotDifferentiableError",
+    "PathLimitError",
+    "RegistrationError",
+    "ShapeError",
+    "StaticArgumentError",
+    "StepLimitError",
+    "TracerBoolError",
+    "TracerConversionError",
+    "TracerIndexError",
+    "TreeMismatchError",
+    "UnsupportedAttributeError",
+    "UnsupportedNumPyError",
+    "nearest",
+]
+
+
+class FunctransError(Exception):
+    """The base of every exception that `functrans` raises on purpose.
+
+    Fails::
+
+        grad(f)(x)                      # any of the errors below
+
+    Fix::
+
+        try:
+            grad(f)(x)
+        except FunctransError as error:
+            print(error)                # says which line, which argument, and what to write
+    """
+
+
+# ---- values that a trace does not have ----------------------------------------------------------
+
+
+class TracerConversionError(FunctransError, TypeError):
+    """A traced value was asked to become a plain number or array, which would lose its derivative.
+
+    Raised by ``float(x)``, ``x.item()``, ``math.sin(x)``, ``np.asarray(x)`` and by storing a
+    traced value into an ndarray: each would go on with a number that nothing depends on, and the
+    gradient would be silently wrong.
+
+    Fails::
+
+        grad(lambda x: math.sin(x))(1.0)
+
+    Fix::
+
+        grad(lambda x: np.sin(x))(1.0)
+        grad(lambda x: x * stop_gradient(x))(1.0)       # where losing it is meant
+    """
+
+
+class TracerBoolError(FunctransError, TypeError):
+    """Python asked whether a traced value is true, and there is no one answer.
+
+    Under `vmap` a value stands for every element of the batch, and under `jit` for every later
+    call, so ``if``, ``while``, ``and``, ``or`` and ``not`` cannot pick a side.
+
+    Fails::
+
+        vmap(lambda x: x if x > 0 else -x)(xs)
+
+    Fix::
+
+        vmap(lambda x: np.where(x > 0, x, -x))(xs)
+        vmap(lambda x: lax.cond(x > 0, lambda x: x, lambda x: -x, x))(xs)
+    """
+
+
+# Not an IndexError, though it is about an index: Python takes an IndexError out of
+# ``__getitem__`` for the end of a sequence, and a loop would stop short without a word.
+class TracerIndexError(FunctransError, TypeError):
+    """A traced integer was used where Python needs to know the number.
+
+    A shape, an axis, ``range(n)`` and the index of a list decide what the program *is*, so they
+    must be known when it is traced.
+
+    Fails::
+
+        jit(lambda x, n: sum(x[i] for i in range(n)))(x, 3)
+
+    Fix::
+
+        jit(lambda x, n: sum(x[i] for i in range(n)), static_argnums=1)(x, 3)
+        jit(lambda x, n: lax.fori_loop(0, n, lambda i, s: s + x[i], 0.0))(x, 3)
+    """
+
+
+class LeakedTracerError(FunctransError, RuntimeError):
+    """A traced value was used after the trace that made it had ended.
+
+    Fails::
+
+        seen = []
+        grad(lambda x: seen.append(x) or x * x)(2.0)
+        seen[0] + 1
+
+    Fix::
+
+        value, aux = grad(lambda x: (x * x, x), has_aux=True)(2.0)   # return it instead
+    """
+
+
+class MutationError(FunctransError, ValueError):
+    """An in-place assignment that cannot mean what it says.
+
+    A function that is transformed may change the arrays it made, but not its arguments: the
+    caller's array would stay as it was. Nor may it write through what is a view in NumPy for some
+    memory layouts and a copy for others.
+
+    Fails::
+
+        def f(x):
+            x[0] = 0.0
+            return x.sum()
+
+    Fix::
+
+        def f(x):
+            y = x.copy()
+            y[0] = 0.0
+            return y.sum()
+    """
+
+
+# ---- NumPy ---------------------------------------------------------------------------------------
+
+
+class UnsupportedNumPyError(FunctransError, NotImplementedError):
+    """A NumPy function, or one of its keywords, has no traced form.
+
+    Fails::
+
+        grad(lambda x: np.unwrap(x).sum())(x)
+
+    Fix::
+
+        grad(lambda x: np.cumsum(x).sum())(x)   # the message names the nearest supported thing
+    """
+
+
+# An AttributeError too, or else ``hasattr`` and ``getattr(x, name, default)`` would raise.
+class UnsupportedAttributeError(UnsupportedNumPyError, AttributeError):
+    """An attribute or method of ndarray that a traced value does not have.
+
+    Fails::
+
+        grad(lambda x: x.ctypes.data * x)(1.0)
+
+    Fix::
+
+        grad(lambda x: x * x)(1.0)      # what works on memory has no place in a derivative
+    """
+
+
+class ShapeError(FunctransError, ValueError):
+    """The shapes of the operands do not fit.
+
+    Fails::
+
+        grad(lambda x: (x + np.ones(2)).sum())(np.ones(3))
+
+    Fix::
+
+        grad(lambda x: (x[:, None] + np.ones(2)).sum())(np.ones(3))
+    """
+
+
+class DtypeError(FunctransError, TypeError):
+    """An operation is not defined for the dtype of its operand.
+
+    Fails::
+
+        jit(lambda x: x ^ 1)(1.0)
+
+    Fix::
+
+        jit(lambda x: x ^ 1)(1)
+    """
+
+
+# ---- what can be differentiated, and by what -----------------------------------------------------
+
+
+class NotDifferentiableError(FunctransError, TypeError):
+    """A derivative was asked of an operation that declares that it has none.
+
+    Fails::
+
+        grad(lambda x: x * np.nextafter(x, 2.0))(1.0)
+
+    Fix::
+
+        grad(lambda x: x * np.nextafter(stop_gradient(x), 2.0))(1.0)    # taken to be constant
+        custom_jvp(lambda x: np.nextafter(x, 2.0))      # or define the derivative that is meant
+    """
+
+
+class NonScalarOutputError(FunctransError, TypeError):
+    """`grad` was given a function whose result is not one number.
+
+    Fails::
+
+        grad(lambda x: x ** 2)(np.ones(3))
+
+    Fix::
+
+        grad(lambda x: (x ** 2).sum())(np.ones(3))      # the gradient of one number
+        jacrev(lambda x: x ** 2)(np.ones(3))            # the derivative of each
+    """
+
+
+class IntegerInputError(DtypeError):
+    """A derivative was asked with respect to an integer or a bool.
+
+    Fails::
+
+        grad(lambda x: x * 2.0)(3)
+
+    Fix::
+
+        grad(lambda x: x * 2.0)(3.0)
+        grad(lambda n, x: x ** n, argnums=1)(3, 2.0)    # integers may be the other arguments
+    """
+
+
+class ArgnumsError(FunctransError, ValueError):
+    """`argnums` or `static_argnums` names an argument that is not there, or one twice.
+
+    Fails::
+
+        grad(lambda x, y: x * y, argnums=2)(1.0, 2.0)
+
+    Fix::
+
+        grad(lambda x, y: x * y, argnums=1)(1.0, 2.0)
+    """
+
+
+# ---- vmap ----------------------------------------------------------------------------------------
+
+
+class AxesError(FunctransError, ValueError):
+    """`in_axes` or `out_axes` does not fit what it describes.
+
+    Fails::
+
+        vmap(np.dot, in_axes=(0, 2))(np.ones((5, 3)), np.ones((3, 5)))
+
+    Fix::
+
+        vmap(np.dot, in_axes=(0, 1))(np.ones((5, 3)), np.ones((3, 5)))
+        vmap(np.dot, in_axes=(0, None))(np.ones((5, 3)), np.ones(3))    # None: not mapped
+    """
+
+
+class AxisSizeError(ShapeError):
+    """The arguments of `vmap` have different sizes along the axes that are mapped.
+
+    Fails::
+
+        vmap(np.add)(np.ones(3), np.ones(4))
+
+    Fix::
+
+        vmap(np.add)(np.ones(3), np.ones(3))
+        vmap(np.add, in_axes=(0, None))(np.ones(3), np.ones(4))
+    """
+
+
+# ---- jit -----------------------------------------------------------------------------------------
+
+
+class StaticArgumentError(FunctransError, TypeError):
+    """A static value cannot be hashed, so nothing compiled for it could be found again.
+
+    Fails::
+
+        jit(f, static_argnames="sizes")(x, sizes=[3, 4])
+
+    Fix::
+
+        jit(f, static_argnames="sizes")(x, sizes=(3, 4))
+    """
+
+
+class PathLimitError(FunctransError, RuntimeError):
+    """A compiled function met too many different paths through its Python branches.
+
+    Fails::
+
+        @jit
+        def halve(x):
+            while x > 1.0:      # one path for each number of steps
+                x = x / 2
+            return x
+
+    Fix::
+
+        @jit
+        def halve(x):
+            return lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, x)
+    """
+
+
+# ---- pytrees and rules written by users ----------------------------------------------------------
+
+
+class TreeMismatchError(FunctransError, ValueError):
+    """Two pytrees that must have the same structure do not; the message has the first difference.
+
+    Fails::
+
+        tree.map(np.add, {"w": 1.0, "b": [2.0]}, {"w": 1.0, "b": (2.0,)})
+
+    Fix::
+
+        tree.map(np.add, {"w": 1.0, "b": [2.0]}, {"w": 1.0, "b": [2.0]})
+    """
+
+
+class RegistrationError(FunctransError, TypeError):
+    """A class cannot be registered as a pytree, or a name as a primitive, the way it was asked.
+
+    Fails::
+
+        tree.register_dataclass(int)
+
+    Fix::
+
+        @tree.register_dataclass
+        @dataclass
+        class Layer:
+            weight: np.ndarray
+    """
+
+
+class CustomRuleError(FunctransError, TypeError):
+    """A rule given to `custom_jvp` or `custom_vjp` returned the wrong count, shape or pytree.
+
+    Fails::
+
+        @custom_vjp
+        def f(x, y): return x * y
+        f.defvjp(lambda x, y: (x * y, (x, y)), lambda saved, ct: ct * saved[1])
+
+    Fix::
+
+        f.defvjp(
+            lambda x, y: (x * y, (x, y)),
+            lambda saved, ct: (ct * saved[1], ct * saved[0]),   # one cotangent for each argument
+        )
+    """
+
+
+# ---- control flow --------------------------------------------------------------------------------
+
+
+class CarryError(FunctransError, TypeError):
+    """The body of a loop returned a carry of another type than it was given.
+
+    Fails::
+
+        lax.fori_loop(0, 3, lambda i, x: x * 0.5, np.arange(4))     # int64 in, float64 out
+
+    Fix::
+
+        lax.fori_loop(0, 3, lambda i, x: x * 0.5, np.arange(4.0))
+    """
+
+
+class BranchError(FunctransError, TypeError):
+    """The branches of a condition return different types, shapes or pytrees.
+
+    Fails::
+
+        lax.cond(p, lambda x: x, lambda x: (x, x), 1.0)
+
+    Fix::
+
+        lax.cond(p, lambda x: (x, 0.0), lambda x: (x, x), 1.0)
+    """
+
+
+class StepLimitError(FunctransError, RuntimeError):
+    """A loop ran for more than the ``max_steps`` that it was given.
+
+    Fails::
+
+        lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=10)
+
+    Fix::
+
+        lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=40)
+    """
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+class GraphTypeError(FunctransError, TypeError):
+    """A graph is not well typed: a defect in `functrans`, or in a primitive of the user's.
+
+    Fails::
+
+        primitive(..., type_rule=lambda x: x.with_shape(()), eval=np.negative)
+
+    Fix::
+
+        primitive(..., type_rule=lambda x: x, eval=np.negative)     # the type of what eval returns
+    """
+
+
+class GradientCheckError(FunctransError, AssertionError):
+    """`check_grads` found a derivative that finite differences do not confirm.
+
+    Fails::
+
+        f.defjvp(lambda primals, tangents: (np.sin(primals[0]), tangents[0]))
+        check_grads(f, (1.0,))
+
+    Fix::
+
+        f.defjvp(lambda primals, tangents: (np.sin(primals[0]), np.cos(primals[0]) * tangents[0]))
+    """
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that is spelled most like `name`, for a "did you mean".
+
+    Parameters
+    ----------
+    name : str
+        What was written.
+    candidates : iterable of str
+        What could have been meant.
+
+    Returns
+    -------
+    str or None
+        The most similar candidate, or None if none is similar.
+
+    Examples
+    --------
+    >>> nearest("cumsun", ["sum", "cumsum", "prod"])
+    'cumsum'
+    >>> nearest("hilbert", ["sum", "cumsum", "prod"]) is None
+    True
+    """
+    found = get_close_matches(name, list(candidates), n=1)
+    return found[0] if found else None
