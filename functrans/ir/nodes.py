@@ -1,0 +1,118 @@
+"""Scalar nodes that bind an index or take a branch: what a `pull` rule uses beside arithmetic.
+
+All indices are int64 Scalars. `fold` is the inner loop of a reduction or contraction, `guard` reads
+an element only where there is one (padding, concatenation), `bounded` makes an index that comes
+from data safe to load from.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from functrans.ir.scalar import Number, Scalar, const, where
+
+INDEX = np.dtype(np.int64)
+
+_fresh = itertools.count()
+
+
+def index(label: str = "i") -> Scalar:
+    """A new loop index, different from every other."""
+    return Scalar("index", (), INDEX, (label, next(_fresh)))
+
+
+def as_index(value: Scalar | int) -> Scalar:
+    """A Python number as an index."""
+    return value if isinstance(value, Scalar) else const(value, INDEX)
+
+
+FOLDS = ("add", "mul", "min", "max", "and", "or")
+"""The operations that a `fold` may combine with: associative up to rounding, and commutative."""
+
+
+def identity(op: str, dtype: np.dtype) -> Number:  # type: ignore[type-arg]
+    """The number that a fold starts from, which changes nothing when it is combined."""
+    if op in ("add", "or"):
+        return False if dtype.kind == "b" else 0
+    if op == "mul":
+        return 1
+    if op == "and":
+        return True if dtype.kind == "b" else -1
+    if dtype.kind == "b":
+        return op == "min"
+    if dtype.kind == "f":
+        return float("inf") if op == "min" else float("-inf")
+    limits = np.iinfo(dtype)
+    return int(limits.max if op == "min" else limits.min)
+
+
+def fold(
+    op: str, extents: Sequence[Scalar | int], body: Callable[..., Scalar]
+) -> Scalar:
+    """Combine ``body(k, l, ...)`` over all ``0 <= k < extents[0]``, ``0 <= l < extents[1]``, ...
+
+    The order of the combination is not given: compiled code keeps several partial results (always
+    the same number of them for the same extents, so that the bits of the result do not depend on
+    the number of threads). Over no index at all, it is the identity of the operation.
+
+    Parameters
+    ----------
+    op : str
+        One of `FOLDS`.
+    extents : sequence of int or Scalar
+    body : callable
+        Takes one index (an int64 Scalar) for each extent.
+
+    Examples
+    --------
+    The sum over the last axis of operand 0, as a `pull` rule::
+
+        def pull(read, index, aval):
+            return fold("add", aval.shape[-1:], lambda k: read(0, (*index, k)))
+    """
+    if op not in FOLDS:
+        raise ValueError(f"no fold with {op!r}: one of {', '.join(FOLDS)}")
+    indices = tuple(index("k") for _ in extents)
+    value = body(*indices)
+    if not extents:
+        return value
+    return Scalar(
+        "fold", (value, *map(as_index, extents)), value.dtype, (op, indices)
+    )
+
+
+def guard(condition: Scalar, value: Scalar, otherwise: Scalar | Number) -> Scalar:
+    """``value`` where the condition holds, else ``otherwise``.
+
+    Unlike with `where`, nothing is read from memory for the side that is not taken, so an index
+    in ``value`` may be out of bounds where the condition does not hold.
+    """
+    if not isinstance(otherwise, Scalar):
+        otherwise = const(otherwise, value.dtype)
+    return Scalar("guard", (condition, value, otherwise), value.dtype)
+
+
+def bounded(position: Scalar, extent: Scalar | int, mode: str = "raise") -> Scalar:
+    """An index taken from data, made safe to load from.
+
+    Parameters
+    ----------
+    position : Scalar
+        int64; counts from the end if it is negative.
+    extent : Scalar or int
+    mode : {"raise", "clip", "wrap"}
+        What becomes of a position outside of ``-extent <= position < extent``: the whole call
+        fails with `IndexError`, or it is clipped, or taken modulo the extent.
+    """
+    size = as_index(extent)
+    if mode == "clip":
+        low = where(position < 0, const(0, INDEX), position)
+        return where(low < size, low, size - 1)
+    if mode == "wrap":
+        rest = Scalar("irem", (position, size), INDEX)
+        return where(rest < 0, rest + size, rest)
+    wrapped = where(position < 0, position + size, position)
+    return Scalar("checked", (wrapped, size), INDEX)
