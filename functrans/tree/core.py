@@ -1,0 +1,259 @@
+"""Taking pytrees apart, putting them together, and applying functions to their leaves."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from optree import _C
+
+from functrans.errors import TreeMismatchError
+from functrans.tree.compare import Structure, difference, printed
+
+NAMESPACE = "functrans"
+
+# The C++ function itself, with positional arguments: optree's own wrapper and keyword arguments
+# would add half as much again to flattening a small tree, and this runs at every call.
+_flatten = _C.flatten
+
+
+def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+    """Take a pytree apart into its leaves and its structure.
+
+    Parameters
+    ----------
+    tree : pytree
+        What to take apart.
+    is_leaf : callable, optional
+        Called with each node; where it returns True the node is kept whole, as a leaf.
+
+    Returns
+    -------
+    leaves : list
+        The leaves, from left to right.
+    structure : Structure
+        What is left when they are taken out.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> leaves, structure = tree.flatten({"w": [1.0, 2.0], "b": 3.0})
+    >>> leaves
+    [3.0, 1.0, 2.0]
+    >>> tree.unflatten(structure, leaves)
+    {'w': [1.0, 2.0], 'b': 3.0}
+    """
+    return _flatten(tree, is_leaf, False, NAMESPACE)
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """Put leaves into a structure: the inverse of `flatten`.
+
+    Parameters
+    ----------
+    structure : Structure
+        Where the leaves go.
+    leaves : iterable
+        As many leaves as the structure has places.
+
+    Returns
+    -------
+    pytree
+        A tree of that structure with those leaves.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> tree.unflatten(tree.structure({"w": [1.0, 2.0], "b": 3.0}), "xyz")
+    {'w': ['y', 'z'], 'b': 'x'}
+    """
+    leaves = list(leaves)
+    if len(leaves) != structure.num_leaves:
+        raise TreeMismatchError(
+            f"the structure has places for {structure.num_leaves} leaves, got {len(leaves)}: "
+            f"{printed(structure)}"
+        )
+    return structure.unflatten(leaves)
+
+
+def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """Return the leaves of a pytree, from left to right.
+
+    Parameters
+    ----------
+    tree : pytree
+        The tree.
+    is_leaf : callable, optional
+        As for `flatten`.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> tree.leaves({"b": (1, None, [2]), "a": 3})
+    [3, 1, 2]
+    """
+    return flatten(tree, is_leaf)[0]
+
+
+def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Structure:
+    """Return the structure of a pytree: what is left of it without its leaves.
+
+    Parameters
+    ----------
+    tree : pytree
+        The tree.
+    is_leaf : callable, optional
+        As for `flatten`.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> tree.structure([1, (2, 3)]) == tree.structure(["x", ("y", "z")])
+    True
+    >>> tree.structure([1, (2, 3)]).num_leaves
+    3
+    """
+    return flatten(tree, is_leaf)[1]
+
+
+def map(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Apply a function to each leaf, and to what the other trees have in the same place.
+
+    Parameters
+    ----------
+    f : callable
+        Called with a leaf of `tree` and, from each tree in `rest`, what is in its place there.
+    tree : pytree
+        The tree whose structure the result has.
+    *rest : pytree
+        Trees that have the structure of `tree` at least: where it has a leaf, they may have a
+        whole subtree, which `f` is given as it is.
+    is_leaf : callable, optional
+        As for `flatten`.
+
+    Returns
+    -------
+    pytree
+        The values that `f` returned.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> params, gradient = {"w": 1.0, "b": (2.0,)}, {"w": 0.5, "b": (1.0,)}
+    >>> tree.map(lambda p, g: p - 0.1 * g, params, gradient)
+    {'w': 0.95, 'b': (1.9,)}
+    """
+    first, expected = flatten(tree, is_leaf)
+    columns = [_flatten_up_to(expected, other, "the trees given to map differ") for other in rest]
+    return expected.unflatten([f(*row) for row in zip(first, *columns, strict=True)])
+
+
+def map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Apply a function to each leaf and its key path: `map`, with the path as first argument.
+
+    Parameters
+    ----------
+    f : callable
+        Called with the key path, a string as `paths` gives it, and then as by `map`.
+    tree, *rest, is_leaf
+        As for `map`.
+
+    Returns
+    -------
+    pytree
+        The values that `f` returned.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> tree.map_with_path(lambda path, leaf: f"{leaf} at {path}", {"w": [1, 2]})
+    {'w': ["1 at ['w'][0]", "2 at ['w'][1]"]}
+    """
+    first, expected = flatten(tree, is_leaf)
+    columns = [_flatten_up_to(expected, other, "the trees given to map differ") for other in rest]
+    rows = zip(_paths(expected), first, *columns, strict=True)
+    return expected.unflatten([f(*row) for row in rows])
+
+
+def paths(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
+    """Return the key path of each leaf: what one writes after the tree's name to get at it.
+
+    Parameters
+    ----------
+    tree : pytree
+        The tree.
+    is_leaf : callable, optional
+        As for `flatten`.
+
+    Returns
+    -------
+    list of str
+        One for each leaf, in order. The path of a tree that is itself a leaf is empty.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> from functrans import tree
+    >>> Layer = namedtuple("Layer", ["weight", "bias"])
+    >>> tree.paths({"params": [Layer(1.0, 2.0), 3.0]})
+    ["['params'][0].weight", "['params'][0].bias", "['params'][1]"]
+    """
+    return _paths(flatten(tree, is_leaf)[1])
+
+
+def broadcast_prefix(
+    prefix: Any, tree: Any, is_leaf: Callable[[Any], bool] | None = None, what: str = "the prefix"
+) -> list[Any]:
+    """Spread the leaves of a prefix over the leaves of a tree.
+
+    Parameters
+    ----------
+    prefix : pytree
+        A tree that is like `tree` down to some depth, and has one leaf for all that lies deeper.
+    tree : pytree
+        The tree.
+    is_leaf : callable, optional
+        As for `flatten`, for `prefix` alone: ``lambda node: node is None`` makes None a value to
+        spread, like any other.
+    what : str, optional
+        What to call the prefix in an error message.
+
+    Returns
+    -------
+    list
+        For each leaf of `tree`, the leaf of `prefix` that covers it.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> tree.broadcast_prefix((0, None), ({"w": 1.0, "b": 2.0}, 3.0), lambda node: node is None)
+    [0, 0, None]
+    """
+    values, expected = flatten(prefix, is_leaf)
+    subtrees = _flatten_up_to(expected, tree, f"{what} does not fit")
+    return [
+        value
+        for value, subtree in zip(values, subtrees, strict=True)
+        for _ in range(flatten(subtree)[1].num_leaves)
+    ]
+
+
+def _flatten_up_to(structure: Structure, tree: Any, complaint: str) -> list[Any]:
+    """Return what `tree` has at each leaf of `structure`, or raise, beginning with `complaint`."""
+    try:
+        return structure.flatten_up_to(tree)
+    except ValueError as error:
+        reason = difference(structure, flatten(tree)[1], prefix=True) or str(error)
+    raise TreeMismatchError(f"{complaint}: {reason}")
+
+
+def _paths(structure: Structure) -> list[str]:
+    return [access.codify("") for access in structure.accessors()]

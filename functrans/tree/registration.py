@@ -1,0 +1,186 @@
+"""Making a class a container, so that what it holds become leaves."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, overload
+
+from optree import PyTreeEntry, register_pytree_node
+
+from functrans.errors import RegistrationError, StaticArgumentError, nearest
+from functrans.tree.core import NAMESPACE
+
+ClassT = TypeVar("ClassT", bound=type)
+
+
+class _Entry(PyTreeEntry):
+    """One step of a key path: an attribute where the child's name can be one, or else a key."""
+
+    __slots__ = ()
+
+    def __call__(self, obj: Any) -> Any:
+        return getattr(obj, self.entry) if self._is_attribute() else obj[self.entry]
+
+    def codify(self, node: str = "") -> str:
+        return f"{node}.{self.entry}" if self._is_attribute() else f"{node}[{self.entry!r}]"
+
+    def _is_attribute(self) -> bool:
+        return isinstance(self.entry, str) and self.entry.isidentifier()
+
+
+def register(
+    cls: ClassT,
+    flatten: Callable[[Any], tuple[Any, ...]],
+    unflatten: Callable[[Any, Iterable[Any]], Any],
+) -> ClassT:
+    """Make a class a container.
+
+    This holds for the class itself; a subclass is registered on its own. Namedtuples need no
+    registration, and for dataclasses there is `register_dataclass`.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    flatten : callable
+        Takes an instance to ``(children, static)`` or ``(children, static, names)``: an iterable
+        of subtrees; what else is needed to build the instance again, which must be hashable and
+        is compared when structures are; and the children's names, for key paths.
+    unflatten : callable
+        Takes ``static`` and the tuple of children to a new instance. The children may be anything
+        at all, not arrays only, so this must not look into them.
+
+    Returns
+    -------
+    type
+        `cls`.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> class Interval:
+    ...     def __init__(self, low, high, closed):
+    ...         self.low, self.high, self.closed = low, high, closed
+    >>> _ = tree.register(
+    ...     Interval,
+    ...     lambda i: ((i.low, i.high), i.closed, ("low", "high")),
+    ...     lambda closed, children: Interval(*children, closed),
+    ... )
+    >>> tree.leaves([Interval(0.0, 1.0, closed=True), 2.0])
+    [0.0, 1.0, 2.0]
+    >>> tree.paths([Interval(0.0, 1.0, closed=True), 2.0])
+    ['[0].low', '[0].high', '[1]']
+    """
+    if not isinstance(cls, type):
+        raise RegistrationError(f"only a class can be registered as a pytree, got {cls!r}")
+    try:
+        register_pytree_node(cls, flatten, unflatten, path_entry_type=_Entry, namespace=NAMESPACE)
+    except ValueError:
+        raise RegistrationError(f"{cls.__name__} is a pytree already") from None
+    return cls
+
+
+@overload
+def register_dataclass(cls: ClassT, /, *, static: str | Iterable[str] = ()) -> ClassT: ...
+
+
+@overload
+def register_dataclass(
+    cls: None = None, /, *, static: str | Iterable[str] = ()
+) -> Callable[[ClassT], ClassT]: ...
+
+
+def register_dataclass(
+    cls: ClassT | None = None, /, *, static: str | Iterable[str] = ()
+) -> ClassT | Callable[[ClassT], ClassT]:
+    """Make a dataclass a container: each field a child, but for those that are static.
+
+    Instances are rebuilt field by field, without calling ``__init__`` or ``__post_init__``: the
+    children of a rebuilt instance may be anything at all, and a check meant for arrays would
+    refuse them.
+
+    Parameters
+    ----------
+    cls : type
+        The dataclass. Left out, when used as a decorator with arguments.
+    static : str or iterable of str, optional
+        The fields that are part of the structure, and not children: sizes, names, functions. They
+        must be hashable. A field may also say so itself: ``field(metadata={"static": True})``.
+
+    Returns
+    -------
+    type
+        `cls`.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from functrans import tree
+    >>> @tree.register_dataclass(static="activation")
+    ... @dataclass
+    ... class Layer:
+    ...     weight: float
+    ...     bias: float
+    ...     activation: str = "tanh"
+    >>> tree.map(lambda leaf: leaf * 10, Layer(1.0, 2.0))
+    Layer(weight=10.0, bias=20.0, activation='tanh')
+    """
+    static = (static,) if isinstance(static, str) else tuple(static)
+    if cls is None:
+        return lambda cls: register_dataclass(cls, static=static)
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        raise RegistrationError(
+            f"register_dataclass takes a dataclass, got {cls!r}; "
+            "write @dataclass below @register_dataclass, or use tree.register"
+        )
+    fields = dataclasses.fields(cls)
+    names = [field.name for field in fields]
+    for name in static:
+        if name not in names:
+            like = nearest(name, names)
+            raise RegistrationError(
+                f"{cls.__name__} has no field {name!r} to be static"
+                + (f"; did you mean {like!r}?" if like else f"; its fields are {names}")
+            )
+    static_names = tuple(f.name for f in fields if f.name in static or f.metadata.get("static"))
+    child_names = tuple(name for name in names if name not in static_names)
+    flatten, unflatten = _dataclass_functions(cls, child_names, static_names)
+    return register(cls, flatten, unflatten)
+
+
+def _dataclass_functions(
+    cls: type, child_names: tuple[str, ...], static_names: tuple[str, ...]
+) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Iterable[Any]], Any]]:
+    def flatten(instance: Any) -> tuple[Any, ...]:
+        static = tuple([getattr(instance, name) for name in static_names])
+        if not _hashable(static):
+            raise _unhashable(cls, static_names, static)
+        return [getattr(instance, name) for name in child_names], static, child_names
+
+    def unflatten(static: Any, children: Iterable[Any]) -> Any:
+        instance: Any = object.__new__(cls)
+        # The way around a frozen class's own __setattr__.
+        for name, child in zip(child_names, children, strict=True):
+            object.__setattr__(instance, name, child)
+        for name, value in zip(static_names, static, strict=True):
+            object.__setattr__(instance, name, value)
+        return instance
+
+    return flatten, unflatten
+
+
+def _unhashable(cls: type, names: tuple[str, ...], values: tuple[Any, ...]) -> StaticArgumentError:
+    name, value = next(pair for pair in zip(names, values, strict=True) if not _hashable(pair[1]))
+    kind = type(value).__name__
+    fix = {"list": "a tuple", "dict": "a tuple of pairs", "set": "a frozenset"}.get(kind)
+    return StaticArgumentError(
+        f"the field {name!r} of {cls.__name__} is static, so it must be hashable, "
+        f"but it is of type {kind}" + (f"; write {fix}" if fix else "; make it a child instead")
+    )
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

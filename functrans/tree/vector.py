@@ -1,0 +1,91 @@
+"""All the leaves of a pytree as one vector, and back."""
+
+import math
+from collections.abc import Callable
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError, ShapeError
+from functrans.tree.core import flatten, paths
+
+
+def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Lay the leaves of a pytree end to end in one vector.
+
+    Every leaf must be floating-point: an integer would come back rounded from an optimiser's
+    step, and has no derivative.
+
+    Parameters
+    ----------
+    tree : pytree
+        A tree of arrays and Python floats.
+
+    Returns
+    -------
+    vector : ndarray, shape (n,)
+        All elements, in the order of the leaves, each leaf in row-major order. Its dtype is the
+        one that NumPy promotes the leaves' dtypes to, where Python floats give way to arrays; it
+        is float64 if there are no arrays.
+    unravel : callable
+        Takes a vector of that length to a tree of the same structure, in which each array has
+        its old shape and dtype again (and shares the vector's memory where the dtype allows). A
+        scalar comes back as an array of no dimensions; a Python float too, with the dtype of
+        `vector`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import tree
+    >>> vector, unravel = tree.ravel({"w": np.ones((2, 2)), "b": np.zeros(2)})
+    >>> vector
+    array([0., 0., 1., 1., 1., 1.])
+    >>> unravel(vector * 3)["w"]
+    array([[3., 3.],
+           [3., 3.]])
+    """
+    leaves, structure = flatten(tree)
+    for leaf, path in zip(leaves, paths(tree), strict=True):
+        _check_floating(leaf, path)
+    # The Python float makes Python floats weak, and the dtype float64 where there is no array.
+    common = np.result_type(*(leaf.dtype for leaf in leaves if type(leaf) is not float), 1.0)
+    dtypes = [common if type(leaf) is float else leaf.dtype for leaf in leaves]
+    shapes = [() if type(leaf) is float else tuple(leaf.shape) for leaf in leaves]
+    ends = [0, *accumulate(math.prod(shape) for shape in shapes)]
+
+    def unravel(vector: Any) -> Any:
+        vector = vector if hasattr(vector, "shape") else np.asarray(vector)
+        if tuple(vector.shape) != (ends[-1],):
+            raise ShapeError(
+                f"unravel takes a vector of shape {(ends[-1],)}, as ravel gave it; "
+                f"got shape {tuple(vector.shape)}"
+            )
+        pieces = (
+            _cast(vector[start:end].reshape(shape), dtype)
+            for (start, end), shape, dtype in zip(pairwise(ends), shapes, dtypes, strict=True)
+        )
+        return structure.unflatten(pieces)
+
+    if not leaves:  # np.concatenate takes no empty list
+        return np.zeros(0, common), unravel
+    # Methods and slices only, so that leaves may be traced values.
+    parts = [
+        np.full(1, leaf, common) if type(leaf) is float else _cast(leaf.reshape(-1), common)
+        for leaf in leaves
+    ]
+    return np.concatenate(parts), unravel
+
+
+def _check_floating(leaf: Any, path: str) -> None:
+    if type(leaf) is float:
+        return
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or dtype.kind != "f":
+        what = f"of type {type(leaf).__name__}" if dtype is None else f"of dtype {dtype}"
+        where = f"the leaf at {path}" if path else "the tree"
+        raise DtypeError(f"ravel takes floating-point leaves, but {where} is {what}")
+
+
+def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    return x if x.dtype == dtype else x.astype(dtype)

@@ -1,0 +1,197 @@
+"""Imports point one way, happen at the top of a file, and leave Numba to those who compile.
+
+The imports are read from the source with `ast`, and not from a running interpreter, so that what
+is imported inside a function, or only for type checking, counts as well.
+"""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "functrans"
+
+# Each folder or file of the package may import from those in the rows above its own, and from
+# itself; from no other in its own row. `vecmath` stands this low because a primitive's definition
+# names its scalar form; `config` holds plain settings that anybody may read.
+ORDER = [
+    {"errors", "config"},
+    {"tree"},
+    {"ir"},
+    {"vecmath"},
+    {"trace"},
+    {"ops"},
+    {"extend"},
+    {"transform"},
+    {"optimise"},
+    {"lower"},
+    {"run"},
+    {"api"},
+    {"numpy", "lax", "testing", "debug"},
+    {"__init__"},
+]
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
+
+# Slow to import, so imported when they are first needed, which may be inside a function.
+DEFERRED = {"numba", "llvmlite", "scipy", "opt_einsum"}
+COMPILERS = {"numba", "llvmlite"}
+
+# Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;
+# the strings that it is called with are read as imports wherever they stand.
+COMPUTED = {Path("functrans/ops/define.py")}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module that a file imports, and where."""
+
+    module: str  # absolute, with the name taken from it: "functrans.ir.types"
+    line: int
+    inside_function: bool
+
+
+def imports_of(source, path):
+    """Every import in a file, those inside functions and conditions too."""
+    # Relative imports start at the folder of the file, which an __init__.py stands for.
+    package = path.parent.parts
+    found = []
+
+    def visit(node, inside):
+        if isinstance(node, ast.Import):
+            found.extend(Import(alias.name, node.lineno, inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            prefix = ".".join((*base, *([node.module] if node.module else [])))
+            found.extend(
+                Import(f"{prefix}.{alias.name}", node.lineno, inside) for alias in node.names
+            )
+        elif isinstance(node, ast.Call) and is_import_call(node.func):
+            # Wherever it stands, such a call is made to import later than at the top.
+            for argument in node.args[:1]:
+                name = argument.value if isinstance(argument, ast.Constant) else "(computed)"
+                found.append(Import(str(name).replace(":", "."), node.lineno, True))
+        function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside or function)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def is_import_call(function):
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in {"import_module", "__import__", "lazy"}
+
+
+def room(parts):
+    """The folder or file right below the package that a path or a dotted name lies in."""
+    return parts[1].removesuffix(".py") if len(parts) > 1 else "__init__"
+
+
+def may_compile(path):
+    """Whether Numba may be touched here: in run/, lower/emit_*, lower/cuda."""
+    parts = [part.removesuffix(".py") for part in path.parts[1:]]
+    return parts[0] == "run" or (
+        parts[0] == "lower" and (parts[1].startswith("emit_") or parts[1].startswith("cuda"))
+    )
+
+
+def offences(source, path):
+    """What is wrong with the imports of a file, in words."""
+    own = room(path.parts)
+    if own not in RANK:
+        yield f"{own} is not in the order: give it a place in ORDER"
+        return
+    for imported in imports_of(source, path):
+        parts = imported.module.split(".")
+        where = f"line {imported.line}: {imported.module}"
+        if parts[0] == PACKAGE:
+            # `from functrans import tree` is the room `tree`; a name in no room is the front door.
+            target = room(parts) if room(parts) in RANK else "__init__"
+            if imported.inside_function:
+                yield f"{where} is imported inside a function"
+            elif target != own and RANK[target] >= RANK[own]:
+                yield f"{where} points upwards, from {own} to {target}"
+        elif imported.module == "(computed)" and path in COMPUTED:
+            continue
+        elif imported.inside_function and parts[0] not in DEFERRED:
+            yield f"{where} is imported inside a function"
+        if parts[0] in COMPILERS and not may_compile(path):
+            yield f"{where} is imported outside of run/, lower/emit_* and lower/cuda"
+
+
+FILES = sorted((ROOT / PACKAGE).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path):
+    found = offences(path.read_text(encoding="utf-8"), path.relative_to(ROOT))
+    assert list(found) == []
+
+
+# ---- the reader of imports itself ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("functrans/ops/reduce.py", "from functrans.trace.tracer import Tracer"),
+        ("functrans/ops/reduce.py", "from functrans.ops import shape"),
+        ("functrans/ops/reduce.py", "from . import shape"),
+        ("functrans/ops/reduce.py", "from functrans import errors, tree"),
+        ("functrans/ops/reduce.py", "def f():\n    import scipy.special"),
+        ("functrans/ops/reduce.py", "erf = lazy('scipy.special:erf')"),
+        ("functrans/ops/define.py", "def resolve(self):\n    return import_module(self.name)"),
+        ("functrans/run/jit.py", "def f():\n    import numba"),
+        ("functrans/run/jit.py", "def f():\n    importlib.import_module('numba.core')"),
+        ("functrans/lower/emit_llvm.py", "def f():\n    from llvmlite import ir"),
+        ("functrans/lower/cuda.py", "def f():\n    from numba import cuda"),
+        ("functrans/numpy/__init__.py", "import numpy as np\nfrom functrans.api import jit"),
+        ("functrans/__init__.py", "from functrans.numpy import fft"),
+    ],
+)
+def test_what_is_allowed(path, source):
+    assert list(offences(source, Path(path))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "words"),
+    [
+        ("functrans/errors.py", "from functrans.tree import flatten", "from errors to tree"),
+        ("functrans/errors.py", "import functrans.config", "from errors to config"),
+        ("functrans/ops/reduce.py", "from functrans.transform import jvp", "from ops to transform"),
+        ("functrans/ops/reduce.py", "from ..transform import jvp", "from ops to transform"),
+        ("functrans/ops/__init__.py", "from ..transform import jvp", "from ops to transform"),
+        ("functrans/ops/reduce.py", "from functrans import transform", "from ops to transform"),
+        ("functrans/ops/reduce.py", "from functrans import grad", "from ops to __init__"),
+        ("functrans/ops/reduce.py", "import functrans", "from ops to __init__"),
+        (
+            "functrans/ops/reduce.py",
+            "if TYPE_CHECKING:\n    from functrans.run import jit",
+            "from ops to run",
+        ),
+        ("functrans/lax.py", "from functrans.numpy import sin", "from lax to numpy"),
+        (
+            "functrans/api.py",
+            "def f():\n    from functrans import tree",
+            "functrans.tree is imported inside a function",
+        ),
+        ("functrans/api.py", "f = lambda: __import__('functrans')", "inside a function"),
+        ("functrans/api.py", "class A:\n    def f(self):\n        import re", "inside a function"),
+        ("functrans/api.py", "def f(name):\n    import_module(name)", "(computed) is imported"),
+        ("functrans/api.py", "jvp = lazy('functrans.transform.jvp:jvp')", "inside a function"),
+        ("functrans/ops/reduce.py", "def f():\n    import numba", "outside of run/"),
+        ("functrans/ops/reduce.py", "f = lazy('numba.cuda:jit')", "outside of run/"),
+        ("functrans/lower/loops.py", "from numba import njit", "outside of run/"),
+        ("functrans/colours.py", "", "colours is not in the order"),
+    ],
+)
+def test_what_is_not_allowed(path, source, words):
+    [offence] = offences(source, Path(path))
+    assert words in offence
+
+
+def test_the_order_names_each_room_once():
+    assert len(RANK) == sum(len(names) for names in ORDER)
