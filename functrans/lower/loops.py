@@ -1,0 +1,265 @@
+"""The loop IR: statements over memory, whose right-hand sides are scalar expressions.
+
+A `Kernel` is a list of statements over `Buffer` parameters and integer sizes. To the operations of
+`functrans.ir.scalar` and `functrans.ir.nodes` it adds four leaves: `load` (an element of a buffer),
+`size` (an integer known at the call), `index` (bound by a loop) and `local` (a mutable number).
+`fold` nodes do not occur: the schedule has made each of them a `Reduce` statement.
+
+Everything is immutable. `check` says what is well-formed; `text` prints a kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.nodes import INDEX, as_index
+from functrans.ir.scalar import Scalar, postorder
+
+_fresh = itertools.count()
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A C-contiguous array in memory; two buffers never overlap.
+
+    Parameters
+    ----------
+    name : str
+        Only for printing.
+    dtype : numpy dtype
+    shape : tuple of Scalar
+        int64: constants or sizes.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[Scalar, ...]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def buffer(name: str, dtype: Any, shape: Iterable[Scalar | int]) -> Buffer:
+    """A buffer, its extents given as numbers or Scalars."""
+    return Buffer(name, np.dtype(dtype), tuple(map(as_index, shape)))
+
+
+def load(source: Buffer, indices: Iterable[Scalar | int]) -> Scalar:
+    """The element of a buffer at the given indices."""
+    return Scalar("load", tuple(map(as_index, indices)), source.dtype, source)
+
+
+def size(slot: int) -> Scalar:
+    """An integer argument of the kernel."""
+    return Scalar("size", (), INDEX, slot)
+
+
+def local(dtype: Any, label: str = "t") -> Scalar:
+    """A new mutable number. A `Let` declares it; `Assign` changes it."""
+    return Scalar("local", (), np.dtype(dtype), (label, next(_fresh)))
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """``target[indices] = value``, or with an ``op``, ``target[indices] op= value``."""
+
+    target: Buffer
+    indices: tuple[Scalar, ...]
+    value: Scalar
+    op: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """Declare locals with their first values, which are all computed before any is set."""
+
+    targets: tuple[Scalar, ...]
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Assign:
+    """Give locals new values, which are all computed before any is set."""
+
+    targets: tuple[Scalar, ...]
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """``for index in range(start, stop)``.
+
+    Parameters
+    ----------
+    index : Scalar
+    start, stop : Scalar
+    body : tuple of statements
+    lanes : int
+        How many iterations are done at once, as vectors (1: a plain loop). The iterations must be
+        independent.
+    parallel : bool
+        Whether the iterations may be split among threads: only on the outermost statement.
+    repeatable : bool
+        Whether doing an iteration twice is harmless, so that the last vector may overlap the one
+        before; there are then at least ``lanes`` iterations.
+    """
+
+    index: Scalar
+    start: Scalar
+    stop: Scalar
+    body: tuple[Statement, ...]
+    lanes: int = 1
+    parallel: bool = False
+    repeatable: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """Declare locals that combine values over a nest of loops.
+
+    Parameters
+    ----------
+    targets : tuple of Scalar
+        Locals.
+    ops : tuple of str
+        How each is combined: one of `functrans.ir.nodes.FOLDS`.
+    values : tuple of Scalar
+    loops : tuple of (index, start, stop)
+        Outermost first.
+    body : tuple of statements
+        Done in the innermost loop before the values are computed.
+    lanes : int
+        How many partial results each target has: the innermost index, from its start, is dealt to
+        them in turn, and they are combined pairwise at the end. This fixes the result's bits.
+    """
+
+    targets: tuple[Scalar, ...]
+    ops: tuple[str, ...]
+    values: tuple[Scalar, ...]
+    loops: tuple[tuple[Scalar, Scalar, Scalar], ...]
+    body: tuple[Statement, ...] = ()
+    lanes: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """Do the statements if the condition holds."""
+
+    condition: Scalar
+    body: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Address:
+    """Where an element of a buffer is, as an argument of a `Call`."""
+
+    target: Buffer
+    indices: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """Call an external function by its symbol; every argument is passed by its address.
+
+    That is the convention of Fortran, hence of BLAS and LAPACK. A `Scalar` argument is put into
+    memory first; a ``bytes`` argument is a constant.
+    """
+
+    symbol: str
+    arguments: tuple[Address | Scalar | bytes, ...]
+    reads: tuple[Buffer, ...] = ()
+    writes: tuple[Buffer, ...] = ()
+
+
+Statement = Store | Let | Assign | For | Reduce | If | Call
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A function over buffers and sizes.
+
+    If its one statement is a parallel `For`, the caller says which part of its range to do.
+    """
+
+    buffers: tuple[Buffer, ...]
+    sizes: int
+    body: tuple[Statement, ...]
+    scratch: tuple[Buffer, ...] = field(default=())
+    """Buffers of constant shape that live on the stack, one for each thread."""
+
+    @property
+    def parallel(self) -> For | None:
+        if len(self.body) == 1 and isinstance(self.body[0], For) and self.body[0].parallel:
+            return self.body[0]
+        return None
+
+
+def children(statement: Statement) -> tuple[Statement, ...]:
+    """The statements directly inside a statement."""
+    if isinstance(statement, (For, Reduce)):
+        return statement.body
+    if isinstance(statement, If):
+        return statement.body + statement.otherwise
+    return ()
+
+
+def expressions(statement: Statement) -> tuple[Scalar, ...]:
+    """The scalar expressions that stand directly in a statement."""
+    match statement:
+        case Store():
+            return (*statement.indices, statement.value)
+        case Let() | Assign():
+            return statement.values
+        case For():
+            return (statement.start, statement.stop)
+        case Reduce():
+            bounds = [bound for _, *pair in statement.loops for bound in pair]
+            return (*bounds, *statement.values)
+        case If():
+            return (statement.condition,)
+        case Call():
+            found: list[Scalar] = []
+            for argument in statement.arguments:
+                if isinstance(argument, Scalar):
+                    found.append(argument)
+                elif isinstance(argument, Address):
+                    found.extend(argument.indices)
+            return tuple(found)
+
+
+def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement, outer ones first."""
+    for statement in statements:
+        yield statement
+        yield from walk(children(statement))
+
+
+def loaded(statements: Iterable[Statement]) -> set[Buffer]:
+    """The buffers that are read."""
+    found: set[Buffer] = set()
+    roots: list[Scalar] = []
+    for statement in walk(statements):
+        roots.extend(expressions(statement))
+        if isinstance(statement, Store) and statement.op is not None:
+            found.add(statement.target)
+        if isinstance(statement, Call):
+            found.update(statement.reads)
+    found.update(node.attribute for node in postorder(roots) if node.op == "load")
+    return found
+
+
+def stored(statements: Iterable[Statement]) -> set[Buffer]:
+    """The buffers that are written."""
+    found: set[Buffer] = set()
+    for statement in walk(statements):
+        if isinstance(statement, Store):
+            found.add(statement.target)
+        elif isinstance(statement, Call):
+            found.update(statement.writes)
+    return found

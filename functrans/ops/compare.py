@@ -1,0 +1,32 @@
+"""Comparisons, number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.ir import scalar
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ops.pointwise import elementwise
+from functrans.ops.samples import integers
+
+
+def _comparison(name: str, numpy: np.ufunc, on_scalars: Callable[..., Any]) -> Primitive:
+    return elementwise(
+        name,
+        numpy=numpy,
+        scalar=on_scalars,
+        jvp=ZERO_DERIVATIVE,
+        result="bool",
+        samples=[integers(-3, 3), integers(-3, 3)],
+    )
+
+
+equal = _comparison("equal", np.equal, scalar.eq)
+not_equal = _comparison("not_equal", np.not_equal, scalar.ne)
+less = _comparison("less", np.less, lambda x, y: x < y)
+less_equal = _comparison("less_equal", np.less_equal, lambda x, y: x <= y)
+greater = _comparison("greater", np.greater, lambda x, y: x > y)
+greater_equal = _comparison("greater_equal", np.greater_equal, lambda x, y: x >= y)

@@ -1,0 +1,99 @@
+"""How a primitive is defined: one call that fills every slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from functrans.errors import NotDifferentiableError
+from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
+from functrans.ir.types import Aval
+
+Rule = Callable[..., Any]
+
+
+class Lazy:
+    """A function of a package that is imported when the function is first called."""
+
+    def __init__(self, path: str) -> None:
+        self.module, self.name = path.split(":")
+        self.__name__ = self.name
+
+    def resolve(self) -> Any:
+        """The function itself."""
+        return getattr(import_module(self.module), self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.resolve()(*args, **kwargs)
+
+
+def lazy(path: str) -> Lazy:
+    """Name a function as ``"scipy.special:erf"`` without importing its package yet."""
+    return Lazy(path)
+
+
+def primitive(
+    name: str,
+    *,
+    infer: Rule,
+    numpy: Rule,
+    jvp: Rule | Sequence[Rule | None] | NotDifferentiable | Piecewise | None = None,
+    transpose: Rule | Sequence[Rule | None] | None = None,
+    linear: tuple[tuple[int, ...], ...] = (),
+    **slots: Any,
+) -> Primitive:
+    """Define a primitive; the slots are described in `functrans.ir.primitive`.
+
+    Parameters
+    ----------
+    jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
+        A sequence has a rule (or None) for each operand: ``rule(*primals, out, tangent, **params)``
+        is the part of the result's tangent that comes from that operand's tangent. Nothing needs to
+        be said if the primitive is ``linear``.
+    transpose : callable or sequence
+        A sequence has a rule (or None) for each operand: ``rule(cotangent, *operands, **params)`` is
+        the cotangent of that operand, in which the result is linear.
+    """
+    if isinstance(jvp, Sequence) and not isinstance(jvp, (NotDifferentiable, Piecewise)):
+        jvp = sum_of_parts(jvp)
+    if transpose is not None and not callable(transpose):
+        transpose = part_by_part(transpose)
+    return Primitive(
+        name, infer=infer, numpy=numpy, jvp=jvp, transpose=transpose, linear=linear, **slots
+    )
+
+
+def sum_of_parts(rules: Sequence[Rule | None]) -> Rule:
+    """A jvp that adds what each operand's tangent contributes."""
+
+    def jvp(
+        primals: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], **params: Any
+    ) -> Any:
+        total = None
+        for rule, tangent in zip(rules, tangents, strict=True):
+            if rule is not None and tangent is not None:
+                part = rule(*primals, outs[0], tangent, **params)
+                total = part if total is None else total + part
+        return total
+
+    return jvp
+
+
+def part_by_part(rules: Sequence[Rule | None]) -> Rule:
+    """A transpose that asks the rule of each operand that is linear."""
+
+    def transpose(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
+        return [
+            rule(cotangent, *operands, **params)
+            if rule is not None and isinstance(operand, Aval)
+            else None
+            for rule, operand in zip(rules, operands, strict=True)
+        ]
+
+    return transpose
+
+
+def refuse(primitive: Primitive, reason: NotDifferentiable) -> None:
+    """Raise: a derivative through this primitive was asked for."""
+    raise NotDifferentiableError(f"{primitive.name} is not differentiable: {reason.reason}")

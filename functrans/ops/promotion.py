@@ -1,0 +1,114 @@
+"""NumPy's promotion of dtypes (NEP 50), asked of NumPy itself.
+
+Operands are brought to one dtype before an equation is recorded, by casts that the graph shows; the
+primitives themselves take operands of equal dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError
+from functrans.ir.types import SUPPORTED_KINDS, aval_of, describe
+from functrans.trace.tracer import Tracer
+
+DtypeKey = np.dtype[Any] | type
+"""A dtype, or Python's bool, int or float for a weak operand."""
+
+Promotion = Callable[[tuple[DtypeKey, ...]], tuple[np.dtype[Any], ...]]
+"""From the operands' dtypes to the ones that they are to be cast to."""
+
+_PYTHON_TYPES = {"b": np.dtype(np.bool_), "i": int, "f": float}
+
+
+def dtype_key(x: Any) -> DtypeKey:
+    """What a value brings to promotion."""
+    if isinstance(x, Tracer):
+        aval = x.var.aval
+        return _PYTHON_TYPES[aval.dtype.kind] if aval.weak else aval.dtype
+    if isinstance(x, (np.ndarray, np.generic)):
+        if x.dtype.kind not in SUPPORTED_KINDS:
+            raise DtypeError(f"expected an array of bool, integer or float dtype, found {describe(x)}")
+        return x.dtype
+    if isinstance(x, bool):
+        return np.dtype(np.bool_)
+    if isinstance(x, int):
+        return int
+    if isinstance(x, float):
+        return float
+    raise DtypeError(f"expected an array or a number, found {describe(x)}")
+
+
+def cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The value in a dtype that promotion has chosen for it."""
+    if isinstance(x, Tracer):
+        if x.var.aval.dtype == dtype:
+            return x
+        return x.astype(dtype)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x if x.dtype == dtype else x.astype(dtype)
+    return dtype.type(x)
+
+
+def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands, cast to the dtypes that a primitive takes."""
+    keys = tuple([dtype_key(x) for x in operands])
+    return tuple([cast(x, dtype) for x, dtype in zip(operands, promotion(keys), strict=True)])
+
+
+def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:
+    """If every operand is a Python scalar none yields to another: the default dtypes meet."""
+    if all(isinstance(key, type) for key in keys):
+        return tuple(np.dtype(key) for key in keys)
+    return keys
+
+
+def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
+    """The promotion that a ufunc does; it is looked up when it is first needed."""
+
+    @lru_cache(maxsize=1024)
+    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+        ufunc = resolve()
+        try:
+            loop = ufunc.resolve_dtypes((*_strong(keys), *(None,) * ufunc.nout))
+        except TypeError:
+            names = ", ".join(str(np.dtype(key)) for key in keys)
+            raise DtypeError(f"{ufunc.__name__} is not defined for {names}") from None
+        return loop[: ufunc.nin]
+
+    return promotion
+
+
+@lru_cache(maxsize=1024)
+def common(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """All operands in their common dtype, as ``np.result_type`` gives it."""
+    return (result_type(keys),) * len(keys)
+
+
+@lru_cache(maxsize=1024)
+def floating(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """All operands in their common dtype, or in float64 if that is not a float."""
+    dtype = result_type(keys)
+    return (dtype if dtype.kind == "f" else np.dtype(np.float64),) * len(keys)
+
+
+def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
+    """``np.result_type`` with weak Python scalars."""
+    weak = {bool: False, int: 0, float: 0.0}
+    return np.result_type(
+        *(weak[key] if isinstance(key, type) else key for key in _strong(keys))
+    )
+
+
+def unchanged(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """Every operand in its own dtype."""
+    return tuple(np.dtype(key) for key in keys)
+
+
+def strong_dtype(x: Any) -> np.dtype[Any]:
+    """The dtype that a value has on its own."""
+    return aval_of(x).dtype if not isinstance(x, Tracer) else x.var.aval.dtype

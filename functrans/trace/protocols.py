@@ -1,0 +1,135 @@
+"""NumPy's protocols: which of our operations answers for which of NumPy's functions.
+
+The tables are filled by the modules that define the operations; this module only looks them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError, nearest
+from functrans.trace.source import located, user_source
+
+Implementation = TypeVar("Implementation", bound=Callable[..., Any])
+
+ufuncs: dict[str, Callable[..., Any]] = {}
+"""The operation for a ufunc, by the ufunc's name (SciPy's ufuncs are not imported to be listed)."""
+
+ufunc_methods: dict[tuple[str, str], Callable[..., Any]] = {}
+"""The operation for ``np.add.reduce`` and the like, by both names."""
+
+functions: dict[Any, Callable[..., Any]] = {}
+"""The operation for a NumPy function that goes by ``__array_function__``."""
+
+operators: dict[str, Callable[..., Any]] = {}
+"""What stands behind an operator where it is more than the primitive of that name."""
+
+methods: dict[str, Callable[..., Any]] = {}
+"""The methods of a tracer: functions of the tracer and the method's arguments."""
+
+attributes: dict[str, Callable[[Any], Any]] = {}
+"""The computed attributes of a tracer, such as ``T``."""
+
+namespace: list[Any] = []
+"""Holds `functrans.numpy`, for ``__array_namespace__``."""
+
+
+def implements(*numpy_functions: Any) -> Callable[[Implementation], Implementation]:
+    """Let the decorated function answer for NumPy functions when one is given a tracer."""
+
+    def enter(implementation: Implementation) -> Implementation:
+        for function in numpy_functions:
+            functions[function] = implementation
+        return implementation
+
+    return enter
+
+
+def apply_ufunc(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What ``ufunc(...)`` or ``ufunc.method(...)`` means for tracers."""
+    name = ufunc.__name__
+    if method == "__call__":
+        operation = ufuncs.get(name)
+        if operation is not None and not kwargs:
+            return strengthened(operation(*inputs))
+        if operation is not None:
+            return _apply_with_keywords(ufunc, operation, inputs, kwargs)
+    else:
+        operation = ufunc_methods.get((name, method)) or ufunc_methods.get(("*", method))
+        if operation is not None:
+            return operation(ufunc, *inputs, **kwargs)
+    full = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"
+    raise UnsupportedNumPyError(
+        f"{full} is not supported on traced values{located(user_source())}"
+        + _suggestion(name, ufuncs)
+    )
+
+
+def strengthened(result: Any) -> Any:
+    """A ufunc gives an array even of Python numbers, whose dtype no longer yields."""
+    if isinstance(result, tuple):
+        return tuple(map(strengthened, result))
+    if hasattr(result, "var") and result.var.aval.weak:
+        return operators["strengthen"](result)
+    return result
+
+
+def _apply_with_keywords(
+    ufunc: np.ufunc, operation: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    kwargs = dict(kwargs)
+    outs = kwargs.pop("out", None)
+    where = kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    if kwargs.pop("casting", "same_kind") != "same_kind" or kwargs.pop("order", "K") != "K":
+        kwargs["casting/order"] = None
+    if kwargs.pop("subok", True) and kwargs:
+        raise UnsupportedNumPyError(
+            f"np.{ufunc.__name__}({', '.join(kwargs)}=...) is not supported on traced values"
+            f"{located(user_source())}: leave the keyword out"
+        )
+    if dtype is not None:
+        inputs = tuple(operators["astype"](x, dtype) for x in inputs)
+    result = strengthened(operation(*inputs))
+    return operators["store"](ufunc.__name__, result, outs, where)
+
+
+def apply_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a NumPy function means for arguments with tracers among them."""
+    implementation = functions.get(func)
+    if implementation is None:
+        module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
+        known = {f.__name__: f for f in functions}
+        raise UnsupportedNumPyError(
+            f"{module}.{func.__name__} is not supported on traced values{located(user_source())}"
+            + _suggestion(func.__name__, known)
+        )
+    return implementation(*args, **kwargs)
+
+
+def attribute(tracer: Any, name: str) -> Any:
+    """A method or computed attribute of a tracer."""
+    method = methods.get(name)
+    if method is not None:
+        return method.__get__(tracer)  # type: ignore[attr-defined]
+    computed = attributes.get(name)
+    if computed is not None:
+        return computed(tracer)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if hasattr(np.ndarray, name):
+        raise UnsupportedNumPyError(
+            f"ndarray.{name} is not supported on traced values{located(user_source())}"
+            + _suggestion(name, {**methods, **attributes})
+        )
+    raise AttributeError(f"an array has no attribute {name!r}" + _suggestion(name, methods))
+
+
+def _suggestion(name: str, known: dict[Any, Any]) -> str:
+    close = nearest(name, [str(k) for k in known])
+    return f"; the nearest supported is {close}" if close else ""

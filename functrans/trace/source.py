@@ -1,0 +1,57 @@
+"""Which line of the user's code an equation or an error belongs to."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class Source(NamedTuple):
+    """A place in the user's code, kept as cheaply as a frame gives it."""
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def line(self) -> int:
+        """The line number, worked out when somebody asks."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.instruction < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def text(self) -> str:
+        """The line itself, or an empty string where the file cannot be read."""
+        return linecache.getline(self.code.co_filename, self.line).strip()
+
+    def __str__(self) -> str:
+        name = Path(self.code.co_filename).name
+        return f"{name}:{self.line} ({self.code.co_qualname})"
+
+
+@lru_cache(maxsize=4096)
+def _is_ours(filename: str) -> bool:
+    return filename.startswith(_PACKAGE)
+
+
+def user_source() -> Source | None:
+    """The innermost place in the calling stack that is not inside this package."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_ours(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None else Source(frame.f_code, frame.f_lasti)
+
+
+def located(source: Source | None) -> str:
+    """``" at file.py:3 (f): y = x + 1"`` for an error message; empty if the place is not known."""
+    if source is None:
+        return ""
+    text = source.text
+    return f" at {source}" + (f": {text}" if text else "")

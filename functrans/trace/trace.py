@@ -1,0 +1,238 @@
+"""Recording: a trace collects the equations of a function while the function runs.
+
+A `Tracer` stands for one value of the trace. Where the values of a trace's inputs are known, each
+equation is computed as it is recorded, so that Python may branch on what comes out; equations with
+inner graphs (a compiled call, a loop) wait until somebody asks for their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.primitive import Primitive, current
+from functrans.ir.types import Aval, aval_of, interned, is_float
+from functrans.trace.absent import PENDING, UNKNOWN
+from functrans.trace.source import Source, located, user_source
+from functrans.trace.tracer import Tracer
+
+
+ENCLOSING = "a value of an enclosing function"
+
+
+class Trace:
+    """The equations recorded while a function runs.
+
+    Parameters
+    ----------
+    kind : str
+        The transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages.
+    concrete : bool
+        Whether the inputs have values. Float constants are then inputs of the graph and not
+        literals, because they may differ in the next call and graphs are cached by structure.
+    rewriting : bool
+        Whether rules of this library run, and not a user's function. Equal equations are then
+        recorded once, and belong to the line of the equation that is being rewritten.
+    """
+
+    def __init__(self, kind: str, *, concrete: bool = False, rewriting: bool = False) -> None:
+        self.kind = kind
+        self.concrete = concrete
+        self.rewriting = rewriting
+        self.parent = current.get()
+        self.alive = True
+        self.inputs: list[Var] = []
+        self.eqns: list[Eqn] = []
+        self.captures: list[tuple[Var, Any]] = []
+        self.values: dict[Var, Any] = {}
+        self.source: Source | None = None
+        self._captured: dict[Any, tuple[Any, Tracer]] = {}
+        self._pending: dict[Var, Eqn] = {}
+        self._recorded: dict[Any, tuple[Tracer, ...]] = {}
+
+    # -- values coming in ----------------------------------------------------------------------
+
+    def input(self, aval: Aval, value: Any = UNKNOWN, argument: str | None = None) -> Tracer:
+        """A new input; ``argument`` is its name if it is an argument of the user's function."""
+        var = Var(aval)
+        self.inputs.append(var)
+        return self._tracer(var, value, argument)
+
+    def lift(self, x: Any) -> Tracer | Literal:
+        """What stands for any value in this trace: its tracer, or a literal for a scalar."""
+        if isinstance(x, Tracer):
+            if x.view is not None:
+                x.refresh()
+            return x if x.trace is self else self._capture_outer(x)
+        aval = aval_of(x)
+        if aval.shape == () and not (self.concrete and is_float(aval.dtype)):
+            return Literal(aval.dtype.type(x), aval)
+        return self._capture_constant(x, aval)
+
+    def atom(self, x: Any) -> Atom:
+        """What stands for any value in this trace's graph."""
+        lifted = self.lift(x)
+        return lifted if isinstance(lifted, Literal) else lifted.var
+
+    def _capture_outer(self, outer: Tracer) -> Tracer:
+        outer.check_usable()
+        known = self._captured.get(outer.var)
+        if known is None:
+            # the outer tracer may be assigned to later: keep what it stands for now
+            frozen = Tracer(outer.trace, outer.var, outer.value)
+            known = (frozen, self._capture(frozen, outer.var.aval, outer.known_value))
+            self._captured[outer.var] = known
+        return known[1]
+
+    def _capture_constant(self, x: Any, aval: Aval) -> Tracer:
+        if aval.shape == ():
+            return self._capture(x, aval, x)
+        known = self._captured.get(id(x))
+        if known is not None and np.array_equal(known[1].value, x):
+            return known[1]
+        # the user may write to the array later: what the graph means is the array as it is now
+        frozen = np.array(x, order="K")
+        known = (x, self._capture(frozen, aval, frozen))
+        self._captured[id(x)] = known
+        return known[1]
+
+    def _capture(self, outer: Any, aval: Aval, value: Any) -> Tracer:
+        assert not self.rewriting, "a rule holds a constant array: build it by the IR's iota or full"
+        var = Var(aval)
+        self.captures.append((var, outer))
+        return self._tracer(var, value, ENCLOSING)
+
+    def _tracer(self, var: Var, value: Any, argument: str | None = None) -> Tracer:
+        if value is not UNKNOWN:
+            self.values[var] = value
+        tracer = Tracer(self, var, value)
+        tracer.argument = argument
+        return tracer
+
+    # -- recording -----------------------------------------------------------------------------
+
+    def bind(self, primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record a primitive; what involves no tracer is computed at once."""
+        if not self.rewriting and not any(isinstance(x, Tracer) for x in operands):
+            return primitive.numpy(*operands, **params)
+        lifted = [self.lift(x) for x in operands]
+        atoms = [x if isinstance(x, Literal) else x.var for x in lifted]
+        if any(x.value is UNKNOWN for x in lifted):
+            outs = self._record(primitive, atoms, params)
+        elif primitive.higher_order:
+            outs = self._record_pending(primitive, atoms, params)
+        else:
+            outs = self._record_computed(primitive, atoms, params)
+        return outs if primitive.several else outs[0]
+
+    def _record(
+        self, primitive: Primitive, atoms: Sequence[Atom], params: dict[str, Any]
+    ) -> tuple[Tracer, ...]:
+        if not self.rewriting:
+            return self._append(primitive, atoms, params, user_source())
+        key = (
+            primitive,
+            tuple(atom if isinstance(atom, Var) else atom.key for atom in atoms),
+            tuple(params.items()),
+        )
+        if key not in self._recorded:
+            self._recorded[key] = self._append(primitive, atoms, params, self.source)
+        return self._recorded[key]
+
+    def _append(
+        self,
+        primitive: Primitive,
+        atoms: Sequence[Atom],
+        params: dict[str, Any],
+        source: Source | None,
+    ) -> tuple[Tracer, ...]:
+        avals = infer(primitive, tuple([atom.aval for atom in atoms]), params)
+        outputs = [Var(aval) for aval in avals]
+        self.eqns.append(Eqn(primitive, atoms, outputs, params, source))
+        return tuple([Tracer(self, var, UNKNOWN) for var in outputs])
+
+    def _record_pending(
+        self, primitive: Primitive, atoms: Sequence[Atom], params: dict[str, Any]
+    ) -> tuple[Tracer, ...]:
+        outs = self._append(primitive, atoms, params, user_source())
+        for out in outs:
+            out.value = PENDING
+            self._pending[out.var] = self.eqns[-1]
+        return outs
+
+    def _record_computed(
+        self, primitive: Primitive, atoms: Sequence[Atom], params: dict[str, Any]
+    ) -> tuple[Tracer, ...]:
+        try:
+            results = primitive.numpy(*map(self.value_of, atoms), **params)
+        except Exception:
+            infer(primitive, tuple(atom.aval for atom in atoms), params)
+            raise
+        weak = primitive.elementwise and all(atom.aval.weak for atom in atoms)
+        outs = [
+            self._tracer(Var(interned(value.shape, value.dtype, weak)), value)
+            for value in (results if primitive.several else (results,))
+        ]
+        outputs = [out.var for out in outs]
+        self.eqns.append(Eqn(primitive, atoms, outputs, params, user_source()))
+        return tuple(outs)
+
+    def record_again(
+        self, eqn: Eqn, operands: Sequence[Any], values: Sequence[Any]
+    ) -> tuple[Tracer, ...]:
+        """Record another trace's equation, whose results have been computed there already."""
+        outs = [
+            self._tracer(Var(var.aval), value)
+            for var, value in zip(eqn.outputs, values, strict=True)
+        ]
+        atoms = [self.atom(x) for x in operands]
+        self.eqns.append(Eqn(eqn.primitive, atoms, [o.var for o in outs], eqn.params, eqn.source))
+        return tuple(outs)
+
+    def value_of(self, atom: Atom) -> Any:
+        """The value of a variable, computed now if it has been put off."""
+        if isinstance(atom, Literal):
+            return atom.value
+        eqn = self._pending.get(atom)
+        if eqn is not None:
+            results = eqn.primitive.numpy(*map(self.value_of, eqn.inputs), **eqn.params)
+            for var, value in zip(
+                eqn.outputs, results if eqn.primitive.several else (results,), strict=True
+            ):
+                self.values[var] = value
+                del self._pending[var]
+        return self.values[atom]
+
+    # -- what was recorded ---------------------------------------------------------------------
+
+    def graph(self, outputs: Sequence[Any]) -> Graph:
+        """The graph that ends in the given outputs; captured values are its last inputs."""
+        atoms = [self.atom(x) for x in outputs]
+        return Graph([*self.inputs, *(var for var, _ in self.captures)], self.eqns, atoms)
+
+
+def infer(
+    primitive: Primitive, avals: tuple[Aval, ...], params: dict[str, Any]
+) -> tuple[Aval, ...]:
+    """The avals of a primitive's results; an error says which line asked for it."""
+    try:
+        return _infer(primitive, avals, tuple(params.items()))
+    except (ValueError, TypeError, IndexError) as error:
+        place = located(user_source())
+        if place and place not in str(error):
+            error.args = (f"{error}\n  in {primitive.name}{place}",)
+        raise
+
+
+@lru_cache(maxsize=16384)
+def _infer(
+    primitive: Primitive, avals: tuple[Aval, ...], params: tuple[tuple[str, Any], ...]
+) -> tuple[Aval, ...]:
+    results = primitive.infer_all(avals, dict(params))
+    if primitive.elementwise and avals and all(aval.weak for aval in avals):
+        return tuple(interned(aval.shape, aval.dtype, True) for aval in results)
+    return results

@@ -1,0 +1,329 @@
+"""The tracer: what a traced function is given in the place of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from functrans.errors import (
+    LeakedTracerError,
+    MutationError,
+    TracerBoolError,
+    TracerConversionError,
+    TracerIndexError,
+)
+from functrans.ir.graph import Var
+from functrans.ir.primitive import current, registry
+from functrans.ir.types import SUPPORTED_KINDS, Aval, Shape, is_float
+from functrans.trace import protocols
+from functrans.trace.absent import PENDING, UNKNOWN
+from functrans.trace.source import located, user_source
+from functrans.trace.views import View, assign
+
+if TYPE_CHECKING:
+    from functrans.trace.trace import Trace
+
+
+def _operator(name: str, reflected: bool = False) -> Callable[[Tracer, Any], Any]:
+    def operator(self: Tracer, other: Any) -> Any:
+        if not is_operand(other):
+            return NotImplemented
+        operation = protocols.operators.get(name) or registry[name]
+        return operation(other, self) if reflected else operation(self, other)
+
+    return operator
+
+
+def _unary(name: str) -> Callable[[Tracer], Any]:
+    def operator(self: Tracer) -> Any:
+        return registry[name](self)
+
+    return operator
+
+
+def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
+    def operator(self: Tracer, other: Any) -> Any:
+        if not is_operand(other):
+            return NotImplemented
+        operation = protocols.operators.get(name) or registry[name]
+        result = operation(self, other)
+        if self.ndim == 0:
+            # NumPy's scalars are immutable: the name is bound to a new one
+            return result
+        assign(self, result, f"{name} in place")
+        return self
+
+    return operator
+
+
+def is_operand(x: Any) -> bool:
+    """Whether a value can stand beside a tracer in an operation."""
+    return (
+        isinstance(x, (Tracer, bool, int, float, np.generic))
+        or (isinstance(x, np.ndarray) and x.dtype.kind in SUPPORTED_KINDS)
+    )  # fmt: skip
+
+
+class Tracer:
+    """Stands for an array while a function is traced; NumPy's functions and operators take it.
+
+    It records what is done to it. Where the trace has values (under `grad`, `jvp`, `jacfwd` of
+    concrete inputs) Python may branch on it; under `vmap` and `jit` it has none.
+    """
+
+    __slots__ = ("__weakref__", "argument", "trace", "value", "var", "version", "view")
+    __hash__ = None  # type: ignore[assignment]  # as np.ndarray, which compares elementwise
+    __array_priority__ = 1000
+
+    trace: Trace
+    var: Var
+    value: Any
+    view: View | None
+    version: int
+    argument: str | None
+
+    def __init__(self, trace: Trace, var: Var, value: Any) -> None:
+        self.trace = trace
+        self.var = var
+        self.value = value
+        self.view = None
+        self.version = 0
+        self.argument = None
+
+    # -- what it stands for --------------------------------------------------------------------
+
+    @property
+    def aval(self) -> Aval:
+        return self.var.aval
+
+    @property
+    def shape(self) -> Shape:
+        return self.var.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.var.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.var.aval.shape)
+
+    @property
+    def size(self) -> int:
+        return self.var.aval.size
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def known_value(self) -> Any:
+        """The value if there is one (computed now, if it had been put off), else `UNKNOWN`."""
+        if self.view is not None:
+            self.refresh()
+        if self.value is PENDING:
+            self.value = self.trace.value_of(self.var)
+        return self.value
+
+    def check_usable(self) -> None:
+        """Raise if the function that this tracer belongs to has returned."""
+        trace = current.get()
+        while trace is not None:
+            if trace is self.trace:
+                return
+            trace = trace.parent  # type: ignore[attr-defined]
+        raise LeakedTracerError(
+            f"a value traced by {self.trace.kind} ({self.aval}) is used after the function that it "
+            f"was traced in has returned{self._made_at()}.\n"
+            "Return it from the function instead of keeping it in a global, an attribute or a list."
+        )
+
+    def _made_at(self) -> str:
+        for eqn in self.trace.eqns:
+            if self.var in eqn.outputs:
+                return f"; it was made{located(eqn.source)}"
+        return f"; it is {self.argument}" if self.argument else ""
+
+    def __repr__(self) -> str:
+        value = self.known_value
+        if value is UNKNOWN:
+            return f"Tracer({self.aval}, traced by {self.trace.kind})"
+        return f"Tracer({self.aval}, value={value!r}, traced by {self.trace.kind})"
+
+    def __format__(self, spec: str) -> str:
+        value = self.known_value
+        return repr(self) if value is UNKNOWN or not spec else format(value, spec)
+
+    # -- Python's conversions ------------------------------------------------------------------
+
+    def _no_value(self) -> str:
+        return (
+            f"it is traced by {self.trace.kind}, where {self.aval} stands for "
+            + ("every element along the mapped axis" if self.trace.kind == "vmap" else "any value")
+        )
+
+    def __bool__(self) -> bool:
+        value = self.known_value
+        if value is UNKNOWN:
+            raise TracerBoolError(
+                f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
+                "Write np.where(condition, a, b), or functrans.lax.cond(condition, f, g, *operands) "
+                "to compute one branch only, or functrans.lax.while_loop for a loop."
+            )
+        return bool(value)
+
+    def __index__(self) -> int:
+        return self._integer("an index")
+
+    def __int__(self) -> int:
+        return self._integer("int()")
+
+    def _integer(self, wanted: str) -> int:
+        value = self.known_value
+        if value is UNKNOWN:
+            raise TracerIndexError(
+                f"Python needs one integer here, for {wanted}{located(user_source())}, but "
+                f"{self._no_value()}.\nIndex a traced array with it (functrans.numpy.asarray(a)[i] "
+                "if `a` is a plain array), use functrans.lax.fori_loop for a loop of this length, "
+                "or make the argument static: jit(f, static_argnums=...)."
+            )
+        if wanted == "an index" and is_float(self.dtype):
+            raise TypeError(f"a float ({self.aval}) cannot be used as an index")
+        return int(value)
+
+    def __float__(self) -> float:
+        if is_float(self.dtype) or self.known_value is UNKNOWN:
+            self.refuse_conversion("float()")
+        return float(self.known_value)
+
+    def __complex__(self) -> NoReturn:
+        self.refuse_conversion("complex()")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self.refuse_conversion("a plain np.ndarray (np.asarray, or storing it in an array)")
+
+    def item(self, *args: Any) -> Any:
+        """Raises, because the number would have no derivative; use ``x[i]``."""
+        if is_float(self.dtype) or self.known_value is UNKNOWN:
+            self.refuse_conversion("a Python number (.item())")
+        return self.known_value.item(*args)
+
+    def tolist(self) -> Any:
+        """Raises, because the numbers would have no derivatives."""
+        if is_float(self.dtype) or self.known_value is UNKNOWN:
+            self.refuse_conversion("a list (.tolist())")
+        return self.known_value.tolist()
+
+    def refuse_conversion(self, target: str) -> NoReturn:
+        """Raise: the conversion would drop the derivative."""
+        raise TracerConversionError(
+            f"a value traced by {self.trace.kind} ({self.aval}) cannot become {target}"
+            f"{located(user_source())}: its derivative would be lost.\n"
+            "Use NumPy's functions (np.sin, not math.sin), make arrays by np.zeros_like(x), "
+            "np.stack or functrans.numpy.zeros before you store into them, and if a constant is "
+            "meant, write functrans.stop_gradient(x)."
+        )
+
+    # -- NumPy's protocols ---------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        self.check_usable()
+        return protocols.apply_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return protocols.apply_function(func, args, kwargs)
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return protocols.namespace[0]
+
+    def __getattr__(self, name: str) -> Any:
+        return protocols.attribute(self, name)
+
+    # -- containers ----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any())
+
+    def __getitem__(self, index: Any) -> Any:
+        return protocols.operators["getitem"](self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        result = protocols.operators["setitem"](self, index, value)
+        assign(self, result, "assignment to an element")
+
+    def __delitem__(self, index: Any) -> NoReturn:
+        raise MutationError("an array cannot lose elements: use np.delete(x, i)")
+
+    def refresh(self) -> None:
+        """If this is a view, read it again if what it is a view of has been written to."""
+        if self.view is not None:
+            self.view.refresh(self)
+
+    def become(self, other: Tracer) -> None:
+        """Stand for what another tracer stands for, from now on."""
+        self.var = other.var
+        self.value = other.value
+        self.version += 1
+
+    # -- operators -----------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = _operator("add"), _operator("add", True), _in_place("add")
+    __sub__, __rsub__, __isub__ = (
+        _operator("subtract"), _operator("subtract", True), _in_place("subtract"),
+    )  # fmt: skip
+    __mul__, __rmul__, __imul__ = (
+        _operator("multiply"), _operator("multiply", True), _in_place("multiply"),
+    )  # fmt: skip
+    __truediv__, __rtruediv__, __itruediv__ = (
+        _operator("divide"), _operator("divide", True), _in_place("divide"),
+    )  # fmt: skip
+    __floordiv__, __rfloordiv__, __ifloordiv__ = (
+        _operator("floor_divide"), _operator("floor_divide", True), _in_place("floor_divide"),
+    )  # fmt: skip
+    __mod__, __rmod__, __imod__ = (
+        _operator("remainder"), _operator("remainder", True), _in_place("remainder"),
+    )  # fmt: skip
+    __pow__, __rpow__, __ipow__ = _operator("pow"), _operator("pow", True), _in_place("pow")
+    __matmul__, __rmatmul__, __imatmul__ = (
+        _operator("matmul"), _operator("matmul", True), _in_place("matmul"),
+    )  # fmt: skip
+    __and__, __rand__, __iand__ = (
+        _operator("bitwise_and"), _operator("bitwise_and", True), _in_place("bitwise_and"),
+    )  # fmt: skip
+    __or__, __ror__, __ior__ = (
+        _operator("bitwise_or"), _operator("bitwise_or", True), _in_place("bitwise_or"),
+    )  # fmt: skip
+    __xor__, __rxor__, __ixor__ = (
+        _operator("bitwise_xor"), _operator("bitwise_xor", True), _in_place("bitwise_xor"),
+    )  # fmt: skip
+    __lshift__, __rlshift__, __ilshift__ = (
+        _operator("left_shift"), _operator("left_shift", True), _in_place("left_shift"),
+    )  # fmt: skip
+    __rshift__, __rrshift__, __irshift__ = (
+        _operator("right_shift"), _operator("right_shift", True), _in_place("right_shift"),
+    )  # fmt: skip
+    __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", True)
+    __eq__ = _operator("equal")  # type: ignore[assignment]
+    __ne__ = _operator("not_equal")  # type: ignore[assignment]
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __neg__, __pos__, __abs__, __invert__ = (
+        _unary("negative"), _unary("positive"), _unary("absolute"), _unary("invert"),
+    )  # fmt: skip
+

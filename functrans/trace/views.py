@@ -1,0 +1,131 @@
+"""Assignment in place, with NumPy's views.
+
+A tracer stands for an immutable value of the graph; assigning to it makes it stand for another one.
+A view remembers what it is a view of: writing to the view writes there too, and after a write there
+the view is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functrans.errors import MutationError
+from functrans.ir.primitive import current
+from functrans.trace.source import located, user_source
+
+if TYPE_CHECKING:
+    from functrans.trace.tracer import Tracer
+
+
+class View:
+    """How a tracer is part of another one.
+
+    Parameters
+    ----------
+    base : Tracer
+    read : callable
+        From the base to the view.
+    write : callable or None
+        From the base and a new view to the new base. None where NumPy may have made a copy
+        (``reshape``) or forbids it (``broadcast_to``): writing then raises, on either side.
+    operation : str
+        What made the view, for the message.
+    """
+
+    __slots__ = ("base", "operation", "read", "seen", "write")
+
+    def __init__(
+        self,
+        base: Tracer,
+        read: Callable[[Tracer], Any],
+        write: Callable[[Tracer, Tracer], Any] | None,
+        operation: str,
+    ) -> None:
+        self.base = base
+        self.read = read
+        self.write = write
+        self.operation = operation
+        self.seen = base.version
+
+    def refresh(self, view: Tracer) -> None:
+        self.base.refresh()
+        if self.base.version == self.seen:
+            return
+        if self.write is None:
+            raise MutationError(
+                f"an array was assigned to in place after {self.operation} of it was taken"
+                f"{located(user_source())}: whether NumPy shares the memory of the two depends on "
+                "the layout.\nTake a copy, or take it again after the assignment."
+            )
+        self.seen = self.base.version
+        view.become(self.read(self.base))
+
+
+def make_view(
+    view: Tracer,
+    base: Tracer,
+    read: Callable[[Tracer], Any],
+    write: Callable[[Tracer, Tracer], Any] | None,
+    operation: str,
+) -> Tracer:
+    """Mark a tracer as a view of another one."""
+    view.view = View(base, read, write, operation)
+    return view
+
+
+def assign(target: Tracer, result: Any, operation: str) -> None:
+    """Let ``target``, and what it is a view of, stand for ``result`` from now on.
+
+    Raises
+    ------
+    MutationError
+        If the target is an argument of the traced function or belongs to an enclosing function, or
+        if it cannot be known whether NumPy would have written to a copy.
+    TypeError
+        If the result has another dtype that NumPy would not cast to the target's.
+    """
+    _check_writable(target, operation)
+    if result.shape != target.shape:
+        raise ValueError(
+            f"an array of shape {target.shape} cannot hold the result of shape {result.shape}"
+            f"{located(user_source())}"
+        )
+    if result.dtype != target.dtype:
+        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+            raise TypeError(
+                f"{operation}{located(user_source())} gives {result.dtype}, which NumPy does not "
+                f"cast to the array's {target.dtype}: convert one of them by .astype"
+            )
+        result = result.astype(target.dtype)
+    target.become(result)
+    view = target.view
+    if view is not None:
+        assert view.write is not None
+        assign(view.base, view.write(view.base, target), operation)
+        view.seen = view.base.version
+
+
+def _check_writable(target: Tracer, operation: str) -> None:
+    target.refresh()
+    place = located(user_source())
+    if target.trace is not current.get():
+        raise MutationError(
+            f"{operation}{place}: the array belongs to an enclosing function.\n"
+            "Return the new value from the inner function instead."
+        )
+    if target.argument is not None:
+        raise MutationError(
+            f"{operation}{place}: the array is {target.argument}, which the caller still holds.\n"
+            "Work on a copy (x = x.copy()), or write x = x.at[i].set(v)."
+        )
+    if target.view is not None:
+        if target.view.write is None:
+            raise MutationError(
+                f"{operation}{place}: the array was made by {target.view.operation}, and whether "
+                "that shares memory with the original depends on the layout.\n"
+                "Work on a copy: x = x.copy()."
+            )
+        _check_writable(target.view.base, operation)

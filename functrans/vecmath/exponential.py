@@ -1,0 +1,178 @@
+"""exp and its kin: ``e**x = 2**k e**r`` with ``k = rint(x / ln 2)`` and ``abs(r) <= ln(2) / 2``.
+
+``k ln 2`` is subtracted in two parts (Cody and Waite), ``e**r`` is a minimax polynomial, and
+``2**k`` is made of its bits. The factor is applied in two steps, so that results which overflow or
+are subnormal come out of the last multiplication.
+
+References
+----------
+W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980).
+J.-M. Muller, Elementary Functions, 3rd ed. (2016), chapter 11.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from functrans.ir.scalar import Scalar, bitcast, const, fma, where
+from functrans.vecmath.polynomial import (
+    FLOAT32,
+    FLOAT64,
+    Format,
+    floating,
+    format_of,
+    polynomial,
+    power_of_two,
+    round_with_integer,
+)
+
+LOG2_E = 1.4426950408889634
+
+
+class _Table(NamedTuple):
+    lowest: float
+    """From here down ``e**x`` rounds to zero."""
+    highest: float
+    """From here up it is infinite."""
+    ln2_high: float
+    """``k * ln2_high`` subtracts exactly."""
+    ln2_low: float
+    exp: tuple[float, ...]
+    """``(e**r - 1 - r) / r**2``, error relative to ``e**r``."""
+    expm1: tuple[float, ...]
+    """The same, error relative to ``e**r - 1``."""
+    exp2: tuple[float, ...]
+    """``(2**r - 1) / r``, error relative to ``2**r``."""
+
+
+_TABLES: dict[Format, _Table] = {
+    FLOAT64: _Table(
+        lowest=-746.0,
+        highest=710.0,
+        ln2_high=0.6931471805599453,
+        ln2_low=2.3190468138462996e-17,
+        exp=(
+            0.5000000000000011, 0.1666666666666654, 0.0416666666665382, 0.008333333333474717,
+            0.0013888888940762135, 0.00019841269481998732, 2.4801496128959518e-05,
+            2.755763991343673e-06, 2.7629226863664846e-07, 2.497775371010428e-08,
+        ),
+        expm1=(
+            0.5, 0.16666666666666677, 0.04166666666666669, 0.008333333333321776,
+            0.0013888888888887458, 0.00019841269885288905, 2.480158729212175e-05,
+            2.7557245303467554e-06, 2.755731959470752e-07, 2.51086087267423e-08,
+            2.089644692783487e-09,
+        ),
+        exp2=(
+            0.6931471805599453, 0.24022650695910172, 0.055504108664824574, 0.009618129107577077,
+            0.0013333558145567713, 0.00015403530478848865, 1.5252734737786904e-05,
+            1.3215424483882179e-06, 1.01776561458948e-07, 7.075616972964386e-09,
+            4.519309614289022e-10,
+        ),
+    ),
+    FLOAT32: _Table(
+        lowest=-104.0,
+        highest=89.0,
+        ln2_high=0.6931471824645996,
+        ln2_low=-1.9046542121259336e-09,
+        exp=(
+            0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.008369196206331253,
+            0.0013839039020240307,
+        ),
+        expm1=(
+            0.5, 0.16666635870933533, 0.041666511446237564, 0.00834161788225174,
+            0.001393034472130239, 0.00014917360385879874,
+        ),
+        exp2=(
+            0.6931471824645996, 0.24022594094276428, 0.055503662675619125, 0.009625446982681751,
+            0.0013387920334935188, 0.00013331430091056973,
+        ),
+    ),
+}  # fmt: skip
+
+
+def clamp(x: Scalar, low: float, high: float) -> Scalar:
+    """``x`` between the bounds; a NaN stays a NaN."""
+    below = where(x > high, high, x)
+    return where(below < low, low, below)
+
+
+def _reduce(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """``k`` (as a float and as an integer) and ``r`` of ``x = k ln 2 + r``."""
+    form = format_of(x)
+    table = _TABLES[form]
+    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
+    return k, exponent, fma(-k, table.ln2_low, fma(-k, table.ln2_high, x))
+
+
+def scale(mantissa: Scalar, exponent: Scalar) -> Scalar:
+    """``mantissa * 2**exponent`` where the result, not the power, may leave the normal numbers.
+
+    The mantissa is about 1 and the exponent between -1076 and 1025 (float32: -151 and 129).
+    """
+    form = format_of(mantissa)
+    down = exponent < 0
+    bias = where(down, const(form.bias + 64, form.integer), form.bias - 64)
+    first = bitcast((exponent + bias) << form.fraction_bits, form.dtype)
+    return (mantissa * first) * where(down, const(2.0**-64, form.dtype), 2.0**64)
+
+
+def exp_scaled(x: Scalar, shift: int) -> Scalar:
+    """``2**shift * e**x``, overflowing only where that product does."""
+    table = _TABLES[format_of(x)]
+    _, exponent, r = _reduce(clamp(x, table.lowest, table.highest + 1.0))
+    mantissa = fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0)
+    return scale(mantissa, exponent + shift if shift else exponent)
+
+
+@floating
+def exp(x: Scalar) -> Scalar:
+    """``e**x``."""
+    return exp_scaled(x, 0)
+
+
+def exp_of_pair(high: Scalar, low: Scalar) -> Scalar:
+    """``e**(high + low)`` for a small `low`: for arguments whose rounding error would show."""
+    table = _TABLES[format_of(high)]
+    clamped = clamp(high, table.lowest, table.highest)
+    _, exponent, r = _reduce(clamped)
+    r = r + low
+    return scale(fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0), exponent)
+
+
+def exp2_of_pair(high: Scalar, low: Scalar) -> Scalar:
+    """``2**(high + low)`` for a small `low`."""
+    form = format_of(high)
+    limit = form.bias + 2.0
+    k, exponent = round_with_integer(clamp(high, -limit - form.fraction_bits, limit) + form.rounder)
+    r = (clamp(high, -limit - form.fraction_bits, limit) - k) + low
+    return scale(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
+
+
+@floating
+def exp2(x: Scalar) -> Scalar:
+    """``2**x``."""
+    return exp2_of_pair(x, const(0.0, x.dtype))
+
+
+@floating
+def expm1(x: Scalar) -> Scalar:
+    """``e**x - 1`` without the cancellation near zero."""
+    form = format_of(x)
+    table = _TABLES[form]
+    # below the least argument the result rounds to -1
+    clamped = clamp(x, -0.75 * (form.fraction_bits + 2), table.highest)
+    _, exponent, r = _reduce(clamped)
+    # one power too few, then twice the result: 2**1024 is no number, e**x may be
+    power = power_of_two(exponent - 1, form)
+    less_one = power - 0.5
+    high = fma(r, power, less_one)
+    low = fma(r, power, less_one - high)
+    result = (high + fma(polynomial(r, table.expm1) * (r * r), power, low)) * 2.0
+    return where(abs(x) < form.smallest_normal, x, result)
+
+
+@floating
+def sigmoid(x: Scalar) -> Scalar:
+    """``1 / (1 + e**-x)``, the logistic function."""
+    tail = exp_scaled(-abs(x), 0)
+    return where(x < 0, tail, const(1.0, x.dtype)) / (tail + 1.0)

@@ -1,0 +1,161 @@
+"""What the functions are built from: formats, polynomials, error-free sums and products.
+
+A pair ``(high, low)`` of scalars stands for their exact sum, with ``abs(low)`` at most half a unit
+in the last place of ``high``; it carries about twice the digits of the format.
+
+References
+----------
+T. J. Dekker, "A floating-point technique for extending the available precision" (1971).
+J.-M. Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed. (2018), chapters 4 and 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ir.scalar import Scalar, bitcast, const, convert, fma, ne, where
+
+Pair = tuple[Scalar, Scalar]
+
+
+class Format(NamedTuple):
+    """The layout of a binary floating-point format, and the integer type of its size."""
+
+    dtype: np.dtype[Any]
+    integer: np.dtype[Any]
+    fraction_bits: int
+    bias: int
+    rounder: float
+    """1.5 * 2**fraction_bits: adding it rounds to an integer, found in the last bits."""
+
+    @property
+    def sign_bit(self) -> int:
+        """The integer with only the sign bit set (as a signed integer: its least value)."""
+        return int(np.iinfo(self.integer).min)
+
+    @property
+    def smallest_normal(self) -> float:
+        """The least positive number that has the full precision."""
+        return float(np.finfo(self.dtype).smallest_normal)
+
+
+FLOAT32 = Format(np.dtype(np.float32), np.dtype(np.int32), 23, 127, 1.5 * 2.0**23)
+FLOAT64 = Format(np.dtype(np.float64), np.dtype(np.int64), 52, 1023, 1.5 * 2.0**52)
+
+
+def format_of(x: Scalar) -> Format:
+    """The format of a float32 or float64 scalar."""
+    return FLOAT32 if x.dtype == FLOAT32.dtype else FLOAT64
+
+
+def floating(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
+    """Let a function of float32 or float64 scalars take float16 (by way of float32) too."""
+
+    @wraps(function)
+    def checked(*args: Scalar) -> Scalar:
+        dtype = args[0].dtype
+        if dtype == np.float16:
+            return convert(function(*(convert(x, np.float32) for x in args)), dtype)
+        if any(x.dtype != dtype for x in args) or dtype not in (np.float32, np.float64):
+            names = ", ".join(str(x.dtype) for x in args)
+            raise TypeError(f"{function.__name__} takes floats of one dtype, and got {names}")
+        return function(*args)
+
+    return checked
+
+
+def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
+    """``sum c[i] x**i``.
+
+    Long ones are split into even and odd powers: one multiplication more than Horner's rule and
+    half its chain of dependent operations.
+    """
+    if len(coefficients) < 6:
+        return _horner(x, x, coefficients)
+    square = x * x
+    return fma(_horner(x, square, coefficients[1::2]), x, _horner(x, square, coefficients[::2]))
+
+
+def _horner(x: Scalar, argument: Scalar, coefficients: Sequence[float]) -> Scalar:
+    result = const(coefficients[-1], x.dtype)
+    for coefficient in reversed(coefficients[:-1]):
+        result = fma(result, argument, coefficient)
+    return result
+
+
+def round_with_integer(shifted: Scalar) -> Pair:
+    """The integer nearest to ``shifted - rounder``, as a float and as an integer scalar.
+
+    The caller adds the rounder, often in an fma. Adding rounds to an integer, whose two's
+    complement is then in the last bits. (A conversion of float64 to int64 is no vector
+    instruction before AVX-512.)
+    """
+    form = format_of(shifted)
+    origin = int(np.asarray(form.rounder, form.dtype).view(form.integer))
+    return shifted - form.rounder, bitcast(shifted, form.integer) - origin
+
+
+def power_of_two(exponent: Scalar, form: Format) -> Scalar:
+    """``2**exponent`` for an integer scalar within the exponents of the normal numbers."""
+    return bitcast((exponent + form.bias) << form.fraction_bits, form.dtype)
+
+
+def flip_sign(x: Scalar, sign: Scalar) -> Scalar:
+    """``x`` with its sign changed where the integer scalar `sign` has its sign bit set."""
+    form = format_of(x)
+    return bitcast(bitcast(x, form.integer) ^ (sign & form.sign_bit), form.dtype)
+
+
+def is_nan(x: Scalar) -> Scalar:
+    """Whether ``x`` is not a number."""
+    return ne(x, x)
+
+
+def first_nan(result: Scalar, *operands: Scalar) -> Scalar:
+    """The result, or NaN where an operand is NaN."""
+    for operand in operands:
+        result = where(is_nan(operand), operand, result)
+    return result
+
+
+def fast_two_sum(x: Scalar, y: Scalar) -> Pair:
+    """``x + y`` and its error, for ``abs(x) >= abs(y)`` or ``x == 0`` (Dekker)."""
+    total = x + y
+    return total, y - (total - x)
+
+
+def two_sum(x: Scalar, y: Scalar) -> Pair:
+    """``x + y`` and its error (Knuth)."""
+    total = x + y
+    y_part = total - x
+    return total, (x - (total - y_part)) + (y - y_part)
+
+
+def rounded_product(x: Scalar, y: Scalar | float) -> Scalar:
+    """``x * y`` that no printer may fuse with a later sum.
+
+    Where the error of a product is taken, a fused sum of the product would have that error twice.
+    An fma is never fused again.
+    """
+    return fma(x, y, -0.0)
+
+
+def two_product(x: Scalar, y: Scalar | float) -> Pair:
+    """``x * y`` and its error."""
+    product = rounded_product(x, y)
+    return product, fma(x, y, -product)
+
+
+def pair_times(x: Pair, y: Pair) -> Pair:
+    """The product of two pairs."""
+    high, low = two_product(x[0], y[0])
+    return fast_two_sum(high, fma(x[0], y[1], fma(x[1], y[0], low)))
+
+
+def pair_constant(high: float, low: float, dtype: Any) -> Pair:
+    """A constant pair."""
+    return const(high, dtype), const(low, dtype)
