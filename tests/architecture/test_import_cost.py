@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-# Numba alone takes longer to import than many a program takes to run; opt_einsum imports every
-# array library that it finds when asked to, so it must wait until it is needed too.
+# Numba alone takes longer to import than many a program takes to run. The last four are things
+# that a test or an example uses, and the library must never need.
 DEFERRED = ("numba", "llvmlite", "scipy", "jax", "autograd", "matplotlib", "IPython")
 
 
