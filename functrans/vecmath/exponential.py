@@ -19,6 +19,7 @@ from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
+    Pair,
     floating,
     format_of,
     polynomial,
@@ -154,9 +155,8 @@ def exp2(x: Scalar) -> Scalar:
     return exp2_of_pair(x, const(0.0, x.dtype))
 
 
-@floating
-def expm1(x: Scalar) -> Scalar:
-    """``e**x - 1`` without the cancellation near zero."""
+def expm1_pair(x: Scalar) -> Pair:
+    """``e**x - 1`` as an unrounded sum of two, the second the lesser."""
     form = format_of(x)
     table = _TABLES[form]
     # below the least argument the result rounds to -1
@@ -167,8 +167,14 @@ def expm1(x: Scalar) -> Scalar:
     less_one = power - 0.5
     high = fma(r, power, less_one)
     low = fma(r, power, less_one - high)
-    result = (high + fma(polynomial(r, table.expm1) * (r * r), power, low)) * 2.0
-    return where(abs(x) < form.smallest_normal, x, result)
+    return high * 2.0, fma(polynomial(r, table.expm1) * (r * r), power, low) * 2.0
+
+
+@floating
+def expm1(x: Scalar) -> Scalar:
+    """``e**x - 1`` without the cancellation near zero."""
+    high, low = expm1_pair(x)
+    return where(abs(x) < format_of(x).smallest_normal, x, high + low)
 
 
 @floating

@@ -68,19 +68,22 @@ LN2: dict[Format, tuple[float, float]] = {
 }
 
 
-def split(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """``e`` (as a float), ``m - 1`` and ``e`` (as an integer), for positive finite ``x``."""
+def split(x: Scalar, subnormal: bool = True) -> tuple[Scalar, Scalar, Scalar]:
+    """``e`` (as a float), ``m - 1`` and ``e`` (as an integer), for positive finite ``x``.
+
+    Without `subnormal`, the caller knows that ``x`` is a normal number.
+    """
     form = format_of(x)
     tiny = x < form.smallest_normal
     lift = form.fraction_bits + 2
-    bits = bitcast(where(tiny, x * 2.0**lift, x), form.integer)
+    bits = bitcast(where(tiny, x * 2.0**lift, x) if subnormal else x, form.integer)
     root = int(np.asarray(SQRT_HALF, form.dtype).view(form.integer))
     one = form.bias << form.fraction_bits
     shifted = bits + (one - root)
     mantissa_bits = (shifted & ((1 << form.fraction_bits) - 1)) + root
     biased = lshr(shifted, form.fraction_bits)
-    offset = where(tiny, const(form.bias + lift, form.integer), form.bias)
-    exponent = biased - offset
+    bias = const(form.bias, form.integer)
+    exponent = biased - (where(tiny, bias + lift, bias) if subnormal else bias)
     # the integer in the last bits of 1.5 * 2**fraction_bits, as in round_with_integer
     rounder = int(np.asarray(form.rounder, form.dtype).view(form.integer))
     as_float = bitcast(exponent + rounder, form.dtype) - form.rounder
