@@ -1,0 +1,1 @@
+"""Composable function transforms for NumPy and Numba."""

@@ -23,6 +23,10 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``pull(read, index, *avals, **params)``
     the compiled form of a primitive that moves or reduces: the element of the result at ``index``
     (a tuple of integer Scalars), made of elements ``read(operand_number, index)`` of the operands.
+``split(unknown, transform, **params)``
+    for a primitive with inner graphs: the `EqnSplit` by which operands are unknown.
+``transpose_moves``
+    whether the transpose only moves or repeats elements, so that a mask can be moved along.
 ``samples(rng)``
     draws operands and parameters for the tests that are generated from the registry.
 
@@ -48,6 +52,28 @@ LINEAR: tuple[tuple[int, ...], ...] = ((0,),)
 
 BILINEAR: tuple[tuple[int, ...], ...] = ((0,), (1,))
 """Linear in the first operand, and linear in the second."""
+
+ALL_LINEAR: tuple[tuple[int, ...], ...] = ((-1,),)
+"""Jointly linear in all operands, however many there are."""
+
+
+class EqnSplit(NamedTuple):
+    """How an equation with inner graphs falls into a known and an unknown part.
+
+    Parameters
+    ----------
+    known, unknown : (Primitive, params)
+        The known part takes the known operands and gives the known results and then the residuals;
+        the unknown part takes the residuals and then the unknown operands.
+    residuals : tuple of Aval
+    unknown_out : tuple of bool
+        Which results are the unknown part's.
+    """
+
+    known: tuple[Primitive, dict[str, Any]]
+    unknown: tuple[Primitive, dict[str, Any]]
+    residuals: tuple[Aval, ...]
+    unknown_out: tuple[bool, ...]
 
 
 class Sample(NamedTuple):
@@ -91,6 +117,8 @@ class Primitive:
     linear: tuple[tuple[int, ...], ...] = ()
     scalar: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
+    split: Callable[..., EqnSplit] | None = None
+    transpose_moves: bool = False
     samples: Samples | None = None
     several: bool = False
     higher_order: bool = False
@@ -108,6 +136,10 @@ class Primitive:
         if self.prepare is not None:
             operands, params = self.prepare(*operands, **params)
         return bind(self, operands, params)
+
+    def linear_groups(self, arity: int) -> tuple[tuple[int, ...], ...]:
+        """The groups of operands that the result is jointly linear in."""
+        return (tuple(range(arity)),) if self.linear == ALL_LINEAR else self.linear
 
     def infer_all(self, avals: Sequence[Aval], params: dict[str, Any]) -> tuple[Aval, ...]:
         """The avals of the results, always as a tuple."""

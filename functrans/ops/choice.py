@@ -13,6 +13,7 @@ import numpy as np
 from functrans.ir import scalar
 from functrans.ir.primitive import ZERO_DERIVATIVE
 from functrans.ops.compare import equal, greater
+from functrans.ops.masked import Masked
 from functrans.ops.pointwise import elementwise
 from functrans.ops.promotion import DtypeKey, common
 from functrans.ops.samples import booleans, reals
@@ -25,6 +26,11 @@ def _choice_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 select = elementwise(
     "select", numpy=lambda mask, x, y: np.where(mask, x, y)[()], scalar=scalar.where,
     linear=((1, 2),), promotion=_choice_promotion,
+    transpose=[
+        None,
+        lambda ct, mask, x, y: Masked(mask, ct, masked),
+        lambda ct, mask, x, y: Masked(~mask, ct, masked),
+    ],
     samples=[booleans(), reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 

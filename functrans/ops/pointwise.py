@@ -11,6 +11,7 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.define import Lazy, Rule, primitive, sum_of_parts
+from functrans.ops.masked import Masked, masked_sum_to
 from functrans.ops.promotion import Promotion, common, promote, ufunc_promotion
 from functrans.ops.samples import Domain, broadcasting
 from functrans.ops.structural import align_batched, broadcast_to, sum_to
@@ -151,20 +152,32 @@ def _transpose(op: Primitive, rules: Sequence[Rule | None] | None) -> Rule:
         arguments[i] = cotangent
         return op(*arguments)
 
+    def part(i: int, cotangent: Any, operands: Sequence[Any]) -> Any:
+        if rules is None:
+            return diagonal(i, cotangent, operands)
+        rule = rules[i]
+        assert rule is not None, f"{op.name} is not linear in operand {i}"
+        return rule(cotangent, *operands)
+
     def transpose(cotangent: Any, *operands: Any) -> list[Any]:
         cotangents: list[Any] = [None] * len(operands)
         for i, operand in enumerate(operands):
             if isinstance(operand, Aval):
-                if rules is None:
-                    part = diagonal(i, cotangent, operands)
+                if isinstance(cotangent, Masked):
+                    behind = cotangent.over(part(i, cotangent.value, operands))
+                    cotangents[i] = masked_sum_to(behind, operand.shape)
                 else:
-                    rule = rules[i]
-                    assert rule is not None, f"{op.name} is not linear in operand {i}"
-                    part = rule(cotangent, *operands)
-                cotangents[i] = sum_to(part, operand.shape)
+                    cotangents[i] = total_to(part(i, cotangent, operands), operand.shape)
         return cotangents
 
     return transpose
+
+
+def total_to(cotangent: Any, shape: tuple[int, ...]) -> Any:
+    """A cotangent of the result as one of an operand that was broadcast to it."""
+    if isinstance(cotangent, Masked):
+        return masked_sum_to(cotangent, shape)
+    return sum_to(cotangent, shape)
 
 
 def _batch(op: Primitive, operands: Sequence[Any], axes: Sequence[int | None]) -> tuple[Any, int]:

@@ -48,6 +48,7 @@ reshape_p = primitive(
     numpy=lambda x, *, shape: np.reshape(x, shape),
     linear=LINEAR,
     transpose=[lambda ct, x, *, shape: reshape(ct, shape=x.shape)],
+    transpose_moves=True,
     batch=_batch_reshape,
     pull=_pull_reshape,
     samples=cases(
@@ -87,6 +88,7 @@ transpose_p = primitive(
     numpy=lambda x, *, permutation: np.transpose(x, permutation),
     linear=LINEAR,
     transpose=[lambda ct, x, *, permutation: transpose(ct, permutation=inverse(permutation))],
+    transpose_moves=True,
     batch=_batch_transpose,
     pull=_pull_transpose,
     samples=cases(
@@ -222,6 +224,7 @@ reduce_sum = primitive(
     transpose=[
         lambda ct, x, *, axes: broadcast_to(expand_axes(ct, axes), shape=x.shape),
     ],
+    transpose_moves=True,
     batch=lambda operands, mapped, *, axes: batch_reduction(reduce_sum)(
         operands, mapped, axes=axes
     ),

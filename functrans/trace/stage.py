@@ -1,0 +1,137 @@
+"""From functions to graphs, and back: staging a function, replaying a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
+from functrans.ir.primitive import bind, current
+from functrans.ir.types import Aval
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.trace import Trace
+from functrans.trace.tracer import Tracer
+
+
+class Staged(NamedTuple):
+    """A traced function.
+
+    ``graph`` takes the function's arguments and then the ``captures``: arrays and outer tracers
+    that the function used. ``value_of`` gives what a variable of the graph was computed to be, if
+    values were at hand.
+    """
+
+    graph: Graph
+    captures: tuple[Any, ...]
+    value_of: Callable[[Atom], Any]
+
+
+@contextmanager
+def active(trace: Trace) -> Iterator[Trace]:
+    """Record into ``trace`` inside of the with statement."""
+    token = current.set(trace)
+    try:
+        yield trace
+    finally:
+        trace.alive = False
+        current.reset(token)
+
+
+def stage(
+    function: Callable[..., Sequence[Any]],
+    avals: Sequence[Aval],
+    *,
+    kind: str,
+    values: Sequence[Any] | None = None,
+    names: Sequence[str] | None = None,
+) -> Staged:
+    """Run ``function`` on tracers and give its graph.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one tracer for each aval; returns a flat sequence of arrays and tracers.
+    avals : sequence of Aval
+    kind : str
+        The transform that asks, for error messages.
+    values : sequence, optional
+        Concrete arguments. Equations are then computed while they are recorded.
+    names : sequence of str, optional
+        What messages call the arguments.
+    """
+    concrete = values is not None
+    with active(Trace(kind, concrete=concrete)) as trace:
+        tracers = [
+            trace.input(
+                aval,
+                values[i] if values is not None else UNKNOWN,
+                names[i] if names is not None else f"argument {i}",
+            )
+            for i, aval in enumerate(avals)
+        ]
+        graph = trace.graph(function(*tracers))
+    return Staged(graph, tuple(outer for _, outer in trace.captures), trace.value_of)
+
+
+def rewrite(function: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Graph:
+    """The graph of a function of the library that applies rules to tracers of the given types."""
+    with active(Trace("rewriting", rewriting=True)) as trace:
+        inputs = [trace.input(aval) for aval in avals]
+        graph = trace.graph(function(*inputs))
+    return prune(graph)
+
+
+def apply(eqn: Eqn, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """Apply an equation's primitive; what is recorded belongs to the equation's line."""
+    with at_source_of(eqn):
+        outs = bind(eqn.primitive, tuple(operands), eqn.params)  # type: ignore[arg-type]
+    return tuple(outs) if eqn.primitive.several else (outs,)
+
+
+@contextmanager
+def at_source_of(eqn: Eqn) -> Iterator[None]:
+    """What is recorded inside of the with statement belongs to the equation's line."""
+    trace = current.get()
+    if not isinstance(trace, Trace):
+        yield
+        return
+    before, trace.source = trace.source, eqn.source
+    try:
+        yield
+    finally:
+        trace.source = before
+
+
+class Environment(dict[Var, Any]):
+    """What the variables of a graph stand for."""
+
+    def read(self, atom: Atom) -> Any:
+        return atom.value if isinstance(atom, Literal) else self[atom]
+
+
+def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """Run a graph: on arrays it computes, on tracers it records its equations again."""
+    values = Environment(zip(graph.inputs, inputs, strict=True))
+    for eqn in graph.eqns:
+        outs = apply(eqn, [values.read(atom) for atom in eqn.inputs])
+        values.update(zip(eqn.outputs, outs, strict=True))
+    return [values.read(atom) for atom in graph.outputs]
+
+
+def replay_known(graph: Graph, inputs: Sequence[Any], value_of: Callable[[Atom], Any]) -> Environment:
+    """Record a graph again whose values are known, and compute nothing again.
+
+    Gives what each variable of the graph stands for in the current trace.
+    """
+    trace = current.get()
+    assert isinstance(trace, Trace)
+    values = Environment(zip(graph.inputs, inputs, strict=True))
+    for eqn in graph.eqns:
+        operands = [values.read(atom) for atom in eqn.inputs]
+        if eqn.primitive.higher_order or not any(isinstance(x, Tracer) for x in operands):
+            outs: Sequence[Any] = apply(eqn, operands)
+        else:
+            outs = trace.record_again(eqn, operands, [value_of(var) for var in eqn.outputs])
+        values.update(zip(eqn.outputs, outs, strict=True))
+    return values

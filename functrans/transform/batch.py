@@ -1,0 +1,107 @@
+"""vmap on graphs: every equation with a mapped operand by its batching rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from functrans.ir.graph import Graph, Literal
+from functrans.ir.types import Aval
+from functrans.ops.structural import broadcast_to, move_axis
+from functrans.trace.source import located
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+Axes = Sequence[int | None]
+
+
+def batched_outputs(
+    graph: Graph, inputs: Sequence[Any], axes: Axes, size: int
+) -> tuple[list[Any], list[int | None]]:
+    """The outputs of a graph for inputs with mapped axes, and where the outputs are mapped."""
+    values = Environment(zip(graph.inputs, inputs, strict=True))
+    mapped = {v: axis for v, axis in zip(graph.inputs, axes, strict=True) if axis is not None}
+    for eqn in graph.eqns:
+        operands = [values.read(atom) for atom in eqn.inputs]
+        where = [None if isinstance(a, Literal) else mapped.get(a) for a in eqn.inputs]
+        if all(axis is None for axis in where):
+            values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
+            continue
+        primitive = eqn.primitive
+        if primitive.batch is None:
+            raise NotImplementedError(
+                f"{primitive.name} has no batching rule{located(eqn.source)}: it cannot be vmapped"
+            )
+        with at_source_of(eqn):
+            if primitive.higher_order:
+                outs, out_axes = primitive.batch(
+                    operands, where, size=size, transform=batch_graph, **eqn.params
+                )
+            else:
+                outs, out_axes = primitive.batch(operands, where, **eqn.params)
+        if not primitive.several:
+            outs, out_axes = (outs,), (out_axes,)
+        for var, out, axis in zip(eqn.outputs, outs, out_axes, strict=True):
+            values[var] = out
+            if axis is not None:
+                mapped[var] = axis
+    return (
+        [values.read(atom) for atom in graph.outputs],
+        [None if isinstance(a, Literal) else mapped.get(a) for a in graph.outputs],
+    )
+
+
+def batched_aval(aval: Aval, axis: int | None, size: int) -> Aval:
+    """The type of a value with a mapped axis."""
+    if axis is None:
+        return aval
+    return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+def place(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
+    """``x`` with its mapped axis where it is wanted; repeated along a new one if it has none."""
+    if wanted is None or axis == wanted:
+        return x
+    if axis is not None:
+        return move_axis(x, axis, wanted)
+    repeated = broadcast_to(x, shape=(size, *x.shape))
+    return move_axis(repeated, 0, wanted)
+
+
+@lru_cache(maxsize=2048)
+def batch_graph(
+    graph: Graph,
+    axes: tuple[int | None, ...],
+    size: int,
+    out_axes: tuple[int | None, ...] | None = None,
+) -> tuple[Graph, tuple[int | None, ...]]:
+    """The batched graph, and where its outputs are mapped.
+
+    Parameters
+    ----------
+    graph : Graph
+    axes : tuple of int or None
+        The mapped axis of each input.
+    size : int
+        The extent of the mapped axes.
+    out_axes : tuple of int or None, optional
+        Where each output's mapped axis is wanted. None leaves an output where it comes out.
+    """
+    found: list[int | None] = []
+
+    def run(*inputs: Any) -> list[Any]:
+        outs, places = batched_outputs(graph, inputs, axes, size)
+        if out_axes is not None:
+            outs = [
+                place(x, axis, wanted, size)
+                for x, axis, wanted in zip(outs, places, out_axes, strict=True)
+            ]
+            places = [
+                axis if wanted is None else wanted
+                for axis, wanted in zip(places, out_axes, strict=True)
+            ]
+        found.extend(places)
+        return outs
+
+    avals = [batched_aval(a, axis, size) for a, axis in zip(graph.in_avals, axes, strict=True)]
+    return rewrite(run, avals), tuple(found)

@@ -1,0 +1,180 @@
+"""Forward mode: tangents beside values.
+
+A tangent that is zero is absent (None), never an array of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from functrans.errors import NotDifferentiableError
+from functrans.ir.graph import Eqn, Graph, Var, used_inputs
+from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
+from functrans.ir.types import is_float
+from functrans.ops.structural import zeros_like
+from functrans.trace.source import located
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+Tangents = Sequence[Any]
+
+
+def push_forward(
+    graph: Graph, primals: Sequence[Any], tangents: Tangents, known: Mapping[Var, Any]
+) -> tuple[list[Any], list[Any]]:
+    """The outputs of a graph and their tangents.
+
+    ``known`` has the values of variables that have been computed already.
+    """
+    values = Environment(zip(graph.inputs, primals, strict=True))
+    values.update(known)
+    dots = {v: t for v, t in zip(graph.inputs, tangents, strict=True) if t is not None}
+    for eqn in graph.eqns:
+        operands = [values.read(atom) for atom in eqn.inputs]
+        moving = [dots.get(atom) if isinstance(atom, Var) else None for atom in eqn.inputs]
+        if all(t is None for t in moving):
+            if any(var not in values for var in eqn.outputs):
+                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
+            continue
+        if eqn.primitive.higher_order:
+            with at_source_of(eqn):
+                outs, out_tangents = _jvp_of(eqn)(
+                    operands, moving, transform=jvp_graph, **eqn.params
+                )
+            values.update(zip(eqn.outputs, outs, strict=True))
+        else:
+            if any(var not in values for var in eqn.outputs):
+                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
+            outs = [values[var] for var in eqn.outputs]
+            out_tangents = _tangents_of_results(eqn, operands, moving, outs)
+        for var, tangent in zip(eqn.outputs, out_tangents, strict=True):
+            if tangent is not None and is_float(var.aval.dtype):
+                dots[var] = tangent
+    return (
+        [values.read(atom) for atom in graph.outputs],
+        [dots.get(atom) if isinstance(atom, Var) else None for atom in graph.outputs],
+    )
+
+
+def _jvp_of(eqn: Eqn) -> Any:
+    jvp = eqn.primitive.jvp
+    if isinstance(jvp, NotDifferentiable) or jvp is None:
+        reason = jvp.reason if jvp else "it has no rule"
+        raise NotDifferentiableError(
+            f"{eqn.primitive.name} is not differentiable{located(eqn.source)}: {reason}"
+        )
+    return jvp
+
+
+def _tangents_of_results(
+    eqn: Eqn, primals: Sequence[Any], tangents: Tangents, outs: Sequence[Any]
+) -> Sequence[Any]:
+    primitive = eqn.primitive
+    if isinstance(primitive.jvp, Piecewise):
+        return [None] * len(outs)
+    if not any(is_float(var.aval.dtype) for var in eqn.outputs):
+        return [None] * len(outs)
+    with at_source_of(eqn):
+        if primitive.jvp is None and primitive.linear:
+            result = _tangent_of_linear(primitive, primals, tangents, eqn.params)
+        else:
+            result = _jvp_of(eqn)(primals, tangents, outs, **eqn.params)
+    return result if primitive.several else (result,)
+
+
+def _tangent_of_linear(
+    primitive: Primitive, primals: Sequence[Any], tangents: Tangents, params: Mapping[str, Any]
+) -> Any:
+    total = None
+    for group in primitive.linear_groups(len(primals)):
+        if any(tangents[i] is not None for i in group):
+            operands = list(primals)
+            for i in group:
+                tangent = tangents[i]
+                operands[i] = zeros_like(primals[i]) if tangent is None else tangent
+            part = primitive(*operands, **params)
+            total = part if total is None else total + part
+    return total
+
+
+class Tangent(NamedTuple):
+    """The tangent of a graph's outputs, as a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        From the needed values and the tangents of the inputs to the tangents of the outputs.
+    needed : tuple of Var
+        The variables of the original graph whose values it takes.
+    nonzero : tuple of bool
+        For each output of the original graph, whether it has a tangent.
+    """
+
+    graph: Graph
+    needed: tuple[int, ...]
+    nonzero: tuple[bool, ...]
+
+
+def variables(graph: Graph) -> list[Var]:
+    """All variables of a graph, in the order of their definition."""
+    return [*graph.inputs, *(var for eqn in graph.eqns for var in eqn.outputs)]
+
+
+@lru_cache(maxsize=2048)
+def tangent_graph(graph: Graph, moving: tuple[bool, ...]) -> Tangent:
+    """The tangents of the outputs, from values that are known and the tangents of some inputs."""
+    computed = [var for eqn in graph.eqns for var in eqn.outputs if not eqn.primitive.higher_order]
+    known = [*graph.inputs, *computed]
+    nonzero: list[bool] = []
+
+    def run(*inputs: Any) -> list[Any]:
+        values, given = inputs[: len(known)], iter(inputs[len(known) :])
+        tangents = [next(given) if flag else None for flag in moving]
+        env = dict(zip(known, values, strict=True))
+        primals = values[: len(graph.inputs)]
+        _, dots = push_forward(graph, primals, tangents, env)
+        nonzero.extend(t is not None for t in dots)
+        return [t for t in dots if t is not None]
+
+    tangent_avals = [v.aval for v, flag in zip(graph.inputs, moving, strict=True) if flag]
+    full = rewrite(run, [*(var.aval for var in known), *tangent_avals])
+    used = used_inputs(full)
+    position = {var: i for i, var in enumerate(variables(graph))}
+    needed = tuple(position[v] for v, flag in zip(known, used, strict=False) if flag)
+    inputs = [v for v, flag in zip(full.inputs, used, strict=True) if flag]
+    inputs[len(needed) :] = full.inputs[len(known) :]
+    return Tangent(Graph(inputs, full.eqns, full.outputs), needed, tuple(nonzero))
+
+
+class Jvp(NamedTuple):
+    """A graph from primals and tangents to outputs and tangents; absent tangents are left out."""
+
+    graph: Graph
+    nonzero: tuple[bool, ...]
+
+
+@lru_cache(maxsize=2048)
+def jvp_graph(
+    graph: Graph, moving: tuple[bool, ...], instantiate: tuple[bool, ...] | None = None
+) -> Jvp:
+    """Outputs and tangents together, from inputs and the tangents of those that are ``moving``.
+
+    ``instantiate`` says which outputs get a tangent of zeros if theirs is absent.
+    """
+    nonzero: list[bool] = []
+
+    def run(*inputs: Any) -> list[Any]:
+        primals, given = inputs[: len(moving)], iter(inputs[len(moving) :])
+        tangents = [next(given) if flag else None for flag in moving]
+        outs, dots = push_forward(graph, primals, tangents, {})
+        for i, atom in enumerate(graph.outputs):
+            if instantiate is not None and instantiate[i] and dots[i] is None:
+                dots[i] = zeros_like(atom.aval)
+        nonzero.extend(t is not None for t in dots)
+        return [*outs, *(t for t in dots if t is not None)]
+
+    tangent_avals = [v.aval for v, flag in zip(graph.inputs, moving, strict=True) if flag]
+    return Jvp(rewrite(run, [*graph.in_avals, *tangent_avals]), tuple(nonzero))
+
+

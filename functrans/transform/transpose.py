@@ -1,0 +1,145 @@
+"""Reverse mode's second half: a linear graph, run backwards.
+
+Cotangents flow from outputs to inputs; those that are zero are absent. Whatever in the graph does
+not depend on the linear inputs is computed forwards first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from functrans.errors import NotDifferentiableError
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ops.masked import Masked, added, applied
+from functrans.ops.structural import zeros_like
+from functrans.trace.source import located
+from functrans.trace.stage import Environment, at_source_of, replay, rewrite
+from functrans.transform.split import split
+
+
+class Transposed(NamedTuple):
+    """A graph from the nonlinear inputs and the cotangents of outputs to those of linear inputs.
+
+    ``nonzero`` says which linear inputs have a cotangent; the others are left out.
+    """
+
+    graph: Graph
+    nonzero: tuple[bool, ...]
+
+
+@lru_cache(maxsize=2048)
+def transpose_graph(
+    graph: Graph,
+    linear: tuple[bool, ...],
+    given: tuple[bool, ...] | None = None,
+    instantiate: bool = False,
+) -> Transposed:
+    """The transpose of a graph, in the inputs that it is ``linear`` in.
+
+    Parameters
+    ----------
+    graph : Graph
+    linear : tuple of bool
+        For each input, whether the outputs are linear in it.
+    given : tuple of bool, optional
+        For each output, whether there is a cotangent (else it is zero); all, if left out.
+    instantiate : bool
+        Whether a linear input without a cotangent gets zeros, so that none is left out.
+    """
+    parts = split(graph, linear)
+    if given is None:
+        given = (True,) * len(graph.outputs)
+    nonzero: list[bool] = []
+
+    def run(*inputs: Any) -> list[Any]:
+        count = len(linear) - sum(linear)
+        values = replay(parts.known, inputs[:count])
+        residuals = values[len(parts.unknown_out) - sum(parts.unknown_out) :]
+        cotangents = _select(inputs[count:], given, parts.unknown_out)
+        results = pull_back(parts.unknown, residuals, cotangents)
+        if instantiate:
+            avals = parts.unknown.in_avals[len(residuals) :]
+            results = [
+                zeros_like(aval) if ct is None else ct
+                for aval, ct in zip(avals, results, strict=True)
+            ]
+        nonzero.extend(ct is not None for ct in results)
+        return [ct for ct in results if ct is not None]
+
+    nonlinear_avals = [a for a, flag in zip(graph.in_avals, linear, strict=True) if not flag]
+    cotangent_avals = [a for a, flag in zip(graph.out_avals, given, strict=True) if flag]
+    return Transposed(rewrite(run, [*nonlinear_avals, *cotangent_avals]), tuple(nonzero))
+
+
+def _select(
+    cotangents: Sequence[Any], given: Sequence[bool], wanted: Sequence[bool]
+) -> list[Any]:
+    """The cotangents of the wanted outputs, None where none is given."""
+    remaining = iter(cotangents)
+    every = [next(remaining) if flag else None for flag in given]
+    return [ct for ct, flag in zip(every, wanted, strict=True) if flag]
+
+
+def pull_back(
+    graph: Graph, residuals: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """The cotangents of the last inputs of a graph, which is linear in them.
+
+    The first inputs are the residuals; every equation depends on a linear input.
+    """
+    known = Environment(zip(graph.inputs, residuals, strict=False))
+    pending: dict[Atom, Any] = {}
+
+    def is_linear(atom: Atom) -> bool:
+        return isinstance(atom, Var) and atom not in known
+
+    def give(atom: Atom, cotangent: Any) -> None:
+        if cotangent is not None and is_linear(atom):
+            before = pending.get(atom)
+            pending[atom] = cotangent if before is None else added(before, cotangent)
+
+    for atom, cotangent in zip(graph.outputs, cotangents, strict=True):
+        give(atom, cotangent)
+    for eqn in reversed(graph.eqns):
+        arriving = [pending.pop(var, None) for var in eqn.outputs]
+        if any(ct is not None for ct in arriving):
+            operands = [a.aval if is_linear(a) else known.read(a) for a in eqn.inputs]
+            with at_source_of(eqn):
+                leaving = _transpose_eqn(eqn, operands, arriving)
+            for atom, cotangent in zip(eqn.inputs, leaving, strict=True):
+                give(atom, cotangent)
+    return [
+        None if ct is None else applied(ct)
+        for ct in (pending.get(v) for v in graph.inputs[len(residuals) :])
+    ]
+
+
+def _transpose_eqn(
+    eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]
+) -> Sequence[Any]:
+    primitive = eqn.primitive
+    if primitive.transpose is None:
+        raise NotDifferentiableError(
+            f"{primitive.name} has no transpose{located(eqn.source)}: it has forward-mode "
+            "derivatives only (jvp, jacfwd)"
+        )
+    if primitive.higher_order:
+        return primitive.transpose(
+            [applied(ct) for ct in arriving], *operands, transform=transpose_graph, **eqn.params
+        )
+    if primitive.several:
+        return primitive.transpose([applied(ct) for ct in arriving], *operands, **eqn.params)
+    (cotangent,) = arriving
+    if not isinstance(cotangent, Masked) or primitive.elementwise:
+        return primitive.transpose(cotangent, *operands, **eqn.params)
+    if primitive.transpose_moves:
+        values = primitive.transpose(cotangent.value, *operands, **eqn.params)
+        masks = primitive.transpose(cotangent.whole_mask(), *operands, **eqn.params)
+        return [
+            None if v is None else cotangent._replace(mask=m, value=v)
+            for v, m in zip(values, masks, strict=True)
+        ]
+    return primitive.transpose(cotangent.apply(), *operands, **eqn.params)
+
