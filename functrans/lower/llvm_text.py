@@ -1,0 +1,131 @@
+"""LLVM IR as text: types, constants and the list of lines that a function becomes."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+BOOL = np.dtype(np.bool_)
+
+
+class Value(NamedTuple):
+    """Something that has been computed: its name or literal, and how many lanes it has."""
+
+    ref: str
+    lanes: int
+
+
+def register_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
+    """The type of a number in a register: a bool is one bit."""
+    name = {"f": {2: "half", 4: "float", 8: "double"}.get(dtype.itemsize), "b": "i1"}.get(
+        dtype.kind, f"i{8 * dtype.itemsize}"
+    )
+    assert name is not None, f"no machine type for {dtype}"
+    return name if lanes == 1 else f"<{lanes} x {name}>"
+
+
+def memory_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
+    """The type of a number in memory: a bool is one byte."""
+    return register_type(np.dtype(np.int8) if dtype == BOOL else dtype, lanes)
+
+
+def suffix(dtype: np.dtype[Any], lanes: int = 1) -> str:
+    """How the name of an overloaded intrinsic ends for a type."""
+    letter = "f" if dtype.kind == "f" else "i"
+    bits = 1 if dtype == BOOL else 8 * dtype.itemsize
+    return f"{'' if lanes == 1 else f'v{lanes}'}{letter}{bits}"
+
+
+def literal(value: Any, dtype: np.dtype[Any]) -> str:
+    """A number as LLVM writes it: floats by their bits."""
+    if dtype == BOOL:
+        return "true" if value else "false"
+    if dtype.kind == "f":
+        if dtype.itemsize == 2:
+            return "0xH" + np.asarray(value, np.float16).tobytes()[::-1].hex().upper()
+        rounded = float(np.asarray(value, dtype))
+        return "0x" + struct.pack(">d", rounded).hex().upper()
+    return str(int(value))
+
+
+def splat_literal(text: str, type_name: str, lanes: int) -> str:
+    """A vector constant with the same number in every lane."""
+    if lanes == 1:
+        return text
+    return "<" + ", ".join([f"{type_name} {text}"] * lanes) + ">"
+
+
+class Writer:
+    """The lines of one function, its stack slots, and what its module must declare."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.allocas: list[str] = []
+        self.globals: dict[str, str] = {}
+        self.declarations: dict[str, str] = {}
+        self.block = "entry"
+        self._count = 0
+
+    def name(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def define(self, right_hand_side: str) -> str:
+        """Add an instruction with a result; gives the result's name."""
+        ref = "%" + self.name()
+        self.lines.append(f"  {ref} = {right_hand_side}")
+        return ref
+
+    def reserve(self) -> int:
+        """A place for a line that can only be written later (a phi)."""
+        self.lines.append("")
+        return len(self.lines) - 1
+
+    def fill(self, place: int, text: str) -> None:
+        self.lines[place] = "  " + text
+
+    def start(self, label: str) -> None:
+        """Start a block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        self.line(f"br label %{label}")
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def alloca(self, type_name: str, align: int = 0) -> str:
+        ref = "%" + self.name("slot")
+        self.allocas.append(
+            f"  {ref} = alloca {type_name}" + (f", align {align}" if align else "")
+        )
+        return ref
+
+    def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
+        """Call a declared function; gives the result's name, or nothing for ``void``."""
+        types = ", ".join(type_name for type_name, _ in arguments)
+        self.declarations[symbol] = f"declare {result} @{symbol}({types})"
+        text = ", ".join(f"{type_name} {ref}" for type_name, ref in arguments)
+        if result == "void":
+            self.line(f"call void @{symbol}({text})")
+            return ""
+        return self.define(f"call {result} @{symbol}({text})")
+
+    def constant(self, type_name: str, text: str) -> str:
+        """A private global constant; equal ones are shared."""
+        key = f"{type_name} {text}"
+        if key not in self.globals:
+            self.globals[key] = f"@.c{len(self.globals)}"
+        return self.globals[key]
+
+    def global_lines(self) -> list[str]:
+        return [
+            f"{ref} = private unnamed_addr constant {content}, align 64"
+            for content, ref in self.globals.items()
+        ]
