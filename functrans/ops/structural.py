@@ -176,6 +176,16 @@ def align_batched(x: Any, axis: int | None, ndim: int) -> Any:
     return reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
 
 
+def place(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
+    """``x`` with its mapped axis where it is wanted; repeated along a new one if it has none."""
+    if wanted is None or axis == wanted:
+        return x
+    if axis is not None:
+        return move_axis(x, axis, wanted)
+    repeated = broadcast_to(x, shape=(size, *x.shape))
+    return move_axis(repeated, 0, wanted)
+
+
 # -- reduce_sum ------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from functrans.ir.graph import Graph, Literal
 from functrans.ir.types import Aval
-from functrans.ops.structural import broadcast_to, move_axis
+from functrans.ops.structural import place
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
@@ -56,16 +56,6 @@ def batched_aval(aval: Aval, axis: int | None, size: int) -> Aval:
     if axis is None:
         return aval
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
-
-
-def place(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
-    """``x`` with its mapped axis where it is wanted; repeated along a new one if it has none."""
-    if wanted is None or axis == wanted:
-        return x
-    if axis is not None:
-        return move_axis(x, axis, wanted)
-    repeated = broadcast_to(x, shape=(size, *x.shape))
-    return move_axis(repeated, 0, wanted)
 
 
 @lru_cache(maxsize=2048)
