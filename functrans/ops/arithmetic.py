@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from functrans.ir.primitive import BILINEAR, LINEAR
+from functrans.ir import scalar
+from functrans.ir.primitive import BILINEAR, LINEAR, ZERO_DERIVATIVE
+from functrans.ir.scalar import Scalar
 from functrans.ops.pointwise import elementwise
-from functrans.ops.samples import reals
+from functrans.ops.promotion import floating
+from functrans.ops.rounding import trunc
+from functrans.ops.samples import away_from_integers, integers, reals
+from functrans.ops.structural import astype
+from functrans.trace import protocols
 
 any_real = reals(-3, 3)
 nonzero = reals(0.5, 3)
@@ -43,4 +51,135 @@ negative = elementwise(
     "negative", numpy=np.negative, scalar=lambda x: -x,
     linear=LINEAR,
     samples=any_real,
+)  # fmt: skip
+
+positive = elementwise(
+    "positive", numpy=np.positive, scalar=lambda x: x,
+    linear=LINEAR,
+    samples=any_real,
+)  # fmt: skip
+
+# -- division --------------------------------------------------------------------------------------
+
+
+def _reciprocal(x: Scalar) -> Scalar:
+    if x.dtype.kind == "f":
+        return 1 / x
+    return scalar.where(abs(x) < 2, x, 0)
+
+
+reciprocal = elementwise(
+    "reciprocal", numpy=np.reciprocal, scalar=_reciprocal,
+    jvp=lambda x, out, dx: -(out * out) * dx,
+    samples=nonzero,
+)  # fmt: skip
+
+
+def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """A divisor that the machine takes, where 1 stands for -1 and 0, and whether it is those.
+
+    Dividing by 0 traps, and so does dividing the least integer by -1.
+    """
+    zero = scalar.eq(y, 0)
+    minus_one = scalar.eq(y, -1) if y.dtype.kind == "i" else scalar.const(False, scalar.BOOL)
+    return scalar.where(zero | minus_one, 1, y), zero, minus_one
+
+
+def _signs_differ(x: Scalar, y: Scalar) -> Scalar:
+    return (x < 0) ^ (y < 0)
+
+
+def _remainder(x: Scalar, y: Scalar) -> Scalar:
+    """Of the divisor's sign; 0 for an integer divided by 0."""
+    if x.dtype.kind == "f":
+        rest = scalar.irem(x, y)
+        moved = scalar.where(_signs_differ(rest, y), rest + y, rest)
+        # 0 % 0 is NaN: the comparison with 0 fails, and the NaN stays
+        return scalar.where(scalar.eq(rest, 0), scalar.copysign(0, y), moved)
+    divisor, zero, _ = _harmless(x, y)
+    rest = scalar.irem(x, divisor)
+    moved = scalar.where(scalar.ne(rest, 0) & _signs_differ(rest, y), rest + y, rest)
+    return scalar.where(zero, 0, moved)
+
+
+def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
+    """Rounded downwards; 0 for an integer divided by 0."""
+    if x.dtype.kind == "f":
+        # the quotient is taken of what divides evenly, and so is nearly an integer already
+        quotient = (x - scalar.irem(x, y)) / y
+        below = scalar.ne(scalar.irem(x, y), 0) & _signs_differ(scalar.irem(x, y), y)
+        quotient = scalar.rint(scalar.where(below, quotient - 1, quotient))
+        signed = scalar.where(scalar.eq(quotient, 0), scalar.copysign(0, x / y), quotient)
+        return scalar.where(scalar.eq(y, 0), x / y, signed)
+    divisor, zero, minus_one = _harmless(x, y)
+    quotient, rest = scalar.idiv(x, divisor), scalar.irem(x, divisor)
+    below = scalar.ne(rest, 0) & _signs_differ(rest, y)
+    quotient = scalar.where(below, quotient - 1, quotient)
+    return scalar.where(zero, 0, scalar.where(minus_one, -x, quotient))
+
+
+def _fmod(x: Scalar, y: Scalar) -> Scalar:
+    if x.dtype.kind == "f":
+        return scalar.irem(x, y)
+    divisor, zero, _ = _harmless(x, y)
+    return scalar.where(zero, 0, scalar.irem(x, divisor))
+
+
+floor_divide = elementwise(
+    "floor_divide", numpy=np.floor_divide, scalar=_floor_divide,
+    jvp=ZERO_DERIVATIVE,
+    samples=[away_from_integers(-9, 9), integers(1, 2)],
+)  # fmt: skip
+
+remainder = elementwise(
+    "remainder", numpy=np.remainder, scalar=_remainder,
+    jvp=[lambda x, y, out, dx: dx, lambda x, y, out, dy: -floor_divide(x, y) * dy],
+    samples=[reals(4.1, 5.9), reals(-4, -3)],
+)  # fmt: skip
+
+fmod = elementwise(
+    "fmod", numpy=np.fmod, scalar=_fmod,
+    jvp=[lambda x, y, out, dx: dx, lambda x, y, out, dy: -trunc(x / y) * dy],
+    samples=[reals(4.1, 5.9), reals(-4, -3)],
+)  # fmt: skip
+
+
+def divmod_(x: Any, y: Any) -> tuple[Any, Any]:
+    """Quotient rounded downwards, and remainder."""
+    return floor_divide(x, y), remainder(x, y)
+
+
+protocols.operators["divmod"] = protocols.ufuncs["divmod"] = divmod_
+
+
+def _fraction(x: Scalar) -> Scalar:
+    rest = scalar.where(scalar.eq(abs(x), np.inf), 0, x - scalar.trunc(x))
+    return scalar.copysign(rest, x)
+
+
+fraction = elementwise(
+    "fraction", numpy=lambda x: np.modf(x)[0], scalar=_fraction,
+    jvp=lambda x, out, dx: dx,
+    promotion=floating, samples=away_from_integers(-3, 3),
+)  # fmt: skip
+
+
+def modf(x: Any) -> tuple[Any, Any]:
+    """What is behind the point, and what is before it, both with the sign of ``x``."""
+    part = fraction(x)
+    return part, trunc(astype(x, part.dtype))
+
+
+protocols.ufuncs["modf"] = modf
+
+gcd = elementwise(
+    "gcd", numpy=np.gcd,
+    jvp=ZERO_DERIVATIVE,
+    samples=[integers(-30, 30), integers(-30, 30)],
+)  # fmt: skip
+
+lcm = elementwise(
+    "lcm", numpy=np.lcm,
+    jvp=ZERO_DERIVATIVE,
+    samples=[integers(-30, 30), integers(-30, 30)],
 )  # fmt: skip

@@ -1,18 +1,22 @@
 """Choosing between numbers: select, the larger, the smaller, the absolute value, the sign.
 
 What the derivative is at a tie is a choice, written down in docs/derivatives-at-the-edges.md: equal
-operands of a maximum or minimum share the derivative equally, and abs and sign have derivative 0 at 0.
+operands of a maximum or minimum share the derivative equally, and abs and sign have derivative 0
+at 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrans.ir import scalar
 from functrans.ir.primitive import ZERO_DERIVATIVE
+from functrans.ir.scalar import Scalar
 from functrans.ops.compare import equal, greater
+from functrans.ops.logic import isnan
 from functrans.ops.masked import Masked
 from functrans.ops.pointwise import elementwise
 from functrans.ops.promotion import DtypeKey, common
@@ -23,8 +27,13 @@ def _choice_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     return (np.dtype(np.bool_), *common(keys[1:]))
 
 
+def _where(mask: Any, x: Any, y: Any) -> Any:
+    chosen: Any = np.where(mask, x, y)
+    return chosen[()]
+
+
 select = elementwise(
-    "select", numpy=lambda mask, x, y: np.where(mask, x, y)[()], scalar=scalar.where,
+    "select", numpy=_where, scalar=scalar.where,
     linear=((1, 2),), promotion=_choice_promotion,
     transpose=[
         None,
@@ -38,6 +47,11 @@ select = elementwise(
 def masked(mask: Any, x: Any) -> Any:
     """``x`` where the mask holds, else exactly 0, whatever ``x`` is there."""
     return select(mask, x, x.dtype.type(0))
+
+
+def or_one(x: Any) -> Any:
+    """``x``, or 1 where it is 0: a divisor for what is 0 there as well."""
+    return select(equal(x, 0), 1, x)
 
 
 def share(wins: Any, ties: Any, tangent: Any) -> Any:
@@ -63,15 +77,54 @@ minimum = elementwise(
     samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 
+
+def _first_unless_nan(choose: Callable[[Scalar, Scalar], Scalar]) -> Callable[..., Scalar]:
+    def choice(x: Scalar, y: Scalar) -> Scalar:
+        only_y = scalar.where(scalar.ne(x, x), y, choose(x, y))
+        return scalar.where(scalar.ne(y, y), x, only_y)
+
+    return choice
+
+
+fmax = elementwise(
+    "fmax", numpy=np.fmax, scalar=_first_unless_nan(scalar.maximum),
+    jvp=[
+        lambda x, y, out, dx: share(greater(x, y) | isnan(y), equal(x, y), dx),
+        lambda x, y, out, dy: share(greater(y, x) | isnan(x), equal(x, y), dy),
+    ],
+    samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+fmin = elementwise(
+    "fmin", numpy=np.fmin, scalar=_first_unless_nan(scalar.minimum),
+    jvp=[
+        lambda x, y, out, dx: share(greater(y, x) | isnan(y), equal(x, y), dx),
+        lambda x, y, out, dy: share(greater(x, y) | isnan(x), equal(x, y), dy),
+    ],
+    samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+
+def _sign(x: Scalar) -> Scalar:
+    """0 and NaN are their own sign."""
+    one = scalar.const(1, x.dtype)
+    return scalar.where(x > 0, one, scalar.where(x < 0, -one, x))
+
+
 sign = elementwise(
-    "sign", numpy=np.sign,
-    scalar=lambda x: scalar.where(x > 0, scalar.const(1, x.dtype), scalar.where(x < 0, scalar.const(-1, x.dtype), x)),
+    "sign", numpy=np.sign, scalar=_sign,
     jvp=ZERO_DERIVATIVE,
     samples=reals(0.5, 3),
 )  # fmt: skip
 
 absolute = elementwise(
     "absolute", numpy=np.absolute, scalar=abs,
+    jvp=lambda x, out, dx: dx * sign(x),
+    samples=reals(-3, -0.5),
+)  # fmt: skip
+
+fabs = elementwise(
+    "fabs", numpy=np.fabs, scalar=abs,
     jvp=lambda x, out, dx: dx * sign(x),
     samples=reals(-3, -0.5),
 )  # fmt: skip

@@ -33,7 +33,9 @@ class Masked(NamedTuple):
         return broadcast_to(self.mask, shape=self.value.shape)
 
     def over(self, value: Any) -> Masked:
-        """The same mask in front of another value."""
+        """The same mask in front of another value, which may be behind a mask of its own."""
+        if isinstance(value, Masked):
+            return value._replace(mask=self.mask & value.mask)
         return self._replace(value=value)
 
 
@@ -64,5 +66,3 @@ def added(x: Any, y: Any) -> Any:
             return x.over(x.value + y.value)
         return x._replace(mask=x.mask | y.mask, value=x.apply() + y.apply())
     return applied(x) + applied(y)
-
-

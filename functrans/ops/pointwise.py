@@ -1,4 +1,4 @@
-"""Elementwise primitives: the definition that derives every array rule from rules for one number."""
+"""Elementwise primitives: one definition derives every array rule from rules for one number."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def elementwise(
     promotion : callable
         The dtypes that the operands are brought to; as the ufunc does if it is not given.
     result : str
-        The result's dtype: ``"same"`` as the operands', or ``"bool"``.
+        The result's dtype: ``"same"`` as the operands' (the last one's, if they differ),
+        ``"first"`` as the first one's, or the name of a dtype.
 
     Returns
     -------
@@ -65,10 +66,11 @@ def elementwise(
     brings = promotion or _promotion_of(numpy)
 
     def infer(*avals: Aval) -> Aval:
-        dtype = _BOOL if result == "bool" else avals[-1].dtype
+        of_operand = {"same": avals[-1].dtype, "first": avals[0].dtype}
+        dtype = of_operand.get(result) or np.dtype(result)
         return avals[0].update(shape=broadcast_shapes(avals), dtype=dtype)
 
-    op = primitive(
+    op: Primitive = primitive(
         name,
         infer=infer,
         numpy=numpy,
@@ -86,9 +88,6 @@ def elementwise(
     if isinstance(numpy, (np.ufunc, Lazy)):
         protocols.ufuncs[numpy.__name__] = op
     return op
-
-
-_BOOL = np.dtype(np.bool_)
 
 
 def _promotion_of(numpy: Rule) -> Promotion:
@@ -182,7 +181,5 @@ def total_to(cotangent: Any, shape: tuple[int, ...]) -> Any:
 
 def _batch(op: Primitive, operands: Sequence[Any], axes: Sequence[int | None]) -> tuple[Any, int]:
     ranks = [x.ndim - (axis is not None) for x, axis in zip(operands, axes, strict=True)]
-    aligned = [
-        align_batched(x, axis, max(ranks)) for x, axis in zip(operands, axes, strict=True)
-    ]
+    aligned = [align_batched(x, axis, max(ranks)) for x, axis in zip(operands, axes, strict=True)]
     return op(*aligned), 0
