@@ -110,12 +110,18 @@ class Environment(dict[Var, Any]):
         return atom.value if isinstance(atom, Literal) else self[atom]
 
 
-def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-    """Run a graph: on arrays it computes, on tracers it records its equations again."""
+def replay_values(graph: Graph, inputs: Sequence[Any]) -> Environment:
+    """Run a graph, and give what each of its variables stands for."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
     for eqn in graph.eqns:
         outs = apply(eqn, [values.read(atom) for atom in eqn.inputs])
         values.update(zip(eqn.outputs, outs, strict=True))
+    return values
+
+
+def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """Run a graph: on arrays it computes, on tracers it records its equations again."""
+    values = replay_values(graph, inputs)
     return [values.read(atom) for atom in graph.outputs]
 
 

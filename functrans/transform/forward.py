@@ -104,16 +104,21 @@ class Tangent(NamedTuple):
     Parameters
     ----------
     graph : Graph
-        From the needed values and the tangents of the inputs to the tangents of the outputs.
-    needed : tuple of Var
-        The variables of the original graph whose values it takes.
+        From the needed values and the tangents of the inputs to the tangents of the outputs, and
+        then the outputs that are ``late``.
+    needed : tuple of int
+        Which variables of the original graph (by `variables`) it takes the values of.
     nonzero : tuple of bool
         For each output of the original graph, whether it has a tangent.
+    late : tuple of bool
+        For each output of the original graph, whether it is computed together with the tangents:
+        it comes out of an equation with an inner graph.
     """
 
     graph: Graph
     needed: tuple[int, ...]
     nonzero: tuple[bool, ...]
+    late: tuple[bool, ...]
 
 
 def variables(graph: Graph) -> list[Var]:
@@ -126,25 +131,29 @@ def tangent_graph(graph: Graph, moving: tuple[bool, ...]) -> Tangent:
     """The tangents of the outputs, from values that are known and the tangents of some inputs."""
     computed = [var for eqn in graph.eqns for var in eqn.outputs if not eqn.primitive.higher_order]
     known = [*graph.inputs, *computed]
+    at_hand = set(known)
+    late = tuple(isinstance(a, Var) and a not in at_hand for a in graph.outputs)
     nonzero: list[bool] = []
 
     def run(*inputs: Any) -> list[Any]:
         values, given = inputs[: len(known)], iter(inputs[len(known) :])
         tangents = [next(given) if flag else None for flag in moving]
         env = dict(zip(known, values, strict=True))
-        primals = values[: len(graph.inputs)]
-        _, dots = push_forward(graph, primals, tangents, env)
+        outs, dots = push_forward(graph, values[: len(moving)], tangents, env)
         nonzero.extend(t is not None for t in dots)
-        return [t for t in dots if t is not None]
+        return [
+            *(t for t in dots if t is not None),
+            *(x for x, flag in zip(outs, late, strict=True) if flag),
+        ]
 
     tangent_avals = [v.aval for v, flag in zip(graph.inputs, moving, strict=True) if flag]
     full = rewrite(run, [*(var.aval for var in known), *tangent_avals])
-    used = used_inputs(full)
+    used = used_inputs(full)[: len(known)]
     position = {var: i for i, var in enumerate(variables(graph))}
-    needed = tuple(position[v] for v, flag in zip(known, used, strict=False) if flag)
-    inputs = [v for v, flag in zip(full.inputs, used, strict=True) if flag]
-    inputs[len(needed) :] = full.inputs[len(known) :]
-    return Tangent(Graph(inputs, full.eqns, full.outputs), needed, tuple(nonzero))
+    needed = tuple(position[v] for v, flag in zip(known, used, strict=True) if flag)
+    inputs = [v for v, flag in zip(full.inputs, used, strict=False) if flag]
+    inputs += full.inputs[len(known) :]
+    return Tangent(Graph(inputs, full.eqns, full.outputs), needed, tuple(nonzero), late)
 
 
 class Jvp(NamedTuple):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from functrans.errors import NotDifferentiableError
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ops.masked import Masked, added, applied
 from functrans.ops.structural import zeros_like
 from functrans.trace.source import located
@@ -22,7 +22,8 @@ from functrans.transform.split import split
 class Transposed(NamedTuple):
     """A graph from the nonlinear inputs and the cotangents of outputs to those of linear inputs.
 
-    ``nonzero`` says which linear inputs have a cotangent; the others are left out.
+    ``nonzero`` says which linear inputs have a cotangent; the others are left out. Outputs of the
+    original that do not depend on the linear inputs have no cotangent: the graph gives them, first.
     """
 
     graph: Graph
@@ -56,7 +57,8 @@ def transpose_graph(
     def run(*inputs: Any) -> list[Any]:
         count = len(linear) - sum(linear)
         values = replay(parts.known, inputs[:count])
-        residuals = values[len(parts.unknown_out) - sum(parts.unknown_out) :]
+        constant = len(parts.unknown_out) - sum(parts.unknown_out)
+        residuals = values[constant:]
         cotangents = _select(inputs[count:], given, parts.unknown_out)
         results = pull_back(parts.unknown, residuals, cotangents)
         if instantiate:
@@ -66,7 +68,7 @@ def transpose_graph(
                 for aval, ct in zip(avals, results, strict=True)
             ]
         nonzero.extend(ct is not None for ct in results)
-        return [ct for ct in results if ct is not None]
+        return [*values[:constant], *(ct for ct in results if ct is not None)]
 
     nonlinear_avals = [a for a, flag in zip(graph.in_avals, linear, strict=True) if not flag]
     cotangent_avals = [a for a, flag in zip(graph.out_avals, given, strict=True) if flag]
@@ -143,3 +145,33 @@ def _transpose_eqn(
         ]
     return primitive.transpose(cotangent.apply(), *operands, **eqn.params)
 
+
+
+def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
+    """Raise if an output is not linear in the linear inputs, as far as the primitives can tell."""
+    moving: set[Atom] = {v for v, flag in zip(graph.inputs, linear, strict=True) if flag}
+    for eqn in graph.eqns:
+        flags = [atom in moving for atom in eqn.inputs]
+        if not any(flags):
+            continue
+        moving.update(eqn.outputs)
+        operands = tuple(i for i, flag in enumerate(flags) if flag)
+        groups = eqn.primitive.linear_groups(len(flags))
+        if not eqn.primitive.higher_order and not any(
+            set(operands) <= set(group) and _others_are_zero(eqn, group, operands)
+            for group in groups
+        ):
+            raise NotDifferentiableError(
+                f"{what} is not linear in its arguments: {eqn.primitive.name} is applied to "
+                f"them{located(eqn.source)}"
+            )
+    for atom in graph.outputs:
+        if atom not in moving:
+            raise NotDifferentiableError(
+                f"{what} is not linear in its arguments: a result does not depend on them"
+            )
+
+
+def _others_are_zero(eqn: Eqn, group: Sequence[int], operands: Sequence[int]) -> bool:
+    others = [eqn.inputs[i] for i in group if i not in operands]
+    return all(isinstance(atom, Literal) and atom.value == 0 for atom in others)

@@ -1,0 +1,134 @@
+"""A user's arguments: which of them, what they are called, what types they have."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
+from functrans.ir.types import SUPPORTED_KINDS, Aval, aval_of, describe, is_float
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.tracer import Tracer
+from functrans.tree import core as tree
+
+Argnums = int | Sequence[int]
+
+
+def decorated(transform: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """What a transform gives when it is called with options only: a decorator."""
+    return functools.partial(transform, **options)
+
+
+def wrap(function: Callable[..., Any], wrapper: Callable[..., Any], prefix: str) -> Any:
+    """Give the wrapper the name, docstring and signature of the function that it stands for."""
+    functools.update_wrapper(wrapper, function)
+    if not hasattr(function, "__name__"):
+        wrapper.__name__ = f"{prefix}({type(function).__name__})"
+    return wrapper
+
+
+def check_callable(function: Any, transform: str) -> None:
+    """Raise if what is to be transformed is not a function."""
+    if not callable(function):
+        raise TypeError(
+            f"{transform} takes a function, not {describe(function)}: write "
+            f"{transform}(f)(x), not {transform}(f(x))"
+        )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What messages call a function."""
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def argument_name(function: Callable[..., Any], position: int) -> str:
+    """``"argument 1 ('weights') of loss"``."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):
+        parameters = []
+    label = ""
+    if position < len(parameters) and parameters[position].kind in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        label = f" ('{parameters[position].name}')"
+    return f"argument {position}{label} of {name_of(function)}"
+
+
+def normalized_argnums(
+    argnums: Argnums, count: int, function: Callable[..., Any], option: str = "argnums"
+) -> tuple[int, ...]:
+    """Argument positions, counted from the start, each once."""
+    positions = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    result = []
+    for position in positions:
+        if not -count <= position < count:
+            raise ArgnumsError(
+                f"{option}={argnums} for a call of {name_of(function)} with {count} positional "
+                f"argument{'' if count == 1 else 's'}: pass what is differentiated by position"
+            )
+        result.append(position % count)
+    if len(set(result)) < len(result):
+        raise ArgnumsError(f"{option}={argnums} names an argument of {name_of(function)} twice")
+    return tuple(result)
+
+
+def leaf_names(function: Callable[..., Any], positions: Sequence[int], args: Any) -> list[str]:
+    """What messages call the leaves of the arguments at the given positions."""
+    return [
+        argument_name(function, position) + (f", leaf {path}" if path else "")
+        for position, arg in zip(positions, args, strict=True)
+        for path in tree.paths(arg)
+    ]
+
+
+def as_array(x: Any, name: Callable[[], str]) -> Any:
+    """A leaf as a tracer, a plain native array or a NumPy scalar.
+
+    ``name`` says what a message calls it.
+    """
+    if isinstance(x, (Tracer, float, int)):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in SUPPORTED_KINDS:
+        if not x.dtype.isnative:
+            x = x.astype(x.dtype.newbyteorder("="))
+        return np.asarray(x) if isinstance(x, np.ndarray) and type(x) is not np.ndarray else x
+    hint = ""
+    if isinstance(x, (complex, np.ndarray, np.generic)):
+        hint = ": bool, integers and floats are supported"
+    raise DtypeError(f"{name()} is {describe(x)}, not a number or an array{hint}")
+
+
+def aval_of_leaf(x: Any) -> Aval:
+    """The type of an array, number or tracer."""
+    return x.aval if isinstance(x, Tracer) else aval_of(x)
+
+
+def value_of_leaf(x: Any) -> Any:
+    """The value of an array, number or tracer; `UNKNOWN` if a tracer has none."""
+    if isinstance(x, Tracer):
+        return x.known_value
+    return x if isinstance(x, (np.ndarray, np.generic)) else aval_of(x).dtype.type(x)
+
+
+def known_values(leaves: Sequence[Any]) -> list[Any] | None:
+    """The values of all leaves, or None if one is unknown."""
+    values = [value_of_leaf(x) for x in leaves]
+    return None if any(v is UNKNOWN for v in values) else values
+
+
+def check_differentiable(leaves: Sequence[Any], name: Callable[[int], str], transform: str) -> None:
+    """Raise if a leaf has no derivatives because it is no float."""
+    for i, x in enumerate(leaves):
+        aval = aval_of_leaf(x)
+        if not is_float(aval.dtype):
+            fix = "3.0 instead of 3" if aval.shape == () and aval.weak else ".astype(float)"
+            raise IntegerInputError(
+                f"{transform} differentiates with respect to floats, but {name(i)} has dtype "
+                f"{aval.dtype}: pass a float ({fix}), or leave it out of argnums"
+            )

@@ -1,0 +1,246 @@
+"""First derivatives: grad, value_and_grad, vjp, jvp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import (
+    Argnums,
+    aval_of_leaf,
+    check_callable,
+    decorated,
+    name_of,
+    wrap,
+)
+from functrans.api.problem import (
+    Problem,
+    filled_tangents,
+    forward_problem,
+    matching,
+    problem_of,
+)
+from functrans.errors import NonScalarOutputError
+from functrans.ir.types import is_float
+
+
+def grad(
+    function: Callable[..., Any] | None = None, /, argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The gradient of a function that returns one number.
+
+    Parameters
+    ----------
+    function : callable
+        Takes arrays, numbers or pytrees of them; returns a float scalar, or ``(scalar, aux)``.
+        Left out, a decorator is returned: ``@grad(argnums=1)``.
+    argnums : int or sequence of int, optional
+        The positional argument(s) to differentiate with respect to; negative ones count from the
+        end. They must hold floats.
+    has_aux : bool, optional
+        Whether the function also returns data that are passed on as they are.
+
+    Returns
+    -------
+    callable
+        With the arguments of ``function``. It returns the gradient, in the structure, shapes and
+        dtypes of the argument (a tuple of gradients if ``argnums`` is a sequence); with
+        ``has_aux``, ``(gradient, aux)``.
+
+    Raises
+    ------
+    NonScalarOutputError
+        If the function does not return one number.
+    IntegerInputError
+        If an argument to differentiate with respect to holds integers or bools.
+    ArgnumsError
+        If ``argnums`` does not fit the call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0, 3.0]))
+    array([ 3., 12., 27.])
+    >>> grad(grad(np.sin))(0.5) == -np.sin(0.5)
+    np.True_
+    """
+    if function is None:
+        return decorated(grad, argnums=argnums, has_aux=has_aux)
+    check_callable(function, "grad")
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        problem = problem_of(function, argnums, args, kwargs, has_aux, "grad")
+        (_, aux), derivative = _value_and_gradient(problem)
+        result = derivative[0] if isinstance(argnums, (int, np.integer)) else derivative
+        return (result, aux) if has_aux else result
+
+    return wrap(function, gradient, "grad")
+
+
+def value_and_grad(
+    function: Callable[..., Any] | None = None, /, argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The value of a function that returns one number, together with its gradient.
+
+    Parameters
+    ----------
+    function, argnums, has_aux
+        As for `grad`.
+
+    Returns
+    -------
+    callable
+        It returns ``(value, gradient)``; with ``has_aux``, ``((value, aux), gradient)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import value_and_grad
+    >>> value_and_grad(lambda w, x: np.sum(w * x), argnums=0)(2.0, np.array([1.0, 3.0]))
+    (np.float64(8.0), np.float64(4.0))
+    """
+    if function is None:
+        return decorated(value_and_grad, argnums=argnums, has_aux=has_aux)
+    check_callable(function, "value_and_grad")
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        problem = problem_of(function, argnums, args, kwargs, has_aux, "value_and_grad")
+        (value, aux), derivative = _value_and_gradient(problem)
+        result = derivative[0] if isinstance(argnums, (int, np.integer)) else derivative
+        return ((value, aux) if has_aux else value), result
+
+    return wrap(function, value_and_gradient, "value_and_grad")
+
+
+def _value_and_gradient(problem: Problem) -> tuple[tuple[Any, Any], tuple[Any, ...]]:
+    point = problem.point()
+    _check_scalar(problem)
+    seed = np.ones((), point.graph.outputs[0].aval.dtype)[()]
+    cotangents = [seed] + [None] * (len(point.graph.outputs) - 1)
+    outputs, results = point.pull(cotangents)
+    return problem.unpack(outputs), problem.derivative(results, point)
+
+
+def _check_scalar(problem: Problem) -> None:
+    name = name_of(problem.function)
+    if problem.out_count != 1 or not problem.out_structure.is_leaf():
+        hint = "; with auxiliary data, write has_aux=True" if not problem.has_aux else ""
+        raise NonScalarOutputError(
+            f"{problem.transform} needs a function that returns one number, but {name} returned a "
+            f"pytree of {problem.out_count} arrays{hint}. For the derivative of each element, use "
+            "jacrev or jacfwd"
+        )
+    aval = aval_of_leaf(problem.outs[0])
+    if aval.shape != ():
+        raise NonScalarOutputError(
+            f"{problem.transform} needs a function that returns one number, but {name} returned an "
+            f"array of shape {aval.shape}: sum or average it (.sum(), .mean()), or use jacrev or "
+            "jacfwd for the derivative of each element"
+        )
+    if not is_float(aval.dtype):
+        raise NonScalarOutputError(
+            f"{problem.transform} needs a function that returns a float, but {name} returned "
+            f"{aval.dtype}, which has no derivative"
+        )
+
+
+def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function, and its derivative as a function that pulls cotangents back.
+
+    Parameters
+    ----------
+    function : callable
+    *primals : pytrees of floats
+        Where to differentiate.
+    has_aux : bool, optional
+        Whether the function returns ``(result, aux)``.
+
+    Returns
+    -------
+    result
+        ``function(*primals)``.
+    pullback : callable
+        Takes a cotangent, in the structure of the result, and returns a tuple with the cotangent
+        of each primal. It may be called any number of times.
+    aux
+        With ``has_aux`` only.
+
+    Raises
+    ------
+    TreeMismatchError, ShapeError
+        By ``pullback``, if the cotangent does not have the structure and shapes of the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import vjp
+    >>> y, pullback = vjp(lambda x: x**2, np.array([1.0, 2.0]))
+    >>> pullback(np.array([1.0, 0.0]))
+    (array([2., 0.]),)
+    """
+    check_callable(function, "vjp")
+    problem = Problem(function, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
+    point = problem.point()
+    linear = point.linear
+    result, aux = problem.unpack(linear.outputs)
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        cotangents = matching(
+            cotangent, problem.out_structure, [aval_of_leaf(x) for x in problem.outs],
+            "the cotangent", f"the result of {name_of(function)}",
+        )  # fmt: skip
+        padding = [None] * (len(linear.nonzero) - problem.out_count)
+        return problem.derivative(linear.pull([*cotangents, *padding]), point)
+
+    return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def jvp(
+    function: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    /,
+    has_aux: bool = False,
+) -> Any:
+    """The value of a function, and its derivative in a direction.
+
+    Parameters
+    ----------
+    function : callable
+    primals : tuple or list
+        The arguments.
+    tangents : tuple or list
+        The direction: in the structure, shapes and dtypes of the primals.
+    has_aux : bool, optional
+        Whether the function returns ``(result, aux)``.
+
+    Returns
+    -------
+    result, tangent
+        In the same structure; with ``has_aux``, ``aux`` is the third.
+
+    Raises
+    ------
+    TreeMismatchError, ShapeError
+        If the tangents do not fit the primals.
+
+    Examples
+    --------
+    >>> from functrans import jvp
+    >>> jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
+    (np.float64(6.0), np.float64(3.0))
+    """
+    check_callable(function, "jvp")
+    problem = forward_problem(function, primals, has_aux, "jvp")
+    moving = matching(
+        tuple(tangents), problem.structure, [aval_of_leaf(x) for x in problem.leaves],
+        "the tangents", "the primals",
+    )  # fmt: skip
+    point = problem.point()
+    outputs, dots = point.push(moving)
+    result, aux = problem.unpack(outputs)
+    tangent = filled_tangents(problem, dots, point)
+    return (result, tangent, aux) if has_aux else (result, tangent)

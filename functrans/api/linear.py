@@ -1,0 +1,126 @@
+"""Linear functions: the derivative at a point as one, and the transpose of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check_callable, name_of
+from functrans.api.linearization import own, run
+from functrans.api.problem import filled_tangents, forward_problem, matching
+from functrans.ir.types import Aval
+from functrans.ops.call import spread
+from functrans.ops.structural import zeros_like
+from functrans.trace.stage import stage
+from functrans.transform.transpose import check_linear, transpose_graph
+from functrans.tree import core as tree
+
+
+def linearize(
+    function: Callable[..., Any], /, *primals: Any, has_aux: bool = False
+) -> Any:
+    """The value of a function, and its derivative as a linear function of tangents.
+
+    What does not depend on the tangents is computed once. With many directions, or when the
+    derivative is used again, this is cheaper than `jvp`.
+
+    Parameters
+    ----------
+    function : callable
+    *primals : pytrees of floats
+    has_aux : bool, optional
+        Whether the function returns ``(result, aux)``.
+
+    Returns
+    -------
+    result
+        ``function(*primals)``.
+    pushforward : callable
+        Takes one tangent for each primal, and returns the tangent of the result.
+    aux
+        With ``has_aux`` only.
+
+    Examples
+    --------
+    >>> from functrans import linearize
+    >>> y, pushforward = linearize(lambda x: x**3, 2.0)
+    >>> pushforward(1.0), pushforward(0.5)
+    (np.float64(12.0), np.float64(6.0))
+    """
+    check_callable(function, "linearize")
+    problem = forward_problem(function, primals, has_aux, "linearize")
+    point = problem.point()
+    linear = point.linear
+    result, aux = problem.unpack(linear.outputs)
+
+    def pushforward(*tangents: Any) -> Any:
+        moving = matching(
+            tangents, problem.structure, [aval_of_leaf(x) for x in problem.leaves],
+            "the tangents", "the primals",
+        )  # fmt: skip
+        return filled_tangents(problem, linear.push(moving), point)
+
+    return (result, pushforward, aux) if has_aux else (result, pushforward)
+
+
+def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callable[..., Any]:
+    """The transpose of a linear function, without a point to differentiate at.
+
+    Parameters
+    ----------
+    function : callable
+        Linear in all its arguments together.
+    *examples : pytrees
+        Arrays, or anything with ``shape`` and ``dtype``: only those are looked at.
+
+    Returns
+    -------
+    callable
+        From a cotangent of the result to a tuple with the cotangent of each argument.
+
+    Raises
+    ------
+    NotDifferentiableError
+        If the function is not linear in its arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import linear_transpose
+    >>> transpose = linear_transpose(lambda x: np.array([[1.0, 2.0]]) @ x, np.zeros(2))
+    >>> transpose(np.array([3.0]))
+    (array([3., 6.]),)
+    """
+    check_callable(function, "linear_transpose")
+    leaves, structure = tree.flatten(examples)
+    avals = [
+        x if isinstance(x, Aval) else Aval(tuple(x.shape), x.dtype) if hasattr(x, "shape")
+        else aval_of_leaf(as_array(x, lambda: argument_name(function, 0)))
+        for x in leaves
+    ]  # fmt: skip
+    out: dict[str, Any] = {}
+
+    def flat(*tracers: Any) -> list[Any]:
+        outs, out["structure"] = tree.flatten(function(*structure.unflatten(tracers)))
+        return outs
+
+    staged = stage(flat, avals, kind="linear_transpose")
+    graph = staged.graph
+    linear = (True,) * len(avals) + (False,) * len(staged.captures)
+    check_linear(graph, linear, name_of(function))
+    transposed_graph, nonzero = transpose_graph(graph, linear)
+
+    def transposed(cotangent: Any) -> tuple[Any, ...]:
+        cotangents = matching(
+            cotangent, out["structure"], graph.out_avals,
+            "the cotangent", f"the result of {name_of(function)}",
+        )  # fmt: skip
+        results = spread(run(transposed_graph, [*staged.captures, *cotangents]), nonzero)
+        filled = [
+            zeros_like(aval) if ct is None else ct
+            for aval, ct in zip(avals, results, strict=True)
+        ]
+        arguments: tuple[Any, ...] = structure.unflatten(own(filled, staged.captures))
+        return arguments
+
+    return transposed

@@ -1,0 +1,184 @@
+"""A function at a point: traced there, ready to be differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.arguments import aval_of_leaf, known_values
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Atom, Graph
+from functrans.ir.primitive import current
+from functrans.ops.call import compact, spread
+from functrans.ops.custom import resolve
+from functrans.trace.stage import replay, replay_known, replay_values, stage
+from functrans.trace.tracer import Tracer
+from functrans.transform.forward import Tangent, tangent_graph, variables
+from functrans.transform.split import Split, split
+from functrans.transform.transpose import transpose_graph
+
+
+def run(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The outputs of a graph: computed for arrays, recorded for tracers."""
+    if current.get() is not None and any(isinstance(x, Tracer) for x in inputs):
+        return replay(graph, inputs)
+    return evaluate(graph, inputs)
+
+
+class Point:
+    """A flat function, traced at given leaves, and its derivative there.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one tracer for each leaf and returns a flat list.
+    leaves : sequence
+        Arrays, numbers or outer tracers, all floats.
+    kind : str
+        The transform that asks.
+    names : sequence of str, optional
+        What messages call the leaves.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Sequence[Any]],
+        leaves: Sequence[Any],
+        kind: str,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        values = known_values(leaves)
+        avals = [aval_of_leaf(x) for x in leaves]
+        staged = stage(function, avals, kind=kind, values=values, names=names)
+        self.graph = resolve(staged.graph)
+        self.inputs = [*leaves, *staged.captures]
+        self.moving = (True,) * len(leaves) + (False,) * len(staged.captures)
+        if not any(isinstance(x, Tracer) for x in self.inputs):
+            self.read: Callable[[Atom], Any] = staged.value_of
+        elif values is not None:
+            self.read = replay_known(self.graph, self.inputs, staged.value_of).read
+        else:
+            self.read = replay_values(self.graph, self.inputs).read
+
+    @cached_property
+    def tangent(self) -> Tangent:
+        """The graph of the tangents."""
+        return tangent_graph(self.graph, self.moving)
+
+    @property
+    def needed(self) -> list[Any]:
+        """The values that the tangents' graph takes."""
+        every = variables(self.graph)
+        return [self.read(every[i]) for i in self.tangent.needed]
+
+    def outputs(self, late: Sequence[Any] | None = None) -> list[Any]:
+        """The function's results; those that were computed with the tangents are given."""
+        if late is None:
+            return [self.read(atom) for atom in self.graph.outputs]
+        remaining = iter(late)
+        return [
+            next(remaining) if flag else self.read(atom)
+            for atom, flag in zip(self.graph.outputs, self.tangent.late, strict=True)
+        ]
+
+    def pull(self, cotangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The results, and the cotangents of the leaves (None where zero).
+
+        ``cotangents`` has one for each result, or None.
+        """
+        tangent = self.tangent
+        wanted = [ct for ct, flag in zip(cotangents, tangent.nonzero, strict=True) if flag]
+        given = tuple(ct is not None for ct in wanted)
+        late = sum(tangent.late)
+        linear = (False,) * len(tangent.needed) + (True,) * sum(self.moving)
+        transposed, nonzero = transpose_graph(tangent.graph, linear, given + (False,) * late)
+        results = run(transposed, [*self.needed, *compact(wanted)])
+        known = len(results) - sum(nonzero)
+        return self.outputs(results[known - late : known]), spread(results[known:], nonzero)
+
+    def push(self, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The results, and their tangents (None where zero)."""
+        results = run(self.tangent.graph, [*self.needed, *tangents])
+        count = sum(self.tangent.nonzero)
+        return self.outputs(results[count:]), spread(results[:count], self.tangent.nonzero)
+
+    @cached_property
+    def linear(self) -> Linear:
+        """The derivative as a linear graph, with all that it keeps computed."""
+        tangent = self.tangent
+        unknown = (False,) * len(tangent.needed) + (True,) * sum(self.moving)
+        parts: Split = split(tangent.graph, unknown)
+        results = run(parts.known, self.needed)
+        known = len(parts.unknown_out) - sum(parts.unknown_out)
+        late = sum(tangent.late)
+        # a tangent that depends on no input's is a zero that the rules did not recognise
+        depends = iter(parts.unknown_out)
+        return Linear(
+            parts.unknown,
+            own(results[known:], self.inputs),
+            tuple(flag and next(depends) for flag in tangent.nonzero),
+            self.outputs(results[known - late : known]),
+        )
+
+
+class Linear(NamedTuple):
+    """A derivative at a point.
+
+    Parameters
+    ----------
+    graph : Graph
+        From residuals and tangents to the tangents of the results.
+    residuals : sequence
+        What the graph keeps of the point.
+    nonzero : tuple of bool
+        Which results have a tangent.
+    outputs : list
+        The function's results.
+    """
+
+    graph: Graph
+    residuals: Sequence[Any]
+    nonzero: tuple[bool, ...]
+    outputs: list[Any]
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """The tangents of the results."""
+        return spread(run(self.graph, [*self.residuals, *tangents]), self.nonzero)
+
+    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+        """The cotangents of the leaves."""
+        wanted = [ct for ct, flag in zip(cotangents, self.nonzero, strict=True) if flag]
+        given = tuple(ct is not None for ct in wanted)
+        count = len(self.residuals)
+        linear = (False,) * count + (True,) * (len(self.graph.inputs) - count)
+        transposed, nonzero = transpose_graph(self.graph, linear, given)
+        return spread(run(transposed, [*self.residuals, *compact(wanted)]), nonzero)
+
+
+def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Results that the caller may write to: none shares memory with an input or another result.
+
+    Zero-dimensional results are NumPy scalars.
+    """
+    taken = {id(_root(x)) for x in inputs if isinstance(x, np.ndarray)}
+    owned = []
+    for x in results:
+        if isinstance(x, np.ndarray):
+            if x.ndim == 0:
+                x = x[()]
+            else:
+                root = id(_root(x))
+                if root in taken or not x.flags.writeable:
+                    x = x.copy()
+                taken.add(root)
+        owned.append(x)
+    return owned
+
+
+def _root(array: np.ndarray[Any, Any]) -> Any:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -1,0 +1,189 @@
+"""A user's call, as a flat function of the leaves that are differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functrans.api.arguments import (
+    Argnums,
+    as_array,
+    aval_of_leaf,
+    check_differentiable,
+    leaf_names,
+    name_of,
+    normalized_argnums,
+)
+from functrans.api.linearization import Point, own
+from functrans.errors import ShapeError, TreeMismatchError
+from functrans.ir.types import Aval, describe
+from functrans.ops.promotion import cast
+from functrans.ops.structural import zeros_like
+from functrans.trace.tracer import Tracer
+from functrans.tree import core as tree
+from functrans.tree.compare import difference
+
+
+class Problem:
+    """A user's function with its arguments, as a flat function of what is differentiated.
+
+    Parameters
+    ----------
+    function, args, kwargs
+        The call.
+    positions : tuple of int
+        Which positional arguments are differentiated.
+    has_aux : bool
+        Whether the function returns ``(result, auxiliary)``.
+    transform : str
+        The name of the transform, for messages.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        positions: tuple[int, ...],
+        has_aux: bool,
+        transform: str,
+    ) -> None:
+        self.function = function
+        self.args = list(args)
+        self.kwargs = kwargs
+        self.positions = positions
+        self.has_aux = has_aux
+        self.transform = transform
+        selected = tuple(args[i] for i in positions)
+        leaves, self.structure = tree.flatten(selected)
+        self.leaves = [as_array(x, lambda i=i: self.leaf_name(i)) for i, x in enumerate(leaves)]
+        self.selected = selected
+        check_differentiable(self.leaves, self.leaf_name, transform)
+
+    def leaf_name(self, i: int) -> str:
+        """What messages call a leaf."""
+        return leaf_names(self.function, self.positions, self.selected)[i]
+
+    def flat(self, *leaves: Any) -> list[Any]:
+        """The user's function, from leaves to leaves: those of the result, then those of aux."""
+        for position, value in zip(self.positions, self.structure.unflatten(leaves), strict=True):
+            self.args[position] = value
+        result = self.function(*self.args, **self.kwargs)
+        aux = None
+        if self.has_aux:
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise TypeError(
+                    f"has_aux=True: {name_of(self.function)} must return (result, auxiliary data), "
+                    f"and returned {describe(result)}"
+                )
+            result, aux = result
+        outs, self.out_structure = tree.flatten(result)
+        self.out_count = len(outs)
+        self.outs = [as_array(x, lambda i=i: self._result_name(i)) for i, x in enumerate(outs)]
+        auxiliary, self.aux_structure = tree.flatten(aux)
+        # auxiliary data may be anything; only what is traced has to be taken out of the trace
+        self.aux = auxiliary
+        traced = [x for x in auxiliary if isinstance(x, Tracer)]
+        return [*self.outs, *traced]
+
+    def _result_name(self, i: int) -> str:
+        return f"the result of {name_of(self.function)} (leaf {i})"
+
+    def point(self) -> Point:
+        """The function, traced at the arguments."""
+        names = _LazyNames(self)
+        return Point(self.flat, self.leaves, self.transform, names)
+
+    def unpack(self, outputs: Sequence[Any]) -> tuple[Any, Any]:
+        """The result and the auxiliary data from the flat outputs."""
+        outputs = own(outputs, [*self.leaves])
+        traced = iter(outputs[self.out_count :])
+        aux = [next(traced) if isinstance(x, Tracer) else x for x in self.aux]
+        return (
+            self.out_structure.unflatten(outputs[: self.out_count]),
+            self.aux_structure.unflatten(aux),
+        )
+
+    def derivative(self, cotangents: Sequence[Any], point: Point) -> tuple[Any, ...]:
+        """Cotangents of the leaves as one pytree for each differentiated argument."""
+        filled = [
+            zeros_like(aval_of_leaf(x)) if ct is None else ct
+            for x, ct in zip(self.leaves, cotangents, strict=True)
+        ]
+        arguments: tuple[Any, ...] = self.structure.unflatten(own(filled, point.inputs))
+        return arguments
+
+
+class _LazyNames(Sequence[str]):
+    """The names of the leaves, worked out only if a message needs one."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def __len__(self) -> int:
+        return len(self.problem.leaves)
+
+    def __getitem__(self, i: Any) -> Any:
+        return _LazyName(self.problem, i)
+
+
+class _LazyName:
+    def __init__(self, problem: Problem, i: int) -> None:
+        self.problem = problem
+        self.i = i
+
+    def __str__(self) -> str:
+        return self.problem.leaf_name(self.i)
+
+
+def problem_of(
+    function: Callable[..., Any],
+    argnums: Argnums,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    has_aux: bool,
+    transform: str,
+) -> Problem:
+    """The flat problem that ``transform(function, argnums)(*args, **kwargs)`` poses."""
+    positions = normalized_argnums(argnums, len(args), function)
+    return Problem(function, args, kwargs, positions, has_aux, transform)
+
+
+def forward_problem(
+    function: Callable[..., Any], primals: Any, has_aux: bool, transform: str
+) -> Problem:
+    if not isinstance(primals, (tuple, list)):
+        raise TypeError(
+            f"{transform} takes the primals as a tuple, with one entry for each argument of "
+            f"{name_of(function)}, not {describe(primals)}: write (x,) for one argument"
+        )
+    return Problem(function, primals, {}, tuple(range(len(primals))), has_aux, transform)
+
+
+def filled_tangents(problem: Problem, dots: Sequence[Any], point: Point) -> Any:
+    filled = [
+        zeros_like(aval_of_leaf(x)) if t is None else t
+        for x, t in zip(problem.outs, dots, strict=False)
+    ]
+    return problem.out_structure.unflatten(own(filled, point.inputs))
+
+
+def matching(
+    given: Any, structure: Any, avals: Sequence[Aval], what: str, of: str
+) -> list[Any]:
+    """The leaves of a tangent or cotangent, checked against what it belongs to."""
+    leaves, found = tree.flatten(given)
+    if found != structure:
+        raise TreeMismatchError(
+            f"{what} must have the structure of {of}: {difference(structure, found)}"
+        )
+    result = []
+    for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
+        label = f"{what}, leaf {i}" if len(leaves) > 1 else what
+        x = as_array(x, lambda label=label: label)
+        if aval_of_leaf(x).shape != aval.shape:
+            raise ShapeError(
+                f"{label} has shape {aval_of_leaf(x).shape}, but {of} has shape {aval.shape} there"
+            )
+        result.append(cast(x, aval.dtype))
+    return result
