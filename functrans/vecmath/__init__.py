@@ -6,23 +6,49 @@ Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
 """
 
 from functrans.vecmath.exponential import exp, exp2, expm1, sigmoid
-from functrans.vecmath.hyperbolic import tanh
+from functrans.vecmath.gamma import digamma, lgamma
+from functrans.vecmath.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
+from functrans.vecmath.inverse_trigonometric import acos, asin, atan, atan2
 from functrans.vecmath.logarithm import log, log1p, log2, log10
+from functrans.vecmath.logistic import logaddexp, logaddexp2, logit, softplus, xlogy
 from functrans.vecmath.power import power
+from functrans.vecmath.roots import cbrt, hypot
+from functrans.vecmath.special import erf, erfc, log_ndtr
 from functrans.vecmath.trigonometric import cos, sin, tan
 
 __all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
     "cos",
+    "cosh",
+    "digamma",
+    "erf",
+    "erfc",
     "exp",
     "exp2",
     "expm1",
+    "hypot",
+    "lgamma",
     "log",
     "log1p",
     "log2",
     "log10",
+    "log_ndtr",
+    "logaddexp",
+    "logaddexp2",
+    "logit",
     "power",
     "sigmoid",
     "sin",
+    "sinh",
+    "softplus",
     "tan",
     "tanh",
+    "xlogy",
 ]

@@ -20,6 +20,7 @@ from functrans.vecmath.polynomial import (
     FLOAT64,
     Format,
     Pair,
+    fast_two_sum,
     floating,
     format_of,
     polynomial,
@@ -131,13 +132,16 @@ def exp(x: Scalar) -> Scalar:
     return exp_scaled(x, 0)
 
 
-def exp_of_pair(high: Scalar, low: Scalar) -> Scalar:
-    """``e**(high + low)`` for a small `low`: for arguments whose rounding error would show."""
-    table = _TABLES[format_of(high)]
-    clamped = clamp(high, table.lowest, table.highest)
-    _, exponent, r = _reduce(clamped)
-    r = r + low
-    return scale(fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0), exponent)
+def exp_of_pair(argument: Pair, factor: Pair) -> Scalar:
+    """``factor * e**argument`` for a factor about 1.
+
+    For arguments whose rounding error would show, and for products that may be subnormal.
+    """
+    table = _TABLES[format_of(argument[0])]
+    _, exponent, reduced = _reduce(clamp(argument[0], table.lowest, table.highest))
+    r, r_low = fast_two_sum(reduced, argument[1])
+    less_one = r + fma(polynomial(r, table.exp) * r, r, r_low)
+    return scale(factor[0] + fma(less_one, factor[0], factor[1]), exponent)
 
 
 def exp2_of_pair(high: Scalar, low: Scalar) -> Scalar:

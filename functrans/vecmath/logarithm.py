@@ -24,7 +24,6 @@ from functrans.vecmath.polynomial import (
     format_of,
     polynomial,
     power_of_two,
-    two_product,
     two_sum,
 )
 
@@ -126,15 +125,13 @@ def _log_to_base(x: Scalar, base: int) -> Scalar:
     e, f, _ = split(x)
     constants = _BASES[format_of(x), base]
     factor_high, factor_low = constants.factor
+    step_high, step_low = constants.step
     half_square = f * (f * 0.5)
-    # log(1 + f) as a pair, times 1 / ln(base)
-    high = f - half_square
-    low = ((f - high) - half_square) + _log1p_tail(f, half_square)
-    product, error = two_product(high, factor_high)
-    error = error + fma(low, factor_high, fma(high, factor_low, e * constants.step[1]))
-    steps, steps_error = two_product(e, constants.step[0])
-    total, rest = two_sum(steps, product)
-    return off_domain(x, total + (rest + (error + steps_error)))
+    rest = _log1p_tail(f, half_square) - half_square
+    mantissa = fma(f, factor_high, fma(rest, factor_high, f * factor_low))
+    if step_low:
+        mantissa = fma(e, step_low, mantissa)
+    return off_domain(x, fma(e, step_high, mantissa))
 
 
 @floating

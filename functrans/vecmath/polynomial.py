@@ -75,15 +75,16 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     half its chain of dependent operations.
     """
     if len(coefficients) < 6:
-        return _horner(x, x, coefficients)
+        return horner(x, coefficients)
     square = x * x
-    return fma(_horner(x, square, coefficients[1::2]), x, _horner(x, square, coefficients[::2]))
+    return fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
 
 
-def _horner(x: Scalar, argument: Scalar, coefficients: Sequence[float]) -> Scalar:
+def horner(x: Scalar, coefficients: Sequence[float]) -> Scalar:
+    """``sum c[i] x**i``, accurate also where the odd and the even powers would cancel."""
     result = const(coefficients[-1], x.dtype)
     for coefficient in reversed(coefficients[:-1]):
-        result = fma(result, argument, coefficient)
+        result = fma(result, x, coefficient)
     return result
 
 

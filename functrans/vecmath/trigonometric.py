@@ -13,6 +13,7 @@ J.-M. Muller, Elementary Functions, 3rd ed. (2016), chapter 12.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 from functrans.ir.scalar import (
     Scalar,
     bitcast,
+    const,
     convert,
     fma,
     lookup,
@@ -92,15 +94,14 @@ _TABLES: dict[Format, _Table] = {
 
 
 class Reduced(NamedTuple):
-    """``x = n pi / 2 + r + r_low``, modulo ``2 pi``."""
+    """Non-negative ``x = n pi / 2 + r + r_low``, modulo ``2 pi``, with the least ``r``."""
 
     n: Scalar
     r: Scalar
     r_low: Scalar
 
 
-def reduce(x: Scalar) -> Reduced:
-    """Write non-negative ``x`` as ``n pi / 2 + r`` with the least ``r``."""
+def _reduce_moderate(x: Scalar) -> Reduced:
     form = format_of(x)
     first, second, third = _TABLES[form].pi
     n = fma(x, 2.0 / np.pi, form.rounder) - form.rounder
@@ -109,12 +110,7 @@ def reduce(x: Scalar) -> Reduced:
     product, error = two_product(k, second)
     # r_first is a multiple of the last place of the product, so that Dekker's sum is exact
     r, r_low = fast_two_sum(r_first, product)
-    r_low = fma(k, third, r_low + error)
-    far = _reduce_huge(x) if form is FLOAT64 else _reduce_huge_float32(x)
-    huge = x > _TABLES[form].limit
-    return Reduced(
-        unlikely(huge, far.n, n), unlikely(huge, far.r, r), unlikely(huge, far.r_low, r_low)
-    )
+    return Reduced(n, r, fma(k, third, r_low + error))
 
 
 @cache
@@ -190,10 +186,10 @@ class _Quadrant(NamedTuple):
         return flip_sign(where(swapped, self.cosine, self.sine), n << (bits - 2))
 
 
-def _quadrant(x: Scalar) -> _Quadrant:
-    """Reduce non-negative ``x``, and evaluate both functions of the remainder."""
-    form = format_of(x)
-    n, r, r_low = reduce(x)
+def _quadrant(reduced: Reduced) -> _Quadrant:
+    """Evaluate both functions of the remainder."""
+    n, r, r_low = reduced
+    form = format_of(r)
     z = r * r
     # cos(r), which belongs to r_low, need not be accurate
     tail = fma(z * -0.5, r_low, r_low)
@@ -205,21 +201,44 @@ def _quadrant(x: Scalar) -> _Quadrant:
     return _Quadrant(sine, cosine, bitcast(n + form.rounder, form.integer))
 
 
+def _of_quadrant(x: Scalar, function: Callable[[_Quadrant], Scalar]) -> Scalar:
+    """The function of non-negative ``x``; only a huge one pays for the long reduction."""
+    form = format_of(x)
+    reduce_huge = _reduce_huge if form is FLOAT64 else _reduce_huge_float32
+    return unlikely(
+        x > _TABLES[form].limit,
+        function(_quadrant(reduce_huge(x))),
+        function(_quadrant(_reduce_moderate(x))),
+    )
+
+
+def sinpi_and_cospi(x: Scalar) -> tuple[Scalar, Scalar]:
+    """``sin(pi x)`` and ``cos(pi x)``."""
+    form = format_of(x)
+    n = rint(_modulo_2(x) * 2.0)
+    r = pair_times(
+        (_modulo_2(x) - n * 0.5, const(0.0, x.dtype)),
+        pair_constant(*_TABLES[form].pi[:2], x.dtype),
+    )
+    quadrant = _quadrant(Reduced(n, *r))
+    return quadrant.sin(0), quadrant.sin(1)
+
+
 @floating
 def sin(x: Scalar) -> Scalar:
     """The sine, of any finite argument."""
-    return flip_sign(_quadrant(abs(x)).sin(0), bitcast(x, format_of(x).integer))
+    result = _of_quadrant(abs(x), lambda quadrant: quadrant.sin(0))
+    return flip_sign(result, bitcast(x, format_of(x).integer))
 
 
 @floating
 def cos(x: Scalar) -> Scalar:
     """The cosine, of any finite argument."""
-    return _quadrant(abs(x)).sin(1)
+    return _of_quadrant(abs(x), lambda quadrant: quadrant.sin(1))
 
 
 @floating
 def tan(x: Scalar) -> Scalar:
     """The tangent, of any finite argument."""
-    quadrant = _quadrant(abs(x))
-    result = quadrant.sin(0) / quadrant.sin(1)
+    result = _of_quadrant(abs(x), lambda quadrant: quadrant.sin(0) / quadrant.sin(1))
     return flip_sign(result, bitcast(x, format_of(x).integer))

@@ -1,0 +1,131 @@
+"""lgamma, the logarithm of the absolute value of the gamma function, and its derivative digamma.
+
+Positive arguments below `_STIRLING` are brought to an interval around the root of the function
+by ``gamma(x + 1) = x gamma(x)``, in steps that add numbers of one sign; there a polynomial is
+multiplied by the roots, so that the result has full relative precision near them. Beyond, there is
+Stirling's series. Negative arguments are reflected; near the roots on the negative axis the error
+is relative to 1.
+
+Both are computed in float64, also for float32.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 5.5, 5.11.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrans.ir.scalar import Scalar, const, convert, copysign, eq, floor, fma, unlikely, where
+from functrans.vecmath.logarithm import log
+from functrans.vecmath.polynomial import FLOAT64, floating, polynomial
+from functrans.vecmath.trigonometric import sinpi_and_cospi
+
+# lgamma(x) / ((x - 1) (x - 2)) in x - 1.625, between 0.75 and 2.5
+_LGAMMA = (
+    0.46580963736232694, -0.13157899128683362, 0.052579426220432234, -0.02419443643075788,
+    0.01199191595715525, -0.006215450410457927, 0.0033172708536139506, -0.0018070641019832957,
+    0.0009992728712578242, -0.0005589485229278008, 0.0003154930060497211, -0.0001794005380838845,
+    0.00010263709375249072, -5.895794316723798e-05, 3.402872944272304e-05, -1.9992287969304717e-05,
+    1.1712218083666327e-05, -6.061844049227167e-06, 3.3653233431253857e-06,
+    -3.6033293383821243e-06, 2.4057264748952264e-06, 1.014710151133407e-06, -9.109827682437691e-07,
+    -1.9720537040516088e-06, 1.3892223019201716e-06, 8.812756319497638e-07, -6.158834405228533e-07,
+    -3.190238862400846e-07, 2.0715599616265578e-07,
+)  # fmt: skip
+
+# digamma(x) / (x - root) in x - 1.5, between 1 and 2
+_DIGAMMA = (
+    0.951055876031833, -0.4236274212814606, 0.24054248424077396, -0.1484049230538902,
+    0.09498872445497601, -0.06192213327468406, 0.04076083381061952, -0.02697579669168952,
+    0.017907252486642603, -0.011908219410721838, 0.007926943937560223, -0.00527994636015243,
+    0.0035190128756421913, -0.0023454200211771893, 0.0015565951814103896, -0.0010368456304719774,
+    0.0007234513541417541, -0.0004847205724729018, 0.0002269977403208988, -0.00014699282660846622,
+    0.0002598736101807423, -0.00017655300859306054,
+)  # fmt: skip
+_DIGAMMA_ROOT = (1.4616321449683622, 9.549995429965697e-17)
+
+# the coefficients of Stirling's series, B_2k / (2k (2k - 1)) and B_2k / 2k
+_STIRLING_LGAMMA = (
+    1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400,
+)  # fmt: skip
+_STIRLING_DIGAMMA = (
+    1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160,
+)  # fmt: skip
+_STIRLING = 8.5
+
+HALF_LOG_2_PI = 0.9189385332046728
+
+
+def _lgamma_positive(x: Scalar) -> Scalar:
+    large = x >= _STIRLING
+    # y = x + 1 below 0.75; else x less the integer that brings it below 2.5, at most 6
+    below = x < 0.75
+    product = where(below, x, 1.0)
+    y = where(below, x + 1.0, x)
+    for _ in range(6):
+        step = y > 2.5
+        y = where(step, y - 1.0, y)
+        product = where(step, product * y, product)
+    logarithm = log(where(large, x, product))
+    centre = (y - 1.0) * (y - 2.0) * polynomial(y - 1.625, _LGAMMA)
+    small = centre + where(below, -logarithm, logarithm)
+    # x (log(x) - 1) may overflow only if the result does
+    inverse = 1.0 / x
+    series = fma(inverse, polynomial(inverse * inverse, _STIRLING_LGAMMA), HALF_LOG_2_PI)
+    stirling = fma(logarithm - 1.0, x, fma(logarithm, -0.5, series))
+    return where(large, where(x < np.inf, stirling, x), small)
+
+
+def _lgamma(x: Scalar) -> Scalar:
+    a = abs(x)
+    positive = _lgamma_positive(a)
+    # gamma(-a) gamma(a) = -pi / (a sin(pi a))
+    sine, _ = sinpi_and_cospi(a)
+    reflected = log(np.pi / abs(sine)) - (log(a) + positive)
+    reflected = where(eq(floor(a), a), np.inf, reflected)
+    return unlikely(x < 0, reflected, positive)
+
+
+@floating
+def lgamma(x: Scalar) -> Scalar:
+    """``log(abs(gamma(x)))``; infinite at zero and at the negative integers."""
+    return convert(_lgamma(convert(x, FLOAT64.dtype)), x.dtype)
+
+
+def _digamma_positive(x: Scalar) -> Scalar:
+    large = x >= _STIRLING
+    # y = x + 1 below 1; else x less the integer that brings it below 2, at most 7; the sum of the
+    # 1 / (x - i) is a fraction of two products
+    one = const(1.0, x.dtype)
+    below = x < 1.0
+    y = where(below, x + 1.0, x)
+    numerator, denominator = where(below, -one, 0), where(below, x, one)
+    for _ in range(7):
+        step = y > 2.0
+        y = where(step, y - 1.0, y)
+        numerator = where(step, fma(numerator, y, denominator), numerator)
+        denominator = where(step, denominator * y, denominator)
+    root, root_low = _DIGAMMA_ROOT
+    centre = ((y - root) - root_low) * polynomial(y - 1.5, _DIGAMMA)
+    # one division for both
+    quotient = where(large, one, numerator) / where(large, x, denominator)
+    square = quotient * quotient
+    series = fma(square, -polynomial(square, _STIRLING_DIGAMMA), quotient * -0.5)
+    return where(large, log(x) + series, centre + quotient)
+
+
+def _digamma(x: Scalar) -> Scalar:
+    a = abs(x)
+    positive = _digamma_positive(a)
+    sine, cosine = sinpi_and_cospi(a)
+    reflected = positive + (1.0 / a + cosine * np.pi / sine)
+    reflected = where(eq(floor(a), a), np.nan, reflected)
+    result = unlikely(x < 0, reflected, positive)
+    return where(eq(x, 0), copysign(const(np.inf, x.dtype), -x), result)
+
+
+@floating
+def digamma(x: Scalar) -> Scalar:
+    """The derivative of lgamma; NaN at the negative integers."""
+    return convert(_digamma(convert(x, FLOAT64.dtype)), x.dtype)

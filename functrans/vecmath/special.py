@@ -1,0 +1,144 @@
+"""erf, erfc and the logarithm of the normal distribution function.
+
+For ``a >= 0``, ``erfc(a) = e**(-a**2) erfcx(a)``, and ``(a + K) erfcx(a)`` is a smooth function of
+``t = (a - K) / (a + K)``, which maps all of the positive axis to [-1, 1]: one polynomial.
+
+References
+----------
+M. M. Shepherd and J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x**2) erfc(x) in
+0 <= x < infinity" (1981).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from functrans.ir.scalar import Scalar, const, copysign, fma, where
+from functrans.vecmath.exponential import exp_of_pair
+from functrans.vecmath.logarithm import log_of_pair
+from functrans.vecmath.polynomial import (
+    FLOAT32,
+    FLOAT64,
+    Format,
+    Pair,
+    first_nan,
+    floating,
+    format_of,
+    horner,
+    polynomial,
+    two_product,
+    two_sum,
+)
+
+SQRT_HALF = 0.7071067811865476
+
+K = 2.5
+
+
+class _Table(NamedTuple):
+    erf: tuple[float, ...]
+    """``erf(x) / x - 1`` in ``x**2``, up to 1."""
+    erfcx: tuple[float, ...]
+    """``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up."""
+    last: float
+    """Beyond this erfc is zero."""
+
+
+_TABLES: dict[Format, _Table] = {
+    FLOAT64: _Table(
+        erf=(
+            0.12837916709551256, -0.37612638903183343, 0.1128379167093695, -0.02686617064195914,
+            0.005223977596735968, -0.0008548325485010354, 0.00012055280497266537,
+            -1.4924465661914708e-05, 1.6444150973994323e-06, -1.6183995351786728e-07,
+            1.3616722195147212e-08, -7.607863919918988e-10,
+        ),
+        erfcx=(
+            1.054031820305718, -0.8046518494391489, 0.4539141166480978, -0.17125114524603893,
+            0.02836155013188682, 0.00839304430214629, -0.004818785520417789,
+            -0.0004392082601750469, 0.0007026936840218338, 5.830771657498435e-05,
+            -0.00011260448081696448, -1.953154454991504e-05, 1.8242341807369727e-05,
+            6.751453045265331e-06, -2.324512292735402e-06, -1.956101740851134e-06,
+            -2.539678499144384e-08, 4.4113731782347146e-07, 1.682173089474323e-07,
+            -7.117309302684012e-08, -7.869728621548946e-08, 1.4532393950421423e-08,
+            1.9591738963752486e-08, -6.14195622800417e-09,
+        ),
+        last=28.0,
+    ),
+    FLOAT32: _Table(
+        erf=(
+            0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
+            0.005187164526432753, -0.0007997883949428797, 7.807041401974857e-05,
+        ),
+        erfcx=(
+            1.0540318489074707, -0.8046519160270691, 0.4539141356945038, -0.17124979197978973,
+            0.028360633179545403, 0.008382054045796394, -0.004809511359781027,
+            -0.0004045084642712027, 0.0006692948518320918, 1.4130937415757217e-05,
+            -6.678067438770086e-05,
+        ),
+        last=11.0,
+    ),
+}  # fmt: skip
+
+
+def _erfcx(a: Scalar) -> Pair:
+    """``e**(a**2) erfc(a)`` for finite ``a`` from 0.47 up."""
+    first, *rest = _TABLES[format_of(a)].erfcx
+    total = a + K
+    reciprocal = 1.0 / total
+    t = fma(reciprocal, -2.0 * K, 1.0)
+    inner = horner(t, rest)
+    series = fma(inner, t, first)
+    series_low = fma(inner, t, first - series)
+    value, low = two_product(series, reciprocal)
+    # What the rounding of the sum and of the reciprocal do to the value: the relative derivative
+    # by the reciprocal, -(a + K) erfcx'(a) / erfcx(a), is about a line in t.
+    error = fma(-reciprocal, total, 1.0) - reciprocal * (a - (total - K))
+    return value, fma(series_low, reciprocal, fma(value * error, fma(t, -1.1, 1.9), low))
+
+
+def _erfc_tail(square: Pair, erfcx: Pair) -> Scalar:
+    """``erfc(a)`` for ``a`` from 0.47 up, given its square."""
+    return exp_of_pair((-square[0], -square[1]), erfcx)
+
+
+def _bounded(a: Scalar, bound: float) -> Scalar:
+    return where(a > bound, bound, a)
+
+
+def _erf_centre(x: Scalar) -> Scalar:
+    """``erf(x)`` for ``abs(x) <= 1``."""
+    return fma(x, polynomial(x * x, _TABLES[format_of(x)].erf), x)
+
+
+@floating
+def erf(x: Scalar) -> Scalar:
+    """The error function."""
+    a = _bounded(abs(x), _TABLES[format_of(x)].last)
+    large = 1.0 - _erfc_tail(two_product(a, a), _erfcx(a))
+    return where(a < 1.0, _erf_centre(x), copysign(large, x))
+
+
+@floating
+def erfc(x: Scalar) -> Scalar:
+    """``1 - erf(x)``."""
+    a = _bounded(abs(x), _TABLES[format_of(x)].last)
+    tail = _erfc_tail(two_product(a, a), _erfcx(a))
+    return where(abs(x) < 0.5, 1.0 - _erf_centre(x), where(x < 0, 2.0 - tail, tail))
+
+
+@floating
+def log_ndtr(x: Scalar) -> Scalar:
+    """The logarithm of the normal distribution function, ``log(erfc(-x / sqrt(2)) / 2)``."""
+    a = abs(x) * SQRT_HALF
+    centre = a < 0.5
+    far = (x < 0) & ~centre
+    # log(1/2 + erf / 2), log(1 - erfc / 2), and -x**2 / 2 + log(erfcx / 2)
+    half, one = const(0.5, x.dtype), const(1.0, x.dtype)
+    erfcx, erfcx_low = _erfcx(_bounded(a, 2.0**60))
+    scaled = erfcx * 0.5, erfcx_low * 0.5
+    bounded = _bounded(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
+    tail = _erfc_tail(two_product(bounded, bounded * 0.5), scaled)
+    lesser = where(centre, _erf_centre(x * SQRT_HALF) * 0.5, -tail)
+    high, low = two_sum(where(centre, half, one), lesser)
+    logarithm = log_of_pair(where(far, scaled[0], high), where(far, scaled[1], low))
+    return first_nan(where(far, fma(x * -0.5, x, logarithm), logarithm), x)
