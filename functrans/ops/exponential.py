@@ -67,7 +67,7 @@ expit = elementwise(
 )  # fmt: skip
 
 logit = elementwise(
-    "logit", numpy=lazy("scipy.special:logit"),
+    "logit", numpy=lazy("scipy.special:logit"), scalar=vecmath.logit,
     jvp=lambda x, out, dx: dx / (x * (1 - x)),
     samples=reals(0.1, 0.9),
 )  # fmt: skip
@@ -79,7 +79,7 @@ def _difference(x: Any, y: Any) -> Any:
 
 
 logaddexp = elementwise(
-    "logaddexp", numpy=np.logaddexp,
+    "logaddexp", numpy=np.logaddexp, scalar=vecmath.logaddexp,
     jvp=[
         lambda x, y, out, dx: dx * expit(_difference(x, y)),
         lambda x, y, out, dy: dy * expit(_difference(y, x)),
@@ -88,7 +88,7 @@ logaddexp = elementwise(
 )  # fmt: skip
 
 logaddexp2 = elementwise(
-    "logaddexp2", numpy=np.logaddexp2,
+    "logaddexp2", numpy=np.logaddexp2, scalar=vecmath.logaddexp2,
     jvp=[
         lambda x, y, out, dx: dx * expit(_difference(x, y) * LN2),
         lambda x, y, out, dy: dy * expit(_difference(y, x) * LN2),

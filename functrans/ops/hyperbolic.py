@@ -11,13 +11,13 @@ from functrans.ops.power import sqrt
 from functrans.ops.samples import reals
 
 sinh = elementwise(
-    "sinh", numpy=np.sinh,
+    "sinh", numpy=np.sinh, scalar=vecmath.sinh,
     jvp=lambda x, out, dx: dx * cosh(x),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 cosh: Primitive = elementwise(
-    "cosh", numpy=np.cosh,
+    "cosh", numpy=np.cosh, scalar=vecmath.cosh,
     jvp=lambda x, out, dx: dx * sinh(x),
     samples=reals(-3, 3),
 )  # fmt: skip
@@ -29,19 +29,19 @@ tanh = elementwise(
 )  # fmt: skip
 
 arcsinh = elementwise(
-    "arcsinh", numpy=np.arcsinh,
+    "arcsinh", numpy=np.arcsinh, scalar=vecmath.asinh,
     jvp=lambda x, out, dx: dx / sqrt(x * x + 1),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 arccosh: Primitive = elementwise(
-    "arccosh", numpy=np.arccosh,
+    "arccosh", numpy=np.arccosh, scalar=vecmath.acosh,
     jvp=lambda x, out, dx: dx / sqrt((x - 1) * (x + 1)),
     samples=reals(1.2, 5),
 )  # fmt: skip
 
 arctanh = elementwise(
-    "arctanh", numpy=np.arctanh,
+    "arctanh", numpy=np.arctanh, scalar=vecmath.atanh,
     jvp=lambda x, out, dx: dx / ((1 - x) * (1 + x)),
     samples=reals(-0.9, 0.9),
 )  # fmt: skip

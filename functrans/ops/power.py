@@ -37,13 +37,13 @@ sqrt = elementwise(
 )  # fmt: skip
 
 cbrt = elementwise(
-    "cbrt", numpy=np.cbrt,
+    "cbrt", numpy=np.cbrt, scalar=vecmath.cbrt,
     jvp=lambda x, out, dx: dx / (3 * out * out),
     samples=reals(0.1, 10),
 )  # fmt: skip
 
 hypot = elementwise(
-    "hypot", numpy=np.hypot,
+    "hypot", numpy=np.hypot, scalar=vecmath.hypot,
     jvp=[
         lambda x, y, out, dx: dx * (x / or_one(out)),
         lambda x, y, out, dy: dy * (y / or_one(out)),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.ops.choice import select
 from functrans.ops.compare import equal
@@ -18,13 +19,13 @@ from functrans.ops.samples import cases, reals
 # -- the normal distribution -----------------------------------------------------------------------
 
 erf = elementwise(
-    "erf", numpy=lazy("scipy.special:erf"),
+    "erf", numpy=lazy("scipy.special:erf"), scalar=vecmath.erf,
     jvp=lambda x, out, dx: dx * (2 / math.sqrt(math.pi) * exp(-x * x)),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 erfc = elementwise(
-    "erfc", numpy=lazy("scipy.special:erfc"),
+    "erfc", numpy=lazy("scipy.special:erfc"), scalar=vecmath.erfc,
     jvp=lambda x, out, dx: dx * (-2 / math.sqrt(math.pi) * exp(-x * x)),
     samples=reals(-3, 3),
 )  # fmt: skip
@@ -37,19 +38,20 @@ erfinv = elementwise(
 
 ndtr = elementwise(
     "ndtr", numpy=lazy("scipy.special:ndtr"),
+    scalar=lambda x: 0.5 * vecmath.erfc(x * -math.sqrt(0.5)),
     jvp=lambda x, out, dx: dx * (1 / math.sqrt(2 * math.pi) * exp(-0.5 * x * x)),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 log_ndtr = elementwise(
-    "log_ndtr", numpy=lazy("scipy.special:log_ndtr"),
+    "log_ndtr", numpy=lazy("scipy.special:log_ndtr"), scalar=vecmath.log_ndtr,
     # one exponential: far to the left, density and probability are both 0 but not their ratio
     jvp=lambda x, out, dx: dx * (1 / math.sqrt(2 * math.pi) * exp(-0.5 * x * x - out)),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 log_expit = elementwise(
-    "log_expit", numpy=lazy("scipy.special:log_expit"),
+    "log_expit", numpy=lazy("scipy.special:log_expit"), scalar=lambda x: -vecmath.softplus(-x),
     jvp=lambda x, out, dx: dx * expit(-x),
     samples=reals(-3, 3),
 )  # fmt: skip
@@ -57,13 +59,13 @@ log_expit = elementwise(
 # -- the gamma function ----------------------------------------------------------------------------
 
 gammaln = elementwise(
-    "gammaln", numpy=lazy("scipy.special:gammaln"),
+    "gammaln", numpy=lazy("scipy.special:gammaln"), scalar=vecmath.lgamma,
     jvp=lambda x, out, dx: dx * digamma(x),
     samples=reals(0.5, 5),
 )  # fmt: skip
 
 digamma: Primitive = elementwise(
-    "digamma", numpy=lazy("scipy.special:psi"),
+    "digamma", numpy=lazy("scipy.special:psi"), scalar=vecmath.digamma,
     jvp=lambda x, out, dx: dx * polygamma(x, n=1),
     samples=reals(0.5, 5),
 )  # fmt: skip
@@ -89,7 +91,7 @@ def _ratio(x: Any, y: Any) -> Any:
 
 
 xlogy = elementwise(
-    "xlogy", numpy=lazy("scipy.special:xlogy"),
+    "xlogy", numpy=lazy("scipy.special:xlogy"), scalar=vecmath.xlogy,
     jvp=[
         lambda x, y, out, dx: dx * log(y),
         lambda x, y, out, dy: dy * _ratio(x, y),

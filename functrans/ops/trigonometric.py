@@ -34,20 +34,20 @@ tan = elementwise(
 )  # fmt: skip
 
 arcsin = elementwise(
-    "arcsin", numpy=np.arcsin,
+    "arcsin", numpy=np.arcsin, scalar=vecmath.asin,
     # (1 - x)(1 + x) and not 1 - x**2, which loses half of the digits near 1
     jvp=lambda x, out, dx: dx / sqrt((1 - x) * (1 + x)),
     samples=reals(-0.9, 0.9),
 )  # fmt: skip
 
 arccos = elementwise(
-    "arccos", numpy=np.arccos,
+    "arccos", numpy=np.arccos, scalar=vecmath.acos,
     jvp=lambda x, out, dx: -dx / sqrt((1 - x) * (1 + x)),
     samples=reals(-0.9, 0.9),
 )  # fmt: skip
 
 arctan = elementwise(
-    "arctan", numpy=np.arctan,
+    "arctan", numpy=np.arctan, scalar=vecmath.atan,
     jvp=lambda x, out, dx: dx / (1 + x * x),
     samples=reals(-3, 3),
 )  # fmt: skip
@@ -60,7 +60,7 @@ def _over_squared_radius(x: Any, y: Any) -> Any:
 
 
 arctan2 = elementwise(
-    "arctan2", numpy=np.arctan2,
+    "arctan2", numpy=np.arctan2, scalar=vecmath.atan2,
     jvp=[
         lambda y, x, out, dy: dy * _over_squared_radius(x, y),
         lambda y, x, out, dx: dx * -_over_squared_radius(y, x),

@@ -1,0 +1,130 @@
+"""What the generated tests share: primitives with their samples, and graphs of one equation."""
+
+import importlib
+import pkgutil
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import functrans.ops
+from functrans.ir.graph import Graph
+from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind, registry
+from functrans.ir.types import aval_of
+from functrans.trace.stage import replay, rewrite
+from functrans.transform.forward import jvp_graph
+from functrans.transform.transpose import transpose_graph
+
+for module in pkgutil.iter_modules(functrans.ops.__path__):
+    importlib.import_module(f"functrans.ops.{module.name}")
+
+PRIMITIVES: list[Primitive] = [registry[name] for name in sorted(registry)]
+
+
+class Case(NamedTuple):
+    """A primitive, what to apply it to, and what it gives."""
+
+    primitive: Primitive
+    sample: Sample
+    another: Sample
+    """A second draw of operands, in the same shapes."""
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return self.sample.operands
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.sample.params
+
+    @property
+    def moving(self) -> tuple[bool, ...]:
+        """Which operands have derivatives."""
+        return tuple(x.dtype.kind == "f" for x in self.operands)
+
+    @property
+    def differentiable(self) -> bool:
+        return any(self.moving) and not isinstance(self.primitive.jvp, NotDifferentiable)
+
+    def numpy(self, *operands: Any) -> tuple[Any, ...]:
+        """The results, computed by NumPy."""
+        with np.errstate(all="ignore"):
+            result = self.primitive.numpy(*operands, **self.params)
+        return result if self.primitive.several else (result,)
+
+    def graph(self) -> Graph:
+        """The primitive as the one equation of a graph."""
+
+        def run(*operands: Any) -> Any:
+            result = bind(self.primitive, operands, self.params)
+            return result if self.primitive.several else [result]
+
+        return rewrite(run, [aval_of(x) for x in self.operands])
+
+
+def converted(sample: Sample, dtype: Any) -> Sample:
+    """A sample with its floats in another dtype."""
+    return sample._replace(
+        operands=tuple(
+            x.astype(dtype) if x.dtype.kind == "f" else x for x in map(np.asarray, sample.operands)
+        )
+    )
+
+
+def drawn(primitive: Primitive, seed: int) -> list[Sample]:
+    assert primitive.samples is not None
+    rng = np.random.default_rng([zlib.crc32(primitive.name.encode()), seed])
+    return list(primitive.samples(rng))
+
+
+def cases(*dtypes: Any) -> dict[str, Case]:
+    """Every primitive with every one of its samples in every one of the dtypes, by name."""
+    found = {}
+    for primitive in PRIMITIVES:
+        if primitive.samples is None:
+            continue
+        pairs = zip(drawn(primitive, 0), drawn(primitive, 1), strict=True)
+        for number, (sample, another) in enumerate(pairs):
+            floats = any(np.asarray(x).dtype.kind == "f" for x in sample.operands)
+            for dtype in dtypes if floats else [np.float64]:
+                name = f"{primitive.name}-{number}" + (f"-{np.dtype(dtype)}" if floats else "")
+                found[name] = Case(primitive, converted(sample, dtype), converted(another, dtype))
+    return found
+
+
+def parameters(catalogue: dict[str, Case]) -> dict[str, Any]:
+    """The arguments of `pytest.mark.parametrize` for cases."""
+    return {"argnames": "case", "argvalues": catalogue.values(), "ids": catalogue.keys()}
+
+
+# -- derivatives of graphs -------------------------------------------------------------------------
+
+
+def tangent_graph(graph: Graph, moving: tuple[bool, ...]) -> Graph:
+    """From inputs and tangents of the moving ones to the tangents of the float outputs."""
+    floats = [aval.dtype.kind == "f" for aval in graph.out_avals]
+    both = jvp_graph(graph, moving, tuple(floats)).graph
+    return Graph(both.inputs, both.eqns, both.outputs[len(floats) :])
+
+
+def pulled_back(tangent: Graph, values: Any, directions: Any, cotangents: Any) -> Any:
+    """The cotangents of the directions."""
+    flags = (False,) * len(values) + (True,) * len(directions)
+    transposed = transpose_graph(tangent, flags, None, True)
+    results = run(transposed.graph, [*values, *cotangents])
+    # what depends on no direction comes first
+    return results[len(results) - len(directions) :]
+
+
+def run(graph: Graph, inputs: Any) -> list[Any]:
+    with np.errstate(all="ignore"):
+        return replay(graph, inputs)
+
+
+def like(rng: np.random.Generator, x: Any) -> Any:
+    """Random numbers in the shape and dtype of an array."""
+    return rng.normal(size=np.shape(x)).astype(x.dtype)[()]
+
+
+def inner(xs: Any, ys: Any) -> float:
+    return sum(float(np.sum(np.asarray(x) * y)) for x, y in zip(xs, ys, strict=True))

@@ -1,0 +1,51 @@
+"""A primitive is defined whole: what its definition leaves out is declared, there or here."""
+
+import pytest
+
+from tests.primitives.harness import PRIMITIVES
+
+# What a compiled program calls NumPy or SciPy for, and why that is good enough.
+NOT_COMPILED = {
+    "binary_exponent": "rare",
+    "bitwise_count": "rare",
+    "erfinv": "has no scalar arithmetic yet",
+    "gcd": "a loop of unknown length for each number",
+    "lcm": "a loop of unknown length for each number",
+    "ldexp": "rare",
+    "nextafter": "rare",
+    "spacing": "rare",
+    "polygamma": "only in derivatives of digamma",
+    "power_of_integers": "a negative exponent has to raise",
+    "cumsum": "an element by itself is a sum: all of them would take quadratic time",
+}
+
+NO_OPERANDS = {"constant", "full", "iota"}
+
+
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=repr)
+def test_no_slot_is_missing(primitive):
+    missing = [slot for slot in ("infer", "numpy") if getattr(primitive, slot) is None]
+    if primitive.batch is None and primitive.name not in NO_OPERANDS:
+        missing.append("batch")
+    if primitive.jvp is None and not primitive.linear:
+        missing.append("jvp")
+    if primitive.linear and primitive.transpose is None:
+        missing.append("transpose")
+    if not primitive.higher_order:
+        if primitive.samples is None:
+            missing.append("samples")
+        if primitive.scalar is None and primitive.pull is None:
+            if primitive.name not in NOT_COMPILED:
+                missing.append("scalar or pull")
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", NOT_COMPILED)
+def test_what_is_declared_not_compiled_is_not(name):
+    [primitive] = [p for p in PRIMITIVES if p.name == name]
+    assert primitive.scalar is None and primitive.pull is None
+
+
+@pytest.mark.parametrize("primitive", [p for p in PRIMITIVES if p.elementwise], ids=repr)
+def test_an_elementwise_primitive_is_compiled_number_by_number(primitive):
+    assert primitive.pull is None

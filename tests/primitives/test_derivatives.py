@@ -1,0 +1,91 @@
+"""Every primitive's derivatives, to second order: against differences and against each other."""
+
+import numpy as np
+import pytest
+
+from functrans.errors import NotDifferentiableError
+from functrans.ir.primitive import NotDifferentiable
+from tests.primitives.harness import (
+    PRIMITIVES,
+    cases,
+    inner,
+    like,
+    parameters,
+    pulled_back,
+    run,
+    tangent_graph,
+)
+
+STEP = 1e-5
+FLOAT64 = {name: case for name, case in cases(np.float64).items() if case.differentiable}
+FLOAT32 = {name: case for name, case in cases(np.float32).items() if case.differentiable}
+
+
+def differences(graph, values, directions, moving):
+    """The derivative along directions, from values on both sides."""
+    sides = []
+    for step in (STEP, -STEP):
+        directions_left = iter(directions)
+        inputs = [
+            x + step * next(directions_left) if flag else x
+            for x, flag in zip(values, moving, strict=True)
+        ]
+        sides.append(run(graph, inputs))
+    return [
+        (above - below) / (2 * STEP)
+        for above, below in zip(*sides, strict=True)
+        if above.dtype.kind == "f"
+    ]
+
+
+def check(graph, values, moving, order, rng):
+    directions = [like(rng, x) for x, flag in zip(values, moving, strict=True) if flag]
+    tangent = tangent_graph(graph, moving)
+    tangents = run(tangent, [*values, *directions])
+    expected = differences(graph, values, directions, moving)
+    for found, difference in zip(tangents, expected, strict=True):
+        scale = 1 + np.max(np.abs(difference), initial=0)
+        # a difference of what was rounded to float32 (by a cast) is not worth more
+        tolerance = 1e-6 if found.dtype == np.float64 else 2e-2
+        np.testing.assert_allclose(found, difference, rtol=tolerance, atol=tolerance * scale)
+    cotangents = [like(rng, x) for x in tangents]
+    back = pulled_back(tangent, values, directions, cotangents)
+    forth_and_back = inner(cotangents, tangents), inner(back, directions)
+    tolerance = 1e-9 if all(x.dtype == np.float64 for x in tangents) else 1e-6
+    np.testing.assert_allclose(*forth_and_back, rtol=tolerance, atol=tolerance)
+    if order > 1:
+        check(tangent, [*values, *directions], (*moving, *[True] * len(directions)), order - 1, rng)
+
+
+@pytest.mark.parametrize(**parameters(FLOAT64))
+def test_derivatives_to_second_order(case):
+    check(case.graph(), list(case.operands), case.moving, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(**parameters(FLOAT32))
+def test_derivatives_in_float32(case):
+    rng = np.random.default_rng(0)
+    directions = [like(rng, x) for x, flag in zip(case.operands, case.moving, strict=True) if flag]
+    tangent = tangent_graph(case.graph(), case.moving)
+    tangents = run(tangent, [*case.operands, *directions])
+    name = next(name for name, other in FLOAT32.items() if other is case)
+    wide = FLOAT64[name.replace("float32", "float64")]
+    expected = run(
+        tangent_graph(wide.graph(), wide.moving),
+        [*wide.operands, *(d.astype(np.float64) for d in directions)],
+    )
+    cotangents = [like(rng, x) for x in tangents]
+    back = pulled_back(tangent, list(case.operands), directions, cotangents)
+    assert [x.dtype for x in back] == [x.dtype for x in directions]
+    for found, value in zip(tangents, expected, strict=True):
+        scale = 1 + np.max(np.abs(value), initial=0)
+        np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize(
+    "primitive", [p for p in PRIMITIVES if isinstance(p.jvp, NotDifferentiable)], ids=repr
+)
+def test_what_is_not_differentiable_says_so(primitive):
+    [case, *_] = [c for c in cases(np.float64).values() if c.primitive is primitive]
+    with pytest.raises(NotDifferentiableError, match=primitive.name):
+        tangent_graph(case.graph(), case.moving)

@@ -1,0 +1,74 @@
+"""Every primitive: its type rule, its batching rule and its compiled form say what NumPy says."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from functrans.ir.scalar import Scalar, evaluate
+from functrans.ir.types import aval_of
+from functrans.transform.batch import batch_graph
+from tests.primitives.harness import cases, parameters, run
+
+BOTH = cases(np.float32, np.float64)
+FLOAT64 = cases(np.float64)
+SCALAR = {name: case for name, case in BOTH.items() if case.primitive.scalar is not None}
+
+
+@pytest.mark.parametrize(**parameters(BOTH))
+def test_the_type_rule_knows_what_numpy_gives(case):
+    avals = [aval_of(x) for x in case.operands]
+    expected = case.primitive.infer_all(avals, case.params)
+    results = case.numpy(*case.operands)
+    assert [aval_of(x) for x in results] == list(expected)
+
+
+def mapped_axes(operands):
+    """Every choice of an axis (or none) for each operand, with at least one mapped."""
+    choices = [[None, *range(np.ndim(x) + 1)] for x in operands]
+    return [axes for axes in itertools.product(*choices) if any(a is not None for a in axes)]
+
+
+@pytest.mark.parametrize(**parameters(FLOAT64))
+def test_vmap_is_a_loop(case):
+    if not case.operands:
+        pytest.skip("nothing to map over")
+    graph = case.graph()
+    pairs = list(zip(case.operands, case.another.operands, strict=True))
+    looped = {}
+    for axes in mapped_axes(case.operands):
+        mapped = [axis is not None for axis in axes]
+        if tuple(mapped) not in looped:
+            rows = [
+                case.numpy(
+                    *(pair[i if flag else 0] for pair, flag in zip(pairs, mapped, strict=True))
+                )
+                for i in range(2)
+            ]
+            looped[tuple(mapped)] = [np.stack(column) for column in zip(*rows, strict=True)]
+        inputs = [
+            pair[0] if axis is None else np.stack(pair, axis)
+            for pair, axis in zip(pairs, axes, strict=True)
+        ]
+        batched, out_axes = batch_graph(graph, axes, 2)
+        results = run(batched, inputs)
+        for result, expected, out_axis in zip(
+            results, looped[tuple(mapped)], out_axes, strict=True
+        ):
+            assert result.dtype == expected.dtype
+            np.testing.assert_allclose(
+                np.moveaxis(result, out_axis, 0), expected, rtol=1e-13, err_msg=f"axes {axes}"
+            )
+
+
+@pytest.mark.parametrize(**parameters(SCALAR))
+def test_the_scalar_form_means_what_numpy_means(case):
+    leaves = [Scalar("input", (), x.dtype, i) for i, x in enumerate(case.operands)]
+    expression = case.primitive.scalar(*leaves, **case.params)
+    [expected] = case.numpy(*case.operands)
+    assert expression.dtype == expected.dtype
+    result = evaluate(expression, dict(zip(leaves, case.operands, strict=True)))
+    tolerance = 1e-14 if expected.dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(
+        np.broadcast_to(result, expected.shape), expected, rtol=tolerance, atol=tolerance
+    )
