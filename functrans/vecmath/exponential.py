@@ -137,11 +137,15 @@ def exp_of_pair(argument: Pair, factor: Pair) -> Scalar:
 
     For arguments whose rounding error would show, and for products that may be subnormal.
     """
-    table = _TABLES[format_of(argument[0])]
-    _, exponent, reduced = _reduce(clamp(argument[0], table.lowest, table.highest))
-    r, r_low = fast_two_sum(reduced, argument[1])
-    less_one = r + fma(polynomial(r, table.exp) * r, r, r_low)
-    return scale(factor[0] + fma(less_one, factor[0], factor[1]), exponent)
+    form = format_of(argument[0])
+    table = _TABLES[form]
+    clamped = clamp(argument[0], table.lowest, table.highest)
+    k, exponent = round_with_integer(fma(clamped, LOG2_E, form.rounder))
+    exact = fma(-k, table.ln2_high, clamped)
+    subtracted, rest = fast_two_sum(exact, k * -table.ln2_low)
+    r, r_low = fast_two_sum(subtracted, argument[1])
+    less_one, low = fast_two_sum(r, fma(polynomial(r, table.exp) * r, r, r_low + rest))
+    return scale(factor[0] + fma(less_one, factor[0], fma(low, factor[0], factor[1])), exponent)
 
 
 def exp2_of_pair(high: Scalar, low: Scalar) -> Scalar:

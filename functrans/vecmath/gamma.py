@@ -19,7 +19,7 @@ import numpy as np
 
 from functrans.ir.scalar import Scalar, const, convert, copysign, eq, floor, fma, unlikely, where
 from functrans.vecmath.logarithm import log
-from functrans.vecmath.polynomial import FLOAT64, floating, polynomial
+from functrans.vecmath.polynomial import FLOAT64, floating, horner, polynomial
 from functrans.vecmath.trigonometric import sinpi_and_cospi
 
 # lgamma(x) / ((x - 1) (x - 2)) in x - 1.625, between 0.75 and 2.5
@@ -34,14 +34,15 @@ _LGAMMA = (
     -3.190238862400846e-07, 2.0715599616265578e-07,
 )  # fmt: skip
 
-# digamma(x) / (x - root) in x - 1.5, between 1 and 2
+# digamma(x) / (x - root) in x - 1.75, between 1 and 2.5
 _DIGAMMA = (
-    0.951055876031833, -0.4236274212814606, 0.24054248424077396, -0.1484049230538902,
-    0.09498872445497601, -0.06192213327468406, 0.04076083381061952, -0.02697579669168952,
-    0.017907252486642603, -0.011908219410721838, 0.007926943937560223, -0.00527994636015243,
-    0.0035190128756421913, -0.0023454200211771893, 0.0015565951814103896, -0.0010368456304719774,
-    0.0007234513541417541, -0.0004847205724729018, 0.0002269977403208988, -0.00014699282660846622,
-    0.0002598736101807423, -0.00017655300859306054,
+    0.8581832171262995, -0.3262546278681058, 0.15712011335203538, -0.08228558635576322,
+    0.04479965445348672, -0.024890048489933866, 0.013985786156920952, -0.007910468750115304,
+    0.0044918142417044275, -0.002556686922281384, 0.0014573683954421743, -0.0008314931376083792,
+    0.0004747283699949481, -0.00027111693729972493, 0.00015458945999757303, -8.827303128732679e-05,
+    5.1407719766818966e-05, -2.9482465432152173e-05, 1.4470191788402681e-05,
+    -8.077012052357572e-06, 8.5269536669395e-06, -5.0862718868832425e-06, -1.2470633545786941e-06,
+    8.508255874142374e-07, 2.081648050219969e-06, -1.2288287453937458e-06,
 )  # fmt: skip
 _DIGAMMA_ROOT = (1.4616321449683622, 9.549995429965697e-17)
 
@@ -68,7 +69,9 @@ def _lgamma_positive(x: Scalar) -> Scalar:
         y = where(step, y - 1.0, y)
         product = where(step, product * y, product)
     logarithm = log(where(large, x, product))
-    centre = (y - 1.0) * (y - 2.0) * polynomial(y - 1.625, _LGAMMA)
+    # the two roots: (y - 1) (y - 2) with one rounding
+    roots = fma(y - 1.0, y - 1.0, 1.0 - y)
+    centre = roots * horner(y - 1.625, _LGAMMA)
     small = centre + where(below, -logarithm, logarithm)
     # x (log(x) - 1) may overflow only if the result does
     inverse = 1.0 / x
@@ -95,19 +98,19 @@ def lgamma(x: Scalar) -> Scalar:
 
 def _digamma_positive(x: Scalar) -> Scalar:
     large = x >= _STIRLING
-    # y = x + 1 below 1; else x less the integer that brings it below 2, at most 7; the sum of the
-    # 1 / (x - i) is a fraction of two products
+    # y = x + 1 below 1; else x less the integer that brings it below 2.5, at most 6; the sum of
+    # the 1 / (x - i) is a fraction of two products
     one = const(1.0, x.dtype)
     below = x < 1.0
     y = where(below, x + 1.0, x)
     numerator, denominator = where(below, -one, 0), where(below, x, one)
-    for _ in range(7):
-        step = y > 2.0
+    for _ in range(6):
+        step = y > 2.5
         y = where(step, y - 1.0, y)
         numerator = where(step, fma(numerator, y, denominator), numerator)
         denominator = where(step, denominator * y, denominator)
     root, root_low = _DIGAMMA_ROOT
-    centre = ((y - root) - root_low) * polynomial(y - 1.5, _DIGAMMA)
+    centre = ((y - root) - root_low) * horner(y - 1.75, _DIGAMMA)
     # one division for both
     quotient = where(large, one, numerator) / where(large, x, denominator)
     square = quotient * quotient

@@ -88,6 +88,18 @@ def horner(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     return result
 
 
+def horner_pair(x: Scalar, coefficients: Sequence[float], steps: int) -> Pair:
+    """`horner` with the rounding errors of the last `steps` steps in the low part."""
+    high = horner(x, coefficients[steps:])
+    low = const(0.0, x.dtype)
+    for coefficient in reversed(coefficients[:steps]):
+        next_ = fma(high, x, coefficient)
+        # exact where the product is the lesser, else as good an estimate as is needed
+        low = fma(low, x, fma(high, x, coefficient - next_))
+        high = next_
+    return high, low
+
+
 def round_with_integer(shifted: Scalar) -> Pair:
     """The integer nearest to ``shifted - rounder``, as a float and as an integer scalar.
 

@@ -24,7 +24,7 @@ from functrans.vecmath.polynomial import (
     first_nan,
     floating,
     format_of,
-    horner,
+    horner_pair,
     polynomial,
     two_product,
     two_sum,
@@ -38,6 +38,8 @@ K = 2.5
 class _Table(NamedTuple):
     erf: tuple[float, ...]
     """``erf(x) / x - 1`` in ``x**2``, up to 1."""
+    ndtr: tuple[float, ...]
+    """``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4."""
     erfcx: tuple[float, ...]
     """``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up."""
     last: float
@@ -51,6 +53,12 @@ _TABLES: dict[Format, _Table] = {
             0.005223977596735968, -0.0008548325485010354, 0.00012055280497266537,
             -1.4924465661914708e-05, 1.6444150973994323e-06, -1.6183995351786728e-07,
             1.3616722195147212e-08, -7.607863919918988e-10,
+        ),
+        ndtr=(
+            -0.10105771959856732, -0.06649038006690502, 0.009973557010025854,
+            -0.0011873282153884307, 0.00011543468717659405, -9.444655018272494e-06,
+            6.659671236934805e-07, -4.122403187359025e-08, 2.2714278635682254e-09,
+            -1.118971919740976e-10, 4.731085490665395e-12, -1.340264692257633e-13,
         ),
         erfcx=(
             1.054031820305718, -0.8046518494391489, 0.4539141166480978, -0.17125114524603893,
@@ -69,6 +77,10 @@ _TABLES: dict[Format, _Table] = {
             0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
             0.005187164526432753, -0.0007997883949428797, 7.807041401974857e-05,
         ),
+        ndtr=(
+            -0.10105772316455841, -0.06649024784564972, 0.00997274648398161, -0.00118545803707093,
+            0.00011338420154061168, -8.294800863950513e-06, 3.4227366541017545e-07,
+        ),
         erfcx=(
             1.0540318489074707, -0.8046519160270691, 0.4539141356945038, -0.17124979197978973,
             0.028360633179545403, 0.008382054045796394, -0.004809511359781027,
@@ -82,13 +94,10 @@ _TABLES: dict[Format, _Table] = {
 
 def _erfcx(a: Scalar) -> Pair:
     """``e**(a**2) erfc(a)`` for finite ``a`` from 0.47 up."""
-    first, *rest = _TABLES[format_of(a)].erfcx
     total = a + K
     reciprocal = 1.0 / total
     t = fma(reciprocal, -2.0 * K, 1.0)
-    inner = horner(t, rest)
-    series = fma(inner, t, first)
-    series_low = fma(inner, t, first - series)
+    series, series_low = horner_pair(t, _TABLES[format_of(a)].erfcx, 3)
     value, low = two_product(series, reciprocal)
     # What the rounding of the sum and of the reciprocal do to the value: the relative derivative
     # by the reciprocal, -(a + K) erfcx'(a) / erfcx(a), is about a line in t.
@@ -105,9 +114,16 @@ def _bounded(a: Scalar, bound: float) -> Scalar:
     return where(a > bound, bound, a)
 
 
+def _odd(x: Scalar, leading: Scalar, coefficients: tuple[float, ...]) -> Pair:
+    """``leading + x p(x**2)``."""
+    series = polynomial(x * x, coefficients)
+    high = fma(x, series, leading)
+    return high, fma(x, series, leading - high)
+
+
 def _erf_centre(x: Scalar) -> Scalar:
     """``erf(x)`` for ``abs(x) <= 1``."""
-    return fma(x, polynomial(x * x, _TABLES[format_of(x)].erf), x)
+    return _odd(x, x, _TABLES[format_of(x)].erf)[0]
 
 
 @floating
@@ -138,7 +154,8 @@ def log_ndtr(x: Scalar) -> Scalar:
     scaled = erfcx * 0.5, erfcx_low * 0.5
     bounded = _bounded(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
     tail = _erfc_tail(two_product(bounded, bounded * 0.5), scaled)
-    lesser = where(centre, _erf_centre(x * SQRT_HALF) * 0.5, -tail)
-    high, low = two_sum(where(centre, half, one), lesser)
+    middle, middle_low = _odd(x, x * 0.5, _TABLES[format_of(x)].ndtr)
+    high, low = two_sum(where(centre, half, one), where(centre, middle, -tail))
+    low = low + where(centre, middle_low, 0)
     logarithm = log_of_pair(where(far, scaled[0], high), where(far, scaled[1], low))
     return first_nan(where(far, fma(x * -0.5, x, logarithm), logarithm), x)
