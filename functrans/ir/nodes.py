@@ -8,6 +8,7 @@ from data safe to load from.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,9 +20,13 @@ INDEX = np.dtype(np.int64)
 _fresh = itertools.count()
 
 
-def index(label: str = "i") -> Scalar:
-    """A new loop index, different from every other."""
-    return Scalar("index", (), INDEX, (label, next(_fresh)))
+def index(label: str = "i", extent: int | None = None) -> Scalar:
+    """A new loop index, different from every other; it is less than `extent`, if that is given."""
+    return Scalar("index", (), INDEX, (label, next(_fresh), extent))
+
+
+UNROLLED = 16
+"""A fold over this many elements at most is written out."""
 
 
 def as_index(value: Scalar | int) -> Scalar:
@@ -54,7 +59,7 @@ def fold(
 ) -> Scalar:
     """Combine ``body(k, l, ...)`` over all ``0 <= k < extents[0]``, ``0 <= l < extents[1]``, ...
 
-    The order of the combination is not given: compiled code keeps several partial results (always
+    A few elements (`UNROLLED`) are combined by an expression, more by a loop. The order of the combination is not given: compiled code keeps several partial results (always
     the same number of them for the same extents, so that the bits of the result do not depend on
     the number of threads). Over no index at all, it is the identity of the operation.
 
@@ -75,13 +80,26 @@ def fold(
     """
     if op not in FOLDS:
         raise ValueError(f"no fold with {op!r}: one of {', '.join(FOLDS)}")
-    indices = tuple(index("k") for _ in extents)
+    counts = [extent if isinstance(extent, int) else None for extent in extents]
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts) and 0 < math.prod(known) <= UNROLLED:
+        parts = [
+            body(*map(as_index, position)) for position in itertools.product(*map(range, known))
+        ]
+        return _combine_pairwise(op, parts)
+    indices = tuple(index("k", count) for count in counts)
     value = body(*indices)
-    if not extents:
-        return value
-    return Scalar(
-        "fold", (value, *map(as_index, extents)), value.dtype, (op, indices)
-    )
+    return Scalar("fold", (value, *map(as_index, extents)), value.dtype, (op, indices))
+
+
+def _combine_pairwise(op: str, parts: list[Scalar]) -> Scalar:
+    while len(parts) > 1:
+        pairs = [
+            Scalar(op, (parts[i], parts[i + 1]), parts[0].dtype)
+            for i in range(0, len(parts) - 1, 2)
+        ]
+        parts = pairs + parts[len(parts) - len(parts) % 2 :]
+    return parts[0]
 
 
 def guard(condition: Scalar, value: Scalar, otherwise: Scalar | Number) -> Scalar:

@@ -62,18 +62,27 @@ class _Emitter:
         self.writer = Writer()
         pointers = {buffer: f"%b{i}" for i, buffer in enumerate(kernel.buffers)}
         for buffer in kernel.scratch:
-            count = 1
-            for extent in buffer.shape:
-                count *= int(extent.attribute)
-            pointers[buffer] = self.writer.alloca(
-                f"[{max(count, 1)} x {memory_type(buffer.dtype)}]", align=64
-            )
+            pointers[buffer] = self._scratch(buffer)
         self.expressions = Expressions(
             self.writer,
             pointers,
             [f"%s{i}" for i in range(kernel.sizes)],
             loaded(kernel.body) & stored(kernel.body),
         )
+
+    def _scratch(self, buffer: Buffer) -> str:
+        """Room on the stack, for as long as the function runs."""
+        count = "1"
+        for extent in buffer.shape:
+            factor = f"%s{extent.attribute}" if extent.op == "size" else str(extent.attribute)
+            product = "%" + self.writer.name("n")
+            self.writer.allocas.append(f"  {product} = mul i64 {count}, {factor}")
+            count = product
+        slot = "%" + self.writer.name("row")
+        self.writer.allocas.append(
+            f"  {slot} = alloca {memory_type(buffer.dtype)}, i64 {count}, align 64"
+        )
+        return slot
 
     def module(self) -> str:
         """The whole text: the body as a function of its own, whose pointers do not alias."""

@@ -170,6 +170,8 @@ class Expressions:
         match node.op:
             case "const":
                 return Value(literal(node.attribute, node.dtype), 1)
+            case "zero":
+                return Value(literal(0, node.dtype), 1)
             case "size":
                 return Value(self.sizes[node.attribute], 1)
             case "index":

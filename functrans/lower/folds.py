@@ -1,0 +1,114 @@
+"""Folds become loops: the fold nodes of some expressions as `Reduce` statements before them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from functrans.ir.nodes import INDEX
+from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower.loops import Reduce, Statement, local
+from functrans.lower.simplify import Simplifier
+
+START = const(0, INDEX)
+
+PLAIN_BODY = 16
+"""A reduction of so few operations is kept in four vectors, to hide the latency of adding."""
+
+
+def lower_folds(
+    expressions: Sequence[Scalar], lanes: int, simplify: Simplifier
+) -> tuple[list[Statement], list[Scalar]]:
+    """Statements that compute the folds, and the expressions with locals in their places.
+
+    Folds over equal extents that do not need each other share one loop.
+
+    Parameters
+    ----------
+    expressions : sequence of Scalar
+    lanes : int
+        The numbers in a vector register; 1 inside of a vector loop.
+    simplify : Simplifier
+    """
+    statements: list[Statement] = []
+    current = list(expressions)
+    while True:
+        ready = _ready(current)
+        if not ready:
+            return statements, current
+        known: dict[Scalar, Scalar] = {}
+        for group in _by_extents(ready):
+            statements.append(_reduce(group, lanes, simplify, known))
+        current = simplify.substitute(current, known)
+
+
+def _ready(expressions: Sequence[Scalar]) -> list[Scalar]:
+    """The folds that can be computed now: they need no other fold, save ones inside themselves."""
+    ready: list[Scalar] = []
+    bound: set[Scalar] = set()
+    nodes = postorder(expressions)
+    for node in nodes:
+        if node.op == "fold":
+            bound.update(node.attribute[1])
+    for node in nodes:
+        if node.op != "fold":
+            continue
+        inner = postorder(node.args)
+        own = set(node.attribute[1])
+        free = {n for n in inner if n.op == "index" and n in bound} - own
+        nested = [n for n in inner if n.op == "fold"]
+        for other in nested:
+            free -= set(other.attribute[1])
+        depends = any(not _uses(other, own) for other in nested)
+        if not free and not depends:
+            ready.append(node)
+    return ready
+
+
+def _uses(fold: Scalar, indices: set[Scalar]) -> bool:
+    return any(node in indices for node in postorder([fold]))
+
+
+def _by_extents(folds: Sequence[Scalar]) -> list[list[Scalar]]:
+    groups: dict[tuple[Scalar, ...], list[Scalar]] = {}
+    for fold in folds:
+        groups.setdefault(fold.args[1:], []).append(fold)
+    return list(groups.values())
+
+
+def _reduce(
+    group: Sequence[Scalar], lanes: int, simplify: Simplifier, known: dict[Scalar, Scalar]
+) -> Statement:
+    """One loop for folds over the same extents; enters their locals among the known values."""
+    indices = group[0].attribute[1]
+    values = []
+    for fold in group:
+        rename: Mapping[Scalar, Scalar] = dict(zip(fold.attribute[1], indices, strict=True))
+        values += simplify.substitute(fold.args[:1], rename)
+    body, values = lower_folds(values, 1, simplify)
+    targets = []
+    for fold in group:
+        target = local(fold.dtype, "sum" if fold.attribute[0] == "add" else fold.attribute[0])
+        known[fold] = target
+        targets.append(target)
+    loops = tuple((i, START, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
+    return Reduce(
+        tuple(targets),
+        tuple(fold.attribute[0] for fold in group),
+        tuple(values),
+        loops,
+        tuple(body),
+        1 if body else partials(values, loops[-1][2], lanes),
+    )
+
+
+def partials(values: Sequence[Scalar], stop: Scalar, lanes: int) -> int:
+    """How many partial results to keep, for a vector register's number of lanes."""
+    if lanes == 1:
+        return 1
+    operations = sum(bool(node.args) for node in postorder(values))
+    wanted = lanes * (4 if operations <= PLAIN_BODY else 2 if operations <= 3 * PLAIN_BODY else 1)
+    while stop.op == "const" and wanted > max(stop.attribute, 1):
+        wanted //= 2
+    return wanted
+
+

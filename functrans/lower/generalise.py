@@ -1,0 +1,169 @@
+"""Kernels without their sizes: extents become arguments, so that one kernel serves many sizes.
+
+Small numbers stay: they decide how code is written. An argument is thus known to be larger than
+`LARGEST_CONSTANT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from functrans.ir.nodes import INDEX, UNROLLED
+from functrans.ir.scalar import Scalar
+from functrans.lower.loops import (
+    Address,
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    size,
+)
+
+LARGEST_CONSTANT = UNROLLED
+
+_ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "min", "max", "where"})
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
+
+
+def generalise(
+    body: Sequence[Statement], scratch: Sequence[Buffer]
+) -> tuple[Kernel, list[Buffer], list[int]]:
+    """A kernel whose sizes are arguments; the buffers and the sizes to call it with."""
+    return _Generaliser(scratch).run(body)
+
+
+class _Generaliser:
+    def __init__(self, scratch: Sequence[Buffer]) -> None:
+        self.scratch = set(scratch)
+        self.slots: dict[int, Scalar] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.done: dict[tuple[Scalar, bool], Scalar] = {}
+        self.like_index: dict[Scalar, bool] = {}
+
+    def run(self, body: Sequence[Statement]) -> tuple[Kernel, list[Buffer], list[int]]:
+        statements = tuple(map(self.statement, body))
+        outer = [buffer for buffer in self.buffers if buffer not in self.scratch]
+        rows = tuple(new for old, new in self.buffers.items() if old in self.scratch)
+        kernel = Kernel(tuple(self.buffers[b] for b in outer), len(self.slots), statements, rows)
+        return kernel, outer, list(self.slots)
+
+    def buffer(self, old: Buffer) -> Buffer:
+        if old not in self.buffers:
+            # the first extent takes no part in finding an element
+            shape = tuple(
+                extent if axis == 0 and old not in self.scratch else self.bound(extent)
+                for axis, extent in enumerate(old.shape)
+            )
+            if shape and old not in self.scratch and shape[0].op == "const":
+                shape = (Scalar("const", (), INDEX, 0), *shape[1:])
+            self.buffers[old] = Buffer(old.name, old.dtype, shape)
+        return self.buffers[old]
+
+    def bound(self, extent: Scalar) -> Scalar:
+        return self.visit(extent, True)
+
+    def statement(self, old: Statement) -> Statement:
+        match old:
+            case Store():
+                position = tuple(self.visit(i, True) for i in old.indices)
+                return Store(self.buffer(old.target), position, self.value(old.value), old.op)
+            case Let():
+                return Let(old.targets, tuple(map(self.value, old.values)))
+            case Assign():
+                return Assign(old.targets, tuple(map(self.value, old.values)))
+            case For():
+                start, stop = self.bound(old.start), self.bound(old.stop)
+                body = tuple(map(self.statement, old.body))
+                return replace(old, start=start, stop=stop, body=body)
+            case Reduce():
+                loops = tuple((i, self.bound(a), self.bound(b)) for i, a, b in old.loops)
+                body = tuple(map(self.statement, old.body))
+                values = tuple(map(self.value, old.values))
+                return replace(old, loops=loops, body=body, values=values)
+            case If():
+                body = tuple(map(self.statement, old.body))
+                otherwise = tuple(map(self.statement, old.otherwise))
+                return If(self.value(old.condition), body, otherwise)
+            case Call():
+                return self.call(old)
+
+    def call(self, old: Call) -> Call:
+        arguments: list[Address | Scalar | bytes] = []
+        for argument in old.arguments:
+            if isinstance(argument, Address):
+                position = tuple(self.visit(i, True) for i in argument.indices)
+                arguments.append(Address(self.buffer(argument.target), position))
+            else:
+                arguments.append(self.bound(argument) if isinstance(argument, Scalar) else argument)
+        return Call(
+            old.symbol,
+            tuple(arguments),
+            tuple(map(self.buffer, old.reads)),
+            tuple(map(self.buffer, old.writes)),
+        )
+
+    def value(self, node: Scalar) -> Scalar:
+        return self.visit(node, False)
+
+    def visit(self, root: Scalar, as_index: bool) -> Scalar:
+        """The expression with its sizes replaced; `as_index` if all of it is index arithmetic."""
+        stack = [(root, as_index)]
+        while stack:
+            key = stack[-1]
+            if key in self.done:
+                stack.pop()
+                continue
+            node, force = key
+            inside = self._inside(node, force)
+            needed = [(arg, inside) for arg in node.args]
+            missing = [item for item in needed if item not in self.done]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            self.done[key] = self._rebuild(node, [self.done[item] for item in needed], force)
+        return self.done[root, as_index]
+
+    def _inside(self, node: Scalar, force: bool) -> bool:
+        """Whether the operands of a node are index arithmetic."""
+        if node.op in ("load", "checked"):
+            return True
+        if node.op in _COMPARISONS:
+            return any(arg.dtype == INDEX and self._is_index(arg) for arg in node.args)
+        if node.dtype == INDEX and node.op in _ARITHMETIC:
+            return force or self._is_index(node)
+        # a divisor that is a constant is worth a kernel of its own
+        return False
+
+    def _is_index(self, node: Scalar) -> bool:
+        """Whether an int64 expression is made of loop indices."""
+        found = self.like_index.get(node)
+        if found is None:
+            found = node.op == "index" or (
+                node.dtype == INDEX
+                and node.op in _ARITHMETIC
+                and any(self._is_index(arg) for arg in node.args)
+            )
+            self.like_index[node] = found
+        return found
+
+    def _rebuild(self, node: Scalar, args: list[Scalar], force: bool) -> Scalar:
+        if node.op == "const" and force and node.dtype == INDEX:
+            number = int(node.attribute)
+            if abs(number) <= LARGEST_CONSTANT:
+                return node
+            if number not in self.slots:
+                self.slots[number] = size(len(self.slots))
+            return self.slots[number]
+        if node.op == "load":
+            return Scalar("load", tuple(args), node.dtype, self.buffer(node.attribute))
+        if tuple(args) == node.args:
+            return node
+        return Scalar(node.op, tuple(args), node.dtype, node.attribute)

@@ -1,0 +1,152 @@
+"""Fusing roots: which of them share loops.
+
+A root joins a nest at a depth if everything that it reads of what the nest makes is read at the
+nest's own indices down to that depth: then iteration by iteration is as good as one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from functrans.ir.scalar import Scalar
+from functrans.lower.loops import Buffer
+from functrans.lower.roots import CHEAP, Root, extent_of
+
+LONG_ROW = 64
+"""A row so long pays for what is done once for it without vectors."""
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop, or (without an index) just a block, and in order what is inside."""
+
+    index: Scalar | None
+    children: list[Loop | Root] = field(default_factory=list)
+
+    def roots(self) -> Iterator[Root]:
+        for child in self.children:
+            if isinstance(child, Root):
+                yield child
+            else:
+                yield from child.roots()
+
+    @property
+    def vector(self) -> bool:
+        """Whether the iterations can be done as vectors: there is nothing but plain maps inside."""
+        return all(isinstance(child, Root) and not child.by_rows for child in self.children)
+
+
+def fuse(roots: Sequence[Root]) -> list[Loop]:
+    """Nests that compute all roots, in order."""
+    return _Fuser().run(roots)
+
+
+class _Fuser:
+    def __init__(self) -> None:
+        self.nests: list[Loop] = []
+        self.makers: dict[Buffer, Root] = {}
+        self.places: dict[Root, int] = {}
+
+    def run(self, roots: Sequence[Root]) -> list[Loop]:
+        for root in roots:
+            self._place(root)
+            self.makers[root.target] = root
+        return self.nests
+
+    def _place(self, root: Root) -> None:
+        read = [self.makers[source] for source in root.loads if source in self.makers]
+        first = max((self.places[maker] for maker in read), default=0)
+        for place in reversed(range(first, len(self.nests))):
+            nest = self.nests[place]
+            if self._related(nest, root, read) and self._join(nest, root, read, depth=0):
+                self.places[root] = place
+                return
+        self.places[root] = len(self.nests)
+        self.nests.append(_chain(root, 0))
+
+    def _related(self, nest: Loop, root: Root, read: Sequence[Root]) -> bool:
+        """Whether the nest and the root have data, or the lack of loops, in common."""
+        index = root.loops[0] if root.loops else None
+        if nest.index is not index:
+            return False
+        if index is None:
+            return True
+        members = list(nest.roots())
+        if any(maker in members for maker in read):
+            return True
+        return any(source in member.loads for member in members for source in root.loads)
+
+    def _join(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
+        """Put the root into a loop of the nest that has its index at this depth, if it may be."""
+        inside = [maker for maker in read if maker in set(loop.roots())]
+        if not all(_same_iteration(root, maker, depth) for maker in inside):
+            return False
+        deeper = len(root.loops) > depth + 1
+        if not deeper:
+            if not _fits(loop, root):
+                return False
+            loop.children.append(root)
+            return True
+        for place in reversed(range(len(loop.children))):
+            child = loop.children[place]
+            if isinstance(child, Loop) and child.index is root.loops[depth + 1]:
+                if self._join(child, root, read, depth + 1):
+                    return True
+            members = {child} if isinstance(child, Root) else set(child.roots())
+            if not members.isdisjoint(inside):
+                break
+        if loop.vector and not _worth_a_row(loop, extent_of(root.loops[-1])):
+            return False
+        loop.children.append(_chain(root, depth + 1))
+        return True
+
+
+def _chain(root: Root, depth: int) -> Loop:
+    """The root in loops of its own, from a depth on."""
+    if not root.loops:
+        return Loop(None, [root])
+    inner: Loop | Root = root
+    for index in reversed(root.loops[depth:]):
+        inner = Loop(index, [inner])
+    assert isinstance(inner, Loop)
+    return inner
+
+
+def _same_iteration(root: Root, maker: Root, depth: int) -> bool:
+    """Whether the root reads what the maker makes at the loop indices down to a depth."""
+    if not root.loops:
+        return True
+    if len(maker.loops) <= depth or len(root.loops) <= depth:
+        return False
+    return all(
+        load.args[maker.axes[level]] is root.loops[level] is maker.loops[level]
+        for load in root.loads[maker.target]
+        for level in range(depth + 1)
+    )
+
+
+def _fits(loop: Loop, root: Root) -> bool:
+    """Whether a root may become part of each iteration, without spoiling the use of vectors."""
+    if loop.index is None or loop.vector != root.by_rows:
+        # plain maps together, or rows together
+        return True
+    rows = [row_length(child) for child in loop.children]
+    if root.by_rows:
+        return _worth_a_row(loop, row_length(root))
+    return max(rows) >= LONG_ROW or len(root.nodes) <= CHEAP
+
+
+def _worth_a_row(loop: Loop, length: int) -> bool:
+    """Whether what a vector loop does may be done one by one, each with a row of some length."""
+    cheap = all(isinstance(child, Root) and len(child.nodes) <= CHEAP for child in loop.children)
+    return cheap or length >= LONG_ROW
+
+
+def row_length(child: Loop | Root) -> int:
+    """How many steps an inner loop, or the folds of a root, take."""
+    if isinstance(child, Loop):
+        assert child.index is not None
+        return extent_of(child.index)
+    steps = [int(n.attribute) for fold in child.folds for n in fold.args[1:] if n.op == "const"]
+    return max(steps, default=1)

@@ -1,0 +1,181 @@
+"""Elements of a graph's values as scalar expressions.
+
+To have an element of a value, have the elements of the operands that it is made of: elementwise
+operations take the same index, movements another, reductions a loop over indices (a ``fold``).
+This goes on down to values that live in memory, which are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+
+from functrans.ir.graph import Atom, Eqn, Literal, Var
+from functrans.ir.nodes import INDEX, index
+from functrans.ir.primitive import Primitive
+from functrans.ir.scalar import Scalar, const, postorder
+from functrans.ir.types import Aval, Shape
+from functrans.lower.loops import Buffer, load
+from functrans.lower.simplify import Simplifier
+
+Index = tuple[Scalar, ...]
+
+ZERO = const(0, INDEX)
+
+
+def broadcast_index(position: Index, shape: Shape) -> Index:
+    """Where an elementwise operation reads an operand of the given shape."""
+    own = position[len(position) - len(shape) :]
+    return tuple(ZERO if extent == 1 else i for i, extent in zip(own, shape, strict=True))
+
+
+class Puller:
+    """Makes expressions for elements, each only once.
+
+    Parameters
+    ----------
+    producers : dict
+        The equation of each variable that is not in memory.
+    buffers : dict
+        The variables that are in memory.
+    """
+
+    def __init__(self, producers: Mapping[Var, Eqn], buffers: dict[Var, Buffer]) -> None:
+        self.producers = producers
+        self.buffers = buffers
+        self.simplify = Simplifier()
+        self._elements: dict[tuple[Atom, Index], Scalar] = {}
+
+    def element(self, atom: Atom, position: Index) -> Scalar:
+        """The element of a value at a simplified index."""
+        # a chain of elementwise operations may be longer than Python's stack
+        stack = [(atom, position)]
+        while stack:
+            key = stack[-1]
+            if key in self._elements:
+                stack.pop()
+                continue
+            operands = self._operands(*key)
+            missing = [operand for operand in operands if operand not in self._elements]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            self._elements[key] = self.simplify(self._compute(*key, operands))
+        return self._elements[atom, position]
+
+    def keep(self, var: Var, where: Buffer, computed: Iterable[Index]) -> None:
+        """From now on load the variable; its elements at some indices had been computed."""
+        self.buffers[var] = where
+        for position in computed:
+            del self._elements[var, position]
+
+    def _operands(self, atom: Atom, position: Index) -> list[tuple[Atom, Index]]:
+        """What an elementwise operation needs for the element; nothing for the rest."""
+        if isinstance(atom, Literal) or atom in self.buffers:
+            return []
+        eqn = self.producers[atom]
+        if eqn.primitive.scalar is None:
+            return []
+        return [(x, broadcast_index(position, x.aval.shape)) for x in eqn.inputs]
+
+    def _compute(
+        self, atom: Atom, position: Index, operands: list[tuple[Atom, Index]]
+    ) -> Scalar:
+        if isinstance(atom, Literal):
+            return const(atom.value, atom.aval.dtype)
+        if atom in self.buffers:
+            return load(self.buffers[atom], position)
+        eqn = self.producers[atom]
+        if eqn.primitive.scalar is not None:
+            numbers = [self._elements[operand] for operand in operands]
+            return _result(eqn.primitive.scalar(*numbers, **eqn.params), eqn, atom)
+        assert eqn.primitive.pull is not None
+
+        def read(number: int, where: Any) -> Scalar:
+            simple = tuple(self.simplify(i) for i in where)
+            return self.element(eqn.inputs[number], simple)
+
+        avals = [x.aval for x in eqn.inputs]
+        return _result(eqn.primitive.pull(read, position, *avals, **eqn.params), eqn, atom)
+
+
+def _result(value: Any, eqn: Eqn, var: Var) -> Scalar:
+    """One of the results of an equation."""
+    if eqn.primitive.several:
+        value = value[eqn.outputs.index(var)]
+    assert value.dtype == var.aval.dtype, (
+        f"the compiled form of {eqn.primitive.name} gives {value.dtype}, not {var.aval.dtype}"
+    )
+    assert isinstance(value, Scalar)
+    return value
+
+
+class Pattern(NamedTuple):
+    """How a primitive makes an element of its result.
+
+    Parameters
+    ----------
+    cost : int
+        The scalar operations for an element, or for one step of its folds.
+    folds : int
+        How many steps the folds make together; 1 if there is none.
+    moves : bool
+        Whether an operand is read at another index than the result's, or several times.
+    by_data : tuple of bool
+        For each operand, whether it is read at indices that come from data.
+    """
+
+    cost: int
+    folds: int
+    moves: bool
+    by_data: tuple[bool, ...]
+
+
+def pattern(eqn: Eqn) -> Pattern:
+    """The pattern of an equation's primitive, found by a trial with symbols."""
+    return _pattern(
+        eqn.primitive, tuple(x.aval for x in eqn.inputs), tuple(eqn.params.items()), len(eqn.outputs)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _pattern(
+    primitive: Primitive, avals: tuple[Aval, ...], params: Any, results: int
+) -> Pattern:
+    given = dict(params)
+    shape = primitive.infer_all(avals, given)[0].shape
+    position = tuple(index("i", n) for n in shape)
+    reads: list[tuple[int, Index]] = []
+
+    def read(number: int, where: Any) -> Scalar:
+        reads.append((number, tuple(where)))
+        return Scalar("probe", tuple(where), avals[number].dtype, number)
+
+    if primitive.scalar is not None:
+        numbers = [Scalar("probe", (), x.dtype, i) for i, x in enumerate(avals)]
+        value = primitive.scalar(*numbers, **given)
+    else:
+        assert primitive.pull is not None
+        value = primitive.pull(read, position, *avals, **given)
+    values = value if primitive.several else (value,)
+    nodes = postorder(values)
+    steps = 1
+    for node in nodes:
+        if node.op == "fold":
+            for extent in node.args[1:]:
+                steps *= int(extent.attribute) if extent.op == "const" else 1
+    arithmetic = sum(node.dtype != INDEX and bool(node.args) for node in nodes)
+    by_data = tuple(
+        any(n == number and _has_probe(where) for n, where in reads) for number in range(len(avals))
+    )
+    moves = any(where != position for _, where in reads) or len(reads) > len(avals)
+    return Pattern(arithmetic - len({n for n in nodes if n.op == "probe"}), steps, moves, by_data)
+
+
+def _has_probe(where: Index) -> bool:
+    return any(node.op == "probe" for node in postorder(where))
+
+

@@ -1,0 +1,248 @@
+"""Which values of a graph are computed as a whole, once, and which wherever they are used.
+
+A *root* has an iteration space of its own: it is stored element by element, to memory or, when the
+nests have been fused, to a local number. Everything else is pulled into the expressions of roots.
+Too many roots do no harm: fusion turns a root that is used only where it is made into a local.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.nodes import INDEX, UNROLLED, index
+from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower.affine import Coefficients
+from functrans.lower.loops import Buffer, buffer
+from functrans.lower.pull import Index, Pattern, Puller, pattern
+
+CHEAP = 4
+"""Scalar operations that are rather done twice than remembered."""
+
+LARGEST_EXPRESSION = 600
+"""Operations for one element, above which a value is cut in two."""
+
+UNROLLED_ELEMENTS = 64
+"""So many elements of small axes at most are written out in a loop's body."""
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """A value and how each of its elements is made.
+
+    Parameters
+    ----------
+    target : Buffer
+    loops : tuple of Scalar
+        One index for each axis that is not unrolled.
+    axes : tuple of int
+        Which axes those are.
+    elements : tuple of (indices, expression)
+        One for each combination of indices along the unrolled axes.
+    output : bool
+        Whether the value leaves the program.
+    """
+
+    target: Buffer
+    loops: tuple[Scalar, ...]
+    axes: tuple[int, ...]
+    elements: tuple[tuple[Index, Scalar], ...]
+    output: bool = False
+
+    @cached_property
+    def nodes(self) -> list[Scalar]:
+        """Every node of the expressions, once."""
+        return postorder(expression for _, expression in self.elements)
+
+    @cached_property
+    def loads(self) -> dict[Buffer, list[Scalar]]:
+        """The loads from each buffer."""
+        found: dict[Buffer, list[Scalar]] = {}
+        for node in self.nodes:
+            if node.op == "load":
+                found.setdefault(node.attribute, []).append(node)
+        return found
+
+    @cached_property
+    def folds(self) -> list[Scalar]:
+        return [node for node in self.nodes if node.op == "fold"]
+
+    @cached_property
+    def by_rows(self) -> bool:
+        """Whether vectors go along the folds, and not along the innermost loop."""
+        if not self.folds:
+            return False
+        if not self.loops or extent_of(self.loops[-1]) < 8:
+            return True
+        own = Coefficients(self.loops[-1])
+        misses = [0, 0]
+        for fold in self.folds:
+            inner = Coefficients(fold.attribute[1][-1])
+            for node in postorder(fold.args[:1]):
+                if node.op == "load":
+                    for i, factors in enumerate((own, inner)):
+                        misses[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
+        return misses[1] < misses[0]
+
+    @cached_property
+    def work(self) -> int:
+        """Roughly how many scalar operations there are in all."""
+        steps = 0
+        for fold in self.folds:
+            steps += prod(
+                int(n.attribute) for n in fold.args[1:] if n.op == "const"
+            ) * max(len(postorder(fold.args[:1])) // 2, 1)
+        return (len(self.nodes) + steps) * prod(map(extent_of, self.loops))
+
+
+def extent_of(loop: Scalar) -> int:
+    """How far a loop index runs."""
+    extent: int = loop.attribute[2]
+    return extent
+
+
+class Loops:
+    """The indices of loops: one for each depth and extent, so that nests agree on them."""
+
+    def __init__(self) -> None:
+        self._indices: dict[tuple[int, int], Scalar] = {}
+
+    def __call__(self, extents: Sequence[int]) -> tuple[Scalar, ...]:
+        return tuple(self._index(depth, n) for depth, n in enumerate(extents))
+
+    def _index(self, depth: int, extent: int) -> Scalar:
+        key = depth, extent
+        if key not in self._indices:
+            self._indices[key] = index("ijlmnpqr"[depth % 8], extent)
+        return self._indices[key]
+
+
+def loop_axes(shape: Sequence[int]) -> tuple[int, ...]:
+    """The axes to loop over; the others are small, and written out."""
+    if prod(shape) <= UNROLLED_ELEMENTS:
+        return ()
+    small: set[int] = set()
+    elements = 1
+    for axis in reversed(range(len(shape))):
+        if shape[axis] <= UNROLLED and elements * shape[axis] <= UNROLLED_ELEMENTS:
+            small.add(axis)
+            elements *= shape[axis]
+    axes = tuple(axis for axis in range(len(shape)) if axis not in small)
+    if all(shape[axis] <= UNROLLED for axis in axes):
+        # nothing is large: keep the last axis as the loop that vectors go along
+        return tuple(range(len(shape)))
+    return axes
+
+
+class Rooting:
+    """Chooses the roots of a graph and makes their expressions.
+
+    Parameters
+    ----------
+    graph : Graph
+        Of equations with a compiled form only.
+    inputs : sequence of Buffer
+        Where the graph's inputs are.
+    """
+
+    def __init__(self, graph: Graph, inputs: Sequence[Buffer]) -> None:
+        self.graph = graph
+        self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
+        self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self.puller = Puller(self.producers, self.buffers)
+        self.loops = Loops()
+        self.roots: list[Root] = []
+        self.outputs: list[Buffer] = []
+
+    def run(self) -> list[Root]:
+        """All roots, each after those that it reads."""
+        chosen = choose(self.graph)
+        for eqn in self.graph.eqns:
+            for var in eqn.outputs:
+                if var in chosen:
+                    self._add(var, f"t{len(self.roots)}")
+        for number, atom in enumerate(self.graph.outputs):
+            self.outputs.append(self._output(atom, f"out{number}"))
+        return self.roots
+
+    def _output(self, atom: Atom, name: str) -> Buffer:
+        """Compute an output into a buffer of its own."""
+        for i, root in enumerate(self.roots):
+            known = isinstance(atom, Var) and self.buffers.get(atom) is root.target
+            if known and not root.output:
+                self.roots[i] = Root(root.target, root.loops, root.axes, root.elements, True)
+                return root.target
+        return self._add(atom, name, output=True)
+
+    def _add(self, atom: Atom, name: str, output: bool = False) -> Buffer:
+        shape = atom.aval.shape
+        target = buffer(name, atom.aval.dtype, shape)
+        axes = loop_axes(shape)
+        loops = self.loops([shape[axis] for axis in axes])
+        ranges = []
+        for axis, extent in enumerate(shape):
+            if axis in axes:
+                ranges.append([loops[axes.index(axis)]])
+            else:
+                ranges.append([const(i, INDEX) for i in range(extent)])
+        elements = tuple(
+            (position, self.puller.element(atom, position)) for position in product(*ranges)
+        )
+        self.roots.append(Root(target, loops, axes, elements, output))
+        if not output and isinstance(atom, Var):
+            self.puller.keep(atom, target, (position for position, _ in elements))
+        return target
+
+
+def choose(graph: Graph) -> set[Var]:
+    """The variables to compute once and keep, beside the outputs."""
+    uses: dict[Var, list[tuple[Eqn, int]]] = {}
+    for eqn in graph.eqns:
+        for i, atom in enumerate(eqn.inputs):
+            if isinstance(atom, Var):
+                uses.setdefault(atom, []).append((eqn, i))
+    outputs = [atom for atom in graph.outputs if isinstance(atom, Var)]
+    patterns = {eqn: pattern(eqn) for eqn in graph.eqns}
+    chosen: set[Var] = set()
+    costs: dict[Atom, int] = {}
+    for eqn in graph.eqns:
+        own = patterns[eqn]
+        cost = own.cost + sum(costs.get(x, 0) for x in eqn.inputs if not isinstance(x, Literal))
+        for var in eqn.outputs:
+            used = uses.get(var, [])
+            if _keep(var, own, cost, used, patterns, var in outputs):
+                chosen.add(var)
+                costs[var] = 0
+            else:
+                costs[var] = cost
+    return chosen
+
+
+def _keep(
+    var: Var,
+    own: Pattern,
+    cost: int,
+    uses: list[tuple[Eqn, int]],
+    patterns: dict[Eqn, Pattern],
+    is_output: bool,
+) -> bool:
+    if not uses and not is_output:
+        return False
+    if own.folds > 1 or cost > LARGEST_EXPRESSION:
+        return True
+    if is_output:
+        # computed for the output in any case, and loaded or shared from there
+        return bool(uses) and cost > 0
+    if cost <= CHEAP:
+        return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
+    if len(uses) > 1 or any(patterns[eqn].by_data[i] for eqn, i in uses):
+        return True
+    ((eqn, _),) = uses
+    size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
+    return size > var.aval.size
+
+

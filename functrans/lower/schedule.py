@@ -1,0 +1,123 @@
+"""Graph to kernels: what a compiled program does, in order, and where its values live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from functrans.ir.graph import Graph
+from functrans.lower.bodies import Bodies
+from functrans.lower.generalise import generalise
+from functrans.lower.loops import Buffer, Kernel, buffer
+from functrans.lower.nests import fuse
+from functrans.lower.roots import Root, Rooting
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector register."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A call of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    buffers : tuple of Buffer
+        The program's buffers that it is called with.
+    sizes : tuple of int
+    extent : int
+        The range of the kernel's parallel loop; 0 if it has none.
+    work : int
+        Roughly the number of scalar operations.
+    """
+
+    kernel: Kernel
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[int, ...]
+    extent: int
+    work: int
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A program: its steps, and its memory.
+
+    Parameters
+    ----------
+    inputs, outputs : tuple of Buffer
+    steps : tuple of Step
+    offsets : dict
+        Where in the arena each temporary is, in bytes.
+    arena : int
+        The size of the arena in bytes.
+    """
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    offsets: dict[Buffer, int]
+    arena: int
+
+
+def schedule(graph: Graph, vector_bytes: int) -> Plan:
+    """Plan a graph whose primitives all have compiled forms.
+
+    Parameters
+    ----------
+    graph : Graph
+    vector_bytes : int
+        The size of a vector register of the machine.
+    """
+    inputs = tuple(
+        buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs)
+    )
+    rooting = Rooting(graph, inputs)
+    roots = rooting.run()
+    readers: dict[Buffer, list[Root]] = {}
+    for root in roots:
+        for source in root.loads:
+            readers.setdefault(source, []).append(root)
+    bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
+    steps = []
+    for nest in fuse(roots):
+        built = bodies.build(nest)
+        kernel, arguments, sizes = generalise(built.body, built.scratch)
+        loop = kernel.parallel
+        extent = nest.index.attribute[2] if loop is not None and nest.index is not None else 0
+        steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, built.work))
+    offsets, arena = place(steps, {*inputs, *rooting.outputs})
+    return Plan(inputs, tuple(rooting.outputs), tuple(steps), offsets, arena)
+
+
+def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:
+    """Put the temporaries into one arena; those that are never alive together may share a place."""
+    lives: dict[Buffer, tuple[int, int]] = {}
+    for time, step in enumerate(steps):
+        for used in step.buffers:
+            if used not in elsewhere:
+                lives[used] = lives.get(used, (time, time))[0], time
+    offsets: dict[Buffer, int] = {}
+    end = 0
+    # the largest first: small ones fit into what is left between them
+    for one in sorted(lives, key=lambda b: (-size_of(b), lives[b])):
+        taken = sorted(
+            (offsets[other], offsets[other] + size_of(other))
+            for other in offsets
+            if lives[other][0] <= lives[one][1] and lives[one][0] <= lives[other][1]
+        )
+        offset = 0
+        for start, stop in taken:
+            if offset + size_of(one) <= start:
+                break
+            offset = max(offset, stop)
+        offsets[one] = offset
+        end = max(end, offset + size_of(one))
+    return offsets, end
+
+
+def size_of(one: Buffer) -> int:
+    """The bytes of a buffer, up to a multiple of the alignment."""
+    count = prod(int(extent.attribute) for extent in one.shape) * one.dtype.itemsize
+    return -(-count // ALIGNMENT) * ALIGNMENT

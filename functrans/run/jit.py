@@ -1,0 +1,162 @@
+"""Compiled programs: a graph as a Python function of arrays, run by machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans import config
+from functrans.ir.graph import Atom, Eqn, Graph, Literal
+from functrans.lower import emit_llvm
+from functrans.lower.schedule import Plan, Step, schedule
+from functrans.lower.split import split
+from functrans.run import cache, entry, native, threads
+
+GIL_THRESHOLD = 20_000
+"""Scalar operations of a program that are worth letting other Python threads run meanwhile."""
+
+
+def compile_graph(graph: Graph) -> Program:
+    """Compile a graph."""
+    return Program(graph)
+
+
+class Program:
+    """A compiled graph: call it with its inputs as arrays or numbers, in order.
+
+    The results are a tuple of new arrays (NumPy scalars where they have no axes).
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.segments = split(graph)
+        self._parts = [
+            None if segment.call is not None else NativeProgram(segment.graph)
+            for segment in self.segments
+        ]
+        only = len(self.segments) == 1 and self._parts[0]
+        self._run = only if only else self._run_segments
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return self._run(*arrays)
+
+    def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
+        values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
+        for segment, part in zip(self.segments, self._parts, strict=True):
+            operands = [values[var] for var in segment.inputs]
+            results = _call(segment.call, operands) if part is None else part(*operands)
+            values.update(zip(segment.outputs, results, strict=True))
+            for var in segment.dead:
+                del values[var]
+        return tuple(
+            atom.aval.dtype.type(atom.value) if isinstance(atom, Literal) else values[atom]
+            for atom in self.graph.outputs
+        )
+
+    def plans(self) -> list[Plan | Eqn]:
+        """What is done, in order: compiled programs and calls of NumPy."""
+        return [
+            part.plan if part is not None else segment.call  # type: ignore[misc]
+            for segment, part in zip(self.segments, self._parts, strict=True)
+        ]
+
+    def llvm(self) -> str:
+        """The LLVM IR of the kernels."""
+        return "\n".join(emit_llvm.emit(step.kernel) for step in self._steps())
+
+    def asm(self) -> str:
+        """The machine code of the kernels, in assembler."""
+        return "\n".join(native.assembly(emit_llvm.emit(step.kernel)) for step in self._steps())
+
+    def _steps(self) -> list[Step]:
+        return [step for part in self._parts if part is not None for step in part.plan.steps]
+
+
+def _call(eqn: Eqn | None, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """Apply a primitive without a compiled form, by NumPy."""
+    assert eqn is not None
+    given = iter(operands)
+    values = [
+        x.aval.dtype.type(x.value) if isinstance(x, Literal) else next(given) for x in eqn.inputs
+    ]
+    result = eqn.primitive.numpy(*values, **eqn.params)
+    return tuple(result) if eqn.primitive.several else (result,)
+
+
+class NativeProgram:
+    """A graph of which everything is compiled."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.plan = schedule(graph, native.vector_bytes())
+        self._codes = [
+            cache.load(emit_llvm.emit(step.kernel), emit_llvm.ENTRY, {}) for step in self.plan.steps
+        ]
+        self._table = self._make_table(graph)
+        self._entry = entry.function(self._table)
+        self._in_avals = graph.in_avals
+        self._outputs = [(aval.shape, aval.dtype) for aval in graph.out_avals]
+        self._scalars = any(not shape for shape, _ in self._outputs)
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        status = self._entry(*arrays, *results)
+        if status:
+            if status < 0:
+                status = self._entry(*self._converted(arrays), *results)
+            if status:
+                raise IndexError("an index is out of bounds for the axis that it indexes")
+        if self._scalars:
+            return tuple([x if x.ndim else x[()] for x in results])
+        return tuple(results)
+
+    def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """The inputs as C-contiguous arrays of exactly the types of the graph."""
+        converted = []
+        for number, (value, aval) in enumerate(zip(arrays, self._in_avals, strict=True)):
+            array = np.require(np.asarray(value), aval.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
+            # a copy of the dtype object itself would not be recognised
+            array = array.view(aval.dtype) if array.dtype is not aval.dtype else array
+            if array.shape != aval.shape and array.size == 1 == aval.size:
+                array = array.reshape(aval.shape)  # np.require makes a number one-dimensional
+            if array.shape != aval.shape:
+                raise TypeError(
+                    f"input {number} has shape {array.shape}: this program is compiled for "
+                    f"{aval.shape}"
+                )
+            converted.append(array)
+        return converted
+
+    def _make_table(self, graph: Graph) -> np.ndarray[Any, Any]:
+        plan = self.plan
+        arrays = [*plan.inputs, *plan.outputs]
+        temporaries = list(plan.offsets)
+        slots = {one: slot for slot, one in enumerate([*arrays, *temporaries])}
+        splits = [_worth_threads(step) for step in plan.steps]
+        pool = threads.pool() if any(splits) else threads.ALONE
+        words = [
+            id(np.ndarray),
+            len(plan.inputs),
+            len(arrays),
+            plan.arena,
+            0,
+            len(temporaries),
+            len(plan.steps),
+            int(sum(step.work for step in plan.steps) > GIL_THRESHOLD),
+            *pool,
+        ]
+        for aval in graph.in_avals:
+            words += entry.input_record(aval.shape, aval.dtype)
+        words += [plan.offsets[one] for one in temporaries]
+        for step, code, wanted in zip(plan.steps, self._codes, splits, strict=True):
+            words += [code.address, step.extent, int(wanted and pool.threads > 1)]
+            words += [len(step.buffers), *(slots[one] for one in step.buffers)]
+            words += [len(step.sizes), *step.sizes]
+        return np.array(words, np.int64)
+
+
+def _worth_threads(step: Step) -> bool:
+    return step.extent >= 256 and step.work >= config.parallel_threshold
+
+
