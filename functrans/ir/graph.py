@@ -155,6 +155,20 @@ def prune(graph: Graph) -> Graph:
     return Graph(graph.inputs, tuple(reversed(kept)), graph.outputs)
 
 
+def inlined(
+    graph: Graph, inputs: Sequence[Atom], source: Any
+) -> tuple[list[Eqn], list[Atom]]:
+    """The equations of a graph for given inputs, as the user's line ``source``, and its outputs."""
+    atoms: dict[Atom, Atom] = dict(zip(graph.inputs, inputs, strict=True))
+    eqns = []
+    for eqn in graph.eqns:
+        outputs = [Var(var.aval) for var in eqn.outputs]
+        operands = [atoms.get(atom, atom) for atom in eqn.inputs]
+        eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, source))
+        atoms.update(zip(eqn.outputs, outputs, strict=True))
+    return eqns, [atoms.get(atom, atom) for atom in graph.outputs]
+
+
 def used_inputs(graph: Graph) -> tuple[bool, ...]:
     """For each input, whether an equation or an output mentions it."""
     used: set[Atom] = set(graph.outputs)

@@ -41,11 +41,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from functrans.ir.types import Aval
+
+if TYPE_CHECKING:
+    from functrans.ir.graph import Graph
 
 LINEAR: tuple[tuple[int, ...], ...] = ((0,),)
 """Linear in the first operand, whatever the others are."""
@@ -62,17 +65,17 @@ class EqnSplit(NamedTuple):
 
     Parameters
     ----------
-    known, unknown : (Primitive, params)
-        The known part takes the known operands and gives the known results and then the residuals;
-        the unknown part takes the residuals and then the unknown operands.
-    residuals : tuple of Aval
+    known : Graph
+        From the known operands to the known results, and then the residuals. A residual may be an
+        operand itself, which is then passed on and not copied.
+    unknown : Graph
+        From the residuals and then the unknown operands to the unknown results.
     unknown_out : tuple of bool
         Which results are the unknown part's.
     """
 
-    known: tuple[Primitive, dict[str, Any]]
-    unknown: tuple[Primitive, dict[str, Any]]
-    residuals: tuple[Aval, ...]
+    known: Graph
+    unknown: Graph
     unknown_out: tuple[bool, ...]
 
 

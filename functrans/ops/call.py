@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Graph, prune
+from functrans.ir.graph import Eqn, Graph, Var, prune
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.define import primitive
@@ -77,8 +77,9 @@ def _transpose(
     given = tuple(ct is not None for ct in cotangents)
     transposed, nonzero = transform(graph, linear, given)
     known = [x for x in operands if not isinstance(x, Aval)]
-    results = spread(call(*known, *compact(cotangents), graph=transposed, **params), nonzero)
-    return spread(results, linear)
+    results = call(*known, *compact(cotangents), graph=transposed, **params)
+    # before the cotangents come results that do not depend on the linear operands
+    return spread(spread(results[len(results) - sum(nonzero) :], nonzero), linear)
 
 
 def _batch(
@@ -99,13 +100,18 @@ def _split(
     call: Primitive, unknown: tuple[bool, ...], *, transform: Any, graph: Graph, **params: Any
 ) -> EqnSplit:
     known, rest, unknown_out = transform(graph, unknown)
-    count = len(unknown_out) - sum(unknown_out)
     return EqnSplit(
-        known=(call, {"graph": known, **params}),
-        unknown=(call, {"graph": rest, **params}),
-        residuals=known.out_avals[count:],
-        unknown_out=unknown_out,
+        applied_once(call, known.in_avals, {"graph": known, **params}),
+        applied_once(call, rest.in_avals, {"graph": rest, **params}),
+        unknown_out,
     )
+
+
+def applied_once(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Graph:
+    """The graph of one equation."""
+    inputs = [Var(aval) for aval in avals]
+    outputs = [Var(aval) for aval in primitive.infer_all(avals, params)]
+    return Graph(inputs, [Eqn(primitive, inputs, outputs, params)], outputs)
 
 
 # -- checkpoint ------------------------------------------------------------------------------------
@@ -132,17 +138,15 @@ def _split_checkpoint(
     known_out = [a for a, flag in zip(graph.outputs, unknown_out, strict=True) if not flag]
     again = [eqn for eqn in graph.eqns if set(kept).isdisjoint(eqn.outputs)]
     rest_out = [a for a, flag in zip(graph.outputs, unknown_out, strict=True) if flag]
+    first = prune(Graph(known_in, graph.eqns, [*known_out, *kept]))
+    rest = prune(Graph([*known_in, *kept, *unknown_in], again, rest_out))
+    once = applied_once(checkpoint_p, first.in_avals, {"graph": first, "keep": keep})
+    results = once.outputs[: len(known_out)]
+    residuals = [*once.inputs, *once.outputs[len(known_out) :]]
     return EqnSplit(
-        known=(
-            checkpoint_p,
-            {"graph": prune(Graph(known_in, graph.eqns, [*known_out, *known_in, *kept])), "keep": keep},
-        ),
-        unknown=(
-            checkpoint_p,
-            {"graph": prune(Graph([*known_in, *kept, *unknown_in], again, rest_out)), "keep": keep},
-        ),
-        residuals=tuple(v.aval for v in [*known_in, *kept]),
-        unknown_out=unknown_out,
+        Graph(once.inputs, once.eqns, [*results, *residuals]),
+        applied_once(checkpoint_p, rest.in_avals, {"graph": rest, "keep": keep}),
+        unknown_out,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
 from functrans.ir.primitive import EqnSplit
 
 
@@ -37,46 +37,61 @@ def split(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
     unknown: set[Atom] = {v for v, flag in zip(graph.inputs, unknown_in, strict=True) if flag}
     known_eqns: list[Eqn] = []
     unknown_eqns: list[Eqn] = []
-    for eqn in graph.eqns:
-        flags = tuple(atom in unknown for atom in eqn.inputs)
-        if not any(flags):
+    became: dict[Atom, Atom] = {}
+
+    def place(eqn: Eqn) -> None:
+        if unknown.isdisjoint(eqn.inputs):
             known_eqns.append(eqn)
-        elif eqn.primitive.split is not None and not all(flags):
-            parts = eqn.primitive.split(flags, transform=split, **eqn.params)
-            before, after = _split_eqn(eqn, flags, parts)
-            known_eqns.append(before)
-            unknown_eqns.append(after)
-            unknown.update(after.outputs)
         else:
             unknown_eqns.append(eqn)
             unknown.update(eqn.outputs)
 
-    whole = Graph(graph.inputs, unknown_eqns, graph.outputs)
+    for eqn in graph.eqns:
+        operands = [became.get(atom, atom) for atom in eqn.inputs]
+        if any(new is not old for new, old in zip(operands, eqn.inputs, strict=True)):
+            eqn = Eqn(eqn.primitive, operands, eqn.outputs, eqn.params, eqn.source)
+        flags = tuple(atom in unknown for atom in operands)
+        if eqn.primitive.split is None or all(flags) or not any(flags):
+            place(eqn)
+            continue
+        parts = eqn.primitive.split(flags, transform=split, **eqn.params)
+        before, after, results = _split_eqn(eqn, flags, parts)
+        known_eqns += before
+        for part in after:
+            place(part)
+        became.update(results)
+
+    outputs = [became.get(atom, atom) for atom in graph.outputs]
+    whole = Graph(graph.inputs, unknown_eqns, outputs)
     whole = prune(Graph(whole.inputs, whole.eqns, [a for a in whole.outputs if a in unknown]))
     residuals = _free_variables(whole, unknown)
     known = Graph(
         [v for v, flag in zip(graph.inputs, unknown_in, strict=True) if not flag],
         known_eqns,
-        [*(a for a in graph.outputs if a not in unknown), *residuals],
+        [*(a for a in outputs if a not in unknown), *residuals],
     )
     rest = Graph(
         [*residuals, *(v for v, flag in zip(graph.inputs, unknown_in, strict=True) if flag)],
         whole.eqns,
         whole.outputs,
     )
-    return Split(prune(known), rest, tuple(atom in unknown for atom in graph.outputs))
+    return Split(prune(known), rest, tuple(atom in unknown for atom in outputs))
 
 
-def _split_eqn(eqn: Eqn, flags: Sequence[bool], parts: EqnSplit) -> tuple[Eqn, Eqn]:
-    residuals = [Var(aval) for aval in parts.residuals]
+def _split_eqn(
+    eqn: Eqn, flags: Sequence[bool], parts: EqnSplit
+) -> tuple[list[Eqn], list[Eqn], dict[Atom, Atom]]:
+    """The equations of both parts, and what becomes of the equation's results."""
     known_in = [a for a, flag in zip(eqn.inputs, flags, strict=True) if not flag]
     unknown_in = [a for a, flag in zip(eqn.inputs, flags, strict=True) if flag]
-    known_out = [v for v, flag in zip(eqn.outputs, parts.unknown_out, strict=True) if not flag]
-    unknown_out = [v for v, flag in zip(eqn.outputs, parts.unknown_out, strict=True) if flag]
-    return (
-        Eqn(parts.known[0], known_in, [*known_out, *residuals], parts.known[1], eqn.source),
-        Eqn(parts.unknown[0], [*residuals, *unknown_in], unknown_out, parts.unknown[1], eqn.source),
-    )
+    before, known = inlined(parts.known, known_in, eqn.source)
+    count = len(parts.unknown_out) - sum(parts.unknown_out)
+    after, unknown = inlined(parts.unknown, [*known[count:], *unknown_in], eqn.source)
+    from_known, from_unknown = iter(known[:count]), iter(unknown)
+    return before, after, {
+        var: next(from_unknown if flag else from_known)
+        for var, flag in zip(eqn.outputs, parts.unknown_out, strict=True)
+    }  # fmt: skip
 
 
 def _free_variables(graph: Graph, unknown: set[Atom]) -> list[Var]:
