@@ -1,14 +1,25 @@
-"""Running sums, products and extremes along an axis."""
+"""Running sums, products and extremes along an axis.
+
+The derivatives of products and extremes need no division and no second pass in order: results over
+stretches of 1, 2, 4, ... elements are combined, each with what stands before it (Hillis and Steele,
+"Data parallel algorithms", 1986).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ops.choice import masked, maximum, minimum
+from functrans.ops.compare import equal
 from functrans.ops.define import primitive
+from functrans.ops.reduce import Parts, stretch, times
 from functrans.ops.samples import cases, integers
+from functrans.ops.slicing import read_slice, update_slice
+from functrans.ops.structural import full_p
 
 
 def _cumulative(name: str, ufunc: np.ufunc, **slots: Any) -> Primitive:
@@ -44,3 +55,58 @@ cumsum: Primitive = _cumulative(
     linear=LINEAR,
     transpose=[lambda ct, x, *, axis, reverse: cumsum(ct, axis=axis, reverse=not reverse)],
 )  # fmt: skip
+
+
+Combine = Callable[[Parts, Parts], Parts]
+
+
+def running(combine: Combine, parts: Parts, axis: int, reverse: bool) -> Parts:
+    """Combine each position of the arrays ``parts`` along an axis with all that come before it."""
+    shape = parts[0].shape
+    distance = 1
+    while distance < shape[axis]:
+        size = shape[axis] - distance
+        front, back = stretch(shape, axis, 0, size), stretch(shape, axis, distance, size)
+        before, now = (back, front) if reverse else (front, back)
+        combined = combine(
+            tuple(read_slice(x, index=before) for x in parts),
+            tuple(read_slice(x, index=now) for x in parts),
+        )
+        parts = tuple(
+            update_slice(x, value, index=now) for x, value in zip(parts, combined, strict=True)
+        )
+        distance *= 2
+    return parts
+
+
+cumprod = _cumulative(
+    "cumprod", np.multiply,
+    jvp=[lambda x, out, dx, *, axis, reverse: running(times, (x, dx), axis, reverse)[1]],
+)  # fmt: skip
+
+
+def _extreme_of(choose: Callable[[Any, Any], Any]) -> Combine:
+    """Combine extremes, the sums of the tangents of the elements equal to them, and how many."""
+
+    def combine(before: Parts, now: Parts) -> Parts:
+        out = choose(before[0], now[0])
+        sums = (
+            masked(equal(before[0], out), x) + masked(equal(now[0], out), y)
+            for x, y in zip(before[1:], now[1:], strict=True)
+        )
+        return (out, *sums)
+
+    return combine
+
+
+def _shared_by_ties(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def tangent(x: Any, out: Any, dx: Any, *, axis: int, reverse: bool) -> Any:
+        parts = (x, dx, full_p(shape=x.shape, value=1, dtype=x.dtype))
+        _, total, count = running(_extreme_of(choose), parts, axis, reverse)
+        return total / count
+
+    return tangent
+
+
+cummax = _cumulative("cummax", np.maximum, jvp=[_shared_by_ties(maximum)])
+cummin = _cumulative("cummin", np.minimum, jvp=[_shared_by_ties(minimum)])

@@ -15,9 +15,10 @@ import numpy as np
 from functrans.errors import CustomRuleError, NotDifferentiableError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph
-from functrans.ir.primitive import Primitive
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.define import primitive
+from functrans.ops.samples import cases
 from functrans.ops.structural import place, zeros_like
 from functrans.trace.stage import replay, stage
 from functrans.trace.tracer import Tracer
@@ -47,6 +48,8 @@ constant = primitive(
     "constant",
     infer=lambda *, value: Aval(value.array.shape, value.array.dtype),
     numpy=lambda *, value: value.array,
+    jvp=ZERO_DERIVATIVE,
+    samples=cases(({"value": Constant(np.arange(3.0))},)),
 )
 
 

@@ -1,4 +1,4 @@
-"""Reductions: the largest, the smallest, all, any, and where the extremes are.
+"""Reductions: the product, the largest, the smallest, all, any, and where the extremes are.
 
 The sum is in `structural`, because every other family needs it.
 """
@@ -13,11 +13,12 @@ from functrans.errors import ShapeError
 from functrans.ir import scalar
 from functrans.ir.nodes import INDEX, fold
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, Shape
 from functrans.ops.choice import masked
 from functrans.ops.compare import equal
 from functrans.ops.define import primitive
 from functrans.ops.samples import booleans, cases, integers
+from functrans.ops.slicing import Index, read_slice, update_slice, whole
 from functrans.ops.structural import (
     batch_reduction,
     cast,
@@ -25,22 +26,78 @@ from functrans.ops.structural import (
     expand_axes,
     pull_reduction,
     reduce_sum,
+    reshape,
 )
 
 Axes = tuple[int, ...]
+Parts = tuple[Any, ...]
 
 
 def _reduction(name: str, ufunc: np.ufunc, operation: str, **slots: Any) -> Primitive:
     op: Primitive = primitive(
         name,
         infer=slots.pop("infer", lambda x, *, axes: x.update(shape=drop_axes(x.shape, axes))),
-        numpy=lambda x, *, axes: ufunc.reduce(x, axis=axes),
+        numpy=lambda x, *, axes: ufunc.reduce(x, axis=axes, dtype=x.dtype),
         batch=lambda operands, mapped, *, axes: batch_reduction(op)(operands, mapped, axes=axes),
         pull=pull_reduction(operation),
         **slots,
     )
     return op
 
+
+# -- the product -----------------------------------------------------------------------------------
+
+
+def stretch(shape: Shape, axis: int, start: int, size: int) -> Index:
+    """The index of part of an axis."""
+    return (*map(whole, shape[:axis]), (start, size, 1), *map(whole, shape[axis + 1 :]))
+
+
+def times(x_dx: Parts, y_dy: Parts) -> Parts:
+    """The product, with its tangent, of two numbers with theirs."""
+    (x, dx), (y, dy) = x_dx, y_dy
+    return x * y, dx * y + x * dy
+
+
+def _folded(parts: Parts, axis: int) -> Parts:
+    """Numbers and tangents, the first half along an axis multiplied by the last."""
+    shape = parts[0].shape
+    count = shape[axis] // 2
+    first, last = stretch(shape, axis, 0, count), stretch(shape, axis, shape[axis] - count, count)
+    products = times(
+        tuple(read_slice(x, index=first) for x in parts),
+        tuple(read_slice(x, index=last) for x in parts),
+    )
+    # an odd one in the middle waits for the next round
+    rest = stretch(shape, axis, 0, shape[axis] - count)
+    return tuple(
+        update_slice(read_slice(x, index=rest), product, index=first)
+        for x, product in zip(parts, products, strict=True)
+    )
+
+
+def _tangent_of_product(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
+    """By multiplications only: a zero among the elements is no trouble."""
+    if x.size == 0:
+        return None
+    parts = (x, dx)
+    for axis in axes:
+        while parts[0].shape[axis] > 1:
+            parts = _folded(parts, axis)
+    return reshape(parts[1], shape=out.shape)
+
+
+reduce_prod = _reduction(
+    "reduce_prod", np.multiply, "mul",
+    jvp=[_tangent_of_product],
+    samples=cases(
+        ((2, 3), {"axes": (0,)}), ((2, 3), {"axes": (0, 1)}), ((5, 3, 4), {"axes": (0, 2)}),
+        ((), {"axes": ()}), ((0, 3), {"axes": (0,)}), ((7,), {"axes": (0,)}),
+        (np.array([2.0, 0.0, 3.0, 0.5]), {"axes": (0,)}),
+        (np.array([2.0, 0.0, 3.0, 0.0]), {"axes": (0,)}),
+        ((integers(-5, 5), (2, 3)), {"axes": (1,)}),
+    ),
+)  # fmt: skip
 
 # -- extremes --------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ NOT_COMPILED = {
     "binary_exponent": "rare",
     "bitwise_count": "rare",
     "erfinv": "has no scalar arithmetic yet",
+    "constant": "it is there already",
     "gcd": "a loop of unknown length for each number",
     "lcm": "a loop of unknown length for each number",
     "ldexp": "rare",
@@ -17,6 +18,16 @@ NOT_COMPILED = {
     "polygamma": "only in derivatives of digamma",
     "power_of_integers": "a negative exponent has to raise",
     "cumsum": "an element by itself is a sum: all of them would take quadratic time",
+    "cumprod": "as cumsum",
+    "cummax": "as cumsum",
+    "cummin": "as cumsum",
+    "scatter_add": "updates of one element follow one another",
+    "scatter_max": "as scatter_add",
+    "scatter_min": "as scatter_add",
+    "scatter_multiply": "as scatter_add",
+    "scatter_set": "as scatter_add",
+    "sort": "NumPy's is fast",
+    "argsort": "NumPy's is fast",
 }
 
 NO_OPERANDS = {"constant", "full", "iota"}
