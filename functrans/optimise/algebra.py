@@ -1,0 +1,131 @@
+"""Algebra that is exact in IEEE arithmetic, NaN, infinities and signed zeros included.
+
+So ``x + 0`` stays (-0 + 0 is 0), and ``x * 0`` does; ``x * 1``, ``x - 0`` and ``-(-x)`` go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.optimise.rewrite import Rewriter, is_number
+
+Rule = Callable[[Eqn, list[Atom], Rewriter], Atom | Eqn | None]
+"""Gives an atom that is the result, or an equation that computes it better, or None."""
+
+
+def simplify(graph: Graph) -> Graph:
+    """Apply `RULES` where they fit."""
+    out = Rewriter(graph)
+    for eqn in graph.eqns:
+        inputs = out.inputs(eqn)
+        rule = RULES.get(eqn.primitive.name)
+        better = rule(eqn, inputs, out) if rule is not None else None
+        if isinstance(better, Eqn):
+            out.keep(better, better.inputs)
+        elif better is not None and better.aval.same_array_type(eqn.outputs[0].aval):
+            out.replace(eqn.outputs[0], better)
+        else:
+            out.keep(eqn, inputs)
+    return out.graph_now()
+
+
+def _times(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+    x, y = inputs
+    if is_number(y, 1):
+        return x
+    return y if is_number(x, 1) else None
+
+
+def _minus(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+    return inputs[0] if is_number(inputs[1], 0) else None
+
+
+def _over(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+    return inputs[0] if is_number(inputs[1], 1) else None
+
+
+def _undone(name: str) -> Rule:
+    """Applying the primitive twice gives the first operand."""
+
+    def rule(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+        maker = out.producers.get(inputs[0])
+        return maker.inputs[0] if maker is not None and maker.primitive.name == name else None
+
+    return rule
+
+
+def _nothing(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+    return inputs[0]
+
+
+def _select(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+    return inputs[1] if inputs[1] is inputs[2] else None
+
+
+def _reduction(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+    return None if eqn.params["axes"] else inputs[0]
+
+
+def _reshape(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
+    """Of several reshapes only the last counts."""
+    source = _through("reshape", inputs[0], out)
+    if source.aval.shape == eqn.outputs[0].aval.shape:
+        return source
+    return None if source is inputs[0] else _again(eqn, source, eqn.params)
+
+
+def _transpose(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
+    """Two transposes are one."""
+    permutation = eqn.params["permutation"]
+    maker = out.producers.get(inputs[0])
+    if maker is None or maker.primitive.name != "transpose":
+        return inputs[0] if permutation == tuple(range(len(permutation))) else None
+    first = maker.params["permutation"]
+    both = tuple(first[p] for p in permutation)
+    if both == tuple(range(len(both))):
+        return maker.inputs[0]
+    return _again(eqn, maker.inputs[0], {"permutation": both})
+
+
+def _broadcast(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
+    """Of several broadcasts only the last counts."""
+    source = _through("broadcast_to", inputs[0], out)
+    if source.aval.shape == eqn.outputs[0].aval.shape:
+        return source
+    return None if source is inputs[0] else _again(eqn, source, eqn.params)
+
+
+def _through(name: str, atom: Atom, out: Rewriter) -> Atom:
+    """What a chain of one primitive starts from."""
+    while isinstance(atom, Var):
+        maker = out.producers.get(atom)
+        if maker is None or maker.primitive.name != name:
+            break
+        atom = maker.inputs[0]
+    return atom
+
+
+def _again(eqn: Eqn, source: Atom, params: object) -> Eqn:
+    assert isinstance(params, dict)
+    return Eqn(eqn.primitive, (source,), eqn.outputs, params, eqn.source)
+
+
+RULES: dict[str, Rule] = {
+    "multiply": _times,
+    "subtract": _minus,
+    "divide": _over,
+    "negative": _undone("negative"),
+    "logical_not": _undone("logical_not"),
+    "positive": _nothing,
+    "cast": _nothing,
+    "select": _select,
+    "reduce_sum": _reduction,
+    "reduce_prod": _reduction,
+    "reduce_max": _reduction,
+    "reduce_min": _reduction,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "broadcast_to": _broadcast,
+}
+"""What can be said of a primitive by its name. A result of another type is not used."""
