@@ -1,13 +1,37 @@
-"""Composable function transforms for NumPy and Numba."""
+"""Composable function transforms for NumPy and Numba.
 
+Examples
+--------
+>>> import numpy as np
+>>> from functrans import grad, vmap
+>>> def loss(w, x):
+...     return np.sum(np.tanh(x @ w) ** 2)
+>>> per_sample = vmap(grad(loss), in_axes=(None, 0))
+>>> per_sample(np.ones(3), np.ones((5, 3))).shape
+(5, 3)
+"""
+
+from functrans.api.custom import custom_jvp, custom_vjp
 from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
+from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
 from functrans.api.linear import linear_transpose, linearize
+from functrans.api.mapping import vmap
+from functrans.api.recompute import checkpoint, stop_gradient
 
 __all__ = [
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
     "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
     "jvp",
     "linear_transpose",
     "linearize",
+    "stop_gradient",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]

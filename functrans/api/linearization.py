@@ -39,8 +39,8 @@ class Point:
         Arrays, numbers or outer tracers, all floats.
     kind : str
         The transform that asks.
-    names : sequence of str, optional
-        What messages call the leaves.
+    name : callable
+        What messages call a leaf, by its number.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Point:
         function: Callable[..., Sequence[Any]],
         leaves: Sequence[Any],
         kind: str,
-        names: Sequence[str] | None = None,
+        name: Callable[[int], str],
     ) -> None:
         values = known_values(leaves)
         avals = [aval_of_leaf(x) for x in leaves]
-        staged = stage(function, avals, kind=kind, values=values, names=names)
+        staged = stage(function, avals, kind=kind, values=values, name=name)
         self.graph = resolve(staged.graph)
         self.inputs = [*leaves, *staged.captures]
         self.moving = (True,) * len(leaves) + (False,) * len(staged.captures)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functrans.api.arguments import (
     Argnums,
     as_array,
@@ -18,6 +20,7 @@ from functrans.api.linearization import Point, own
 from functrans.errors import ShapeError, TreeMismatchError
 from functrans.ir.types import Aval, describe
 from functrans.ops.promotion import cast
+from functrans.ops.stop import stop_gradient
 from functrans.ops.structural import zeros_like
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
@@ -49,8 +52,8 @@ class Problem:
         transform: str,
     ) -> None:
         self.function = function
-        self.args = list(args)
-        self.kwargs = kwargs
+        self.args = [x if i in positions else tree.map(_read_only, x) for i, x in enumerate(args)]
+        self.kwargs = {key: tree.map(_read_only, x) for key, x in kwargs.items()}
         self.positions = positions
         self.has_aux = has_aux
         self.transform = transform
@@ -83,7 +86,7 @@ class Problem:
         auxiliary, self.aux_structure = tree.flatten(aux)
         # auxiliary data may be anything; only what is traced has to be taken out of the trace
         self.aux = auxiliary
-        traced = [x for x in auxiliary if isinstance(x, Tracer)]
+        traced = [stop_gradient(x) for x in auxiliary if isinstance(x, Tracer)]
         return [*self.outs, *traced]
 
     def _result_name(self, i: int) -> str:
@@ -91,8 +94,7 @@ class Problem:
 
     def point(self) -> Point:
         """The function, traced at the arguments."""
-        names = _LazyNames(self)
-        return Point(self.flat, self.leaves, self.transform, names)
+        return Point(self.flat, self.leaves, self.transform, self.leaf_name)
 
     def unpack(self, outputs: Sequence[Any]) -> tuple[Any, Any]:
         """The result and the auxiliary data from the flat outputs."""
@@ -114,26 +116,12 @@ class Problem:
         return arguments
 
 
-class _LazyNames(Sequence[str]):
-    """The names of the leaves, worked out only if a message needs one."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-
-    def __len__(self) -> int:
-        return len(self.problem.leaves)
-
-    def __getitem__(self, i: Any) -> Any:
-        return _LazyName(self.problem, i)
-
-
-class _LazyName:
-    def __init__(self, problem: Problem, i: int) -> None:
-        self.problem = problem
-        self.i = i
-
-    def __str__(self) -> str:
-        return self.problem.leaf_name(self.i)
+def _read_only(x: Any) -> Any:
+    """An array that is not differentiated, so that the trace may refer to it without copying it."""
+    if isinstance(x, np.ndarray) and x.flags.writeable:
+        x = x.view()
+        x.flags.writeable = False
+    return x
 
 
 def problem_of(

@@ -44,7 +44,7 @@ def stage(
     *,
     kind: str,
     values: Sequence[Any] | None = None,
-    names: Sequence[str] | None = None,
+    name: Callable[[int], str] = "argument {}".format,
 ) -> Staged:
     """Run ``function`` on tracers and give its graph.
 
@@ -57,8 +57,8 @@ def stage(
         The transform that asks, for error messages.
     values : sequence, optional
         Concrete arguments. Equations are then computed while they are recorded.
-    names : sequence of str, optional
-        What messages call the arguments.
+    name : callable, optional
+        What messages call an argument, by its number.
     """
     concrete = values is not None
     with active(Trace(kind, concrete=concrete)) as trace:
@@ -66,7 +66,7 @@ def stage(
             trace.input(
                 aval,
                 values[i] if values is not None else UNKNOWN,
-                names[i] if names is not None else f"argument {i}",
+                lambda i=i: name(i),
             )
             for i, aval in enumerate(avals)
         ]
@@ -135,9 +135,10 @@ def replay_known(graph: Graph, inputs: Sequence[Any], value_of: Callable[[Atom],
     values = Environment(zip(graph.inputs, inputs, strict=True))
     for eqn in graph.eqns:
         operands = [values.read(atom) for atom in eqn.inputs]
-        if eqn.primitive.higher_order or not any(isinstance(x, Tracer) for x in operands):
-            outs: Sequence[Any] = apply(eqn, operands)
+        known = [] if eqn.primitive.higher_order else [value_of(var) for var in eqn.outputs]
+        if known and not any(x is UNKNOWN for x in known) and any(isinstance(x, Tracer) for x in operands):
+            outs: Sequence[Any] = trace.record_again(eqn, operands, known)
         else:
-            outs = trace.record_again(eqn, operands, [value_of(var) for var in eqn.outputs])
+            outs = apply(eqn, operands)
         values.update(zip(eqn.outputs, outs, strict=True))
     return values

@@ -7,7 +7,7 @@ inner graphs (a compiled call, a loop) wait until somebody asks for their result
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +21,10 @@ from functrans.trace.source import Source, located, user_source
 from functrans.trace.tracer import Tracer
 
 
-ENCLOSING = "a value of an enclosing function"
+
+def _enclosing() -> str:
+    return "a value of an enclosing function"
+
 
 
 class Trace:
@@ -56,8 +59,8 @@ class Trace:
 
     # -- values coming in ----------------------------------------------------------------------
 
-    def input(self, aval: Aval, value: Any = UNKNOWN, argument: str | None = None) -> Tracer:
-        """A new input; ``argument`` is its name if it is an argument of the user's function."""
+    def input(self, aval: Aval, value: Any = UNKNOWN, argument: Callable[[], str] | None = None) -> Tracer:
+        """A new input; ``argument`` gives its name if it is the user's."""
         var = Var(aval)
         self.inputs.append(var)
         return self._tracer(var, value, argument)
@@ -95,7 +98,7 @@ class Trace:
         if known is not None and np.array_equal(known[1].value, x):
             return known[1]
         # the user may write to the array later: what the graph means is the array as it is now
-        frozen = np.array(x, order="K")
+        frozen = np.array(x, order="K") if x.flags.writeable else x
         known = (x, self._capture(frozen, aval, frozen))
         self._captured[id(x)] = known
         return known[1]
@@ -104,9 +107,9 @@ class Trace:
         assert not self.rewriting, "a rule holds a constant array: build it by the IR's iota or full"
         var = Var(aval)
         self.captures.append((var, outer))
-        return self._tracer(var, value, ENCLOSING)
+        return self._tracer(var, value, _enclosing)
 
-    def _tracer(self, var: Var, value: Any, argument: str | None = None) -> Tracer:
+    def _tracer(self, var: Var, value: Any, argument: Callable[[], str] | None = None) -> Tracer:
         if value is not UNKNOWN:
             self.values[var] = value
         tracer = Tracer(self, var, value)
@@ -128,6 +131,16 @@ class Trace:
         else:
             outs = self._record_computed(primitive, atoms, params)
         return outs if primitive.several else outs[0]
+
+    def create(self, primitive: Primitive, params: dict[str, Any]) -> Tracer:
+        """Record a primitive without operands, whose result the traced function may assign to.
+
+        `bind` computes it at once. Its value is known even where those of the inputs are not, and
+        is computed when somebody asks.
+        """
+        record = self._record if self.rewriting else self._record_pending
+        (out,) = record(primitive, (), params)
+        return out
 
     def _record(
         self, primitive: Primitive, atoms: Sequence[Atom], params: dict[str, Any]
@@ -194,7 +207,7 @@ class Trace:
         return tuple(outs)
 
     def value_of(self, atom: Atom) -> Any:
-        """The value of a variable, computed now if it has been put off."""
+        """The value of a variable, computed now if it has been put off; `UNKNOWN` if it has none."""
         if isinstance(atom, Literal):
             return atom.value
         eqn = self._pending.get(atom)
@@ -205,7 +218,7 @@ class Trace:
             ):
                 self.values[var] = value
                 del self._pending[var]
-        return self.values[atom]
+        return self.values.get(atom, UNKNOWN)
 
     # -- what was recorded ---------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Tracer:
     value: Any
     view: View | None
     version: int
-    argument: str | None
+    argument: Callable[[], str] | None
 
     def __init__(self, trace: Trace, var: Var, value: Any) -> None:
         self.trace = trace
@@ -148,7 +148,7 @@ class Tracer:
         for eqn in self.trace.eqns:
             if self.var in eqn.outputs:
                 return f"; it was made{located(eqn.source)}"
-        return f"; it is {self.argument}" if self.argument else ""
+        return f"; it is {self.argument()}" if self.argument else ""
 
     def __repr__(self) -> str:
         value = self.known_value

@@ -118,7 +118,7 @@ def _check_writable(target: Tracer, operation: str) -> None:
         )
     if target.argument is not None:
         raise MutationError(
-            f"{operation}{place}: the array is {target.argument}, which the caller still holds.\n"
+            f"{operation}{place}: the array is {target.argument()}, which the caller still holds.\n"
             "Work on a copy (x = x.copy()), or write x = x.at[i].set(v)."
         )
     if target.view is not None:

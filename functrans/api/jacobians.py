@@ -1,0 +1,288 @@
+"""Whole derivatives: jacfwd, jacrev, hessian; and the Hessian in one direction: hvp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import (
+    Argnums,
+    aval_of_leaf,
+    check_callable,
+    decorated,
+    name_of,
+    normalized_argnums,
+    wrap,
+)
+from functrans.api.derivatives import grad, jvp
+from functrans.api.linearization import Linear, Point, own, run
+from functrans.api.problem import Problem, problem_of
+from functrans.errors import DtypeError
+from functrans.ir.types import is_float
+from functrans.ops.structural import reshape, zeros
+from functrans.transform.jacobian import forward_block, reverse_block
+
+
+def jacfwd(
+    function: Callable[..., Any] | None = None,
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The Jacobian of a function, one input direction at a time (forward mode).
+
+    The better choice when there are fewer inputs than outputs.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns arrays, numbers or pytrees of them.
+    argnums : int or sequence of int, optional
+        The positional argument(s) to differentiate with respect to.
+    has_aux : bool, optional
+        Whether the function returns ``(result, aux)``.
+    chunk_size : int, optional
+        How many directions are computed at once; all, if left out. Fewer take less memory.
+
+    Returns
+    -------
+    callable
+        It returns, for each leaf of the result and each leaf of the argument, an array of the shape
+        ``result.shape + argument.shape``: a pytree like the result, of pytrees like the argument
+        (of tuples of them, if ``argnums`` is a sequence); with ``has_aux``, ``(jacobian, aux)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jacfwd
+    >>> jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    if function is None:
+        return decorated(jacfwd, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
+    return _jacobian(function, argnums, has_aux, chunk_size, "jacfwd", _by_columns)
+
+
+def jacrev(
+    function: Callable[..., Any] | None = None,
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The Jacobian of a function, one output element at a time (reverse mode).
+
+    The better choice when there are fewer outputs than inputs.
+
+    Parameters
+    ----------
+    function, argnums, has_aux, chunk_size
+        As for `jacfwd`; the chunks are of output elements.
+
+    Returns
+    -------
+    callable
+        As for `jacfwd`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jacrev
+    >>> jacrev(lambda x: np.stack([x[0] ** 2 + x[1], x[0] * x[1]]))(np.array([2.0, 3.0]))
+    array([[4., 1.],
+           [3., 2.]])
+    """
+    if function is None:
+        return decorated(jacrev, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
+    return _jacobian(function, argnums, has_aux, chunk_size, "jacrev", _by_rows)
+
+
+Blocks = list[list[Any]]
+"""For each leaf of the result, for each leaf of the argument, the Jacobian of one by the other."""
+
+
+def _jacobian(
+    function: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool,
+    chunk_size: int | None,
+    transform: str,
+    blocks_of: Callable[[Linear, Problem, int | None], Blocks],
+) -> Callable[..., Any]:
+    check_callable(function, transform)
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        problem = problem_of(function, argnums, args, kwargs, has_aux, transform)
+        point = problem.point()
+        _check_float_results(problem)
+        linear = point.linear
+        result, aux = problem.unpack(linear.outputs)
+        blocks = blocks_of(linear, problem, chunk_size)
+        rows = [_row(problem, row, point, argnums) for row in blocks]
+        derivative = problem.out_structure.unflatten(rows)
+        return (derivative, aux) if has_aux else derivative
+
+    return wrap(function, jacobian, transform)
+
+
+def _check_float_results(problem: Problem) -> None:
+    for x in problem.outs:
+        if not is_float(aval_of_leaf(x).dtype):
+            raise DtypeError(
+                f"{problem.transform} needs a function that returns floats, but "
+                f"{name_of(problem.function)} returned {aval_of_leaf(x).dtype}; return it as "
+                "auxiliary data: has_aux=True"
+            )
+
+
+def _row(problem: Problem, row: list[Any], point: Point, argnums: Argnums) -> Any:
+    arguments = problem.structure.unflatten(own(row, point.inputs))
+    return arguments[0] if isinstance(argnums, (int, np.integer)) else arguments
+
+
+def _chunks(size: int, chunk_size: int | None) -> list[tuple[int, int]]:
+    """``(start, count)`` of each chunk."""
+    step = size if chunk_size is None else min(chunk_size, size)
+    return [(start, min(step, size - start)) for start in range(0, size, step or 1)]
+
+
+def _shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
+
+
+def _by_columns(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks:
+    outs = _shapes(problem.outs)
+    blocks: Blocks = [[] for _ in outs]
+    residuals = len(linear.residuals)
+    for i, (shape, _) in enumerate(_shapes(problem.leaves)):
+        parts = [
+            run(forward_block(linear.graph, residuals, i, count), [*linear.residuals, np.int64(start)])
+            for start, count in _chunks(prod(shape), chunk_size)
+        ]  # fmt: skip
+        columns = iter([_joined(p, -1) for p in zip(*parts, strict=True)])
+        for row, (out_shape, dtype), nonzero in zip(blocks, outs, linear.nonzero, strict=False):
+            block = next(columns, None) if nonzero else None
+            row.append(_block(block, out_shape + shape, dtype))
+    return blocks
+
+
+def _by_rows(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks:
+    blocks: Blocks = []
+    residuals = len(linear.residuals)
+    ins = _shapes(problem.leaves)
+    position = 0
+    for (out_shape, dtype), nonzero in zip(_shapes(problem.outs), linear.nonzero, strict=False):
+        parts = [
+            run(reverse_block(linear.graph, residuals, position, count), [*linear.residuals, np.int64(start)])
+            for start, count in (_chunks(prod(out_shape), chunk_size) if nonzero else [])
+        ]  # fmt: skip
+        position += nonzero
+        rows = iter([_joined(p, 0) for p in zip(*parts, strict=True)])
+        blocks.append([_block(next(rows, None), out_shape + shape, dtype) for shape, _ in ins])
+    return blocks
+
+
+def _joined(parts: Sequence[Any], axis: int) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
+
+
+def _block(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return zeros(shape, dtype) if block is None else reshape(block, shape=shape)
+
+
+def hessian(
+    function: Callable[..., Any] | None = None,
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The second derivative of a function: ``jacfwd(jacrev(function))``.
+
+    Parameters
+    ----------
+    function, argnums, has_aux
+        As for `jacfwd`. The function may return any shape; one number is the usual case.
+    chunk_size : int, optional
+        How many directions are computed at once.
+
+    Returns
+    -------
+    callable
+        For one array argument and a scalar result, it returns an array of the shape
+        ``argument.shape + argument.shape``; for pytrees, a pytree like the result, of pytrees like
+        the argument, of pytrees like the argument.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import hessian
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
+    array([[4., 2.],
+           [2., 0.]])
+    """
+    if function is None:
+        return decorated(hessian, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
+    check_callable(function, "hessian")
+    first = jacrev(function, argnums, has_aux=has_aux)
+    return wrap(function, jacfwd(first, argnums, has_aux=has_aux, chunk_size=chunk_size), "hessian")
+
+
+def hvp(
+    function: Callable[..., Any] | None = None, /, argnums: int = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The product of a Hessian and a vector, without the Hessian.
+
+    Parameters
+    ----------
+    function : callable
+        Returns one number (or ``(number, aux)``).
+    argnums : int, optional
+        The positional argument to differentiate with respect to, twice.
+    has_aux : bool, optional
+        Whether the function returns ``(number, aux)``.
+
+    Returns
+    -------
+    callable
+        Takes the function's arguments and then, as the last positional argument, the vector: in
+        the structure and shapes of the differentiated argument, as is the result. With ``has_aux``,
+        it returns ``(product, aux)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import hvp
+    >>> hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([ 6., 12.])
+    """
+    if function is None:
+        return decorated(hvp, argnums=argnums, has_aux=has_aux)
+    check_callable(function, "hvp")
+    gradient = grad(function, argnums, has_aux=has_aux)
+
+    def product(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < 2:
+            raise TypeError(
+                f"hvp({name_of(function)}) takes the arguments of {name_of(function)} and then the "
+                f"vector, by position; found {len(args)} positional argument(s)"
+            )
+        *arguments, vector = args
+        (position,) = normalized_argnums(argnums, len(arguments), function)
+
+        def along(x: Any) -> Any:
+            return gradient(*arguments[:position], x, *arguments[position + 1 :], **kwargs)
+
+        results = jvp(along, (arguments[position],), (vector,), has_aux=has_aux)
+        return results[1:] if has_aux else results[1]
+
+    return wrap(function, product, "hvp")
+
+

@@ -1,0 +1,266 @@
+"""vmap: a function of one example, applied to many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import (
+    argument_name,
+    as_array,
+    aval_of_leaf,
+    check_callable,
+    decorated,
+    name_of,
+    wrap,
+)
+from functrans.api.linearization import own, run
+from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
+from functrans.ir.types import Aval, describe
+from functrans.trace.stage import stage
+from functrans.transform.batch import batch_graph
+from functrans.tree import core as tree
+
+
+def _is_none(node: Any) -> bool:
+    return node is None
+
+
+def vmap(
+    function: Callable[..., Any] | None = None,
+    /,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Apply a function of one example to all examples along an axis of the arguments.
+
+    The function is traced once, for one example; its operations are then batched.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns arrays, numbers or pytrees of them.
+    in_axes : int, None, or a tuple (or list) with an entry for each positional argument
+        The axis of each argument that is mapped; negative ones count from the end; None: the
+        argument is the same for every example. An entry may be a pytree that is a prefix of the
+        argument. Keyword arguments are mapped over their first axis.
+    out_axes : int, None or a pytree that is a prefix of the result
+        Where the mapped axis is in the results. None: the result does not depend on the example,
+        and is returned once.
+    axis_size : int, optional
+        The number of examples; needed only if no argument is mapped.
+    chunk_size : int, optional
+        How many examples are computed at once; all, if left out. Fewer take less memory.
+
+    Returns
+    -------
+    callable
+        With the arguments of ``function``, each with the mapped axis.
+
+    Raises
+    ------
+    AxesError
+        If ``in_axes`` or ``out_axes`` does not fit what it describes.
+    AxisSizeError
+        If the mapped axes have different sizes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad, vmap
+    >>> vmap(np.dot)(np.ones((4, 3)), np.ones((4, 3)))
+    array([3., 3., 3., 3.])
+    >>> def loss(w, x):
+    ...     return (w @ x) ** 2
+    >>> vmap(grad(loss), in_axes=(None, 0))(np.ones(2), np.array([[1.0, 2.0], [0.0, 1.0]]))
+    array([[ 6., 12.],
+           [ 0.,  2.]])
+    """
+    if function is None:
+        return decorated(
+            vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size, chunk_size=chunk_size
+        )
+    check_callable(function, "vmap")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    _check_axes(in_axes, "in_axes")
+    _check_axes(out_axes, "out_axes")
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        call = _Call(function, args, kwargs, in_axes, axis_size)
+        return call.mapped(out_axes, chunk_size)
+
+    return wrap(function, mapped, "vmap")
+
+
+def _check_axes(axes: Any, what: str) -> None:
+    for axis in tree.leaves(axes):
+        if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+            raise AxesError(f"{what} must hold integers and None, found {describe(axis)}")
+
+
+class _Call:
+    """One call of a mapped function: its leaves, and the axis of each."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        in_axes: Any,
+        axis_size: int | None,
+    ) -> None:
+        self.function = function
+        self.leaves, self.structure = tree.flatten((args, kwargs))
+        axes = _spread_axes(function, args, in_axes)
+        axes += [0] * (len(self.leaves) - len(axes))
+        self.axes: list[int | None] = []
+        for i, axis in enumerate(axes):
+            if axis is not None:
+                self.leaves[i] = as_array(self.leaves[i], lambda i=i: self._name(i))
+                axis = self._normalized(i, axis)
+            self.axes.append(axis)
+        self.size = self._size(axis_size)
+
+    def _name(self, i: int) -> str:
+        args, kwargs = self.structure.unflatten(range(len(self.leaves)))
+        for position, arg in enumerate(args):
+            indices = tree.leaves(arg)
+            if i in indices:
+                path = tree.paths(arg)[indices.index(i)]
+                return argument_name(self.function, position) + (f", leaf {path}" if path else "")
+        (key,) = [k for k, value in kwargs.items() if i in tree.leaves(value)]
+        return f"argument {key!r} of {name_of(self.function)}"
+
+    def _normalized(self, i: int, axis: int) -> int:
+        shape = aval_of_leaf(self.leaves[i]).shape
+        if not -len(shape) <= axis < len(shape):
+            raise AxesError(
+                f"in_axes maps axis {axis} of {self._name(i)}, which has shape {shape}"
+                + ("; None leaves it unmapped" if shape == () else "")
+            )
+        return axis % len(shape)
+
+    def _size(self, axis_size: int | None) -> int:
+        sizes = [
+            (aval_of_leaf(x).shape[axis], i)
+            for i, (x, axis) in enumerate(zip(self.leaves, self.axes, strict=True))
+            if axis is not None
+        ]
+        if axis_size is not None:
+            for size, i in sizes:
+                if size != axis_size:
+                    raise AxisSizeError(
+                        f"axis_size={axis_size}, but {self._name(i)} has size {size} along the "
+                        f"mapped axis {self.axes[i]}"
+                    )
+            return axis_size
+        if not sizes:
+            raise AxesError(
+                f"vmap of {name_of(self.function)} maps no argument: give in_axes an axis, or pass "
+                "axis_size"
+            )
+        first, a = sizes[0]
+        for size, b in sizes[1:]:
+            if size != first:
+                raise AxisSizeError(
+                    f"vmap maps axes of different sizes: {self._name(a)} has size {first} along "
+                    f"axis {self.axes[a]}, {self._name(b)} has size {size} along axis "
+                    f"{self.axes[b]}"
+                )
+        return first
+
+    def mapped(self, out_axes: Any, chunk_size: int | None) -> Any:
+        """The function applied to all examples."""
+        moving = [i for i, axis in enumerate(self.axes) if axis is not None]
+        avals = [_one_example(aval_of_leaf(self.leaves[i]), self.axes[i]) for i in moving]
+
+        def flat(*tracers: Any) -> list[Any]:
+            leaves = list(self.leaves)
+            for i, tracer in zip(moving, tracers, strict=True):
+                leaves[i] = tracer
+            args, kwargs = self.structure.unflatten(leaves)
+            outs, self.out_structure = tree.flatten(self.function(*args, **kwargs))
+            return [as_array(x, lambda: f"a result of {name_of(self.function)}") for x in outs]
+
+        staged = stage(flat, avals, kind="vmap", name=lambda i: self._name(moving[i]))
+        wanted = self._out_axes(out_axes, staged.graph.out_avals)
+        axes = (*(self.axes[i] for i in moving), *(None for _ in staged.captures))
+        arrays = [self.leaves[i] for i in moving]
+
+        def apply(inputs: Sequence[Any], size: int) -> Sequence[Any]:
+            batched, places = batch_graph(staged.graph, axes, size, wanted)
+            for axis, place in zip(wanted, places, strict=True):
+                if axis is None and place is not None:
+                    raise AxesError(
+                        "out_axes=None says that a result is the same for every example, but that "
+                        f"of {name_of(self.function)} depends on a mapped argument"
+                    )
+            return run(batched, [*inputs, *staged.captures])
+
+        if chunk_size is None or chunk_size >= self.size:
+            results = apply(arrays, self.size)
+        else:
+            chunks = [
+                apply(
+                    [_part(x, self.axes[i], start, chunk_size) for i, x in zip(moving, arrays, strict=True)],
+                    min(chunk_size, self.size - start),
+                )
+                for start in range(0, self.size, chunk_size)
+            ]  # fmt: skip
+            results = [
+                parts[0] if axis is None else np.concatenate(parts, axis=axis)
+                for parts, axis in zip(zip(*chunks, strict=True), wanted, strict=True)
+            ]
+        return self.out_structure.unflatten(own(results, [*arrays, *staged.captures]))
+
+    def _out_axes(self, out_axes: Any, avals: Sequence[Aval]) -> tuple[int | None, ...]:
+        example = self.out_structure.unflatten(range(len(avals)))
+        try:
+            axes = tree.broadcast_prefix(out_axes, example, _is_none, what="out_axes")
+        except TreeMismatchError as error:
+            raise AxesError(str(error)) from None
+        for axis, aval in zip(axes, avals, strict=True):
+            if axis is not None and not -aval.ndim - 1 <= axis <= aval.ndim:
+                raise AxesError(
+                    f"out_axes puts the mapped axis at {axis}, but the result of "
+                    f"{name_of(self.function)} has shape {aval.shape} for one example"
+                )
+        return tuple(
+            axis if axis is None else int(axis) % (aval.ndim + 1)
+            for axis, aval in zip(axes, avals, strict=True)
+        )
+
+
+def _spread_axes(function: Callable[..., Any], args: tuple[Any, ...], in_axes: Any) -> list[Any]:
+    """The mapped axis of each leaf of the positional arguments."""
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise AxesError(
+            f"in_axes has {len(in_axes)} entries, but {name_of(function)} was called with "
+            f"{len(args)} positional argument{'' if len(args) == 1 else 's'}"
+        )
+    if not isinstance(in_axes, tuple):
+        in_axes = (in_axes,) * len(args)
+    axes = []
+    for i, (axis, arg) in enumerate(zip(in_axes, args, strict=True)):
+        try:
+            axes += tree.broadcast_prefix(axis, arg, _is_none, what=f"in_axes[{i}]")
+        except TreeMismatchError as error:
+            raise AxesError(f"{error} ({argument_name(function, i)})") from None
+    return axes
+
+
+def _one_example(aval: Aval, axis: int | None) -> Aval:
+    assert axis is not None
+    return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
+
+
+def _part(x: Any, axis: int | None, start: int, count: int) -> Any:
+    assert axis is not None
+    return x[(slice(None),) * axis + (slice(start, start + count),)]

@@ -1,0 +1,105 @@
+"""What the backward pass keeps and passes: checkpoint and stop_gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from functrans.api.arguments import check_callable, decorated, name_of, wrap
+from functrans.api.inner import Inner
+from functrans.ir.graph import Eqn
+from functrans.ir.primitive import current
+from functrans.ops.call import checkpoint_p
+from functrans.ops.stop import stop_gradient as stop_gradient_p
+from functrans.trace.tracer import Tracer
+from functrans.tree import core as tree
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same value, as a constant: derivatives do not pass.
+
+    Parameters
+    ----------
+    x : array, number or pytree
+
+    Returns
+    -------
+    The same, in the same structure.
+
+    Examples
+    --------
+    >>> from functrans import grad, stop_gradient
+    >>> grad(lambda x: x * stop_gradient(x))(3.0)
+    np.float64(3.0)
+    """
+    return tree.map(lambda leaf: stop_gradient_p(leaf) if isinstance(leaf, Tracer) else leaf, x)
+
+
+def keep_nothing(eqn: Eqn) -> bool:
+    """The default policy: everything inside is computed again."""
+    return False
+
+
+def keep_dots(eqn: Eqn) -> bool:
+    """A policy: keep the results of contractions (matrix products), compute the rest again."""
+    return eqn.primitive.name == "dot_general"
+
+
+@cache
+def keep_names(*names: str) -> Callable[[Eqn], bool]:
+    """A policy: keep the results of the primitives of these names, compute the rest again."""
+
+    def policy(eqn: Eqn) -> bool:
+        return eqn.primitive.name in names
+
+    return policy
+
+
+_POLICIES = {"nothing": keep_nothing, "dots": keep_dots}
+
+
+def checkpoint(
+    function: Callable[..., Any] | None = None,
+    /,
+    policy: str | Sequence[str] | Callable[[Eqn], bool] = "nothing",
+) -> Callable[..., Any]:
+    """Keep nothing inside a function for the backward pass, but compute it again there.
+
+    Parameters
+    ----------
+    function : callable
+    policy : {"nothing", "dots"}, sequence of str, or callable, optional
+        What may be kept all the same: nothing; the results of matrix products; the results of the
+        primitives with the given names; or of the equations for which the callable holds.
+
+    Returns
+    -------
+    callable
+        Computes the same as ``function``. Its derivative takes more time and less memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import checkpoint, grad
+    >>> grad(checkpoint(lambda x: np.sin(np.sin(x))))(1.0) == grad(lambda x: np.sin(np.sin(x)))(1.0)
+    np.True_
+    """
+    if function is None:
+        return decorated(checkpoint, policy=policy)
+    check_callable(function, "checkpoint")
+    if isinstance(policy, str):
+        if policy not in _POLICIES:
+            raise ValueError(f"checkpoint has no policy {policy!r}: one of {', '.join(_POLICIES)}")
+        keep: Callable[[Eqn], bool] = _POLICIES[policy]
+    else:
+        keep = policy if callable(policy) else keep_names(*policy)
+
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if current.get() is None:
+            return function(*args, **kwargs)
+        inner = Inner(function, args, kwargs, f"checkpoint({name_of(function)})")
+        staged = inner.stage()
+        return inner.bind(checkpoint_p, staged, {"graph": staged.graph, "keep": keep})
+
+    return wrap(function, checkpointed, "checkpoint")

@@ -1,0 +1,14 @@
+"""The identity that derivatives do not pass."""
+
+from __future__ import annotations
+
+from functrans.ir.primitive import ZERO_DERIVATIVE
+from functrans.ops.pointwise import elementwise
+from functrans.ops.promotion import unchanged
+from functrans.ops.samples import reals
+
+stop_gradient = elementwise(
+    "stop_gradient", numpy=lambda x: x, scalar=lambda x: x,
+    jvp=ZERO_DERIVATIVE, promotion=unchanged,
+    samples=reals(-3, 3),
+)  # fmt: skip

@@ -1,0 +1,91 @@
+"""Jacobians of linear graphs: all directions of a basis at once, by batching over it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Graph
+from functrans.ir.types import Aval, Shape
+from functrans.ops.compare import equal
+from functrans.ops.structural import cast, expand_axes, iota, place, reshape, zeros
+from functrans.trace.stage import rewrite
+from functrans.transform.batch import batched_outputs
+from functrans.transform.forward import tangent_graph
+from functrans.transform.transpose import transpose_graph
+
+_INDEX = np.dtype(np.int64)
+_START = Aval((), _INDEX)
+
+
+def basis(start: Any, count: int, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Basis vectors ``start``, ``start + 1``, ... of the space of arrays of a shape."""
+    rows = expand_axes(iota(size=count, dtype=_INDEX) + start, (1,))
+    columns = expand_axes(iota(size=prod(shape), dtype=_INDEX), (0,))
+    return reshape(cast(equal(rows, columns), dtype=dtype), shape=(count, *shape))
+
+
+@lru_cache(maxsize=512)
+def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
+    """The derivatives of all outputs in ``count`` directions of input ``i``.
+
+    The inputs of the result are the residuals and the number of the first direction (int64); each
+    output has the direction as its last axis.
+    """
+    tangents = len(graph.inputs) - residuals
+    only = (False,) * residuals + tuple(j == i for j in range(tangents))
+    restricted = tangent_graph(graph, only)
+    aval = graph.in_avals[residuals + i]
+
+    def run(*inputs: Any) -> list[Any]:
+        vectors = basis(inputs[-1], count, aval.shape, aval.dtype)
+        needed = [inputs[j] for j in restricted.needed]
+        outs, axes = batched_outputs(
+            restricted.graph, [*needed, vectors], [*(None for _ in needed), 0], count
+        )
+        pairs = iter(zip(outs, axes, strict=True))
+        blocks = []
+        for out, nonzero in zip(graph.out_avals, restricted.nonzero, strict=True):
+            if nonzero:
+                block, axis = next(pairs)
+                blocks.append(place(block, axis, len(out.shape), count))
+            else:
+                blocks.append(zeros((*out.shape, count), out.dtype))
+        return blocks
+
+    return rewrite(run, [*graph.in_avals[:residuals], _START])
+
+
+@lru_cache(maxsize=512)
+def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
+    """The derivatives of ``count`` elements of output ``j`` by all inputs.
+
+    The inputs of the result are the residuals and the number of the first element (int64); each
+    output has the element as its first axis.
+    """
+    linear = tuple(i >= residuals for i in range(len(graph.inputs)))
+    given = tuple(i == j for i in range(len(graph.outputs)))
+    transposed, nonzero = transpose_graph(graph, linear, given)
+    out = graph.out_avals[j]
+
+    def run(*inputs: Any) -> list[Any]:
+        vectors = basis(inputs[-1], count, out.shape, out.dtype)
+        known = inputs[:residuals]
+        outs, axes = batched_outputs(
+            transposed, [*known, vectors], [*(None for _ in known), 0], count
+        )
+        pairs = iter(zip(outs, axes, strict=True))
+        blocks = []
+        for aval, flag in zip(graph.in_avals[residuals:], nonzero, strict=True):
+            if flag:
+                block, axis = next(pairs)
+                blocks.append(place(block, axis, 0, count))
+            else:
+                blocks.append(zeros((count, *aval.shape), aval.dtype))
+        return blocks
+
+    return rewrite(run, [*graph.in_avals[:residuals], _START])
+
