@@ -106,9 +106,10 @@ fmin = elementwise(
 
 
 def _sign(x: Scalar) -> Scalar:
-    """0 and NaN are their own sign."""
+    """NaN is its own sign, and -0.0 has the sign 0.0."""
     one = scalar.const(1, x.dtype)
-    return scalar.where(x > 0, one, scalar.where(x < 0, -one, x))
+    of_rest = scalar.where(scalar.eq(x, 0), 0, x)
+    return scalar.where(x > 0, one, scalar.where(x < 0, -one, of_rest))
 
 
 sign = elementwise(

@@ -19,7 +19,7 @@ from functrans.ops.compare import equal, greater_equal
 from functrans.ops.define import primitive
 from functrans.ops.exponential import log
 from functrans.ops.pointwise import elementwise
-from functrans.ops.promotion import promote, strong_dtype, ufunc_promotion
+from functrans.ops.promotion import floating, promote, strong_dtype, ufunc_promotion
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
@@ -111,7 +111,7 @@ power: Primitive = elementwise(
         lambda x, y, out, dx: dx * (y * _power_less_one(x, y)),
         lambda x, y, out, dy: dy * (out * _log_of_base(x, y)),
     ],
-    samples=[reals(0.5, 3), reals(-3, 3)],
+    promotion=floating, samples=[reals(0.5, 3), reals(-3, 3)],
 )  # fmt: skip
 
 power_of_integers = elementwise(

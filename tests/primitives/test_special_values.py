@@ -1,0 +1,82 @@
+"""Elementwise primitives where numbers end: zeros, infinities, NaN, the least and largest integers."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from functrans.errors import DtypeError
+from functrans.ir.primitive import bind
+from functrans.ir.types import aval_of
+from functrans.run.jit import compile_graph
+from functrans.trace.stage import rewrite
+from tests.primitives.harness import PRIMITIVES
+
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.0, 1e300, -1e-300, np.inf, -np.inf, np.nan]
+INTEGERS = [0, 1, -1, 2, -3, 7, 63, 64, 100]
+
+# NumPy's own result is not defined.
+UNDEFINED = {
+    ("reciprocal", "i"): "an integer divided by 0",
+    ("reciprocal", "u"): "an integer divided by 0",
+}
+
+# There is no limit, and SciPy does not say what C says.
+NO_LIMIT = {"gammaln": -np.inf}
+
+# The sign of a zero that means "too small to tell".
+ANY_ZERO = {"log_ndtr"}
+
+
+def numbers(dtype):
+    with np.errstate(all="ignore"):
+        if dtype.kind == "f":
+            return np.array(FLOATS).astype(dtype)
+        if dtype.kind == "b":
+            return np.array([False, True])
+    limits = np.iinfo(dtype)
+    values = [n for n in INTEGERS if limits.min <= n <= limits.max]
+    return np.array([*values, limits.min, limits.max], dtype)
+
+
+def operands_of(primitive, dtype):
+    """Every combination of special numbers, or None if the primitive does not take the dtype."""
+    arity = len(next(primitive.samples(np.random.default_rng(0))).operands)
+    grid = list(itertools.product(numbers(dtype), repeat=arity))
+    columns = [np.array(column, dtype) for column in zip(*grid, strict=True)]
+    if primitive.name == "select":
+        columns[0] = columns[0].astype(bool)
+    if primitive.name in NO_LIMIT:
+        columns = [column[column != NO_LIMIT[primitive.name]] for column in columns]
+    try:
+        promoted, _ = primitive.prepare(*columns)
+    except DtypeError:
+        return None
+    same = all(x.dtype == y.dtype for x, y in zip(promoted, columns, strict=True))
+    return columns if same else None
+
+
+CASES = {
+    f"{primitive.name}-{np.dtype(dtype)}": (primitive, operands)
+    for primitive in PRIMITIVES
+    if primitive.elementwise and primitive.scalar is not None and primitive.prepare is not None
+    for dtype in (np.float32, np.float64, np.int64, np.int8, np.uint8, np.bool_)
+    if (primitive.name, np.dtype(dtype).kind) not in UNDEFINED
+    for operands in [operands_of(primitive, np.dtype(dtype))]
+    if operands is not None
+}
+
+
+@pytest.mark.parametrize(("primitive", "operands"), CASES.values(), ids=CASES.keys())
+def test_machine_code_agrees_where_numbers_end(primitive, operands):
+    graph = rewrite(lambda *xs: [bind(primitive, xs, {})], [aval_of(x) for x in operands])
+    with np.errstate(all="ignore"):
+        expected = primitive.numpy(*operands)
+    [found] = compile_graph(graph)(*operands)
+    assert found.dtype == expected.dtype
+    tolerance = 1e-14 if expected.dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(found, expected, rtol=tolerance)
+    if expected.dtype.kind == "f" and primitive.name not in ANY_ZERO:
+        exact = ~np.isnan(expected) & (expected == 0)
+        signs = np.signbit(found[exact]), np.signbit(expected[exact])
+        np.testing.assert_array_equal(*signs, err_msg="the signs of zeros")
