@@ -132,8 +132,8 @@ def exp(x: Scalar) -> Scalar:
     return exp_scaled(x, 0)
 
 
-def exp_of_pair(argument: Pair, factor: Pair) -> Scalar:
-    """``factor * e**argument`` for a factor about 1.
+def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
+    """``factor * e**argument`` for a factor about 1: a pair, unrounded, and an exponent to `scale`.
 
     For arguments whose rounding error would show, and for products that may be subnormal.
     """
@@ -144,8 +144,8 @@ def exp_of_pair(argument: Pair, factor: Pair) -> Scalar:
     exact = fma(-k, table.ln2_high, clamped)
     subtracted, rest = fast_two_sum(exact, k * -table.ln2_low)
     r, r_low = fast_two_sum(subtracted, argument[1])
-    less_one, low = fast_two_sum(r, fma(polynomial(r, table.exp) * r, r, r_low + rest))
-    return scale(factor[0] + fma(less_one, factor[0], fma(low, factor[0], factor[1])), exponent)
+    less_one, low = fast_two_sum(r, fma(polynomial(r, table.expm1) * r, r, r_low + rest))
+    return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), exponent
 
 
 def exp2_of_pair(high: Scalar, low: Scalar) -> Scalar:

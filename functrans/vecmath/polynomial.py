@@ -88,15 +88,18 @@ def horner(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     return result
 
 
-def horner_pair(x: Scalar, coefficients: Sequence[float], steps: int) -> Pair:
-    """`horner` with the rounding errors of the last `steps` steps in the low part."""
-    high = horner(x, coefficients[steps:])
+def horner_pair(x: Scalar, coefficients: Sequence[float], lows: Sequence[float]) -> Pair:
+    """`horner` with the rounding errors of the last steps in the low part.
+
+    `lows` are added to the first coefficients, and say for how many steps this is done.
+    """
+    high = horner(x, coefficients[len(lows) :])
     low = const(0.0, x.dtype)
-    for coefficient in reversed(coefficients[:steps]):
-        next_ = fma(high, x, coefficient)
+    for first, second in zip(reversed(coefficients[: len(lows)]), reversed(lows), strict=True):
+        total = fma(high, x, first)
         # exact where the product is the lesser, else as good an estimate as is needed
-        low = fma(low, x, fma(high, x, coefficient - next_))
-        high = next_
+        low = fma(low, x, fma(high, x, first - total) + second)
+        high = total
     return high, low
 
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from functrans.ir.scalar import Scalar, const, copysign, fma, where
-from functrans.vecmath.exponential import exp_of_pair
+from functrans.vecmath.exponential import exp_of_pair, scale
 from functrans.vecmath.logarithm import log_of_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
     Pair,
+    fast_two_sum,
     first_nan,
     floating,
     format_of,
@@ -31,6 +32,7 @@ from functrans.vecmath.polynomial import (
 )
 
 SQRT_HALF = 0.7071067811865476
+SQRT_HALF_LOW = {FLOAT64: -4.833646656726457e-17, FLOAT32: 1.210161710447897e-08}
 
 K = 2.5
 
@@ -42,6 +44,8 @@ class _Table(NamedTuple):
     """``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4."""
     erfcx: tuple[float, ...]
     """``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up."""
+    erfcx_low: tuple[float, float, float]
+    """What the rounding took from the first three coefficients."""
     last: float
     """Beyond this erfc is zero."""
 
@@ -65,11 +69,12 @@ _TABLES: dict[Format, _Table] = {
             0.02836155013188682, 0.00839304430214629, -0.004818785520417789,
             -0.0004392082601750469, 0.0007026936840218338, 5.830771657498435e-05,
             -0.00011260448081696448, -1.953154454991504e-05, 1.8242341807369727e-05,
-            6.751453045265331e-06, -2.324512292735402e-06, -1.956101740851134e-06,
-            -2.539678499144384e-08, 4.4113731782347146e-07, 1.682173089474323e-07,
-            -7.117309302684012e-08, -7.869728621548946e-08, 1.4532393950421423e-08,
-            1.9591738963752486e-08, -6.14195622800417e-09,
+            6.751453045265331e-06, -2.324512292735402e-06, -1.9561017408511336e-06,
+            -2.539678499144383e-08, 4.411373178234714e-07, 1.6821730894743227e-07,
+            -7.11730930268401e-08, -7.869728621548947e-08, 1.4532393950421415e-08,
+            1.9591738963752493e-08, -6.141956228004171e-09,
         ),
+        erfcx_low=(-5.662786079184387e-17, -1.0678896756990062e-17, -2.4046947227871086e-17),
         last=28.0,
     ),
     FLOAT32: _Table(
@@ -82,32 +87,36 @@ _TABLES: dict[Format, _Table] = {
             0.00011338420154061168, -8.294800863950513e-06, 3.4227366541017545e-07,
         ),
         erfcx=(
-            1.0540318489074707, -0.8046519160270691, 0.4539141356945038, -0.17124979197978973,
-            0.028360633179545403, 0.008382054045796394, -0.004809511359781027,
-            -0.0004045084642712027, 0.0006692948518320918, 1.4130937415757217e-05,
-            -6.678067438770086e-05,
+            1.0540318489074707, -0.8046518564224243, 0.4539140462875366, -0.17125087976455688,
+            0.028362803161144257, 0.008389631286263466, -0.004825159907341003,
+            -0.0004211411578580737, 0.0007130284793674946, 1.578175761096645e-05,
+            -0.00010818176087923348, 1.9698229152709246e-05,
         ),
+        erfcx_low=(-2.782051033989319e-08, 1.1088455709185041e-09, -9.614707252580956e-09),
         last=11.0,
     ),
 }  # fmt: skip
 
 
-def _erfcx(a: Scalar) -> Pair:
-    """``e**(a**2) erfc(a)`` for finite ``a`` from 0.47 up."""
+def _erfcx(a: Scalar, a_low: Scalar | float) -> Pair:
+    """``e**(a**2) erfc(a)`` for finite ``a`` from 0.47 up, with a small correction `a_low`."""
     total = a + K
     reciprocal = 1.0 / total
     t = fma(reciprocal, -2.0 * K, 1.0)
-    series, series_low = horner_pair(t, _TABLES[format_of(a)].erfcx, 3)
+    table = _TABLES[format_of(a)]
+    series, series_low = horner_pair(t, table.erfcx, table.erfcx_low)
     value, low = two_product(series, reciprocal)
     # What the rounding of the sum and of the reciprocal do to the value: the relative derivative
     # by the reciprocal, -(a + K) erfcx'(a) / erfcx(a), is about a line in t.
-    error = fma(-reciprocal, total, 1.0) - reciprocal * (a - (total - K))
+    error = fma(-reciprocal, total, 1.0) - reciprocal * ((a - (total - K)) + a_low)
     return value, fma(series_low, reciprocal, fma(value * error, fma(t, -1.1, 1.9), low))
 
 
-def _erfc_tail(square: Pair, erfcx: Pair) -> Scalar:
-    """``erfc(a)`` for ``a`` from 0.47 up, given its square."""
-    return exp_of_pair((-square[0], -square[1]), erfcx)
+def _erfc_tail(square: Pair, erfcx: Pair) -> Pair:
+    """``erfc(a)`` for ``a`` from 0.47 up, given its square; not rounded."""
+    (high, low), exponent = exp_of_pair((-square[0], -square[1]), erfcx)
+    high, low = fast_two_sum(high, low)
+    return scale(high, exponent), scale(low, exponent)
 
 
 def _bounded(a: Scalar, bound: float) -> Scalar:
@@ -130,7 +139,7 @@ def _erf_centre(x: Scalar) -> Scalar:
 def erf(x: Scalar) -> Scalar:
     """The error function."""
     a = _bounded(abs(x), _TABLES[format_of(x)].last)
-    large = 1.0 - _erfc_tail(two_product(a, a), _erfcx(a))
+    large = 1.0 - _erfc_tail(two_product(a, a), _erfcx(a, 0.0))[0]
     return where(a < 1.0, _erf_centre(x), copysign(large, x))
 
 
@@ -138,24 +147,26 @@ def erf(x: Scalar) -> Scalar:
 def erfc(x: Scalar) -> Scalar:
     """``1 - erf(x)``."""
     a = _bounded(abs(x), _TABLES[format_of(x)].last)
-    tail = _erfc_tail(two_product(a, a), _erfcx(a))
-    return where(abs(x) < 0.5, 1.0 - _erf_centre(x), where(x < 0, 2.0 - tail, tail))
+    tail, _ = _erfc_tail(two_product(a, a), _erfcx(a, 0.0))
+    return where(abs(x) < 0.65, 1.0 - _erf_centre(x), where(x < 0, 2.0 - tail, tail))
 
 
 @floating
 def log_ndtr(x: Scalar) -> Scalar:
     """The logarithm of the normal distribution function, ``log(erfc(-x / sqrt(2)) / 2)``."""
-    a = abs(x) * SQRT_HALF
-    centre = a < 0.5
+    bounded = _bounded(abs(x), 2.0**60)
+    a, a_low = two_product(bounded, SQRT_HALF)
+    a_low = fma(bounded, SQRT_HALF_LOW[format_of(x)], a_low)
+    centre = a < 0.65
     far = (x < 0) & ~centre
     # log(1/2 + erf / 2), log(1 - erfc / 2), and -x**2 / 2 + log(erfcx / 2)
     half, one = const(0.5, x.dtype), const(1.0, x.dtype)
-    erfcx, erfcx_low = _erfcx(_bounded(a, 2.0**60))
+    erfcx, erfcx_low = _erfcx(a, a_low)
     scaled = erfcx * 0.5, erfcx_low * 0.5
     bounded = _bounded(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
-    tail = _erfc_tail(two_product(bounded, bounded * 0.5), scaled)
+    tail, tail_low = _erfc_tail(two_product(bounded, bounded * 0.5), scaled)
     middle, middle_low = _odd(x, x * 0.5, _TABLES[format_of(x)].ndtr)
     high, low = two_sum(where(centre, half, one), where(centre, middle, -tail))
-    low = low + where(centre, middle_low, 0)
+    low = low + where(centre, middle_low, -tail_low)
     logarithm = log_of_pair(where(far, scaled[0], high), where(far, scaled[1], low))
     return first_nan(where(far, fma(x * -0.5, x, logarithm), logarithm), x)
