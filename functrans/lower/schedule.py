@@ -83,6 +83,8 @@ def schedule(graph: Graph, vector_bytes: int) -> Plan:
     steps = []
     for nest in fuse(roots):
         built = bodies.build(nest)
+        if not built.body:
+            continue  # arrays without elements
         kernel, arguments, sizes = generalise(built.body, built.scratch)
         loop = kernel.parallel
         extent = nest.index.attribute[2] if loop is not None and nest.index is not None else 0

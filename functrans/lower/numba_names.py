@@ -1,0 +1,104 @@
+"""The functions that printed source calls, for Numba's CPU compiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def names() -> dict[str, Any]:
+    """Compiled functions by the names that `functrans.lower.emit_text` prints."""
+    import numba
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    njit = numba.njit(error_model="numpy", inline="never")
+
+    @njit
+    def where(condition, x, y):  # type: ignore[no-untyped-def]
+        return x if condition else y
+
+    @njit
+    def smaller(x, y):  # type: ignore[no-untyped-def]
+        return x if x < y or x != x else y
+
+    @njit
+    def larger(x, y):  # type: ignore[no-untyped-def]
+        return x if x > y or x != x else y
+
+    @njit
+    def checked(position, extent, flag):  # type: ignore[no-untyped-def]
+        if 0 <= position < extent:
+            return position
+        flag[0] = 1
+        return 0
+
+    def typed(signature: Any, generate: Any) -> Any:
+        return signature, generate
+
+    @intrinsic  # type: ignore[misc]
+    def fma(context, x, y, z):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.fma(*args)
+
+        return typed(x(x, x, x), generate)
+
+    def rounding(name: str) -> Any:
+        @intrinsic  # type: ignore[misc]
+        def rounded(context, x):  # type: ignore[no-untyped-def]
+            def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+                kind = args[0].type
+                function = builder.module.declare_intrinsic(f"llvm.{name}", (kind,))
+                return builder.call(function, args)
+
+            return typed(x(x), generate)
+
+        return rounded
+
+    def binary(name: str) -> Any:
+        @intrinsic  # type: ignore[misc]
+        def operation(context, x, y):  # type: ignore[no-untyped-def]
+            def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+                x, y = args
+                unsigned = not signature.args[0].signed
+                if name in ("div", "rem"):
+                    return getattr(builder, f"{'u' if unsigned else 's'}{name}")(x, y)
+                bits = x.type.width
+                last = ir.Constant(x.type, bits - 1)
+                fits = builder.icmp_unsigned("<=", y, last)
+                amount = builder.select(fits, y, last)
+                if name == "ashr" and not unsigned:
+                    return builder.ashr(x, amount)
+                machine = builder.shl if name == "shl" else builder.lshr
+                return builder.select(fits, machine(x, amount), ir.Constant(x.type, 0))
+
+            return typed(x(x, x), generate)
+
+        return operation
+
+    def bits_as(result: Any) -> Any:
+        @intrinsic  # type: ignore[misc]
+        def reinterpreted(context, x):  # type: ignore[no-untyped-def]
+            def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+                target = context.get_value_type(signature.return_type)
+                return args[0] if args[0].type == target else builder.bitcast(args[0], target)
+
+            return typed(result(x), generate)
+
+        return reinterpreted
+
+    sized = ("float64", "float32", "int64", "int32", "int16", "uint64", "uint32", "uint16")
+    return {
+        "where": where,
+        "min": smaller,
+        "max": larger,
+        "checked": checked,
+        "fma": fma,
+        "rint": rounding("rint"),
+        "idiv": binary("div"),
+        "irem": binary("rem"),
+        "shl": binary("shl"),
+        "shr": binary("ashr"),
+        "lshr": binary("lshr"),
+        **{f"bits_as_{name}": bits_as(getattr(types, name)) for name in sized},
+    }
