@@ -11,7 +11,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir import scalar
 from functrans.ir.nodes import fold
-from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE
+from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape, is_float
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers, reals
@@ -66,9 +66,7 @@ def reshape(x: Any, *, shape: Shape) -> Any:
 # -- transpose -------------------------------------------------------------------------------------
 
 
-def _batch_transpose(
-    operands: Any, axes: Any, *, permutation: tuple[int, ...]
-) -> tuple[Any, int]:
+def _batch_transpose(operands: Any, axes: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
     x = move_axis(operands[0], axes[0], 0)
     return transpose(x, permutation=(0, *(p + 1 for p in permutation))), 0
 
@@ -158,9 +156,7 @@ def sum_to(x: Any, shape: Shape) -> Any:
     if x.shape == shape:
         return x
     new = x.ndim - len(shape)
-    axes = tuple(
-        i for i, n in enumerate(x.shape) if i < new or (shape[i - new] == 1 and n != 1)
-    )
+    axes = tuple(i for i, n in enumerate(x.shape) if i < new or (shape[i - new] == 1 and n != 1))
     return reshape(reduce_sum(x, axes=axes), shape=shape)
 
 
@@ -226,7 +222,7 @@ def pull_reduction(operation: str) -> Any:
     return pull
 
 
-reduce_sum = primitive(
+reduce_sum: Primitive = primitive(
     "reduce_sum",
     infer=lambda x, *, axes: x.update(shape=drop_axes(x.shape, axes)),
     numpy=lambda x, *, axes: np.add.reduce(x, axis=axes, dtype=x.dtype),
@@ -257,12 +253,19 @@ def _convert(x: Any, *, dtype: np.dtype[Any]) -> Any:
     return np.asarray(x).astype(dtype)[()]
 
 
-cast = primitive(
+def _transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
+    if hasattr(ct, "mask"):
+        # a cotangent behind a mask (`functrans.ops.masked`, which is built on this module)
+        return ct.over(cast(ct.value, dtype=x.dtype))
+    return cast(ct, dtype=x.dtype)
+
+
+cast: Primitive = primitive(
     "cast",
     infer=lambda x, *, dtype: x.update(dtype=dtype),
     numpy=_convert,
     linear=LINEAR,
-    transpose=[lambda ct, x, *, dtype: cast(ct, dtype=x.dtype)],
+    transpose=[_transpose_cast],
     batch=_batch_cast,
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
     elementwise=True,

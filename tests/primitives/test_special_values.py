@@ -1,4 +1,4 @@
-"""Elementwise primitives where numbers end: zeros, infinities, NaN, the least and largest integers."""
+"""Elementwise primitives where numbers end: zeros, infinities, NaN, the extreme integers."""
 
 import itertools
 
