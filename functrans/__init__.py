@@ -11,10 +11,12 @@ Examples
 (5, 3)
 """
 
+from functrans.api.compile import jit
 from functrans.api.custom import custom_jvp, custom_vjp
 from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
 from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
 from functrans.api.linear import linear_transpose, linearize
+from functrans.api.lowered import eval_shape, trace
 from functrans.api.mapping import vmap
 from functrans.api.recompute import checkpoint, stop_gradient
 
@@ -22,15 +24,18 @@ __all__ = [
     "checkpoint",
     "custom_jvp",
     "custom_vjp",
+    "eval_shape",
     "grad",
     "hessian",
     "hvp",
     "jacfwd",
     "jacrev",
+    "jit",
     "jvp",
     "linear_transpose",
     "linearize",
     "stop_gradient",
+    "trace",
     "value_and_grad",
     "vjp",
     "vmap",

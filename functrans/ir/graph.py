@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrans.ir.text import graph_html, graph_text
 from functrans.ir.types import Aval
 
 if TYPE_CHECKING:
@@ -138,6 +139,12 @@ class Graph:
     def out_avals(self) -> tuple[Aval, ...]:
         return tuple(atom.aval for atom in self.outputs)
 
+    def __str__(self) -> str:
+        return graph_text(self)
+
+    def _repr_html_(self) -> str:
+        return graph_html(self)
+
     def __repr__(self) -> str:
         return f"<Graph {self.in_avals} -> {self.out_avals}, {len(self.eqns)} equations>"
 
@@ -156,15 +163,18 @@ def prune(graph: Graph) -> Graph:
 
 
 def inlined(
-    graph: Graph, inputs: Sequence[Atom], source: Any
+    graph: Graph, inputs: Sequence[Atom], source: Any = None
 ) -> tuple[list[Eqn], list[Atom]]:
-    """The equations of a graph for given inputs, as the user's line ``source``, and its outputs."""
+    """The equations of a graph for given inputs, and its outputs.
+
+    The equations belong to the user's line ``source``, if it is given.
+    """
     atoms: dict[Atom, Atom] = dict(zip(graph.inputs, inputs, strict=True))
     eqns = []
     for eqn in graph.eqns:
         outputs = [Var(var.aval) for var in eqn.outputs]
         operands = [atoms.get(atom, atom) for atom in eqn.inputs]
-        eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, source))
+        eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, source or eqn.source))
         atoms.update(zip(eqn.outputs, outputs, strict=True))
     return eqns, [atoms.get(atom, atom) for atom in graph.outputs]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import linecache
 import sys
-from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
+_BETWEEN = (functools.__file__, contextlib.__file__)
 
 
 class Source(NamedTuple):
@@ -36,9 +38,9 @@ class Source(NamedTuple):
         return f"{name}:{self.line} ({self.code.co_qualname})"
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def _is_ours(filename: str) -> bool:
-    return filename.startswith(_PACKAGE)
+    return filename.startswith(_PACKAGE) or filename in _BETWEEN
 
 
 def user_source() -> Source | None:
@@ -54,4 +56,6 @@ def located(source: Source | None) -> str:
     if source is None:
         return ""
     text = source.text
+    if len(text) > 80:
+        text = text[:77] + "..."
     return f" at {source}" + (f": {text}" if text else "")

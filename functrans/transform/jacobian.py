@@ -11,10 +11,10 @@ import numpy as np
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, Shape
 from functrans.ops.compare import equal
-from functrans.ops.structural import cast, expand_axes, iota, place, reshape, zeros
+from functrans.ops.structural import cast, expand_axes, iota, place, reshape, zeros, zeros_like
 from functrans.trace.stage import rewrite
 from functrans.transform.batch import batched_outputs
-from functrans.transform.forward import tangent_graph
+from functrans.transform.forward import tangent_graph, variables
 from functrans.transform.transpose import transpose_graph
 
 _INDEX = np.dtype(np.int64)
@@ -39,10 +39,14 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
     only = (False,) * residuals + tuple(j == i for j in range(tangents))
     restricted = tangent_graph(graph, only)
     aval = graph.in_avals[residuals + i]
+    every = variables(graph)
 
     def run(*inputs: Any) -> list[Any]:
         vectors = basis(inputs[-1], count, aval.shape, aval.dtype)
-        needed = [inputs[j] for j in restricted.needed]
+        # at which point a linear graph is differentiated does not matter: at 0
+        needed = [
+            inputs[j] if j < residuals else zeros_like(every[j].aval) for j in restricted.needed
+        ]
         outs, axes = batched_outputs(
             restricted.graph, [*needed, vectors], [*(None for _ in needed), 0], count
         )

@@ -1,0 +1,132 @@
+"""Looking inside: the stages of a compilation, and the graph and types of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of, wrap
+from functrans.ir.graph import Graph
+from functrans.ir.types import Aval
+from functrans.optimise import optimise
+from functrans.run.call import program
+from functrans.trace.stage import Staged, stage
+from functrans.tree import core as tree
+
+
+class Lowered:
+    """The stages that a function goes through on its way to machine code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> lowered = jit(lambda x: x * 2.0 * 1.0).lower(np.ones(3))
+    >>> print(lowered.graph())
+    { a:f64[3] ->
+      b:f64[3] = multiply a 2.0
+      return b }
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def graph(self, optimised: bool = True) -> Graph:
+        """The graph, as it was traced or after the optimiser's passes."""
+        return optimise(self._graph) if optimised else self._graph
+
+    def schedule(self) -> str:
+        """Which loops there are, and which values live in memory."""
+        return program(self._graph).schedule()
+
+    def source(self) -> str:
+        """The loops as readable Numba source."""
+        return program(self._graph).source()
+
+    def llvm(self) -> str:
+        """The loops as LLVM IR."""
+        return program(self._graph).llvm()
+
+    def asm(self) -> str:
+        """The machine code, in assembler."""
+        return program(self._graph).asm()
+
+    def cost(self) -> Any:
+        """Operations, bytes moved and temporary memory, for each loop nest."""
+        return program(self._graph).cost()
+
+
+def _staged(function: Callable[..., Any], args: Any, kwargs: Any, kind: str) -> tuple[Staged, Any]:
+    leaves, structure = tree.flatten((args, kwargs))
+    found: dict[str, Any] = {}
+
+    def flat(*tracers: Any) -> list[Any]:
+        inner_args, inner_kwargs = structure.unflatten(tracers)
+        outs, found["structure"] = tree.flatten(function(*inner_args, **inner_kwargs))
+        return [as_array(x, lambda: f"a result of {name_of(function)}") for x in outs]
+
+    avals = [
+        x if isinstance(x, Aval) else aval_of_leaf(as_array(x, lambda: f"an argument of {kind}"))
+        for x in leaves
+    ]
+    return stage(flat, avals, kind=kind), found["structure"]
+
+
+def trace(function: Callable[..., Any]) -> Callable[..., Graph]:
+    """The graph of a function.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    callable
+        With the arguments of ``function`` (only types matter; `eval_shape`'s results will do). It
+        returns the `Graph`: it prints as a program, in a notebook too, and
+        ``functrans.ir.text.graph_text(graph, sources=True)`` adds the lines of the code. Arrays
+        that the function used from outside are the graph's last inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import functrans
+    >>> print(functrans.trace(functrans.grad(np.sin))(1.0))
+    { a:f64*[] ->
+      b:f64*[] = cos a
+      c:f64*[] = multiply 1.0 b
+      return c }
+    """
+    check_callable(function, "trace")
+
+    def graph_of(*args: Any, **kwargs: Any) -> Graph:
+        return _staged(function, args, kwargs, "trace")[0].graph
+
+    traced: Callable[..., Graph] = wrap(function, graph_of, "trace")
+    return traced
+
+
+def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The shapes and dtypes of a function's results, without computing them.
+
+    Parameters
+    ----------
+    function : callable
+    *args, **kwargs
+        Arrays, numbers, or results of `eval_shape`: only types matter.
+
+    Returns
+    -------
+    pytree
+        With an `Aval` (``shape``, ``dtype``) for each array of the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import eval_shape
+    >>> eval_shape(np.outer, np.ones(2), np.ones(3))
+    f64[2,3]
+    """
+    check_callable(function, "eval_shape")
+    staged, structure = _staged(function, args, kwargs, "eval_shape")
+    return structure.unflatten(staged.graph.out_avals)

@@ -1,0 +1,32 @@
+"""A compiled call as a primitive: how a jitted function appears in a graph."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+
+from functrans.ir.graph import Graph
+from functrans.ops.call import call_primitive
+from functrans.optimise import optimise
+from functrans.run.jit import Program, compile_graph
+
+_compiling = threading.RLock()
+
+
+@lru_cache(maxsize=1024)
+def _program(graph: Graph) -> Program:
+    return compile_graph(optimise(graph))
+
+
+def program(graph: Graph) -> Program:
+    """The compiled form of a graph; it is compiled once, whichever threads ask."""
+    with _compiling:
+        return _program(graph)
+
+
+jit_call = call_primitive(
+    "jit",
+    numpy=lambda *values, graph, name: program(graph)(*values),
+)
+"""Applies ``graph`` compiled; ``name`` is the user's function's. The optimiser inlines it."""
+
