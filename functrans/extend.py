@@ -1,0 +1,47 @@
+"""What the library's own operations are defined with, for operations of yours.
+
+`elementwise` defines an operation that works number by number: one rule for the derivative, one
+expression for the compiled form, and it is differentiated to any order, batched, compiled, and
+tested like the library's own. `primitive` defines any other. docs/adding-a-primitive.md walks
+through an example.
+"""
+
+from functrans import vecmath
+from functrans.ir import scalar
+from functrans.ir.primitive import (
+    ALL_LINEAR,
+    BILINEAR,
+    LINEAR,
+    ZERO_DERIVATIVE,
+    Primitive,
+    Sample,
+    not_differentiable,
+    registry,
+    unregister,
+)
+from functrans.ops.define import lazy, primitive
+from functrans.ops.pointwise import elementwise
+from functrans.ops.samples import away_from_integers, booleans, broadcasting, cases, integers, reals
+
+__all__ = [
+    "ALL_LINEAR",
+    "BILINEAR",
+    "LINEAR",
+    "ZERO_DERIVATIVE",
+    "Primitive",
+    "Sample",
+    "away_from_integers",
+    "booleans",
+    "broadcasting",
+    "cases",
+    "elementwise",
+    "integers",
+    "lazy",
+    "not_differentiable",
+    "primitive",
+    "reals",
+    "registry",
+    "scalar",
+    "unregister",
+    "vecmath",
+]

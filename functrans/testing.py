@@ -1,0 +1,189 @@
+"""Checks that a user makes of derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import argument_name, name_of
+from functrans.api.derivatives import jvp, vjp
+from functrans.errors import GradientCheckError
+from functrans.tree import core as tree
+
+Flat = Callable[[list[Any]], list[Any]]
+"""A function from a list of arrays to a list of arrays."""
+
+
+def check_grads(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"),
+    *,
+    atol: float = 1e-6,
+    rtol: float = 1e-5,
+    step: float = 1e-5,
+    max_elements: int = 50,
+    seed: int = 0,
+) -> None:
+    """Compare derivatives with central finite differences in float64.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns floats, arrays or pytrees of them, and works in float64.
+    args : sequence
+        Where to check; floats are converted to float64, everything else is held fixed.
+    order : int, optional
+        The highest derivative to check.
+    modes : sequence of {"fwd", "rev"}, optional
+        Forward mode (`jvp`), reverse mode (`vjp`).
+    atol, rtol : float, optional
+        How far the derivative may be from the finite difference ``d``: ``atol + rtol * abs(d)``,
+        ten times that for every further order.
+    step : float, optional
+        The step of the differences, relative to ``max(1, abs(x))``.
+    max_elements : int, optional
+        How many elements of each argument are checked; a random choice if there are more.
+    seed : int, optional
+        Of the random choice, and of the directions in which higher orders are checked.
+
+    Raises
+    ------
+    GradientCheckError
+        At the first difference: with the mode, the order, the argument, the index, both numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans.testing import check_grads
+    >>> check_grads(lambda x: np.sum(np.sin(x) * x), (np.array([0.5, 2.0]),))
+    """
+    for mode in modes:
+        if mode not in ("fwd", "rev"):
+            raise ValueError(f"modes are 'fwd' and 'rev', found {mode!r}")
+    rng = np.random.default_rng(seed)
+    leaves, structure = tree.flatten(tuple(args))
+    names = [
+        argument_name(function, i) + path for i, arg in enumerate(args) for path in tree.paths(arg)
+    ]
+    moving = [i for i, x in enumerate(leaves) if np.asarray(x).dtype.kind == "f"]
+    if not moving:
+        raise ValueError(f"no argument of {name_of(function)} is a float")
+
+    def flat(values: list[Any]) -> list[Any]:
+        full = list(leaves)
+        for i, x in zip(moving, values, strict=True):
+            full[i] = x
+        return tree.leaves(function(*structure.unflatten(full)))
+
+    point = [np.asarray(leaves[i], np.float64) for i in moving]
+    check = _Check([names[i] for i in moving], atol, rtol, step, max_elements, rng)
+    for mode in modes:
+        check.run(flat, point, order, (mode,))
+
+
+class _Check:
+    def __init__(
+        self,
+        names: list[str],
+        atol: float,
+        rtol: float,
+        step: float,
+        max_elements: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.names = names
+        self.atol = atol
+        self.rtol = rtol
+        self.step = step
+        self.max_elements = max_elements
+        self.rng = rng
+
+    def run(self, function: Flat, point: list[Any], order: int, modes: tuple[str, ...]) -> None:
+        """Check the first derivative, then that of the derivative in a random direction."""
+        mode = modes[-1]
+        if order < 1:
+            return
+        if mode == "fwd":
+            self.forward(function, point, modes)
+            direction = self._directions(point)
+
+            def derivative(values: list[Any]) -> list[Any]:
+                return list(jvp(lambda *xs: function(list(xs)), tuple(values), direction)[1])
+        else:
+            weights = self._directions(function(point))
+            self.reverse(function, point, weights, modes)
+
+            def derivative(values: list[Any]) -> list[Any]:
+                _, pullback = vjp(lambda *xs: function(list(xs)), *values)
+                return list(pullback(list(weights)))
+
+        self.run(derivative, point, order - 1, (*modes, mode))
+
+    def forward(self, function: Flat, point: list[Any], modes: tuple[str, ...]) -> None:
+        for i, index, difference in self._differences(function, point):
+            tangents = [np.zeros(x.shape) for x in point]
+            tangents[i][index] = 1.0
+            _, dots = jvp(lambda *xs: function(list(xs)), tuple(point), tuple(tangents))
+            for dot, expected in zip(dots, difference, strict=True):
+                self._compare(np.asarray(dot), expected, i, index, modes)
+
+    def reverse(
+        self,
+        function: Flat,
+        point: list[Any],
+        weights: Sequence[Any],
+        modes: tuple[str, ...],
+    ) -> None:
+        _, pullback = vjp(lambda *xs: function(list(xs)), *point)
+        cotangents = pullback(list(weights))
+        for i, index, difference in self._differences(function, point):
+            expected = sum(np.sum(w * d) for w, d in zip(weights, difference, strict=True))
+            self._compare(
+                np.asarray(cotangents[i])[index], np.asarray(expected), i, index, modes
+            )
+
+    def _directions(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(np.asarray(self.rng.normal(size=np.shape(x))) for x in values)
+
+    def _differences(
+        self, function: Flat, point: list[Any]
+    ) -> Iterator[tuple[int, tuple[int, ...], list[Any]]]:
+        """For elements of the arguments, the derivatives of all results, by central differences."""
+        for i, x in enumerate(point):
+            elements = np.arange(x.size)
+            if x.size > self.max_elements:
+                elements = self.rng.choice(elements, self.max_elements, replace=False)
+            for element in elements:
+                index = tuple(int(k) for k in np.unravel_index(element, x.shape))
+                h = self.step * max(1.0, abs(float(x[index])))
+                up, down = x.copy(), x.copy()
+                up[index] += h
+                down[index] -= h
+                distance = float(up[index]) - float(down[index])
+                above = function([*point[:i], up, *point[i + 1 :]])
+                below = function([*point[:i], down, *point[i + 1 :]])
+                yield i, index, [
+                    (np.asarray(a) - np.asarray(b)) / distance
+                    for a, b in zip(above, below, strict=True)
+                ]
+
+    def _compare(
+        self, found: Any, expected: Any, i: int, index: tuple[int, ...], modes: tuple[str, ...]
+    ) -> None:
+        slack = 10.0 ** (len(modes) - 1)
+        close = np.isclose(found, expected, rtol=slack * self.rtol, atol=slack * self.atol)
+        if np.all(close):
+            return
+        worst = tuple(int(k) for k in np.argwhere(~close)[0]) if np.ndim(close) else ()
+        place = f" at index {index}" if index else ""
+        result = f", element {worst} of the result" if worst else ""
+        kind = {"fwd": "forward", "rev": "reverse"}[modes[-1]]
+        raise GradientCheckError(
+            f"{kind} mode, order {len(modes)}: the derivative with respect to {self.names[i]}{place}"
+            f"{result} is {float(found[worst])!r}, but finite differences give "
+            f"{float(expected[worst])!r}"
+        )
