@@ -349,7 +349,7 @@ def solve(a: Any, b: Any) -> Any:
 def solve_triangular(
     a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
-    """``x`` with ``a @ x = b``, or ``a.T @ x = b`` if ``trans`` is 1; one triangle of ``a`` is read."""
+    """``x`` with ``a @ x = b``, or ``a.T @ x = b`` if ``trans`` is 1, for triangular ``a``."""
     options = _options(bool(lower), trans not in (0, "N"), bool(unit_diagonal))
     return _solved(triangular_solve, asarray(a), asarray(b), options)
 

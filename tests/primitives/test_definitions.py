@@ -26,6 +26,13 @@ NOT_COMPILED = {
     "scatter_min": "as scatter_add",
     "scatter_multiply": "as scatter_add",
     "scatter_set": "as scatter_add",
+    "cholesky": "LAPACK's is fast",
+    "cofactor": "LAPACK's is fast",
+    "det": "LAPACK's is fast",
+    "inv": "LAPACK's is fast",
+    "slogdet": "LAPACK's is fast",
+    "solve": "LAPACK's is fast",
+    "triangular_solve": "LAPACK's is fast",
     "sort": "NumPy's is fast",
     "argsort": "NumPy's is fast",
 }
