@@ -1,0 +1,150 @@
+"""Which values a loop or a branch keeps for the backward pass, and which are computed again.
+
+What the backward pass needs can be kept as it is, or computed again from values further up. Cheap
+equations (elementwise ones, and those that only move elements) may be done again; operands are at
+hand anyway. The least number of bytes to keep is then a minimum cut in the graph of the cheap
+equations, between the values that cannot be computed again and the ones that are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+
+from functrans.ir.graph import Atom, Eqn, Var
+from functrans.ir.primitive import Primitive
+
+MOVES = frozenset(
+    [
+        "broadcast_to", "concatenate", "constant", "full", "getitem", "iota", "reshape", "slice",
+        "transpose", "unused",
+    ]
+)  # fmt: skip
+"""Primitives that compute nothing: doing one again costs no more than reading what it gave."""
+
+
+def is_move(primitive: Primitive) -> bool:
+    """Whether a primitive only makes, moves or repeats elements."""
+    return primitive.name in MOVES
+
+
+def is_cheap(primitive: Primitive) -> bool:
+    """Whether a primitive is rather done again than remembered."""
+    return primitive.elementwise or is_move(primitive)
+
+
+def choose(
+    eqns: Sequence[Eqn], needed: Sequence[Var], at_hand: Iterable[Var]
+) -> tuple[list[Var], list[Eqn]]:
+    """What to keep, and the equations that compute the needed values from it.
+
+    Parameters
+    ----------
+    eqns : sequence of Eqn
+    needed : sequence of Var
+        What the backward pass mentions.
+    at_hand : iterable of Var
+        What the backward pass is given in any case.
+    """
+    maker = {var: eqn for eqn in eqns for var in eqn.outputs}
+    free = set(at_hand)
+    kept = _minimum_cut(_Network(maker, free), [v for v in needed if v not in free])
+    free.update(kept)
+    again: set[Eqn] = set()
+    waiting = list(needed)
+    while waiting:
+        var = waiting.pop()
+        if var not in free and maker[var] not in again:
+            again.add(maker[var])
+            waiting += [atom for atom in maker[var].inputs if isinstance(atom, Var)]
+    return kept, [eqn for eqn in eqns if eqn in again]
+
+
+class _Network:
+    """Values as vertices whose capacity is their size."""
+
+    def __init__(self, maker: Mapping[Var, Eqn], free: set[Var]) -> None:
+        self.maker = maker
+        self.free = free
+
+    def is_source(self, var: Var) -> bool:
+        """Whether a value cannot be computed again."""
+        return var not in self.maker or not is_cheap(self.maker[var].primitive)
+
+    def before(self, var: Var) -> list[Var]:
+        """What a value that can be computed again is computed from."""
+        atoms: tuple[Atom, ...] = () if self.is_source(var) else self.maker[var].inputs
+        return [a for a in dict.fromkeys(atoms) if isinstance(a, Var) and a not in self.free]
+
+
+End = tuple[Var, int]
+
+
+def _bytes(var: Var) -> int:
+    return max(1, abs(prod(var.aval.shape))) * var.aval.dtype.itemsize
+
+
+def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
+    """The values of least total size without which no source reaches a sink.
+
+    Of several such sets, the one that is nearest to the sinks, so that least is done again. Flows
+    are augmented from the sinks upwards. A vertex has two ends: water enters at its lower end
+    ``(var, 0)`` and leaves at its upper end ``(var, 1)``.
+    """
+    # order in which the vertices were met, so that the result does not depend on addresses
+    met: dict[Var, None] = dict.fromkeys(sinks)
+    waiting = list(met)
+    while waiting:
+        for above in network.before(waiting.pop()):
+            if above not in met:
+                met[above] = None
+                waiting.append(above)
+    below: dict[Var, list[Var]] = {var: [] for var in met}
+    for var in met:
+        for above in network.before(var):
+            below[above].append(var)
+
+    left = {var: _bytes(var) for var in met}
+    flow: dict[tuple[Var, Var], int] = {}
+
+    def steps(end: End) -> Iterable[tuple[End, float]]:
+        """Where water at one end of a vertex can go, and how much of it."""
+        var, upper = end
+        if upper:
+            for above in network.before(var):
+                yield (above, 0), float("inf")
+            yield (var, 0), _bytes(var) - left[var]
+        else:
+            yield (var, 1), left[var]
+            for under in below[var]:
+                yield (under, 1), flow.get((under, var), 0)
+
+    def reach() -> tuple[dict[End, tuple[End, float] | None], End | None]:
+        """The ends that water reaches, each with the one before; and a source's upper end."""
+        came: dict[End, tuple[End, float] | None] = {(var, 0): None for var in sinks}
+        queue = list(came)
+        for end in queue:
+            if end[1] and network.is_source(end[0]):
+                return came, end
+            for following, room in steps(end):
+                if room > 0 and following not in came:
+                    came[following] = (end, room)
+                    queue.append(following)
+        return came, None
+
+    while True:
+        came, end = reach()
+        if end is None:
+            return [var for var in met if (var, 0) in came and (var, 1) not in came]
+        path: list[tuple[End, End, float]] = []
+        while (before := came[end]) is not None:
+            path.append((before[0], end, before[1]))
+            end = before[0]
+        amount = int(min(room for _, _, room in path))
+        for (a, upper), (b, _), _ in path:
+            if a is b:
+                left[a] += amount if upper else -amount
+            elif upper:
+                flow[a, b] = flow.get((a, b), 0) + amount
+            else:
+                flow[b, a] -= amount
