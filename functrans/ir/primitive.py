@@ -27,6 +27,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     for a primitive with inner graphs: the `EqnSplit` by which operands are unknown.
 ``transpose_moves``
     whether the transpose only moves or repeats elements, so that a mask can be moved along.
+``always_strong``
+    whether the result of an elementwise primitive has a dtype that does not yield, even if all its
+    operands stand for Python numbers: it is a conversion.
 ``samples(rng)``
     draws operands and parameters for the tests that are generated from the registry.
 
@@ -126,6 +129,7 @@ class Primitive:
     several: bool = False
     higher_order: bool = False
     elementwise: bool = False
+    always_strong: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
 
     def __post_init__(self) -> None:
@@ -160,7 +164,9 @@ def register(primitive: Primitive) -> None:
     """Enter a primitive in the registry; a second one of the same name is refused."""
     with _registry_lock:
         if primitive.name in registry:
-            raise ValueError(f"there is a primitive {primitive.name!r} already: choose another name")
+            raise ValueError(
+                f"there is a primitive {primitive.name!r} already: choose another name"
+            )
         registry[primitive.name] = primitive
 
 

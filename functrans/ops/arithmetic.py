@@ -10,10 +10,9 @@ from functrans.ir import scalar
 from functrans.ir.primitive import BILINEAR, LINEAR, ZERO_DERIVATIVE
 from functrans.ir.scalar import Scalar
 from functrans.ops.pointwise import elementwise
-from functrans.ops.promotion import floating
+from functrans.ops.promotion import promote, ufunc_promotion
 from functrans.ops.rounding import trunc
 from functrans.ops.samples import away_from_integers, integers, reals
-from functrans.ops.structural import astype
 from functrans.trace import protocols
 
 any_real = reals(-3, 3)
@@ -157,17 +156,19 @@ def _fraction(x: Scalar) -> Scalar:
     return scalar.copysign(rest, x)
 
 
+_as_modf = ufunc_promotion(lambda: np.modf)
+
 fraction = elementwise(
     "fraction", numpy=lambda x: np.modf(x)[0], scalar=_fraction,
     jvp=lambda x, out, dx: dx,
-    promotion=floating, samples=away_from_integers(-3, 3),
+    promotion=_as_modf, samples=away_from_integers(-3, 3),
 )  # fmt: skip
 
 
 def modf(x: Any) -> tuple[Any, Any]:
     """What is behind the point, and what is before it, both with the sign of ``x``."""
-    part = fraction(x)
-    return part, trunc(astype(x, part.dtype))
+    (x,) = promote(_as_modf, (x,))
+    return fraction(x), trunc(x)
 
 
 protocols.ufuncs["modf"] = modf

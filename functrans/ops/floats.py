@@ -12,7 +12,9 @@ from functrans.ir.scalar import Scalar
 from functrans.ops.choice import masked, sign
 from functrans.ops.compare import equal
 from functrans.ops.pointwise import elementwise
+from functrans.ops.promotion import promote, ufunc_promotion
 from functrans.ops.samples import integers, reals
+from functrans.ops.structural import astype
 from functrans.trace import protocols
 
 copysign: Primitive = elementwise(
@@ -52,17 +54,20 @@ ldexp = elementwise(
     result="first", samples=[reals(-3, 3), integers(-4, 5)],
 )  # fmt: skip
 
+_as_frexp = ufunc_promotion(lambda: np.frexp)
+
 binary_exponent = elementwise(
     "binary_exponent", numpy=lambda x: np.frexp(x)[1],
     jvp=ZERO_DERIVATIVE,
-    result="int32", samples=reals(0.5, 9),
+    promotion=_as_frexp, result="int32", samples=reals(0.5, 9),
 )  # fmt: skip
 
 
 def frexp(x: Any) -> tuple[Any, Any]:
     """The mantissa, 0 or at least 0.5 and below 1, and the exponent of 2 that belong to ``x``."""
     exponent = binary_exponent(x)
-    return ldexp(x, -exponent), exponent
+    (x,) = promote(_as_frexp, (x,))
+    return ldexp(astype(x, x.dtype), -exponent), exponent
 
 
 protocols.ufuncs["frexp"] = frexp

@@ -14,6 +14,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import SUPPORTED_KINDS, aval_of, describe
+from functrans.ops import structural
 from functrans.trace.tracer import Tracer
 
 DtypeKey = np.dtype[Any] | type
@@ -22,7 +23,7 @@ DtypeKey = np.dtype[Any] | type
 Promotion = Callable[[tuple[DtypeKey, ...]], tuple[np.dtype[Any], ...]]
 """From the operands' dtypes to the ones that they are to be cast to."""
 
-_PYTHON_TYPES = {"b": np.dtype(np.bool_), "i": int, "f": float}
+_PYTHON_TYPES: dict[str, DtypeKey] = {"b": np.dtype(np.bool_), "i": int, "f": float}
 
 
 def dtype_key(x: Any) -> DtypeKey:
@@ -32,7 +33,9 @@ def dtype_key(x: Any) -> DtypeKey:
         return _PYTHON_TYPES[aval.dtype.kind] if aval.weak else aval.dtype
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.kind not in SUPPORTED_KINDS:
-            raise DtypeError(f"expected an array of bool, integer or float dtype, found {describe(x)}")
+            raise DtypeError(
+                f"expected an array of bool, integer or float dtype, found {describe(x)}"
+            )
         return x.dtype
     if isinstance(x, bool):
         return np.dtype(np.bool_)
@@ -48,7 +51,7 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(x, Tracer):
         if x.var.aval.dtype == dtype:
             return x
-        return x.astype(dtype)
+        return structural.cast(x, dtype=dtype)
     if isinstance(x, (np.ndarray, np.generic)):
         return x if x.dtype == dtype else x.astype(dtype)
     return dtype.type(x)
@@ -99,9 +102,7 @@ def floating(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
     """``np.result_type`` with weak Python scalars."""
     weak = {bool: False, int: 0, float: 0.0}
-    return np.result_type(
-        *(weak[key] if isinstance(key, type) else key for key in _strong(keys))
-    )
+    return np.result_type(*(weak[key] if isinstance(key, type) else key for key in _strong(keys)))
 
 
 def unchanged(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:

@@ -1,4 +1,4 @@
-"""The linear primitives that every other family is built on: they move, repeat, add up or convert."""
+"""The linear primitives that the other families need: they move, repeat, add up or convert."""
 
 from __future__ import annotations
 
@@ -269,6 +269,7 @@ cast: Primitive = primitive(
     batch=_batch_cast,
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
     elementwise=True,
+    always_strong=True,
     samples=cases(
         ((3,), {"dtype": np.dtype(np.float32)}), ((3,), {"dtype": np.dtype(np.int64)}),
         ((integers(-3, 3), (2, 2)), {"dtype": np.dtype(np.float64)}),

@@ -21,7 +21,6 @@ from functrans.trace.source import Source, located, user_source
 from functrans.trace.tracer import Tracer
 
 
-
 def _enclosing() -> str:
     return "a value of an enclosing function"
 
@@ -185,7 +184,7 @@ class Trace:
         except Exception:
             infer(primitive, tuple(atom.aval for atom in atoms), params)
             raise
-        weak = primitive.elementwise and all(atom.aval.weak for atom in atoms)
+        weak = _gives_weak(primitive, [atom.aval for atom in atoms])
         outs = [
             self._tracer(Var(interned(value.shape, value.dtype, weak)), value)
             for value in (results if primitive.several else (results,))
@@ -241,11 +240,18 @@ def infer(
         raise
 
 
+def _gives_weak(primitive: Primitive, avals: Sequence[Aval]) -> bool:
+    """Whether the result stands for a Python number, as all operands do."""
+    if not primitive.elementwise or primitive.always_strong or not avals:
+        return False
+    return all(aval.weak for aval in avals)
+
+
 @lru_cache(maxsize=16384)
 def _infer(
     primitive: Primitive, avals: tuple[Aval, ...], params: tuple[tuple[str, Any], ...]
 ) -> tuple[Aval, ...]:
     results = primitive.infer_all(avals, dict(params))
-    if primitive.elementwise and avals and all(aval.weak for aval in avals):
+    if _gives_weak(primitive, avals):
         return tuple(interned(aval.shape, aval.dtype, True) for aval in results)
     return results

@@ -1,0 +1,96 @@
+"""Results have NumPy's dtypes, for every ufunc and every pair of dtypes and Python numbers."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from functrans.ir.types import aval_of
+from functrans.trace import protocols
+from functrans.trace.stage import stage
+from tests.primitives.harness import PRIMITIVES
+
+DTYPES = [
+    np.dtype(name)
+    for name in (
+        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+        "float16", "float32", "float64",
+    )
+]  # fmt: skip
+ARRAYS = [np.array([1, 1], dtype) for dtype in DTYPES]
+NUMBERS = [True, 3, 0.5]
+
+UFUNCS = [
+    ufunc
+    for name in sorted(protocols.ufuncs)
+    if isinstance(ufunc := getattr(np, name, None), np.ufunc) and ufunc.signature is None
+]
+UNARY = [ufunc for ufunc in UFUNCS if ufunc.nin == 1]
+BINARY = [ufunc for ufunc in UFUNCS if ufunc.nin == 2]
+
+
+def outcome(function, operands):
+    """The results, or None if NumPy does not take such operands."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            results = function(*operands)
+        except TypeError:
+            return None
+    return results if isinstance(results, tuple) else (results,)
+
+
+def traced(ufunc, operands, tracing):
+    """What a ufunc gives for operands of which some are traced."""
+
+    def function(*tracers):
+        left = iter(tracers)
+        mixed = [next(left) if flag else x for x, flag in zip(operands, tracing, strict=True)]
+        results = ufunc(*mixed)
+        return list(results) if isinstance(results, tuple) else [results]
+
+    values = [x for x, flag in zip(operands, tracing, strict=True) if flag]
+    avals = [aval_of(x) for x in values]
+    values = [aval.dtype.type(x) if aval.weak else x for x, aval in zip(values, avals, strict=True)]
+    staged = stage(function, avals, kind="jvp", values=values)
+    assert not any(aval.weak for aval in staged.graph.out_avals)
+    return tuple(staged.value_of(atom) for atom in staged.graph.outputs)
+
+
+def check(ufunc, operands, tracing):
+    expected = outcome(ufunc, operands)
+    found = outcome(lambda *xs: traced(ufunc, xs, tracing), operands)
+    described = f"{ufunc.__name__}{tuple(map(repr, operands))}, traced: {tracing}"
+    assert (found is None) == (expected is None), described
+    for x, y in zip(found or (), expected or (), strict=True):
+        assert x.dtype == y.dtype, described
+        np.testing.assert_allclose(x, y, rtol=2e-3 if x.dtype == np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize("ufunc", UNARY, ids=lambda ufunc: ufunc.__name__)
+def test_unary_ufuncs(ufunc):
+    for x in [*ARRAYS, *NUMBERS]:
+        check(ufunc, (x,), (True,))
+
+
+@pytest.mark.parametrize("ufunc", BINARY, ids=lambda ufunc: ufunc.__name__)
+def test_binary_ufuncs(ufunc):
+    for x in ARRAYS:
+        for y in ARRAYS:
+            check(ufunc, (x, y), (True, True))
+        for number in NUMBERS:
+            check(ufunc, (x, number), (True, False))
+            check(ufunc, (number, x), (False, True))
+            # a traced Python number yields as the number itself does
+            check(ufunc, (x, number), (True, True))
+            check(ufunc, (number, x), (True, True))
+    for x in NUMBERS:
+        for y in NUMBERS:
+            check(ufunc, (x, y), (True, False))
+            check(ufunc, (x, y), (True, True))
+
+
+def test_there_are_ufuncs_to_look_at():
+    assert len(UNARY) > 30
+    assert len(BINARY) > 25
+    assert len(PRIMITIVES) > 100

@@ -1,0 +1,131 @@
+"""Reductions, running results and sorting, over any axes of any shape."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from functrans.ir.primitive import bind, registry
+from functrans.ir.types import aval_of
+from functrans.run.jit import compile_graph
+from functrans.trace.stage import replay, rewrite
+from tests.primitives.harness import inner, like, pulled_back, tangent_graph
+
+REDUCE = {
+    "reduce_sum": np.sum,
+    "reduce_prod": np.prod,
+    "reduce_max": np.max,
+    "reduce_min": np.min,
+}
+ALONG = {
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "cummax": np.maximum.accumulate,
+    "cummin": np.minimum.accumulate,
+    "sort": np.sort,
+    "argsort": lambda x, axis: np.argsort(x, axis, kind="stable"),
+    "argmax": np.argmax,
+    "argmin": np.argmin,
+}
+NEEDS_ELEMENTS = {"reduce_max", "reduce_min", "argmax", "argmin"}
+
+
+@st.composite
+def reductions(draw):
+    name = draw(st.sampled_from(sorted(REDUCE)))
+    least = 1 if name in NEEDS_ELEMENTS else 0
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=least, max_side=5))
+    axes = draw(st.sets(st.sampled_from(range(len(shape))))) if shape else set()
+    return name, shape, tuple(sorted(axes))
+
+
+@st.composite
+def along_axes(draw):
+    name = draw(st.sampled_from(sorted(ALONG)))
+    least = 1 if name in NEEDS_ELEMENTS else 0
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=least, max_side=6))
+    return name, shape, draw(st.sampled_from(range(len(shape))))
+
+
+def graph_of(name, x, **params):
+    return rewrite(lambda x: [bind(registry[name], (x,), params)], [aval_of(x)])
+
+
+def reverse_of(name):
+    return {"reverse": False} if name.startswith("cum") else {}
+
+
+def some_zeros(rng, shape):
+    """Numbers of which some are 0, and some are equal."""
+    return rng.integers(-2, 3, shape) * rng.normal(size=shape).round(1)
+
+
+def check_adjoint(graph, x, rng):
+    tangent = tangent_graph(graph, (True,))
+    direction = like(rng, x)
+    [out] = replay(tangent, [x, direction])
+    cotangent = like(rng, out)
+    back = pulled_back(tangent, [x], [direction], [cotangent])
+    assert [aval_of(b) for b in back] == [aval_of(x)]
+    np.testing.assert_allclose(
+        inner([cotangent], [out]), inner(back, [direction]), rtol=1e-11, atol=1e-11
+    )
+
+
+@given(reductions(), st.sampled_from([float, np.float32, np.int32, bool]))
+def test_reductions(drawn, dtype):
+    name, shape, axes = drawn
+    x = np.random.default_rng(0).integers(-3, 4, shape).astype(dtype)
+    expected = REDUCE[name](x, axis=axes)
+    if dtype in (np.int32, bool):
+        expected = expected.astype(dtype)  # NumPy widens the integers that it adds up
+    [found] = replay(graph_of(name, x, axes=axes), [x])
+    assert aval_of(found) == aval_of(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@given(reductions())
+def test_derivatives_of_reductions(drawn):
+    name, shape, axes = drawn
+    rng = np.random.default_rng(0)
+    x = some_zeros(rng, shape)
+    check_adjoint(graph_of(name, x, axes=axes), x, rng)
+
+
+@settings(max_examples=30)
+@given(reductions())
+def test_compiled_reductions(drawn):
+    name, shape, axes = drawn
+    x = np.random.default_rng(0).normal(size=shape)
+    [found] = compile_graph(graph_of(name, x, axes=axes))(x)
+    expected = REDUCE[name](x, axis=axes)
+    assert aval_of(found) == aval_of(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+
+
+@given(along_axes(), st.sampled_from([float, np.int64]))
+def test_along_an_axis(drawn, dtype):
+    name, shape, axis = drawn
+    x = np.random.default_rng(0).integers(-3, 4, shape).astype(dtype)
+    expected = ALONG[name](x, axis=axis)
+    [found] = replay(graph_of(name, x, axis=axis, **reverse_of(name)), [x])
+    assert aval_of(found) == aval_of(expected)
+    np.testing.assert_array_equal(found, expected)
+
+
+@given(along_axes().filter(lambda drawn: not drawn[0].startswith("arg")))
+def test_derivatives_along_an_axis(drawn):
+    name, shape, axis = drawn
+    rng = np.random.default_rng(0)
+    x = some_zeros(rng, shape)
+    check_adjoint(graph_of(name, x, axis=axis, **reverse_of(name)), x, rng)
+
+
+@given(hnp.array_shapes(min_dims=1, max_dims=2, min_side=1, max_side=5), st.data())
+def test_the_derivative_of_a_product_leaves_one_factor_out(shape, data):
+    x = some_zeros(np.random.default_rng(data.draw(st.integers(0, 50))), shape)
+    graph = graph_of("reduce_prod", x, axes=tuple(range(len(shape))))
+    tangent = tangent_graph(graph, (True,))
+    back = pulled_back(tangent, [x], [x], [np.float64(1)])[0]
+    others = [np.prod(np.delete(x.ravel(), i)) for i in range(x.size)]
+    np.testing.assert_allclose(back.ravel(), others, rtol=1e-13, atol=1e-13)
