@@ -56,6 +56,7 @@ _STIRLING_DIGAMMA = (
 _STIRLING = 8.5
 
 HALF_LOG_2_PI = 0.9189385332046728
+LOG_PI = 1.1447298858494002
 
 
 def _lgamma_positive(x: Scalar) -> Scalar:
@@ -82,12 +83,13 @@ def _lgamma_positive(x: Scalar) -> Scalar:
 
 def _lgamma(x: Scalar) -> Scalar:
     a = abs(x)
-    positive = _lgamma_positive(a)
-    # gamma(-a) gamma(a) = -pi / (a sin(pi a))
+    negative = x < 0
+    positive = _lgamma_positive(where(negative, a + 1.0, a))
+    # gamma(-a) gamma(1 + a) = -pi / sin(pi a)
     sine, _ = sinpi_and_cospi(a)
-    reflected = log(np.pi / abs(sine)) - (log(a) + positive)
+    reflected = (LOG_PI - log(abs(sine))) - positive
     reflected = where(eq(floor(a), a), np.inf, reflected)
-    return unlikely(x < 0, reflected, positive)
+    return unlikely(negative, reflected, positive)
 
 
 @floating
@@ -120,11 +122,12 @@ def _digamma_positive(x: Scalar) -> Scalar:
 
 def _digamma(x: Scalar) -> Scalar:
     a = abs(x)
-    positive = _digamma_positive(a)
+    negative = x < 0
+    positive = _digamma_positive(where(negative, a + 1.0, a))
     sine, cosine = sinpi_and_cospi(a)
-    reflected = positive + (1.0 / a + cosine * np.pi / sine)
+    reflected = fma(cosine / sine, np.pi, positive)
     reflected = where(eq(floor(a), a), np.nan, reflected)
-    result = unlikely(x < 0, reflected, positive)
+    result = unlikely(negative, reflected, positive)
     return where(eq(x, 0), copysign(const(np.inf, x.dtype), -x), result)
 
 

@@ -1,0 +1,73 @@
+"""Every function against mpmath, in units of the last place."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from functrans import vecmath
+from tests.vecmath.reference import CASES, DTYPES, Case, apply, errors, expression, points
+
+# the arguments that come closest to a multiple of pi/2 (Muller, Elementary Functions, 11.2)
+CLOSE_TO_A_MULTIPLE = {
+    np.float64: 6381956970095103 * 2.0**797,
+    np.float32: 16367173 * 2.0**72,
+}
+
+IDS = [f"{case.name}{'-negative' if case.absolute and case.arity == 1 else ''}" for case in CASES]
+
+
+def largest_error(case: Case, operands: list[np.ndarray]) -> tuple[float, list[float]]:
+    with mp.workprec(1300 if case.name in ("sin", "cos", "tan") else 300):
+        found = errors(case, operands, apply(case.name, *operands))
+    worst = int(np.argmax(found))
+    return float(found[worst]), [float(x[worst]) for x in operands]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_error(case, dtype):
+    worst, where = largest_error(case, points(case, dtype, 400))
+    assert worst <= case.bound, f"{worst:.2f} ulp at {where}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_error_at_many_points(case, dtype):
+    worst, where = largest_error(case, points(case, dtype, 20_000, seed=1))
+    assert worst <= case.bound, f"{worst:.2f} ulp at {where}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_next_to_multiples_of_half_pi(name, dtype):
+    case = next(case for case in CASES if case.name == name)
+    multiples = (np.arange(1, 500) * (np.pi / 2)).astype(dtype)
+    worst, where = largest_error(case, [np.append(multiples, dtype(CLOSE_TO_A_MULTIPLE[dtype]))])
+    assert worst <= case.bound, f"{worst:.2f} ulp at {where}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_logarithms_of_powers_are_exact(dtype):
+    exponents = np.arange(-100, 100)
+    assert np.array_equal(apply("log2", np.ldexp(dtype(1), exponents)), exponents)
+    assert np.array_equal(apply("exp2", exponents.astype(dtype)), np.ldexp(dtype(1), exponents))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cubes_have_exact_roots(dtype):
+    roots = np.arange(-100, 100).astype(dtype)
+    assert np.array_equal(apply("cbrt", roots**3), roots)
+
+
+def test_float16_goes_by_way_of_float32():
+    x = np.linspace(-5, 5, 101).astype(np.float16)
+    expected = np.exp(x.astype(np.float32)).astype(np.float16)
+    assert np.array_equal(apply("exp", x), expected)
+
+
+def test_operands_of_two_dtypes_are_refused():
+    _, (x,) = expression("exp", np.float64)
+    _, (y,) = expression("exp", np.float32)
+    with pytest.raises(TypeError, match=r"^power takes floats of one dtype, and got "):
+        vecmath.power(x, y)
