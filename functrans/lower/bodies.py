@@ -91,7 +91,7 @@ class Bodies:
             if not set(readers) <= set(loop.roots()):
                 break
             shared += 1
-        if shared == 0:
+        if shared == 0 or root.call or not readers:
             return
         loads = [node for reader in readers for node in reader.loads[root.target]]
         constant = all(
@@ -132,7 +132,7 @@ class Bodies:
         if loop.index is None:
             for child in loop.children:
                 assert isinstance(child, Root)
-                yield from self._root(child, self.vector_bytes)
+                yield from child.call or self._root(child, self.vector_bytes)
             return
         vector = loop.vector
         lanes = self._lanes(loop) if vector else 1

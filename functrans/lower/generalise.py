@@ -139,6 +139,8 @@ class _Generaliser:
             return any(arg.dtype == INDEX and self._is_index(arg) for arg in node.args)
         if node.dtype == INDEX and node.op in _ARITHMETIC:
             return force or self._is_index(node)
+        if node.op == "convert":
+            return force
         # a divisor that is a constant is worth a kernel of its own
         return False
 

@@ -56,19 +56,25 @@ class _Fuser:
 
     def _place(self, root: Root) -> None:
         read = [self.makers[source] for source in root.loads if source in self.makers]
+        if root.call:
+            self._append(root)
+            return
         first = max((self.places[maker] for maker in read), default=0)
         for place in reversed(range(first, len(self.nests))):
             nest = self.nests[place]
             if self._related(nest, root, read) and self._join(nest, root, read, depth=0):
                 self.places[root] = place
                 return
+        self._append(root)
+
+    def _append(self, root: Root) -> None:
         self.places[root] = len(self.nests)
         self.nests.append(_chain(root, 0))
 
     def _related(self, nest: Loop, root: Root, read: Sequence[Root]) -> bool:
         """Whether the nest and the root have data, or the lack of loops, in common."""
         index = root.loops[0] if root.loops else None
-        if nest.index is not index:
+        if nest.index is not index or any(member.call for member in nest.roots()):
             return False
         if index is None:
             return True

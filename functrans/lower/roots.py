@@ -8,7 +8,7 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -17,7 +17,8 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.affine import Coefficients
-from functrans.lower.loops import Buffer, buffer
+from functrans.lower.contract import by_library, call
+from functrans.lower.loops import Buffer, Statement, buffer
 from functrans.lower.pull import Index, Pattern, Puller, pattern
 
 CHEAP = 4
@@ -28,6 +29,10 @@ LARGEST_EXPRESSION = 600
 
 UNROLLED_ELEMENTS = 64
 """So many elements of small axes at most are written out in a loop's body."""
+
+
+BY_LIBRARY = Pattern(0, 2, True, ())
+"""The pattern of what a library computes: from memory to memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +50,10 @@ class Root:
         One for each combination of indices along the unrolled axes.
     output : bool
         Whether the value leaves the program.
+    call : tuple of statements
+        For a value that a library computes, how it is called. There are no elements then.
+    operands : tuple of Buffer
+        What the call reads.
     """
 
     target: Buffer
@@ -52,6 +61,8 @@ class Root:
     axes: tuple[int, ...]
     elements: tuple[tuple[Index, Scalar], ...]
     output: bool = False
+    call: tuple[Statement, ...] = ()
+    operands: tuple[Buffer, ...] = ()
 
     @cached_property
     def nodes(self) -> list[Scalar]:
@@ -61,7 +72,7 @@ class Root:
     @cached_property
     def loads(self) -> dict[Buffer, list[Scalar]]:
         """The loads from each buffer."""
-        found: dict[Buffer, list[Scalar]] = {}
+        found: dict[Buffer, list[Scalar]] = {operand: [] for operand in self.operands}
         for node in self.nodes:
             if node.op == "load":
                 found.setdefault(node.attribute, []).append(node)
@@ -91,6 +102,8 @@ class Root:
     @cached_property
     def work(self) -> int:
         """Roughly how many scalar operations there are in all."""
+        if self.call:
+            return 0
         steps = 0
         for fold in self.folds:
             steps += prod(
@@ -162,6 +175,9 @@ class Rooting:
         """All roots, each after those that it reads."""
         chosen = choose(self.graph)
         for eqn in self.graph.eqns:
+            if by_library(eqn):
+                self._add_call(eqn)
+                continue
             for var in eqn.outputs:
                 if var in chosen:
                     self._add(var, f"t{len(self.roots)}")
@@ -174,9 +190,24 @@ class Rooting:
         for i, root in enumerate(self.roots):
             known = isinstance(atom, Var) and self.buffers.get(atom) is root.target
             if known and not root.output:
-                self.roots[i] = Root(root.target, root.loops, root.axes, root.elements, True)
+                self.roots[i] = replace(root, output=True)
                 return root.target
         return self._add(atom, name, output=True)
+
+    def _add_call(self, eqn: Eqn) -> None:
+        """A contraction, as a call of BLAS on operands in memory."""
+        (var,) = eqn.outputs
+        x, y = (self._in_memory(operand) for operand in eqn.inputs)
+        target = buffer(f"t{len(self.roots)}", var.aval.dtype, var.aval.shape)
+        statements = call(eqn, target, x, y)
+        self.roots.append(Root(target, (), (), (), call=statements, operands=(x, y)))
+        self.buffers[var] = target
+
+    def _in_memory(self, atom: Atom) -> Buffer:
+        """The buffer of a value, which is computed now if it is not there."""
+        if isinstance(atom, Var) and atom in self.buffers:
+            return self.buffers[atom]
+        return self._add(atom, f"t{len(self.roots)}")
 
     def _add(self, atom: Atom, name: str, output: bool = False) -> Buffer:
         shape = atom.aval.shape
@@ -206,7 +237,9 @@ def choose(graph: Graph) -> set[Var]:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = [atom for atom in graph.outputs if isinstance(atom, Var)]
-    patterns = {eqn: pattern(eqn) for eqn in graph.eqns}
+    patterns = {
+        eqn: BY_LIBRARY if by_library(eqn) else pattern(eqn) for eqn in graph.eqns
+    }
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     for eqn in graph.eqns:
@@ -233,6 +266,8 @@ def _keep(
     if not uses and not is_output:
         return False
     if own.folds > 1 or cost > LARGEST_EXPRESSION:
+        return True
+    if any(patterns[eqn] is BY_LIBRARY for eqn, _ in uses):
         return True
     if is_output:
         # computed for the output in any case, and loaded or shared from there

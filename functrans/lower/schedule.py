@@ -8,6 +8,7 @@ from math import prod
 
 from functrans.ir.graph import Graph
 from functrans.lower.bodies import Bodies
+from functrans.lower.contract import prepare
 from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, Kernel, buffer
 from functrans.lower.nests import fuse
@@ -73,7 +74,7 @@ def schedule(graph: Graph, vector_bytes: int) -> Plan:
     inputs = tuple(
         buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs)
     )
-    rooting = Rooting(graph, inputs)
+    rooting = Rooting(prepare(graph), inputs)
     roots = rooting.run()
     readers: dict[Buffer, list[Root]] = {}
     for root in roots:

@@ -9,10 +9,11 @@ import numpy as np
 
 from functrans import config
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
-from functrans.lower import emit_llvm
-from functrans.lower.schedule import Plan, Step, schedule
+from functrans.lower import emit_llvm, emit_text, outline
+from functrans.lower.loops import Call, Kernel, walk
+from functrans.lower.schedule import Step, schedule
 from functrans.lower.split import split
-from functrans.run import cache, entry, native, threads
+from functrans.run import blas, cache, entry, native, threads
 
 GIL_THRESHOLD = 20_000
 """Scalar operations of a program that are worth letting other Python threads run meanwhile."""
@@ -55,12 +56,25 @@ class Program:
             for atom in self.graph.outputs
         )
 
-    def plans(self) -> list[Plan | Eqn]:
-        """What is done, in order: compiled programs and calls of NumPy."""
-        return [
-            part.plan if part is not None else segment.call  # type: ignore[misc]
-            for segment, part in zip(self.segments, self._parts, strict=True)
-        ]
+    def schedule(self) -> str:
+        """Which loops there are, and which values live in memory."""
+        parts = []
+        for segment, part in zip(self.segments, self._parts, strict=True):
+            if part is not None:
+                parts.append(outline.outline(part.plan))
+            elif segment.call is not None:
+                parts.append(f"call NumPy: {segment.call.primitive.name}")
+        return "\n".join(parts)
+
+    def source(self) -> str:
+        """The kernels as Numba source."""
+        return "\n\n".join(
+            emit_text.emit(step.kernel, f"nest{i}") for i, step in enumerate(self._steps())
+        )
+
+    def cost(self) -> outline.Cost:
+        """Operations and memory traffic of each nest, and the peak of the temporary memory."""
+        return outline.cost([part.plan for part in self._parts if part is not None])
 
     def llvm(self) -> str:
         """The LLVM IR of the kernels."""
@@ -91,7 +105,8 @@ class NativeProgram:
     def __init__(self, graph: Graph) -> None:
         self.plan = schedule(graph, native.vector_bytes())
         self._codes = [
-            cache.load(emit_llvm.emit(step.kernel), emit_llvm.ENTRY, {}) for step in self.plan.steps
+            cache.load(emit_llvm.emit(step.kernel), emit_llvm.ENTRY, _imports(step.kernel))
+            for step in self.plan.steps
         ]
         self._table = self._make_table(graph)
         self._entry = entry.function(self._table)
@@ -154,6 +169,12 @@ class NativeProgram:
             words += [len(step.buffers), *(slots[one] for one in step.buffers)]
             words += [len(step.sizes), *step.sizes]
         return np.array(words, np.int64)
+
+
+def _imports(kernel: Kernel) -> dict[str, int]:
+    """The addresses of the library functions that a kernel calls."""
+    symbols = {each.symbol for each in walk(kernel.body) if isinstance(each, Call)}
+    return {symbol: blas.address(symbol) for symbol in symbols}
 
 
 def _worth_threads(step: Step) -> bool:

@@ -1,0 +1,45 @@
+"""Where the routines of BLAS are in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_MODULE = "scipy.linalg.cython_blas"
+
+
+@lru_cache(maxsize=64)
+def address(symbol: str) -> int:
+    """The address of a BLAS routine, by its Fortran name without a prefix: ``dgemm``."""
+    capsule = _module().__pyx_capi__[symbol]
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found: int = pointer(capsule, name(capsule))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _module() -> Any:
+    """SciPy's table of BLAS routines, loaded without the rest of scipy.linalg if that is absent."""
+    loaded = sys.modules.get(_MODULE)
+    if loaded is not None:
+        return loaded
+    scipy = importlib.util.find_spec("scipy")
+    folders = scipy.submodule_search_locations if scipy is not None else None
+    for folder in folders or ():
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+            path = Path(folder, "linalg", f"cython_blas{suffix}")
+            if path.exists():
+                loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
+                spec = importlib.machinery.ModuleSpec(_MODULE, loader, origin=str(path))
+                module = importlib.util.module_from_spec(spec)
+                loader.exec_module(module)
+                return module
+    return importlib.import_module(_MODULE)
