@@ -58,6 +58,14 @@ positive = elementwise(
     samples=any_real,
 )  # fmt: skip
 
+
+def conjugate(x: Any) -> Any:
+    """``x``, for there are no complex numbers."""
+    return promote(ufunc_promotion(lambda: np.conjugate), (x,))[0]
+
+
+protocols.ufuncs["conjugate"] = conjugate
+
 # -- division --------------------------------------------------------------------------------------
 
 

@@ -9,15 +9,25 @@ import numpy as np
 
 from functrans.ir import scalar
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.scalar import Scalar
 from functrans.ops.pointwise import elementwise
 from functrans.ops.samples import integers
 
 
 def _comparison(name: str, numpy: np.ufunc, on_scalars: Callable[..., Any]) -> Primitive:
+    def exactly(x: Scalar, y: Scalar) -> Any:
+        if x.dtype == y.dtype:
+            return on_scalars(x, y)
+        # int64 and uint64, which have no common dtype: a negative number decides by itself
+        if x.dtype.kind == "i":
+            if_not = on_scalars(scalar.convert(x, y.dtype), y)
+            return scalar.where(x < 0, bool(numpy(-1, 0)), if_not)
+        return scalar.where(y < 0, bool(numpy(0, -1)), on_scalars(x, scalar.convert(y, x.dtype)))
+
     return elementwise(
         name,
         numpy=numpy,
-        scalar=on_scalars,
+        scalar=exactly,
         jvp=ZERO_DERIVATIVE,
         result="bool",
         samples=[integers(-3, 3), integers(-3, 3)],

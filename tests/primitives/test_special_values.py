@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from functrans.errors import DtypeError
-from functrans.ir.primitive import bind
+from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
 from functrans.run.jit import compile_graph
 from functrans.trace.stage import rewrite
@@ -80,3 +80,13 @@ def test_machine_code_agrees_where_numbers_end(primitive, operands):
         exact = ~np.isnan(expected) & (expected == 0)
         signs = np.signbit(found[exact]), np.signbit(expected[exact])
         np.testing.assert_array_equal(*signs, err_msg="the signs of zeros")
+
+
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater"])
+def test_signed_and_unsigned_numbers_are_compared_exactly(name):
+    signed = np.array([-1, 0, 1, 2**63 - 1, -(2**63)])[:, None]
+    unsigned = np.array([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    for x, y in ((signed, unsigned), (unsigned, signed)):
+        graph = rewrite(lambda x, y: [registry[name](x, y)], [aval_of(x), aval_of(y)])
+        [found] = compile_graph(graph)(x, y)
+        np.testing.assert_array_equal(found, getattr(np, name)(x, y))
