@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX
+from functrans.ir.nodes import INDEX, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.folds import START, lower_folds
 from functrans.lower.loops import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.lower.nests import Loop
+from functrans.lower.ranges import pieces
 from functrans.lower.roots import Root, extent_of
-from functrans.lower.simplify import Simplifier
+from functrans.lower.simplify import Simplifier, from_terms
 
 LARGEST_SCRATCH = 1 << 16
 """Bytes of rows that a nest may keep on a thread's stack."""
 
 WIDE_COLUMNS = 8
 """Sums down columns go over this many vectors at once, so that whole cache lines are used."""
+
+
+LARGEST_COPIED = 1500
+"""A loop with more operations inside than this is not cut into pieces."""
+
+WORTH_A_KERNEL = 256
+"""A piece of a loop with so many iterations may be shared by threads."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +70,31 @@ class Bodies:
         self._known: dict[Scalar, Scalar] = {}
         self._moved: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
         self._contracted: set[Root] = set()
+        self._replaced: dict[Scalar, Scalar] = {}
 
-    def build(self, nest: Loop) -> Nest:
-        """The statements of one nest."""
+    def build(self, nest: Loop) -> list[Nest]:
+        """The statements of one nest; several if its outermost loop is cut into pieces."""
         self._known = {}
         self._moved = {}
         self._contracted = set()
         self._plan(nest, nest, ())
         body = tuple(self._loop(nest, outermost=True))
         scratch = tuple(row for row, _ in self._moved.values())
-        return Nest(body, scratch, sum(root.work for root in nest.roots()))
+        work = sum(root.work for root in nest.roots())
+        large = [each for each in body if isinstance(each, For) and _count(each) >= WORTH_A_KERNEL]
+        if not body:
+            return []
+        if len(body) == 1 or not large:
+            return [Nest(body, scratch, work)]
+        # one kernel for each long piece, which threads may share, and one for all short ones
+        total = sum(map(_count, large))
+        nests = [Nest((each,), scratch, work * _count(each) // total) for each in large]
+        short = tuple(
+            replace(each, parallel=False) if isinstance(each, For) else each
+            for each in body
+            if each not in large
+        )
+        return [*nests, Nest(short, scratch, len(short))] if short else nests
 
     # -- where the values of a nest live ------------------------------------------------------
 
@@ -134,18 +157,42 @@ class Bodies:
                 assert isinstance(child, Root)
                 yield from child.call or self._root(child, self.vector_bytes)
             return
-        vector = loop.vector
-        lanes = self._lanes(loop) if vector else 1
+        for start, stop in self._pieces(loop):
+            yield from self._piece(loop, start, stop, outermost)
+
+    def _pieces(self, loop: Loop) -> list[tuple[int, int]]:
+        assert loop.index is not None
+        extent = extent_of(loop.index)
+        nodes = [node for root in loop.roots() for node in root.nodes]
+        if len(nodes) > LARGEST_COPIED:
+            return [(0, extent)]
+        return pieces(loop.index, extent, nodes, self.simplify)
+
+    def _piece(self, loop: Loop, start: int, stop: int, outermost: bool) -> Iterator[Statement]:
+        """The iterations ``start <= index < stop`` of a loop."""
+        assert loop.index is not None
+        extent = stop - start
+        counter = loop.index
+        if extent == 1:
+            self._replaced[loop.index] = const(start, INDEX)
+        elif extent < extent_of(loop.index):
+            counter = index(loop.index.attribute[0], extent)
+            self._replaced[loop.index] = from_terms({counter: 1}, start)
+        lanes = self._lanes(loop, extent) if loop.vector and extent > 1 else 1
         body: list[Statement] = []
         for child in loop.children:
             if isinstance(child, Root):
-                body.extend(self._root(child, 0 if vector and lanes > 1 else self.vector_bytes))
+                body.extend(self._root(child, 0 if lanes > 1 else self.vector_bytes))
             else:
                 body.extend(self._loop(child))
+        self._replaced.pop(loop.index, None)
+        if extent == 1:
+            yield from body
+            return
         yield For(
-            loop.index,
+            counter,
             START,
-            const(extent_of(loop.index), INDEX),
+            const(extent, INDEX),
             tuple(body),
             lanes=lanes,
             parallel=outermost,
@@ -155,6 +202,7 @@ class Bodies:
     def _root(self, root: Root, vector_bytes: int) -> Iterator[Statement]:
         """Compute a root at the current indices."""
         values = self._resolve([value for _, value in root.elements])
+        values = self.simplify.substitute(values, self._replaced)
         widest = max(root.target.dtype.itemsize, *(_widths(values)))
         statements, values = lower_folds(
             values, max(vector_bytes // widest, 1), self.simplify
@@ -168,20 +216,24 @@ class Bodies:
             return
         target, dropped = self._moved.get(root.target, (root.target, ()))
         for (position, _), value in zip(root.elements, values, strict=True):
-            kept = tuple(i for axis, i in enumerate(position) if axis not in dropped)
-            yield Store(target, kept, value)
+            kept = [i for axis, i in enumerate(position) if axis not in dropped]
+            yield Store(target, tuple(self.simplify.substitute(kept, self._replaced)), value)
 
-    def _lanes(self, loop: Loop) -> int:
-        """How many iterations to do at once."""
-        assert loop.index is not None
+    def _lanes(self, loop: Loop, extent: int) -> int:
+        """How many of so many iterations to do at once."""
         roots = [child for child in loop.children if isinstance(child, Root)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.vector_bytes // widest
         if any(root.folds for root in roots):
             lanes *= WIDE_COLUMNS
-        while lanes > extent_of(loop.index):
+        while lanes > extent:
             lanes //= 2
         return max(lanes, 1)
+
+
+def _count(loop: Statement) -> int:
+    assert isinstance(loop, For)
+    return int(loop.stop.attribute)
 
 
 def _widths_of(root: Root) -> list[int]:

@@ -10,7 +10,7 @@ from functrans.ir.graph import Graph
 from functrans.lower.bodies import Bodies
 from functrans.lower.contract import prepare
 from functrans.lower.generalise import generalise
-from functrans.lower.loops import Buffer, Kernel, buffer
+from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.nests import fuse
 from functrans.lower.roots import Root, Rooting
 
@@ -83,13 +83,11 @@ def schedule(graph: Graph, vector_bytes: int) -> Plan:
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
     steps = []
     for nest in fuse(roots):
-        built = bodies.build(nest)
-        if not built.body:
-            continue  # arrays without elements
-        kernel, arguments, sizes = generalise(built.body, built.scratch)
-        loop = kernel.parallel
-        extent = nest.index.attribute[2] if loop is not None and nest.index is not None else 0
-        steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, built.work))
+        for built in bodies.build(nest):
+            kernel, arguments, sizes = generalise(built.body, built.scratch)
+            first = built.body[0]
+            extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
+            steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, built.work))
     offsets, arena = place(steps, {*inputs, *rooting.outputs})
     return Plan(inputs, tuple(rooting.outputs), tuple(steps), offsets, arena)
 
