@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.ir.scalar import Scalar, const, copysign, fma, sqrt, where
+from functrans.ir.scalar import Scalar, const, copysign, eq, fma, sqrt, where
 from functrans.vecmath.exponential import exp_scaled, expm1_pair
-from functrans.vecmath.logarithm import log_of_pair
+from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -64,10 +64,10 @@ def tanh(x: Scalar) -> Scalar:
 
 
 def _log1p_of_sum(x: Scalar, y: Scalar) -> Scalar:
-    """``log(1 + x + y)`` for ``x >= y >= 0``."""
+    """``log(1 + x + y)`` for finite ``x >= y >= 0``."""
     total, low = fast_two_sum(x, y)
     high, rest = two_sum(const(1.0, x.dtype), total)
-    return log_of_pair(high, rest + low)
+    return log_of_ordinary_pair(high, rest + low)
 
 
 @floating
@@ -80,7 +80,7 @@ def asinh(x: Scalar) -> Scalar:
     # a + sqrt(1 + a**2) = 1 + a + a**2 / (1 + sqrt(1 + a**2)), which is 2 a for a large a
     result = _log1p_of_sum(where(large, a, b), where(large, 0, b * (b / (root + 1.0))))
     result = where(large, result + LN2, result)
-    return copysign(where(a < 2.0**-30, a, result), x)
+    return copysign(where((a > 2.0**-30) & (a < np.inf), result, a), x)
 
 
 @floating
@@ -90,12 +90,15 @@ def acosh(x: Scalar) -> Scalar:
     b = where(large, 1.0, x - 1.0)
     # x + sqrt(x**2 - 1) = 1 + b + sqrt(b (b + 2)) with b = x - 1
     result = _log1p_of_sum(where(large, x, sqrt(b * (b + 2.0))), where(large, 0, b))
-    return where(x < 1, np.nan, where(large, result + LN2, result))
+    result = where(large, result + LN2, result)
+    return where((x >= 1) & (x < np.inf), result, where(x < 1, np.nan, x))
 
 
 @floating
 def atanh(x: Scalar) -> Scalar:
     """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
     a = abs(x)
-    high, low = two_sum(const(1.0, x.dtype), (a * 2.0) / (1.0 - a))
-    return copysign(where(a < 2.0**-30, a, log_of_pair(high, low) * 0.5), x)
+    result = log_of_ordinary_pair(*two_sum(const(1.0, x.dtype), (a * 2.0) / (1.0 - a))) * 0.5
+    result = where(a > 2.0**-30, result, a)
+    beyond = where(eq(a, 1), const(np.inf, x.dtype), np.nan)
+    return copysign(where(a < 1, result, beyond), x)

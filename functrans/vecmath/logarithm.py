@@ -11,15 +11,27 @@ FreeBSD msun, e_log.c (K. C. Ng, 1993), for the order of the sums.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.scalar import Scalar, bitcast, const, eq, fma, lshr, where
+from functrans.ir.scalar import (
+    Scalar,
+    bitcast,
+    const,
+    copysign,
+    eq,
+    fma,
+    lshr,
+    unlikely,
+    where,
+)
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
+    fast_two_sum,
     floating,
     format_of,
     polynomial,
@@ -108,30 +120,45 @@ def log1p_reduced(f: Scalar, e: Scalar, f_low: Scalar | None = None) -> Scalar:
     return fma(e, high, f - (half_square - tail))
 
 
-def off_domain(x: Scalar, result: Scalar) -> Scalar:
+def is_ordinary(x: Scalar) -> Scalar:
+    """Whether ``x`` is positive, finite and not subnormal."""
+    return (x >= format_of(x).smallest_normal) & (x < np.inf)
+
+
+def _off_domain(x: Scalar, result: Scalar) -> Scalar:
     """The logarithm of zero, of negative numbers and of infinity; else the result."""
     special = where(eq(x, 0), const(-np.inf, x.dtype), where(x < 0, np.nan, x))
     return where((x > 0) & (x < np.inf), result, special)
 
 
+def _of_split(x: Scalar, function: Callable[[Scalar, Scalar], Scalar]) -> Scalar:
+    """A logarithm by a function of ``f`` and ``e``."""
+    e, f, _ = split(x)
+    rare = _off_domain(x, function(f, e))
+    e, f, _ = split(x, subnormal=False)
+    return unlikely(~is_ordinary(x), rare, function(f, e))
+
+
 @floating
 def log(x: Scalar) -> Scalar:
     """The natural logarithm."""
-    e, f, _ = split(x)
-    return off_domain(x, log1p_reduced(f, e))
+    return _of_split(x, log1p_reduced)
 
 
 def _log_to_base(x: Scalar, base: int) -> Scalar:
-    e, f, _ = split(x)
     constants = _BASES[format_of(x), base]
     factor_high, factor_low = constants.factor
     step_high, step_low = constants.step
-    half_square = f * (f * 0.5)
-    rest = _log1p_tail(f, half_square) - half_square
-    mantissa = fma(f, factor_high, fma(rest, factor_high, f * factor_low))
-    if step_low:
-        mantissa = fma(e, step_low, mantissa)
-    return off_domain(x, fma(e, step_high, mantissa))
+
+    def function(f: Scalar, e: Scalar) -> Scalar:
+        half_square = f * (f * 0.5)
+        rest = _log1p_tail(f, half_square) - half_square
+        mantissa = fma(f, factor_high, fma(rest, factor_high, f * factor_low))
+        if step_low:
+            mantissa = fma(e, step_low, mantissa)
+        return fma(e, step_high, mantissa)
+
+    return _of_split(x, function)
 
 
 @floating
@@ -146,20 +173,30 @@ def log10(x: Scalar) -> Scalar:
     return _log_to_base(x, 10)
 
 
+def log_of_ordinary_pair(high: Scalar, low: Scalar) -> Scalar:
+    """``log(high + low)`` for a pair of a positive number that is neither tiny nor infinite.
+
+    The result has its full relative precision also where the pair is near 1.
+    """
+    e, f, exponent = split(high, subnormal=False)
+    # The low part in units of the mantissa; for the largest numbers the power is 0, and will do.
+    # f is a multiple of the last place of that, so that Dekker's sum is exact.
+    f, f_low = fast_two_sum(f, (low * 0.5) * power_of_two(1 - exponent, format_of(high)))
+    return log1p_reduced(f, e, f_low)
+
+
 def log_of_pair(high: Scalar, low: Scalar) -> Scalar:
-    """``log(high + low)`` for a pair, to full relative precision also where that is near 1."""
-    form = format_of(high)
-    e, f, exponent = split(high)
-    # the low part in units of the mantissa; it does not matter where that unit is no normal number
-    low = where(abs(e) < form.bias - 1.0, low * power_of_two(-exponent, form), 0)
-    f, f_low = two_sum(f, low)
-    return off_domain(high, log1p_reduced(f, e, f_low))
+    """``log(high + low)`` for any pair of a number that is not negative."""
+    # the low part of a tiny number does not matter
+    tiny = high < 2.0**-100
+    usual = log_of_ordinary_pair(where(tiny, 1.0, high), where(tiny, 0, low))
+    return unlikely(tiny | ~(high < np.inf), log(high), usual)
 
 
 @floating
 def log1p(x: Scalar) -> Scalar:
     """``log(1 + x)`` without the cancellation near zero."""
-    high, low = two_sum(const(1.0, x.dtype), x)
-    result = log_of_pair(high, low)
-    # infinity has no error term
-    return where(abs(x) < format_of(x).smallest_normal, x, where(x < np.inf, result, x))
+    result = log_of_ordinary_pair(*two_sum(const(1.0, x.dtype), x))
+    special = where(eq(x, -1), const(-np.inf, x.dtype), where(x < 0, np.nan, x))
+    # zero has the sign of x
+    return where((x > -1) & (x < np.inf), copysign(result, x), special)

@@ -14,9 +14,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.ir.scalar import Scalar, bitcast, const, convert, eq, fma, ne, trunc, where
+from functrans.ir.scalar import (
+    Scalar,
+    bitcast,
+    const,
+    convert,
+    eq,
+    fma,
+    ne,
+    trunc,
+    unlikely,
+    where,
+)
 from functrans.vecmath.exponential import clamp, exp2_of_pair
-from functrans.vecmath.logarithm import split
+from functrans.vecmath.logarithm import is_ordinary, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -30,7 +41,6 @@ from functrans.vecmath.polynomial import (
     power_of_two,
     round_with_integer,
     two_product,
-    two_sum,
 )
 
 # log2(1 + f) = s (c0 + c1 z + c2 z**2 + ...) with s = f / (2 + f), z = s**2 and c[i] about
@@ -53,21 +63,33 @@ _EXP2_FLOAT32 = (
 )  # fmt: skip
 
 
-def _log2_pair(x: Scalar) -> Pair:
+def _log2_pair(x: Scalar, subnormal: bool) -> Pair:
     """``log2(x)`` of a positive finite float64, as a pair."""
-    e, f, _ = split(x)
+    e, f, _ = split(x, subnormal)
     denominator, denominator_low = fast_two_sum(const(2.0, x.dtype), f)
     reciprocal = 1.0 / denominator
     s = f * reciprocal
     s_low = fma(-s, denominator_low, fma(-s, denominator, f)) * reciprocal
-    s, s_low = fast_two_sum(s, s_low)
-    z = pair_times((s, s_low), (s, s_low))
-    c1 = fast_two_sum(const(_C1[0], x.dtype), fma(polynomial(z[0], _C_REST), z[0], _C1[1]))
-    series = pair_times(z, c1)
-    high, low = fast_two_sum(const(_C0[0], x.dtype), series[0])
-    high, low = pair_times((high, low + (series[1] + _C0[1])), (s, s_low))
-    total, rest = two_sum(e, high)
-    return fast_two_sum(total, rest + low)
+    z, z_low = two_product(s, s)
+    z_low = fma(s * 2.0, s_low, z_low)
+    # c1 + c2 z + ... and z times that, as pairs
+    inner = polynomial(z, _C_REST)
+    factor = fma(inner, z, _C1[0])
+    factor_low = fma(inner, z, _C1[0] - factor) + _C1[1]
+    series, series_low = two_product(z, factor)
+    series_low = fma(z, factor_low, fma(z_low, factor, series_low))
+    high, low = fast_two_sum(const(_C0[0], x.dtype), series)
+    high, low = pair_times((high, low + (series_low + _C0[1])), (s, s_low))
+    # e is 0 or not the lesser
+    total, rest = fast_two_sum(e, high)
+    return total, rest + low
+
+
+def _log2_float32(x: Scalar) -> Scalar:
+    """``log2(x)`` to about 38 bits of a positive normal float64."""
+    e, f, _ = split(x, subnormal=False)
+    s = f / (f + 2.0)
+    return fma(s, polynomial(s * s, _LOG2_FLOAT32), e)
 
 
 def _extended(logarithm: Scalar, base: Scalar) -> Scalar:
@@ -77,18 +99,13 @@ def _extended(logarithm: Scalar, base: Scalar) -> Scalar:
     return where((base > 0) & (base < np.inf), logarithm, special)
 
 
-def _magnitude(base: Scalar, y: Scalar) -> Scalar:
-    """``base**y`` for non-negative `base`, where that is not of the form 0 * inf."""
-    high, low = _log2_pair(base)
-    exponent, error = two_product(_extended(high, base), y)
+def _exp2_of_product(logarithm: Pair, y: Scalar) -> Scalar:
+    exponent, error = two_product(logarithm[0], y)
     # beyond the exponents the result is zero or infinite, whatever the error, which may be NaN
-    return exp2_of_pair(exponent, where(abs(exponent) < 1100.0, fma(low, y, error), 0.0))
+    return exp2_of_pair(exponent, where(abs(exponent) < 1100.0, fma(logarithm[1], y, error), 0.0))
 
 
-def _magnitude_float32(base: Scalar, y: Scalar) -> Scalar:
-    e, f, _ = split(convert(base, FLOAT64.dtype), subnormal=False)
-    s = f / (f + 2.0)
-    logarithm = _extended(fma(s, polynomial(s * s, _LOG2_FLOAT32), e), base)
+def _exp2_of_product_float32(logarithm: Scalar, y: Scalar) -> Scalar:
     exponent = clamp(convert(y, FLOAT64.dtype) * logarithm, -200.0, 200.0)
     k, power_of_k = round_with_integer(exponent + FLOAT64.rounder)
     r = exponent - k
@@ -97,12 +114,15 @@ def _magnitude_float32(base: Scalar, y: Scalar) -> Scalar:
     return convert(mantissa * power_of_two(power_of_k, FLOAT64), FLOAT32.dtype)
 
 
-@floating
-def power(x: Scalar, y: Scalar) -> Scalar:
-    """``x**y``, with the special cases of C99's pow."""
+def _any_power(x: Scalar, y: Scalar) -> Scalar:
     form = format_of(x)
     base = abs(x)
-    result = (_magnitude if form is FLOAT64 else _magnitude_float32)(base, y)
+    if form is FLOAT64:
+        high, low = _log2_pair(base, subnormal=True)
+        result = _exp2_of_product((_extended(high, base), low), y)
+    else:
+        logarithm = _log2_float32(convert(base, FLOAT64.dtype))
+        result = _exp2_of_product_float32(_extended(logarithm, base), y)
     integral = eq(trunc(y), y)
     half = y * 0.5
     odd = integral & ne(trunc(half), half)
@@ -110,3 +130,14 @@ def power(x: Scalar, y: Scalar) -> Scalar:
     result = where((x < 0) & (x > -np.inf) & ~integral, np.nan, result)
     one = eq(x, 1) | eq(y, 0) | (eq(x, -1) & eq(abs(y), np.inf))
     return where(one, 1.0, result)
+
+
+@floating
+def power(x: Scalar, y: Scalar) -> Scalar:
+    """``x**y``, with the special cases of C99's pow."""
+    if format_of(x) is FLOAT64:
+        common = _exp2_of_product(_log2_pair(x, subnormal=False), y)
+    else:
+        common = _exp2_of_product_float32(_log2_float32(convert(x, FLOAT64.dtype)), y)
+    ordinary = is_ordinary(x) & (abs(y) < np.inf)
+    return unlikely(~ordinary, _any_power(x, y), common)

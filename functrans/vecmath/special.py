@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from functrans.ir.scalar import Scalar, const, copysign, fma, where
 from functrans.vecmath.exponential import exp_of_pair, scale
-from functrans.vecmath.logarithm import log_of_pair
+from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -168,5 +168,5 @@ def log_ndtr(x: Scalar) -> Scalar:
     middle, middle_low = _odd(x, x * 0.5, _TABLES[format_of(x)].ndtr)
     high, low = two_sum(where(centre, half, one), where(centre, middle, -tail))
     low = low + where(centre, middle_low, -tail_low)
-    logarithm = log_of_pair(where(far, scaled[0], high), where(far, scaled[1], low))
+    logarithm = log_of_ordinary_pair(where(far, scaled[0], high), where(far, scaled[1], low))
     return first_nan(where(far, fma(x * -0.5, x, logarithm), logarithm), x)
