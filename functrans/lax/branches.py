@@ -1,0 +1,150 @@
+"""Choosing: cond, switch, select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import aval_of_leaf, check_callable, name_of
+from functrans.errors import BranchError, TreeMismatchError
+from functrans.lax.staging import agreeing, check_scalar_bool, closed, flattened, staged
+from functrans.ops import choice
+from functrans.ops.control_cond import cond_p
+from functrans.ops.structural import astype
+from functrans.tree import core as tree
+from functrans.tree.compare import difference
+
+
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+) -> Any:
+    """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
+
+    Both functions are traced, and one is run. Under `vmap` with a mapped ``pred`` each lane runs
+    its own branch: what the other would do there (divide by zero, loop for ever) does not matter.
+
+    Parameters
+    ----------
+    pred : bool
+    true_fun, false_fun : callable
+        Functions of the operands that return pytrees of the same structure and types. What else
+        they use, traced values included, they take from around them.
+    *operands : pytrees
+
+    Returns
+    -------
+    pytree
+        What the chosen function returns.
+
+    Raises
+    ------
+    BranchError
+        If ``pred`` is not one bool, or if the results of the functions differ in structure or type.
+
+    Examples
+    --------
+    >>> from functrans import grad, lax
+    >>> def f(x):
+    ...     return lax.cond(x > 0, lambda x: x**2, lambda x: -x, x)
+    >>> f(3.0), grad(f)(3.0), grad(f)(-3.0)
+    (np.float64(9.0), np.float64(6.0), np.float64(-1.0))
+    """
+    (pred,) = flattened([pred], "pred").leaves
+    check_scalar_bool(pred, "pred of cond", BranchError)
+    return _branch(astype(pred, np.bool_), [false_fun, true_fun], operands, "cond")
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """``branches[index](*operands)``; of an index that is out of range, the nearest branch.
+
+    Parameters
+    ----------
+    index : int
+    branches : sequence of callable
+        Functions of the operands that return pytrees of the same structure and types.
+    *operands : pytrees
+
+    Returns
+    -------
+    pytree
+        What the chosen function returns.
+
+    Raises
+    ------
+    BranchError
+        If ``index`` is not one integer, if there are no branches, or if their results differ in
+        structure or type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> [lax.switch(i, [np.sin, np.cos, np.exp], 0.0) for i in range(3)]
+    [np.float64(0.0), np.float64(1.0), np.float64(1.0)]
+    """
+    (index,) = flattened([index], "index").leaves
+    aval = aval_of_leaf(index)
+    if aval.shape != () or aval.dtype.kind not in "iu":
+        raise BranchError(f"the index of switch must be one integer, and is {aval}")
+    if not branches:
+        raise BranchError("switch needs at least one branch")
+    if len(branches) == 1:
+        check_callable(branches[0], "switch")
+        return branches[0](*operands)
+    chosen = astype(index > 0, np.bool_) if len(branches) == 2 else astype(index, np.int64)
+    return _branch(chosen, branches, operands, "switch")
+
+
+def _branch(index: Any, functions: Sequence[Callable[..., Any]], operands: Any, what: str) -> Any:
+    given = flattened(operands, "operand ")
+    bodies = [staged(f, given.structure, given.avals, what) for f in functions]
+    names = [_label(f, i, what) for i, f in enumerate(functions)]
+    graphs, captures = closed(bodies, agreeing(bodies, names, what))
+    outs = cond_p(index, *captures, *given.leaves, branches=tuple(graphs))
+    return bodies[0].result.unflatten(outs)
+
+
+def _label(function: Callable[..., Any], i: int, what: str) -> str:
+    name = name_of(function)
+    place = ("false_fun", "true_fun")[i] if what == "cond" else f"branch {i}"
+    return place if name == "<lambda>" else f"{place} ({name})"
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """Elements of ``on_true`` where ``pred`` holds, of ``on_false`` elsewhere, leaf by leaf.
+
+    Both are computed; use `cond` to compute one.
+
+    Parameters
+    ----------
+    pred : array of bool
+        Broadcast against each leaf.
+    on_true, on_false : pytrees
+        Of the same structure.
+
+    Raises
+    ------
+    TreeMismatchError
+        If the structures differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.select(np.array([True, False]), {"a": np.ones(2)}, {"a": np.zeros(2)})
+    {'a': array([1., 0.])}
+    """
+    x, y = flattened(on_true, "on_true"), flattened(on_false, "on_false")
+    if x.structure != y.structure:
+        raise TreeMismatchError(
+            f"select chooses between pytrees of the same structure: "
+            f"{difference(x.structure, y.structure)} (on_true is expected, on_false found)"
+        )
+    return tree.unflatten(
+        x.structure, [choice.select(pred, a, b) for a, b in zip(x.leaves, y.leaves, strict=True)]
+    )

@@ -1,0 +1,357 @@
+"""Loops: scan, map, while_loop, fori_loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import aval_of_leaf, check_callable
+from functrans.api.recompute import checkpoint
+from functrans.errors import AxisSizeError, CarryError
+from functrans.ir.types import Aval
+from functrans.lax.staging import (
+    Body,
+    Tree,
+    carried,
+    check_carry_structure,
+    check_scalar_bool,
+    closed,
+    flattened,
+    staged,
+)
+from functrans.ops.control_scan import scan_p
+from functrans.ops.control_while import While
+from functrans.trace.tracer import Tracer
+from functrans.tree import core as tree
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    checkpoint_every: int | None = None,
+) -> tuple[Any, Any]:
+    """Apply a function to one element after the other, handing a carry from step to step.
+
+    It does what this does, as one operation, which compiles to one loop::
+
+        ys = []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, np.stack(ys)
+
+    Parameters
+    ----------
+    f : callable
+        ``f(carry, x) -> (carry, y)``. The carry keeps its structure, shapes and dtypes; only Python
+        numbers in ``init`` take the dtype that ``f`` gives them.
+    init : pytree
+        The first carry.
+    xs : pytree, optional
+        Arrays with an element for each step along the first axis. Without them ``length`` says how
+        many steps there are, and ``f`` gets None.
+    length : int, optional
+    reverse : bool, optional
+        Whether to go from the last element to the first; ``ys`` is in the order of ``xs`` all the
+        same.
+    unroll : int, optional
+        How many steps to compile as one: a hint.
+    checkpoint_every : int, optional
+        Keep for the backward pass only what is carried into every so many steps, and compute the
+        steps between again. With the root of the number of steps the gradient takes that much
+        memory instead of all.
+
+    Returns
+    -------
+    carry
+        The last one.
+    ys : pytree
+        What ``f`` returned beside the carry, stacked along a new first axis.
+
+    Raises
+    ------
+    CarryError
+        If ``f`` does not return ``(carry, y)``, or a carry of another structure or type.
+    AxisSizeError
+        If the arrays in ``xs`` are not of one length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad, lax
+    >>> lax.scan(lambda s, x: (s + x, s * x), 0.0, np.array([1.0, 2.0, 3.0]))
+    (np.float64(6.0), array([0., 2., 9.]))
+    >>> grad(lambda r: lax.scan(lambda s, _: (r * s, None), 1.0, length=5)[0])(2.0)
+    np.float64(80.0)
+    """
+    check_callable(f, "scan")
+    first, rows = flattened(init, "init"), flattened(xs, "xs")
+    steps = _length(rows, xs, length)
+    if checkpoint_every is not None:
+        return _scan_in_segments(f, init, xs, steps, reverse, unroll, checkpoint_every)
+    row_avals = [aval.update(shape=aval.shape[1:]) for aval in rows.avals]
+    _, structure = tree.flatten((init, xs))
+    n_carry = len(first.leaves)
+    y_structure: list[Any] = []
+
+    def step(carry: Any, x: Any) -> Any:
+        pair = f(carry, x)
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise CarryError(
+                f"the body of scan must return (carry, y), and returned {_described(pair)}: return "
+                "(carry, None) if there is nothing to stack"
+            )
+        check_carry_structure(first.structure, tree.structure(pair[0]), "scan")
+        y_structure[:] = [tree.structure(pair[1])]
+        return pair
+
+    def stage_with(avals: Sequence[Aval]) -> Body:
+        return staged(step, structure, [*avals, *row_avals], "scan")
+
+    body, start = carried(stage_with, first, "scan")
+    (graph,), captures = closed([body], [body.graph])
+    results = scan_p(
+        *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
+        n_consts=len(captures), n_carry=n_carry, unroll=unroll,
+    )  # fmt: skip
+    return (
+        first.structure.unflatten(results[:n_carry]),
+        y_structure[0].unflatten(results[n_carry:]),
+    )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def _length(rows: Tree, xs: Any, length: int | None) -> int:
+    sizes = []
+    for aval, path in zip(rows.avals, tree.paths(xs), strict=True):
+        if aval.ndim == 0:
+            raise AxisSizeError(f"scan goes along the first axis of xs, but xs{path} is {aval}")
+        sizes.append((aval.shape[0], f"xs{path}"))
+    if length is not None:
+        sizes.append((int(length), "length"))
+    if not sizes:
+        raise AxisSizeError("scan needs xs or length, to know how many steps there are")
+    for size, name in sizes[1:]:
+        if size != sizes[0][0]:
+            raise AxisSizeError(
+                f"the steps of scan do not agree: {sizes[0][1]} has {sizes[0][0]}, and "
+                f"{name} has {size}"
+            )
+    return sizes[0][0]
+
+
+def _scan_in_segments(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int,
+    reverse: bool,
+    unroll: int,
+    every: int,
+) -> tuple[Any, Any]:
+    """A scan over segments, each of them a scan that is computed again in the backward pass."""
+    if every < 1:
+        raise ValueError(f"checkpoint_every={every}: a segment has at least one step")
+    whole, left = divmod(length, every)
+    # what is left over comes last, which is at the beginning if the direction is reversed
+    bulk, rest = slice(0, whole * every), slice(whole * every, length)
+    if reverse:
+        bulk, rest = slice(left, length), slice(0, left)
+
+    def segment(carry: Any, x: Any) -> tuple[Any, Any]:
+        return scan(f, carry, x, every, reverse, unroll)
+
+    def segmented(x: Any) -> Any:
+        return x[bulk].reshape(whole, every, *x.shape[1:])
+
+    if left == 0:
+        carry, ys = scan(checkpoint(segment), init, tree.map(segmented, xs), whole, reverse)
+        return carry, tree.map(_joined, ys)
+    if whole == 0:
+        return scan(checkpoint(lambda c, x: scan(f, c, x, left, reverse, unroll)), init, xs)
+    carry, ys = scan(checkpoint(segment), init, tree.map(segmented, xs), whole, reverse)
+    carry, last = scan(f, carry, tree.map(lambda x: x[rest], xs), left, reverse, unroll)
+    parts = (last, tree.map(_joined, ys)) if reverse else (tree.map(_joined, ys), last)
+    return carry, tree.map(lambda a, b: np.concatenate([a, b]), *parts)
+
+
+def _joined(y: Any) -> Any:
+    return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
+
+
+def map(f: Callable[[Any], Any], xs: Any) -> Any:
+    """Apply a function to one element after the other, and stack the results.
+
+    Like `vmap` in what it gives, like a loop in what it does: it takes the memory of one element,
+    and each may take its own branches.
+
+    Parameters
+    ----------
+    f : callable
+    xs : pytree
+        Arrays with an element for each call along the first axis.
+
+    Returns
+    -------
+    pytree
+        Like the result of ``f``, with a new first axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
+    array([ 1., 13., 41.])
+    """
+    check_callable(f, "map")
+    return scan(lambda carry, x: (carry, f(x)), None, xs)[1]
+
+
+def while_loop(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    max_steps: int | None = None,
+) -> Any:
+    """Apply a function to a value as long as a condition holds.
+
+    It does what this does, as one operation::
+
+        while cond(value):
+            value = body(value)
+        return value
+
+    It has derivatives of every kind. Reverse mode keeps what it needs of each step on a stack that
+    grows as the loop runs; with ``max_steps`` the stack has that length from the start. Under
+    `vmap` with a condition that depends on the lane, each lane runs for as long as it takes itself.
+
+    Parameters
+    ----------
+    cond : callable
+        ``cond(value)`` gives one bool.
+    body : callable
+        ``body(value)`` gives the next value, in the same structure, shapes and dtypes; only Python
+        numbers in ``init`` take the dtype that ``body`` gives them.
+    init : pytree
+    max_steps : int, optional
+        How many steps there may be.
+
+    Returns
+    -------
+    pytree
+        The value for which the condition does not hold.
+
+    Raises
+    ------
+    CarryError
+        If ``body`` returns a value of another structure or type, or ``cond`` something else than
+        one bool.
+    StepLimitError
+        If the condition still holds after ``max_steps`` steps.
+
+    Examples
+    --------
+    >>> from functrans import grad, lax
+    >>> def root(a):            # Heron's method
+    ...     return lax.while_loop(
+    ...         lambda x: abs(x * x - a) > 1e-12, lambda x: (x + a / x) / 2, a
+    ...     )
+    >>> root(2.0), grad(root)(2.0)
+    (np.float64(1.414213562), np.float64(0.353553391))
+    """
+    check_callable(cond, "while_loop")
+    check_callable(body, "while_loop")
+    first = flattened(init, "init")
+    arguments = tree.structure((init,))
+
+    def step(value: Any) -> Any:
+        value = body(value)
+        check_carry_structure(first.structure, tree.structure(value), "while_loop")
+        return value
+
+    def holds(value: Any) -> Any:
+        (result,) = flattened([cond(value)], "the condition").leaves
+        check_scalar_bool(result, "the condition of while_loop", CarryError)
+        return result
+
+    def stage_with(avals: Sequence[Aval]) -> Body:
+        return staged(step, arguments, avals, "while_loop")
+
+    looped, start = carried(stage_with, first, "while_loop")
+    condition = staged(holds, arguments, [aval_of_leaf(x) for x in start], "while_loop")
+    bodies = [condition, looped]
+    (test, graph), captures = closed(bodies, [b.graph for b in bodies])
+    loop = While(test, graph, len(captures), len(start), max_steps)
+    return first.structure.unflatten(loop.bind(captures, start)[: len(start)])
+
+
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body: Callable[[Any, Any], Any],
+    init: Any,
+    max_steps: int | None = None,
+) -> Any:
+    """Apply a function for each integer in a range.
+
+    It does what this does, as one operation::
+
+        for i in range(lower, upper):
+            value = body(i, value)
+        return value
+
+    With Python integers as bounds it is a `scan`, with traced ones a `while_loop`.
+
+    Parameters
+    ----------
+    lower, upper : int
+    body : callable
+        ``body(i, value)`` gives the next value, in the same structure, shapes and dtypes.
+    init : pytree
+    max_steps : int, optional
+        As for `while_loop`, where the bounds are traced.
+
+    Returns
+    -------
+    pytree
+        The last value.
+
+    Raises
+    ------
+    CarryError
+        If ``body`` returns a value of another structure or type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> x = np.array([1.0, 2.0, 4.0])
+    >>> lax.fori_loop(0, 3, lambda i, s: s + x[0] * i, 0.0)
+    np.float64(3.0)
+    """
+    check_callable(body, "fori_loop")
+    for bound, name in ((lower, "lower"), (upper, "upper")):
+        aval = aval_of_leaf(*flattened([bound], name).leaves)
+        if aval.shape != () or aval.dtype.kind not in "iu":
+            raise CarryError(f"the bounds of fori_loop are integers, and {name} is {aval}")
+    if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
+        numbers = np.arange(int(lower), int(upper))
+        return scan(lambda value, i: (body(i, value), None), init, numbers)[0]
+
+    def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        i, value = state
+        return i + 1, body(i, value)
+
+    start = (lower if isinstance(lower, Tracer) else np.int64(lower), init)
+    return while_loop(lambda state: state[0] < upper, step, start, max_steps)[1]
