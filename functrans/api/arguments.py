@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,17 +17,20 @@ from functrans.tree import core as tree
 
 Argnums = int | Sequence[int]
 
+Wrapper = TypeVar("Wrapper", bound=Callable[..., Any])
+
 
 def decorated(transform: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """What a transform gives when it is called with options only: a decorator."""
     return functools.partial(transform, **options)
 
 
-def wrap(function: Callable[..., Any], wrapper: Callable[..., Any], prefix: str) -> Any:
+def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper:
     """Give the wrapper the name, docstring and signature of the function that it stands for."""
     functools.update_wrapper(wrapper, function)
     if not hasattr(function, "__name__"):
-        wrapper.__name__ = f"{prefix}({type(function).__name__})"
+        name = f"{prefix}({type(function).__name__})"
+        wrapper.__name__ = name
     return wrapper
 
 
@@ -87,10 +90,10 @@ def leaf_names(function: Callable[..., Any], positions: Sequence[int], args: Any
     ]
 
 
-def as_array(x: Any, name: Callable[[], str]) -> Any:
+def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     """A leaf as a tracer, a plain native array or a NumPy scalar.
 
-    ``name`` says what a message calls it.
+    ``name(*place)`` is what a message calls it.
     """
     if isinstance(x, (Tracer, float, int)):
         return x
@@ -101,7 +104,7 @@ def as_array(x: Any, name: Callable[[], str]) -> Any:
     hint = ""
     if isinstance(x, (complex, np.ndarray, np.generic)):
         hint = ": bool, integers and floats are supported"
-    raise DtypeError(f"{name()} is {describe(x)}, not a number or an array{hint}")
+    raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
 
 
 def aval_of_leaf(x: Any) -> Aval:

@@ -61,7 +61,7 @@ class JitFunction:
         static_argnums: Argnums,
         static_argnames: str | Sequence[str],
     ) -> None:
-        wrap(function, self, "jit")  # type: ignore[arg-type]
+        wrap(function, self, "jit")
         self._function = function
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -112,7 +112,7 @@ class JitFunction:
 
         A graph without traced captures is kept as for a call from outside.
         """
-        leaves = [as_array(x, lambda i=i: self._leaf_name(i, structure)) for i, x in enumerate(leaves)]
+        leaves = [as_array(x, self._leaf_name, i, structure) for i, x in enumerate(leaves)]
         key = (structure, static, *(aval_of_leaf(x) for x in leaves))
         entry = self._entries.get(key)
         if entry is None:
@@ -125,9 +125,7 @@ class JitFunction:
         outs = jit_call(*operands, graph=entry.graph, name=name_of(self._function))
         return entry.structure.unflatten(outs)
 
-    def _trace(
-        self, key: Any, leaves: list[Any], structure: Structure, static: _Static
-    ) -> _Entry:
+    def _trace(self, key: Any, leaves: list[Any], structure: Structure, static: _Static) -> _Entry:
         with self._lock:
             if key not in self._entries:
                 entry, _ = self._stage(leaves, structure, static)
@@ -148,12 +146,12 @@ class JitFunction:
         def name(i: int) -> str:
             return self._leaf_name(i, structure)
 
-        arrays = [as_array(x, lambda i=i: name(i)) for i, x in enumerate(leaves)]
+        arrays = [as_array(x, name, i) for i, x in enumerate(leaves)]
         staged = stage(flat, [aval_of_leaf(x) for x in arrays], kind="jit", name=name)
         return _Entry(staged.graph, staged.captures, found["structure"], None), arrays
 
     def _leaf_name(self, i: int, structure: Structure) -> str:
-        args, kwargs = structure.unflatten(range(structure.num_leaves))
+        args, kwargs = tree.unflatten(structure, range(structure.num_leaves))
         for position, arg in enumerate(args):
             if i in tree.leaves(arg):
                 hint = "; jit(f, static_argnums=...) passes other values as they are"
@@ -165,7 +163,7 @@ class JitFunction:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any], _Static]:
         numbers = tuple(n for n in self._static_numbers if -len(args) <= n < len(args))
-        positions = sorted(normalized_argnums(set(numbers), len(args), self._function))
+        positions = sorted(normalized_argnums(tuple(set(numbers)), len(args), self._function))
         positional = tuple((i, args[i]) for i in positions)
         keywords = tuple(
             (name, value) for name, value in sorted(kwargs.items()) if name in self._static_names
@@ -198,8 +196,8 @@ def _positions(function: Callable[..., Any], names: Sequence[str]) -> tuple[int,
             if takes_any:
                 continue
             raise ArgnumsError(
-                f"static_argnames names {name!r}, which {name_of(function)} does not take: it takes "
-                + ", ".join(parameters)
+                f"static_argnames names {name!r}, which {name_of(function)} does not take: it "
+                f"takes {', '.join(parameters)}"
             )
         if parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY:
             positions.append(list(parameters).index(name))
@@ -240,8 +238,8 @@ def jit(
     function : callable
         Takes and returns arrays, numbers or pytrees of them.
     static_argnums : int or sequence of int, optional
-        Positional arguments that are passed as they are (options, sizes, functions): the function is
-        compiled for each value. They must be hashable.
+        Positional arguments that are passed as they are (options, sizes, functions): the function
+        is compiled for each value. They must be hashable.
     static_argnames : str or sequence of str, optional
         The same by name, whether they are passed by position or by keyword.
 
@@ -275,5 +273,3 @@ def jit(
         return decorated(jit, static_argnums=static_argnums, static_argnames=static_argnames)
     check_callable(function, "jit")
     return JitFunction(function, static_argnums, static_argnames)
-
-

@@ -40,7 +40,7 @@ class _Custom:
         check_callable(function, self.transform)
         self.function = function
         self.nondiff_argnums = nondiff_argnums
-        wrap(function, self, self.transform)  # type: ignore[arg-type]
+        wrap(function, self, self.transform)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else _Bound(self, instance)
@@ -92,7 +92,9 @@ def _positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[A
         signature = inspect.signature(function)
     except (ValueError, TypeError):
         if kwargs:
-            raise TypeError(f"{name_of(function)} takes keyword arguments by position here") from None
+            raise TypeError(
+                f"{name_of(function)} takes keyword arguments by position here"
+            ) from None
         return tuple(args)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
@@ -140,7 +142,7 @@ class _CustomCall:
         return args
 
 
-class custom_jvp(_Custom):  # noqa: N801  it is used as a decorator
+class custom_jvp(_Custom):
     """A function whose forward-mode derivative is given; reverse mode follows from it.
 
     Parameters
@@ -151,8 +153,8 @@ class custom_jvp(_Custom):  # noqa: N801  it is used as a decorator
 
     Notes
     -----
-    The rule is set by `defjvp`. It takes the tuple of primals and the tuple of tangents, and returns
-    the result and its tangent, which must be linear in the tangents.
+    The rule is set by `defjvp`. It takes the tuple of primals and the tuple of tangents, and
+    returns the result and its tangent, which must be linear in the tangents.
 
     Raises
     ------
@@ -230,16 +232,21 @@ class custom_jvp(_Custom):  # noqa: N801  it is used as a decorator
                     f"{type(pair).__name__}"
                 )
             outs, structure = tree.flatten(pair[0])
-            _check_structure(structure, call.inner.out_structure, f"the result of {self.what}'s rule")
+            _check_structure(
+                structure, call.inner.out_structure, f"the result of {self.what}'s rule"
+            )
             avals = [aval_of_leaf(x) for x in outs]
             dots = _matching(pair[1], structure, avals, f"the tangent of {self.what}'s rule")
-            return [*outs, *(t for t, aval in zip(dots, avals, strict=True) if is_float(aval.dtype))]
+            return [
+                *outs,
+                *(t for t, aval in zip(dots, avals, strict=True) if is_float(aval.dtype)),
+            ]
 
         moving = [aval for aval, flag in zip(call.avals, floating, strict=True) if flag]
         return ops.Rule([flat], lambda graphs: [*call.avals, *moving], self.what)
 
 
-class custom_vjp(_Custom):  # noqa: N801  it is used as a decorator
+class custom_vjp(_Custom):
     """A function whose reverse-mode derivative is given.
 
     Parameters
@@ -383,7 +390,7 @@ def _matching(given: Any, structure: Structure, avals: Sequence[Aval], what: str
     _check_structure(found, structure, what)
     checked = []
     for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
-        x = as_array(x, lambda i=i: f"{what}, leaf {i},")
+        x = as_array(x, f"{what}, leaf {{}},".format, i)
         if aval_of_leaf(x).shape != aval.shape:
             raise CustomRuleError(
                 f"{what} has shape {aval_of_leaf(x).shape} at leaf {i}, expected {aval.shape}"

@@ -20,7 +20,7 @@ class Inner:
         self.function = function
         self.what = what
         leaves, self.structure = tree.flatten((args, kwargs))
-        self.leaves = [as_array(x, lambda i=i: f"leaf {i} of {what}") for i, x in enumerate(leaves)]
+        self.leaves = [as_array(x, f"leaf {{}} of {what}".format, i) for i, x in enumerate(leaves)]
 
     def flat(self, *tracers: Any) -> list[Any]:
         args, kwargs = self.structure.unflatten(tracers)

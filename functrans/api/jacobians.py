@@ -123,7 +123,7 @@ def _jacobian(
         point = problem.point()
         _check_float_results(problem)
         linear = point.linear
-        result, aux = problem.unpack(linear.outputs)
+        _, aux = problem.unpack(linear.outputs)
         blocks = blocks_of(linear, problem, chunk_size)
         rows = [_row(problem, row, point, argnums) for row in blocks]
         derivative = problem.out_structure.unflatten(rows)
@@ -163,9 +163,12 @@ def _by_columns(linear: Linear, problem: Problem, chunk_size: int | None) -> Blo
     residuals = len(linear.residuals)
     for i, (shape, _) in enumerate(_shapes(problem.leaves)):
         parts = [
-            run(forward_block(linear.graph, residuals, i, count), [*linear.residuals, np.int64(start)])
+            run(
+                forward_block(linear.graph, residuals, i, count),
+                [*linear.residuals, np.int64(start)],
+            )
             for start, count in _chunks(prod(shape), chunk_size)
-        ]  # fmt: skip
+        ]
         columns = iter([_joined(p, -1) for p in zip(*parts, strict=True)])
         for row, (out_shape, dtype), nonzero in zip(blocks, outs, linear.nonzero, strict=False):
             block = next(columns, None) if nonzero else None
@@ -180,9 +183,12 @@ def _by_rows(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks
     position = 0
     for (out_shape, dtype), nonzero in zip(_shapes(problem.outs), linear.nonzero, strict=False):
         parts = [
-            run(reverse_block(linear.graph, residuals, position, count), [*linear.residuals, np.int64(start)])
+            run(
+                reverse_block(linear.graph, residuals, position, count),
+                [*linear.residuals, np.int64(start)],
+            )
             for start, count in (_chunks(prod(out_shape), chunk_size) if nonzero else [])
-        ]  # fmt: skip
+        ]
         position += nonzero
         rows = iter([_joined(p, 0) for p in zip(*parts, strict=True)])
         blocks.append([_block(next(rows, None), out_shape + shape, dtype) for shape, _ in ins])
@@ -284,5 +290,3 @@ def hvp(
         return results[1:] if has_aux else results[1]
 
     return wrap(function, product, "hvp")
-
-

@@ -16,9 +16,7 @@ from functrans.transform.transpose import check_linear, transpose_graph
 from functrans.tree import core as tree
 
 
-def linearize(
-    function: Callable[..., Any], /, *primals: Any, has_aux: bool = False
-) -> Any:
+def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function, and its derivative as a linear function of tangents.
 
     What does not depend on the tangents is computed once. With many directions, or when the
@@ -117,10 +115,8 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
         )  # fmt: skip
         results = spread(run(transposed_graph, [*staged.captures, *cotangents]), nonzero)
         filled = [
-            zeros_like(aval) if ct is None else ct
-            for aval, ct in zip(avals, results, strict=True)
+            zeros_like(aval) if ct is None else ct for aval, ct in zip(avals, results, strict=True)
         ]
-        arguments: tuple[Any, ...] = structure.unflatten(own(filled, staged.captures))
-        return arguments
+        return tuple(tree.unflatten(structure, own(filled, staged.captures)))
 
     return transposed

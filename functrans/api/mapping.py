@@ -123,13 +123,13 @@ class _Call:
         self.axes: list[int | None] = []
         for i, axis in enumerate(axes):
             if axis is not None:
-                self.leaves[i] = as_array(self.leaves[i], lambda i=i: self._name(i))
+                self.leaves[i] = as_array(self.leaves[i], self._name, i)
                 axis = self._normalized(i, axis)
             self.axes.append(axis)
         self.size = self._size(axis_size)
 
     def _name(self, i: int) -> str:
-        args, kwargs = self.structure.unflatten(range(len(self.leaves)))
+        args, kwargs = tree.unflatten(self.structure, range(len(self.leaves)))
         for position, arg in enumerate(args):
             indices = tree.leaves(arg)
             if i in indices:
@@ -209,11 +209,14 @@ class _Call:
         else:
             chunks = [
                 apply(
-                    [_part(x, self.axes[i], start, chunk_size) for i, x in zip(moving, arrays, strict=True)],
+                    [
+                        _part(x, self.axes[i], start, chunk_size)
+                        for i, x in zip(moving, arrays, strict=True)
+                    ],
                     min(chunk_size, self.size - start),
                 )
                 for start in range(0, self.size, chunk_size)
-            ]  # fmt: skip
+            ]
             results = [
                 parts[0] if axis is None else np.concatenate(parts, axis=axis)
                 for parts, axis in zip(zip(*chunks, strict=True), wanted, strict=True)

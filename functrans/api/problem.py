@@ -59,7 +59,7 @@ class Problem:
         self.transform = transform
         selected = tuple(args[i] for i in positions)
         leaves, self.structure = tree.flatten(selected)
-        self.leaves = [as_array(x, lambda i=i: self.leaf_name(i)) for i, x in enumerate(leaves)]
+        self.leaves = [as_array(x, self.leaf_name, i) for i, x in enumerate(leaves)]
         self.selected = selected
         check_differentiable(self.leaves, self.leaf_name, transform)
 
@@ -82,7 +82,7 @@ class Problem:
             result, aux = result
         outs, self.out_structure = tree.flatten(result)
         self.out_count = len(outs)
-        self.outs = [as_array(x, lambda i=i: self._result_name(i)) for i, x in enumerate(outs)]
+        self.outs = [as_array(x, self._result_name, i) for i, x in enumerate(outs)]
         auxiliary, self.aux_structure = tree.flatten(aux)
         # auxiliary data may be anything; only what is traced has to be taken out of the trace
         self.aux = auxiliary
@@ -112,8 +112,7 @@ class Problem:
             zeros_like(aval_of_leaf(x)) if ct is None else ct
             for x, ct in zip(self.leaves, cotangents, strict=True)
         ]
-        arguments: tuple[Any, ...] = self.structure.unflatten(own(filled, point.inputs))
-        return arguments
+        return tuple(tree.unflatten(self.structure, own(filled, point.inputs)))
 
 
 def _read_only(x: Any) -> Any:
@@ -156,9 +155,7 @@ def filled_tangents(problem: Problem, dots: Sequence[Any], point: Point) -> Any:
     return problem.out_structure.unflatten(own(filled, point.inputs))
 
 
-def matching(
-    given: Any, structure: Any, avals: Sequence[Aval], what: str, of: str
-) -> list[Any]:
+def matching(given: Any, structure: Any, avals: Sequence[Aval], what: str, of: str) -> list[Any]:
     """The leaves of a tangent or cotangent, checked against what it belongs to."""
     leaves, found = tree.flatten(given)
     if found != structure:
@@ -168,7 +165,7 @@ def matching(
     result = []
     for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
         label = f"{what}, leaf {i}" if len(leaves) > 1 else what
-        x = as_array(x, lambda label=label: label)
+        x = as_array(x, str, label)
         if aval_of_leaf(x).shape != aval.shape:
             raise ShapeError(
                 f"{label} has shape {aval_of_leaf(x).shape}, but {of} has shape {aval.shape} there"

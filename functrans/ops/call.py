@@ -27,7 +27,7 @@ def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primit
         "batch": lambda *args, **params: _batch(call, *args, **params),
         "split": lambda *args, **params: _split(call, *args, **params),
     }
-    call = primitive(
+    call: Primitive = primitive(
         name,
         infer=lambda *avals, graph, **params: graph.out_avals,
         numpy=numpy,
@@ -129,7 +129,7 @@ def _split_checkpoint(
     known_in = [v for v, flag in zip(graph.inputs, unknown, strict=True) if not flag]
     unknown_in = [v for v, flag in zip(graph.inputs, unknown, strict=True) if flag]
     dependent = set(unknown_in)
-    kept = []
+    kept: list[Var] = []
     for eqn in graph.eqns:
         if not dependent.isdisjoint(eqn.inputs):
             dependent.update(eqn.outputs)

@@ -119,9 +119,7 @@ class BatchedRule(Rule):
 
 
 def _batched(graphs: Sequence[Graph], transform: Any, size: int) -> tuple[Graph, ...]:
-    return tuple(
-        transform(g, (0,) * len(g.inputs), size, (0,) * len(g.outputs))[0] for g in graphs
-    )
+    return tuple(transform(g, (0,) * len(g.inputs), size, (0,) * len(g.outputs))[0] for g in graphs)
 
 
 def resolve(graph: Graph) -> Graph:
@@ -178,9 +176,7 @@ def _check_constants(tangents: Sequence[Any], what: str, operands: Sequence[Any]
 
 
 def _instantiated(tangents: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
-    return [
-        zeros_like(x) if t is None else t for t, x in zip(tangents, primals, strict=True)
-    ]
+    return [zeros_like(x) if t is None else t for t, x in zip(tangents, primals, strict=True)]
 
 
 # -- custom_jvp ------------------------------------------------------------------------------------
@@ -229,9 +225,7 @@ def _batch_custom(
         for x, axis in zip(operands[:arguments], axes[:arguments], strict=True)
     ]
     everywhere = (0,) * len(graph.outputs)
-    batched, _ = transform(
-        graph, ((0,) * arguments + tuple(axes[arguments:])), size, everywhere
-    )
+    batched, _ = transform(graph, ((0,) * arguments + tuple(axes[arguments:])), size, everywhere)
     if isinstance(rule, Rule):
         rule = BatchedRule(rule, transform, size)
     else:
@@ -243,7 +237,7 @@ def _batch_custom(
 
 
 def _define(name: str, jvp: Callable[..., Any]) -> Primitive:
-    defined = primitive(
+    defined: Primitive = primitive(
         name,
         infer=lambda *avals, graph, **params: graph.out_avals,
         numpy=lambda *values, graph, **params: tuple(evaluate(graph, values)),
@@ -307,8 +301,7 @@ def _transpose_pullback(
 ) -> list[Any]:
     avals = backward.in_avals[residuals:]
     given = [
-        zeros_like(aval) if ct is None else ct
-        for ct, aval in zip(cotangents, avals, strict=True)
+        zeros_like(aval) if ct is None else ct for ct, aval in zip(cotangents, avals, strict=True)
     ]
     return [None] * residuals + replay(backward, [*operands[:residuals], *given])
 

@@ -52,8 +52,8 @@ def primitive(
         is the part of the result's tangent that comes from that operand's tangent. Nothing needs to
         be said if the primitive is ``linear``.
     transpose : callable or sequence
-        A sequence has a rule (or None) for each operand: ``rule(cotangent, *operands, **params)`` is
-        the cotangent of that operand, in which the result is linear.
+        A sequence has a rule (or None) for each operand: ``rule(cotangent, *operands, **params)``
+        is the cotangent of that operand, in which the result is linear.
     """
     if isinstance(jvp, Sequence) and not isinstance(jvp, (NotDifferentiable, Piecewise)):
         jvp = sum_of_parts(jvp)

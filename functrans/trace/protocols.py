@@ -116,7 +116,7 @@ def attribute(tracer: Any, name: str) -> Any:
     """A method or computed attribute of a tracer."""
     method = methods.get(name)
     if method is not None:
-        return method.__get__(tracer)  # type: ignore[attr-defined]
+        return method.__get__(tracer)
     computed = attributes.get(name)
     if computed is not None:
         return computed(tracer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
@@ -66,7 +67,7 @@ def stage(
             trace.input(
                 aval,
                 values[i] if values is not None else UNKNOWN,
-                lambda i=i: name(i),
+                partial(name, i),
             )
             for i, aval in enumerate(avals)
         ]
@@ -125,7 +126,9 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     return [values.read(atom) for atom in graph.outputs]
 
 
-def replay_known(graph: Graph, inputs: Sequence[Any], value_of: Callable[[Atom], Any]) -> Environment:
+def replay_known(
+    graph: Graph, inputs: Sequence[Any], value_of: Callable[[Atom], Any]
+) -> Environment:
     """Record a graph again whose values are known, and compute nothing again.
 
     Gives what each variable of the graph stands for in the current trace.
@@ -136,7 +139,11 @@ def replay_known(graph: Graph, inputs: Sequence[Any], value_of: Callable[[Atom],
     for eqn in graph.eqns:
         operands = [values.read(atom) for atom in eqn.inputs]
         known = [] if eqn.primitive.higher_order else [value_of(var) for var in eqn.outputs]
-        if known and not any(x is UNKNOWN for x in known) and any(isinstance(x, Tracer) for x in operands):
+        if (
+            known
+            and not any(x is UNKNOWN for x in known)
+            and any(isinstance(x, Tracer) for x in operands)
+        ):
             outs: Sequence[Any] = trace.record_again(eqn, operands, known)
         else:
             outs = apply(eqn, operands)

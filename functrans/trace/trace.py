@@ -25,7 +25,6 @@ def _enclosing() -> str:
     return "a value of an enclosing function"
 
 
-
 class Trace:
     """The equations recorded while a function runs.
 
@@ -58,7 +57,9 @@ class Trace:
 
     # -- values coming in ----------------------------------------------------------------------
 
-    def input(self, aval: Aval, value: Any = UNKNOWN, argument: Callable[[], str] | None = None) -> Tracer:
+    def input(
+        self, aval: Aval, value: Any = UNKNOWN, argument: Callable[[], str] | None = None
+    ) -> Tracer:
         """A new input; ``argument`` gives its name if it is the user's."""
         var = Var(aval)
         self.inputs.append(var)
@@ -103,7 +104,9 @@ class Trace:
         return known[1]
 
     def _capture(self, outer: Any, aval: Aval, value: Any) -> Tracer:
-        assert not self.rewriting, "a rule holds a constant array: build it by the IR's iota or full"
+        assert not self.rewriting, (
+            "a rule holds a constant array: build it by the IR's iota or full"
+        )
         var = Var(aval)
         self.captures.append((var, outer))
         return self._tracer(var, value, _enclosing)
@@ -206,7 +209,7 @@ class Trace:
         return tuple(outs)
 
     def value_of(self, atom: Atom) -> Any:
-        """The value of a variable, computed now if it has been put off; `UNKNOWN` if it has none."""
+        """The value of a variable, computed now if it was put off; `UNKNOWN` if it has none."""
         if isinstance(atom, Literal):
             return atom.value
         eqn = self._pending.get(atom)

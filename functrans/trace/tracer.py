@@ -163,9 +163,8 @@ class Tracer:
     # -- Python's conversions ------------------------------------------------------------------
 
     def _no_value(self) -> str:
-        return (
-            f"it is traced by {self.trace.kind}, where {self.aval} stands for "
-            + ("every element along the mapped axis" if self.trace.kind == "vmap" else "any value")
+        return f"it is traced by {self.trace.kind}, where {self.aval} stands for " + (
+            "every element along the mapped axis" if self.trace.kind == "vmap" else "any value"
         )
 
     def __bool__(self) -> bool:
@@ -173,8 +172,8 @@ class Tracer:
         if value is UNKNOWN:
             raise TracerBoolError(
                 f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
-                "Write np.where(condition, a, b), or functrans.lax.cond(condition, f, g, *operands) "
-                "to compute one branch only, or functrans.lax.while_loop for a loop."
+                "Write np.where(condition, a, b), or functrans.lax.cond(condition, f, g, *xs) "
+                "to compute only one branch, or functrans.lax.while_loop for a loop."
             )
         return bool(value)
 
@@ -319,11 +318,10 @@ class Tracer:
         _operator("right_shift"), _operator("right_shift", True), _in_place("right_shift"),
     )  # fmt: skip
     __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", True)
-    __eq__ = _operator("equal")  # type: ignore[assignment]
-    __ne__ = _operator("not_equal")  # type: ignore[assignment]
+    __eq__ = _operator("equal")
+    __ne__ = _operator("not_equal")
     __lt__, __le__ = _operator("less"), _operator("less_equal")
     __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
     __neg__, __pos__, __abs__, __invert__ = (
         _unary("negative"), _unary("positive"), _unary("absolute"), _unary("invert"),
     )  # fmt: skip
-

@@ -185,5 +185,3 @@ def jvp_graph(
 
     tangent_avals = [v.aval for v, flag in zip(graph.inputs, moving, strict=True) if flag]
     return Jvp(rewrite(run, [*graph.in_avals, *tangent_avals]), tuple(nonzero))
-
-

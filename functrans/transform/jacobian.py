@@ -92,4 +92,3 @@ def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
         return blocks
 
     return rewrite(run, [*graph.in_avals[:residuals], _START])
-

@@ -75,18 +75,14 @@ def transpose_graph(
     return Transposed(rewrite(run, [*nonlinear_avals, *cotangent_avals]), tuple(nonzero))
 
 
-def _select(
-    cotangents: Sequence[Any], given: Sequence[bool], wanted: Sequence[bool]
-) -> list[Any]:
+def _select(cotangents: Sequence[Any], given: Sequence[bool], wanted: Sequence[bool]) -> list[Any]:
     """The cotangents of the wanted outputs, None where none is given."""
     remaining = iter(cotangents)
     every = [next(remaining) if flag else None for flag in given]
     return [ct for ct, flag in zip(every, wanted, strict=True) if flag]
 
 
-def pull_back(
-    graph: Graph, residuals: Sequence[Any], cotangents: Sequence[Any]
-) -> list[Any]:
+def pull_back(graph: Graph, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
     """The cotangents of the last inputs of a graph, which is linear in them.
 
     The first inputs are the residuals; every equation depends on a linear input.
@@ -118,9 +114,7 @@ def pull_back(
     ]
 
 
-def _transpose_eqn(
-    eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]
-) -> Sequence[Any]:
+def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -> Sequence[Any]:
     primitive = eqn.primitive
     if primitive.transpose is None:
         raise NotDifferentiableError(
@@ -144,7 +138,6 @@ def _transpose_eqn(
             for v, m in zip(values, masks, strict=True)
         ]
     return primitive.transpose(cotangent.apply(), *operands, **eqn.params)
-
 
 
 def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
