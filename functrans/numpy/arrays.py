@@ -1,0 +1,123 @@
+"""What the functions of the namespace share: array-likes, axes, copies, new arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from functrans.ir.graph import Literal
+from functrans.ir.primitive import Primitive, current
+from functrans.ir.types import Shape
+from functrans.ops.promotion import dtype_key, result_type
+from functrans.ops.shape import asarray
+from functrans.ops.structural import astype, full_p, iota, reshape
+from functrans.ops.views import copy
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.trace import Trace
+from functrans.trace.tracer import Tracer
+
+__all__ = [
+    "INDEX", "Axes", "array", "astype", "axes_of", "axis_of", "common_dtype", "constant",
+    "counting", "duplicate", "filled", "flat", "inexact", "known", "made", "operand", "shape_of",
+]  # fmt: skip
+
+array = asarray
+Axes = tuple[int, ...]
+INDEX = np.dtype(np.int64)
+
+# -- what a user gives -----------------------------------------------------------------------------
+
+
+def operand(x: Any) -> Any:
+    """An array; but Python's numbers stay weak, so that their dtype yields to that of others."""
+    return x if isinstance(x, (bool, int, float)) else array(x)
+
+
+def common_dtype(*operands: Any) -> np.dtype[Any]:
+    """The dtype that arrays and weak numbers are promoted to."""
+    return result_type(tuple(dtype_key(x) for x in operands))
+
+
+def inexact(x: Any) -> Any:
+    """An array of floats: integers and truths become float64."""
+    x = array(x)
+    return x if x.dtype.kind == "f" else astype(x, np.float64)
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """An axis counted from 0."""
+    return int(normalize_axis_index(axis, ndim))
+
+
+def axes_of(axis: Any, ndim: int) -> Axes:
+    """Axes counted from 0, and sorted; all of them for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, int) and 0 <= axis < ndim:
+        return (axis,)
+    return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+
+
+def shape_of(shape: Any) -> Shape:
+    """A shape given as a number or a sequence."""
+    if isinstance(shape, (list, tuple)):
+        return tuple([n.__index__() for n in shape])
+    if isinstance(shape, np.ndarray) and shape.ndim == 1:
+        return tuple(shape.tolist())
+    return (shape.__index__(),)
+
+
+def flat(x: Any) -> Any:
+    """All elements on one axis, row by row."""
+    return reshape(x, shape=(x.size,))
+
+
+def known(x: Any) -> Any:
+    """The plain array behind a tracer of integers or truths, or None if it has none."""
+    if not isinstance(x, Tracer):
+        return np.asarray(x)
+    value = x.known_value
+    return None if value is UNKNOWN else np.asarray(value)
+
+
+# -- arrays that a traced function makes -----------------------------------------------------------
+
+
+def made(primitive: Primitive, **params: Any) -> Any:
+    """What a primitive without operands gives; within a trace it can be assigned to."""
+    trace = current.get()
+    if not isinstance(trace, Trace):
+        return primitive.numpy(**params)
+    return trace.create(primitive, params)
+
+
+def filled(shape: Shape, value: float, dtype: Any) -> Any:
+    """A new array of one number, which is known when the program is traced."""
+    return made(full_p, shape=shape, value=value, dtype=np.dtype(dtype))
+
+
+def counting(size: int, axis: int = 0, ndim: int = 1) -> Any:
+    """0, 1, 2, ... along one of some axes, the others of size 1."""
+    numbers = made(iota, size=size, dtype=INDEX)
+    return reshape(numbers, shape=(*(1,) * axis, size, *(1,) * (ndim - axis - 1)))
+
+
+def duplicate(x: Any) -> Any:
+    """A copy, which can be assigned to."""
+    if isinstance(x, Tracer):
+        x.check_usable()
+        return copy(x)
+    return np.array(x)
+
+
+def constant(x: Any) -> Any:
+    """A plain array as a traced one that must not be assigned to, where there is a trace."""
+    trace = current.get()
+    if isinstance(x, Tracer) or not isinstance(trace, Trace):
+        return x
+    lifted = trace.lift(np.asarray(x))
+    if isinstance(lifted, Literal):
+        return filled((), lifted.value.item(), lifted.value.dtype)
+    return lifted

@@ -1,0 +1,210 @@
+"""Choosing between values: where, select, clip, replacing what is no number, comparing arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import TracerIndexError
+from functrans.numpy.arrays import array, astype, common_dtype, known, operand
+from functrans.numpy.define import answers, refuse_keyword
+from functrans.numpy.reductions import all, truth
+from functrans.ops.choice import maximum, minimum
+from functrans.ops.choice import select as select_p
+from functrans.ops.compare import equal, less_equal
+from functrans.ops.logic import isfinite, isinf, isnan, signbit
+from functrans.ops.structural import broadcast_to
+from functrans.trace.source import located, user_source
+
+__all__ = [
+    "allclose", "argwhere", "array_equal", "array_equiv", "choose", "clip", "flatnonzero",
+    "isclose", "nan_to_num", "nonzero", "piecewise", "select", "where",
+]  # fmt: skip
+
+
+@answers(np.where)
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """The elements of ``x`` where a condition holds, those of ``y`` elsewhere.
+
+    What is not taken contributes exactly 0 to the derivative, even where it is infinite.
+    """
+    if x is None and y is None:
+        return nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    return select_p(truth(condition), operand(x), operand(y))
+
+
+# -- where something is ----------------------------------------------------------------------------
+
+
+def _known_truth(x: Any, name: str) -> Any:
+    x = array(x)
+    found = known(x)
+    if found is None:
+        raise TracerIndexError(
+            f"how many elements are not 0 is not known, so np.{name} has no shape"
+            f"{located(user_source())}.\n"
+            "Go on with the whole array: np.where(condition, x, y), or x.sum(where=condition)."
+        )
+    return found
+
+
+@answers(np.nonzero)
+def nonzero(a: Any) -> Any:
+    """The positions of the elements that are not 0, where the elements are known."""
+    return np.nonzero(_known_truth(a, "nonzero"))
+
+
+@answers(np.flatnonzero)
+def flatnonzero(a: Any) -> Any:
+    """The positions on one axis of the elements that are not 0, where the elements are known."""
+    return np.flatnonzero(_known_truth(a, "flatnonzero"))
+
+
+@answers(np.argwhere)
+def argwhere(a: Any) -> Any:
+    """The positions, row by row, of the elements that are not 0, where the elements are known."""
+    return np.argwhere(_known_truth(a, "argwhere"))
+
+
+# -- one of several --------------------------------------------------------------------------------
+
+
+@answers(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The elements of the choice whose condition is the first to hold."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not condlist:
+        raise ValueError("select with an empty condition list is not possible")
+    choices = [operand(choice) for choice in choicelist]
+    default = operand(default)
+    dtype = common_dtype(*choices, default)
+    result = astype(array(default), dtype)
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        result = select_p(array(condition), astype(array(choice), dtype), result)
+    return result
+
+
+@answers(np.choose)
+def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
+    """The elements of the choice whose number is given."""
+    number, parts = array(a), [array(choice) for choice in choices]
+    if mode == "wrap":
+        number = number % len(parts)
+    elif mode == "clip":
+        number = clip(number, 0, len(parts) - 1)
+    elif known(number) is not None and not np.isin(known(number), np.arange(len(parts))).all():
+        raise ValueError("invalid entry in choice array")
+    result = astype(parts[0], common_dtype(*parts))
+    for i, part in enumerate(parts[1:], 1):
+        result = select_p(equal(number, i), part, result)
+    return result
+
+
+@answers(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """Each function's values where its condition is the last to hold; all are computed."""
+    x = array(x)
+    conditions = [array(c) for c in condlist] if isinstance(condlist, (list, tuple)) else None
+    if conditions is None or (conditions and conditions[0].ndim == 0 and x.ndim):
+        conditions = [array(condlist)]
+    result: Any = 0
+    if len(funclist) == len(conditions) + 1:
+        result = _value(funclist[-1], x, args, kw)
+    elif len(funclist) != len(conditions):
+        n = len(conditions)
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
+    result = broadcast_to(astype(array(result), x.dtype), shape=x.shape)
+    for condition, function in zip(conditions, funclist, strict=False):
+        value = astype(array(_value(function, x, args, kw)), x.dtype)
+        result = select_p(condition, value, result)
+    return result
+
+
+def _value(function: Any, x: Any, args: Any, kw: Any) -> Any:
+    return function(x, *args, **kw) if callable(function) else function
+
+
+# -- within bounds ---------------------------------------------------------------------------------
+
+_NOT_GIVEN = object()
+
+
+@answers(np.clip)
+def clip(
+    a: Any,
+    a_min: Any = _NOT_GIVEN,
+    a_max: Any = _NOT_GIVEN,
+    *,
+    min: Any = _NOT_GIVEN,
+    max: Any = _NOT_GIVEN,
+) -> Any:
+    """The elements, or the bound that they are beyond; at a bound the derivative is shared."""
+    low, high = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
+    x = operand(a)
+    if low is not _NOT_GIVEN and low is not None:
+        x = maximum(x, operand(low))
+    if high is not _NOT_GIVEN and high is not None:
+        x = minimum(x, operand(high))
+    return array(x)
+
+
+@answers(np.nan_to_num)
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """The elements, or something finite in the place of NaN and infinities."""
+    if not copy:
+        refuse_keyword(np.nan_to_num, "copy")
+    x = array(x)
+    if x.dtype.kind != "f":
+        return x
+    limits = np.finfo(x.dtype)
+    posinf = limits.max if posinf is None else posinf
+    neginf = limits.min if neginf is None else neginf
+    infinite = isinf(x)
+    kept = select_p(isnan(x), operand(nan), x)
+    kept = select_p(infinite & ~signbit(x), operand(posinf), kept)
+    return astype(select_p(infinite & signbit(x), operand(neginf), kept), x.dtype)
+
+
+# -- comparing -------------------------------------------------------------------------------------
+
+
+@answers(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether the elements of two arrays are nearly equal."""
+    x, y = operand(a), operand(b)
+    near = less_equal(abs(x - y), atol + rtol * abs(y)) & isfinite(y)
+    near = near | equal(x, y)
+    return near | (isnan(x) & isnan(y)) if equal_nan else near
+
+
+@answers(np.allclose)
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether all elements of two arrays are nearly equal."""
+    return all(isclose(a, b, rtol, atol, equal_nan))
+
+
+@answers(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have the same shape and elements."""
+    x, y = array(a1), array(a2)
+    if x.shape != y.shape:
+        return False
+    same = equal(x, y)
+    return all(same | (isnan(x) & isnan(y)) if equal_nan else same)
+
+
+@answers(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether two arrays have the same elements after broadcasting."""
+    x, y = array(a1), array(a2)
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return False
+    return all(equal(x, y))

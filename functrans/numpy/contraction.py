@@ -1,0 +1,345 @@
+"""Products of arrays, differences and integrals, correlations, polynomials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import array, astype, axes_of, axis_of, common_dtype, flat, inexact
+from functrans.numpy.define import answers, refuse_keyword
+from functrans.numpy.indexing import searchsorted, take
+from functrans.numpy.reductions import average, sum
+from functrans.ops import einsum as einsum_ops
+from functrans.ops import products, views
+from functrans.ops.choice import maximum, minimum, select
+from functrans.ops.compare import equal
+from functrans.ops.gather import gather
+from functrans.ops.shape import concatenate, read_along
+from functrans.ops.structural import broadcast_to, expand_axes, full_p, zeros
+from functrans.trace.tracer import Tracer
+
+__all__ = [
+    "convolve", "corrcoef", "correlate", "cov", "cross", "diff", "dot", "ediff1d", "einsum",
+    "einsum_path", "gradient", "inner", "interp", "kron", "outer", "polyval", "tensordot", "trace",
+    "trapezoid", "vdot",
+]  # fmt: skip
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@answers(np.dot)
+def dot(a: Any, b: Any) -> Any:
+    """The product over the last axis of ``a`` and the last but one of ``b``, or its only one."""
+    return products.dot(a, b)
+
+
+@answers(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    """The product over the last axes of both."""
+    return products.inner(a, b)
+
+
+@answers(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    """The inner product of two arrays as vectors."""
+    return products.vdot(a, b)
+
+
+@answers(np.outer, np.linalg.outer)
+def outer(a: Any, b: Any) -> Any:
+    """All products of an element of ``a`` and one of ``b``."""
+    return products.outer(a, b)
+
+
+@answers(np.tensordot, np.linalg.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """The product over pairs of axes."""
+    return products.tensordot(a, b, axes)
+
+
+@answers(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product."""
+    return products.kron(a, b)
+
+
+@answers(np.trace)
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    """The sum along a diagonal."""
+    return sum(views.diagonal(array(a), offset, axis1, axis2), -1, dtype)
+
+
+@answers(np.einsum)
+def einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
+    """Einstein's summation; the order of the products is found by opt_einsum."""
+    if dtype is not None:
+        refuse_keyword(np.einsum, "dtype")
+    return einsum_ops.einsum(*operands)
+
+
+@answers(np.einsum_path)
+def einsum_path(*operands: Any, optimize: Any = "greedy") -> Any:
+    """The order in which NumPy would take the products."""
+    plain = [np.zeros(x.shape, x.dtype) if isinstance(x, Tracer) else x for x in operands]
+    return np.einsum_path(*plain, optimize=optimize)
+
+
+@answers(np.cross, np.linalg.cross)
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
+) -> Any:
+    """The vector products of vectors of three numbers."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = array(a), array(b)
+    x = views.moveaxis(x, axis_of(axisa, x.ndim), -1)
+    y = views.moveaxis(y, axis_of(axisb, y.ndim), -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise ShapeError(
+            "incompatible dimensions for cross product (both dimensions must be 3), found "
+            f"{x.shape[-1]} and {y.shape[-1]}"
+        )
+    one, two = np.array([1, 2, 0]), np.array([2, 0, 1])
+    result = x[..., one] * y[..., two] - x[..., two] * y[..., one]
+    return views.unlinked(views.moveaxis(result, -1, axis_of(axisc, result.ndim)))
+
+
+# -- sums over windows -----------------------------------------------------------------------------
+
+
+def _windows(x: Any, width: int) -> Any:
+    """The stretches of a vector, one a row."""
+    starts = np.arange(x.shape[0] - width + 1)
+    return gather(x, starts[:, None] + np.arange(width), axes=(0,))
+
+
+def _slid(x: Any, y: Any, mode: str) -> Any:
+    """The products of a vector with another, not longer one, which is moved along it."""
+    if y.size == 0:
+        raise ValueError("neither of the two vectors may be empty")
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    width = y.size
+    margins = {"full": (width - 1, width - 1), "same": (width // 2, (width - 1) // 2)}
+    left, right = margins.get(mode, (0, 0))
+    ends = [zeros((n,), x.dtype) for n in (left, right)]
+    return products.dot(_windows(concatenate([ends[0], x, ends[1]], axis=0), width), y)
+
+
+def _backwards(x: Any) -> Any:
+    return views.unlinked(views.flip(x, 0))
+
+
+@answers(np.convolve)
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """The convolution of two vectors."""
+    x, y = sorted((flat(array(a)), flat(array(v))), key=lambda x: -x.size)
+    return _slid(x, _backwards(y), mode)
+
+
+@answers(np.correlate)
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """The correlation of two vectors."""
+    x, y = flat(array(a)), flat(array(v))
+    return _slid(x, y, mode) if x.size >= y.size else _backwards(_slid(y, x, mode))
+
+
+# -- differences and integrals ---------------------------------------------------------------------
+
+_NOT_GIVEN = object()
+
+
+@answers(np.diff)
+def diff(
+    a: Any, n: int = 1, axis: int = -1, prepend: Any = _NOT_GIVEN, append: Any = _NOT_GIVEN
+) -> Any:
+    """The differences of neighbours along an axis, ``n`` times."""
+    x = array(a)
+    if x.ndim == 0:
+        raise ValueError("diff requires input that is at least one dimensional")
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    axis = axis_of(axis, x.ndim)
+    parts = [x if part is x else _end_of(part, x, axis) for part in (prepend, x, append)
+             if part is not _NOT_GIVEN]  # fmt: skip
+    x = concatenate(parts, axis=axis)
+    for _ in range(n):
+        size = max(0, x.shape[axis] - 1)
+        start = min(1, x.shape[axis])
+        later, earlier = read_along(x, axis, start, size), read_along(x, axis, 0, size)
+        x = later ^ earlier if x.dtype.kind == "b" else later - earlier
+    return x
+
+
+def _end_of(end: Any, x: Any, axis: int) -> Any:
+    """What is joined to an array; a number stands for an array of size 1 along the axis."""
+    end = array(end)
+    if end.ndim:
+        return end
+    return broadcast_to(end, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+
+
+@answers(np.ediff1d)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """The differences of neighbours, with others before and behind."""
+    x = diff(flat(array(ary)))
+    parts = [part for part in (to_begin, x, to_end) if part is not None]
+    return concatenate([flat(astype(array(part), x.dtype)) for part in parts], axis=0)
+
+
+@answers(np.gradient)
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """The slopes along axes, by differences of neighbours on both sides."""
+    x = array(f)
+    axes = axes_of(axis, x.ndim) if axis is None or np.ndim(axis) else (axis_of(axis, x.ndim),)
+    if axis is not None and np.ndim(axis):
+        axes = tuple(axis_of(i, x.ndim) for i in axis)
+    spacings = list(varargs) or [1.0]
+    if len(spacings) == 1 and len(axes) > 1:
+        spacings *= len(axes)
+    if len(spacings) != len(axes):
+        raise TypeError("invalid number of arguments")
+    x = inexact(x)
+    slopes = [_slope(x, h, i, edge_order) for h, i in zip(spacings, axes, strict=True)]
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+
+
+def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
+    size = x.shape[axis]
+    if size < edge_order + 1:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) "
+            "elements are required."
+        )
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    # the distances between neighbours, along the axis
+    steps = array(spacing)
+    if steps.ndim == 0:
+        steps = broadcast_to(steps, shape=(size - 1,))
+    elif steps.shape != (size,):
+        raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+    else:
+        steps = diff(steps)
+    steps = expand_axes(steps, tuple(i for i in range(x.ndim) if i != axis))
+    rise = diff(x, axis=axis) / steps
+
+    def part(of: Any, start: int, count: int) -> Any:
+        return read_along(of, axis, start, count)
+
+    before, after = part(steps, 0, size - 2), part(steps, 1, size - 2)
+    inner = (part(rise, 0, size - 2) * after + part(rise, 1, size - 2) * before) / (before + after)
+    first, last = part(rise, 0, 1), part(rise, size - 2, 1)
+    if edge_order == 2:
+        h0, h1 = part(steps, 0, 1), part(steps, 1, 1)
+        first = first + (first - part(rise, 1, 1)) * h0 / (h0 + h1)
+        k0, k1 = part(steps, size - 2, 1), part(steps, size - 3, 1)
+        last = last + (last - part(rise, size - 3, 1)) * k0 / (k0 + k1)
+    return concatenate([first, inner, last], axis=axis)
+
+
+@answers(np.trapezoid)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis by the trapezoidal rule."""
+    values = array(y)
+    axis = axis_of(axis, values.ndim)
+    if x is None:
+        steps: Any = dx
+    else:
+        steps = array(x)
+        steps = diff(steps, axis=0 if steps.ndim == 1 else axis)
+        if steps.ndim == 1:
+            steps = expand_axes(steps, tuple(i for i in range(values.ndim) if i != axis))
+    size = values.shape[axis] - 1
+    middle = (read_along(values, axis, 1, size) + read_along(values, axis, 0, size)) / 2.0
+    return sum(steps * middle, axis)
+
+
+@answers(np.interp)
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """The values at ``x`` of the line through given points, in ascending order."""
+    at, places, values = inexact(x), inexact(xp), inexact(fp)
+    if period is not None:
+        if left is not None or right is not None:
+            raise ValueError("`period` excludes `left` and `right`")
+        at, places = at % period, places % period
+        order = np.argsort(places)
+        places, values = take(places, order), take(values, order)
+        places = concatenate([places[-1:] - period, places, places[:1] + period], axis=0)
+        values = concatenate([values[-1:], values, values[:1]], axis=0)
+    last = places.shape[0] - 1
+    if last == 0:
+        inside = broadcast_to(values[0], shape=at.shape)
+    else:
+        above = minimum(maximum(searchsorted(places, at, "right"), 1), last)
+        x0, x1 = take(places, above - 1), take(places, above)
+        y0, y1 = take(values, above - 1), take(values, above)
+        inside = y0 + (y1 - y0) / (x1 - x0) * (at - x0)
+    low = values[0] if left is None else left
+    high = values[last] if right is None else right
+    result = select(at < places[0], low, select(at > places[last], high, inside))
+    return select(equal(at, places[last]), values[last], result)
+
+
+# -- statistics of several variables ---------------------------------------------------------------
+
+
+@answers(np.cov)
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None,
+    fweights: Any = None, aweights: Any = None, *, dtype: Any = None,
+) -> Any:  # fmt: skip
+    """The covariances of variables, one a row."""
+    x = _variables(m, rowvar)
+    if y is not None:
+        x = concatenate([x, _variables(y, rowvar)], axis=0)
+    x = inexact(x) if dtype is None else astype(x, dtype)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    weights: Any = None
+    for given in (fweights, aweights):
+        if given is not None:
+            weights = array(given) if weights is None else weights * array(given)
+    mean = average(x, 1, weights)
+    total: Any = x.shape[1] if weights is None else sum(weights)
+    if weights is None or ddof == 0:
+        freedom = total - (ddof if weights is None else 0)
+    elif aweights is None:
+        freedom = total - ddof
+    else:
+        freedom = total - ddof * sum(weights * array(aweights)) / total
+    x = x - expand_axes(mean, (1,))
+    weighted = x if weights is None else x * weights
+    return views.squeeze(products.dot(x, views.transpose(weighted)) / freedom)
+
+
+def _variables(m: Any, rowvar: bool) -> Any:
+    x = array(m)
+    if x.ndim > 2:
+        raise ValueError("m has more than 2 dimensions")
+    x = expand_axes(x, tuple(range(2 - x.ndim)))
+    return x if rowvar or array(m).ndim < 2 else views.transpose(x)
+
+
+@answers(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """The correlations of variables, one a row."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if c.ndim == 0:
+        return c / c
+    deviation = np.sqrt(views.diagonal(c))
+    c = c / deviation[:, None] / deviation[None, :]
+    return maximum(minimum(c, 1.0), -1.0)
+
+
+@answers(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    """The values of a polynomial, the highest power first, by Horner's rule."""
+    coefficients, at = array(p), array(x)
+    result = full_p(shape=at.shape, value=0, dtype=common_dtype(coefficients, at))
+    for i in range(coefficients.shape[0]):
+        result = result * at + coefficients[i]
+    return result

@@ -1,0 +1,396 @@
+"""New arrays. Within a trace they are traced, so that the traced function can assign to them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import current
+from functrans.numpy.arrays import (
+    array as as_operand,
+)
+from functrans.numpy.arrays import (
+    astype as to_dtype,
+)
+from functrans.numpy.arrays import (
+    axis_of,
+    common_dtype,
+    constant,
+    counting,
+    duplicate,
+    filled,
+    flat,
+    inexact,
+    operand,
+    shape_of,
+)
+from functrans.numpy.define import answers, refuse, refuse_keyword
+from functrans.ops import views
+from functrans.ops.choice import select
+from functrans.ops.power import raise_to
+from functrans.ops.shape import concatenate, flip, read_along, stack
+from functrans.ops.slicing import embed, update_slice, whole
+from functrans.ops.structural import broadcast_to, expand_axes, move_axis, reshape
+from functrans.trace.tracer import Tracer
+
+__all__ = [
+    "arange", "array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy", "diag",
+    "diagflat", "diagonal", "empty", "empty_like", "eye", "fill_diagonal", "full", "full_like",
+    "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like",
+    "tri", "tril", "triu", "vander", "zeros", "zeros_like",
+]  # fmt: skip
+
+# -- filled with one number ------------------------------------------------------------------------
+
+
+@answers(np.zeros, creates=True)
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    """An array of zeros."""
+    return filled(shape_of(shape), 0, dtype or np.float64)
+
+
+@answers(np.ones, creates=True)
+def ones(shape: Any, dtype: Any = None) -> Any:
+    """An array of ones."""
+    return filled(shape_of(shape), 1, dtype or np.float64)
+
+
+@answers(np.empty, creates=True)
+def empty(shape: Any, dtype: Any = None) -> Any:
+    """An array to be assigned to; traced, it holds zeros."""
+    return filled(shape_of(shape), 0, dtype or np.float64)
+
+
+@answers(np.full, creates=True)
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """An array of one number, or of an array repeated."""
+    return _full(shape_of(shape), fill_value, dtype)
+
+
+def _full(shape: tuple[int, ...], fill_value: Any, dtype: Any) -> Any:
+    value = as_operand(fill_value)
+    if dtype is not None:
+        value = to_dtype(value, dtype)
+    if isinstance(value, Tracer):
+        return duplicate(broadcast_to(to_dtype(value, value.dtype), shape=shape))
+    if value.dtype.kind == "f" or value.ndim:
+        # a float may be another one in the next call: it is an operand, and not in the graph
+        return filled(shape, 1, value.dtype) * value
+    return filled(shape, value.item(), value.dtype)
+
+
+def _shape_like(x: Any, shape: Any) -> tuple[int, ...]:
+    own: tuple[int, ...] = as_operand(x).shape
+    return own if shape is None else shape_of(shape)
+
+
+@answers(np.zeros_like, creates=True)
+def zeros_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    """Zeros in the shape and dtype of an array."""
+    return filled(_shape_like(a, shape), 0, dtype or as_operand(a).dtype)
+
+
+@answers(np.ones_like, creates=True)
+def ones_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    """Ones in the shape and dtype of an array."""
+    return filled(_shape_like(a, shape), 1, dtype or as_operand(a).dtype)
+
+
+@answers(np.empty_like, creates=True)
+def empty_like(prototype: Any, /, dtype: Any = None, *, shape: Any = None) -> Any:
+    """An array to be assigned to; traced, it holds zeros."""
+    return filled(_shape_like(prototype, shape), 0, dtype or as_operand(prototype).dtype)
+
+
+@answers(np.full_like, creates=True)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    """One number in the shape and dtype of an array."""
+    return _full(_shape_like(a, shape), fill_value, dtype or as_operand(a).dtype)
+
+
+# -- numbers in a row ------------------------------------------------------------------------------
+
+
+@answers(np.arange, creates=True)
+def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+    """Evenly spaced numbers; the bounds must be known when the program is traced."""
+    bounds = [start_or_stop] if stop is None else [start_or_stop, stop]
+    numbers: list[Any] = [_number(bound) for bound in bounds]
+    make: Any = np.arange  # its type has an overload for each kind of number
+    row = make(*numbers, step=_number(step), dtype=dtype)
+    return duplicate(constant(row))
+
+
+def _number(x: Any) -> Any:
+    """The number that decides how many elements there are."""
+    if not isinstance(x, Tracer):
+        return x
+    return operator.index(x) if x.dtype.kind in "biu" else x.__float__()
+
+
+@answers(np.linspace, creates=True)
+def linspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Evenly spaced numbers between two, of which there are ``num``."""
+    num = operator.index(num)
+    start, stop = inexact(start), inexact(stop)
+    intervals = num - 1 if endpoint else num
+    step = (stop - start) / intervals if intervals > 0 else (stop - start) * np.nan
+    ndim = step.ndim + 1
+    if intervals > 0:
+        row = to_dtype(counting(num, 0, ndim), step.dtype) * step + start
+    else:
+        row = filled((num, *(1,) * step.ndim), 0, step.dtype) + start
+    if endpoint and num > 1:
+        last = broadcast_to(expand_axes(stop, (0,)), shape=(1, *step.shape))
+        row = concatenate([read_along(row, 0, 0, num - 1), last], axis=0)
+    if dtype is not None:
+        row = to_dtype(row, dtype)
+    row = move_axis(row, 0, axis_of(axis, ndim))
+    return (row, step) if retstep else row
+
+
+@answers(np.logspace, creates=True)
+def logspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Powers of ``base`` with evenly spaced exponents."""
+    powers = raise_to(operand(base), linspace(start, stop, num, endpoint, axis=axis))
+    return powers if dtype is None else to_dtype(powers, dtype)
+
+
+@answers(np.geomspace, creates=True)
+def geomspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Numbers with equal ratios between two of the same sign."""
+    start, stop = inexact(start), inexact(stop)
+    sign = np.sign(start)
+    num = operator.index(num)
+    exponents = linspace(np.log10(start * sign), np.log10(stop * sign), num, endpoint)
+    inner = raise_to(10.0, exponents) * sign
+    shape = inner.shape[1:]
+    ends = [(0, start)] * (num > 0) + [(num - 1, stop)] * (endpoint and num > 1)
+    for i, end in ends:
+        index = (i, *map(whole, shape))
+        inner = update_slice(inner, broadcast_to(end, shape=shape), index=index)
+    if dtype is not None:
+        inner = to_dtype(inner, dtype)
+    return move_axis(inner, 0, axis_of(axis, inner.ndim))
+
+
+# -- from what is there ----------------------------------------------------------------------------
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: Any = None,
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    like: Any = None,
+) -> Any:
+    """As `numpy.asarray`; a sequence may hold traced values, and within a trace all is traced."""
+    if order not in (None, "C", "K", "A"):
+        refuse_keyword(np.asarray, "order")
+    if current.get() is None:
+        return np.asarray(a, dtype, device=device, copy=copy)
+    x = constant(as_operand(a))
+    if dtype is not None and x.dtype != np.dtype(dtype):
+        return to_dtype(x, dtype)
+    return duplicate(x) if copy else x
+
+
+def asanyarray(a: Any, dtype: Any = None, order: Any = None, **keywords: Any) -> Any:
+    """As `asarray`."""
+    return asarray(a, dtype, order, **keywords)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """As `asarray`, with one axis at the least."""
+    x = asarray(a, dtype)
+    return x if x.ndim else reshape(x, shape=(1,))
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: Any = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    like: Any = None,
+) -> Any:
+    """As `numpy.array`; a sequence may hold traced values, and within a trace all is traced."""
+    if order not in (None, "C", "K", "A"):
+        refuse_keyword(np.array, "order")
+    x = asarray(object, dtype, copy=copy)
+    return reshape(x, shape=(*(1,) * (ndmin - x.ndim), *x.shape)) if ndmin > x.ndim else x
+
+
+@answers(np.copy, creates=True)
+def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
+    """A copy, which can be assigned to."""
+    return duplicate(constant(as_operand(a)))
+
+
+@answers(np.astype)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
+    """An array in another dtype."""
+    return to_dtype(x, dtype)
+
+
+# -- matrices --------------------------------------------------------------------------------------
+
+
+def _at_or_below(rows: int, columns: int, k: int) -> Any:
+    """Whether each element of a matrix is on the k-th diagonal or below."""
+    return counting(rows, 0, 2) >= counting(columns, 1, 2) - k
+
+
+@answers(np.eye, creates=True)
+def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
+    """A matrix with ones on a diagonal."""
+    rows, columns = operator.index(N), operator.index(N if M is None else M)
+    return to_dtype(counting(rows, 0, 2) == counting(columns, 1, 2) - operator.index(k), dtype)
+
+
+@answers(np.identity, creates=True)
+def identity(n: Any, dtype: Any = None) -> Any:
+    """The identity matrix."""
+    return eye(n, dtype=dtype or float)
+
+
+@answers(np.tri, creates=True)
+def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
+    """A matrix with ones on and below a diagonal."""
+    rows, columns = operator.index(N), operator.index(N if M is None else M)
+    return to_dtype(_at_or_below(rows, columns, operator.index(k)), dtype)
+
+
+@answers(np.tril)
+def tril(m: Any, k: int = 0) -> Any:
+    """The lower triangle, zeros above it."""
+    m = as_operand(m)
+    return select(_at_or_below(*_rows_and_columns(m), k), m, m.dtype.type(0))
+
+
+@answers(np.triu)
+def triu(m: Any, k: int = 0) -> Any:
+    """The upper triangle, zeros below it."""
+    m = as_operand(m)
+    return select(_at_or_below(*_rows_and_columns(m), k - 1), m.dtype.type(0), m)
+
+
+def _rows_and_columns(m: Any) -> tuple[int, int]:
+    # NumPy makes a matrix of a vector by repeating it
+    return (m.shape[0], m.shape[0]) if m.ndim == 1 else m.shape[-2:]
+
+
+@answers(np.diag, views=True)
+def diag(v: Any, k: int = 0) -> Any:
+    """The matrix with a vector on its diagonal, or the diagonal of a matrix."""
+    v = as_operand(v)
+    if v.ndim == 1:
+        n = v.shape[0] + abs(k)
+        start = k if k >= 0 else -k * n
+        entry = (start, v.shape[0], n + 1) if v.shape[0] else whole(0)
+        return reshape(embed(v, index=(entry,), shape=(n * n,)), shape=(n, n))
+    if v.ndim == 2:
+        return diagonal(v, k)
+    raise ValueError("Input must be 1- or 2-d.")
+
+
+@answers(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix with all elements of an array on its diagonal."""
+    return diag(flat(as_operand(v)), k)
+
+
+@answers(np.diagonal, views=True)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """A diagonal; read-only, as NumPy's is."""
+    return views.diagonal(as_operand(a), offset, axis1, axis2)
+
+
+@answers(np.fill_diagonal, views=True)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """Assign to the diagonal, in place."""
+    if wrap:
+        refuse_keyword(np.fill_diagonal, "wrap")
+    if not isinstance(a, Tracer):
+        refuse("np.fill_diagonal of an ndarray", "make a traced copy: functrans.numpy.array(a)")
+    if len(set(a.shape)) != 1 and a.ndim != 2:
+        raise ValueError("All dimensions of input must be of equal length")
+    i = np.arange(min(a.shape))
+    a[(i,) * a.ndim] = val
+
+
+@answers(np.vander)
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+    """The powers of the elements of a vector, as a matrix."""
+    x = as_operand(x)
+    columns = x.shape[0] if N is None else operator.index(N)
+    dtype = common_dtype(x, 0)
+    x = to_dtype(x, dtype)
+    powers = [filled(x.shape, 1, dtype)]
+    while len(powers) < columns:
+        powers.append(powers[-1] * x)
+    if columns == 0:
+        return filled((x.shape[0], 0), 0, dtype)
+    together = stack(powers, axis=1)
+    return together if increasing else flip(together, axes=(1,))
+
+
+# -- grids -----------------------------------------------------------------------------------------
+
+
+@answers(np.meshgrid, views=True)
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Any, ...]:
+    """Vectors as the coordinates of a grid."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    vectors = [flat(as_operand(x)) for x in xi]
+    place = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        place[:2] = 1, 0
+    shape = [1] * len(vectors)
+    for vector, axis in zip(vectors, place, strict=True):
+        shape[axis] = vector.shape[0]
+    grids = []
+    for vector, axis in zip(vectors, place, strict=True):
+        own = tuple(n if i == axis else 1 for i, n in enumerate(shape))
+        grid = reshape(vector, shape=own)
+        grids.append(duplicate(grid if sparse else broadcast_to(grid, shape=tuple(shape))))
+    return tuple(grids)
+
+
+@answers(np.indices, creates=True)
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """The indices of each element of an array, one axis after the other."""
+    shape = shape_of(dimensions)
+    each = [to_dtype(counting(n, i, len(shape)), dtype) for i, n in enumerate(shape)]
+    if sparse:
+        return tuple(each)
+    if not each:
+        return filled((0,), 0, dtype)
+    return stack([broadcast_to(x, shape=shape) for x in each], axis=0)

@@ -1,0 +1,158 @@
+"""How a function of NumPy's gets its traced form.
+
+The traced form is a function with those of NumPy's parameters that it supports, under NumPy's
+names, the positional ones first and in NumPy's order. What it does not list is refused by name if
+somebody gives it a value; ``out=`` is seen to here for all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.ir.primitive import current
+from functrans.numpy.arrays import duplicate
+from functrans.ops.shape import holds_tracer
+from functrans.trace import protocols
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+Function = Callable[..., Any]
+
+
+def answers(
+    *numpy_functions: Function, creates: bool = False, views: bool = False
+) -> Callable[[Function], Function]:
+    """Let the decorated function answer for NumPy's wherever an argument is traced.
+
+    What takes its place has the first one's name and signature. It leaves calls without traced
+    arguments to NumPy.
+
+    Parameters
+    ----------
+    *numpy_functions : callable
+        NumPy's function, and others that mean the same.
+    creates : bool
+        Whether it makes new arrays, which a function that is traced may want to assign to: within a
+        trace all of them are then traced, whatever the arguments.
+    views : bool
+        Whether NumPy's result shares memory with an argument. Else the result is a copy, even where
+        there was nothing to do.
+    """
+
+    def enter(implementation: Function) -> Function:
+        model = numpy_functions[0]
+        traced = _traced_form(model, implementation, views)
+        protocols.implements(*numpy_functions)(traced)
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            if (
+                (creates and current.get() is not None)
+                or any(map(holds_tracer, args))
+                or any(map(holds_tracer, kwargs.values()))
+            ):
+                return traced(*args, **kwargs)
+            return model(*args, **kwargs)
+
+        # inspect.signature follows this when somebody asks, which costs nothing at import
+        public.__wrapped__ = model  # type: ignore[attr-defined]
+        public.__name__ = public.__qualname__ = model.__name__
+        public.__module__ = implementation.__module__
+        public.__doc__ = implementation.__doc__
+        return public
+
+    return enter
+
+
+def _traced_form(model: Function, implementation: Function, views: bool) -> Function:
+    code = implementation.__code__  # type: ignore[attr-defined]
+    positional = code.co_argcount
+    names = code.co_varnames[: positional + code.co_kwonlyargcount]
+    if code.co_flags & inspect.CO_VARARGS:
+        positional = 1_000_000
+    supported = frozenset(names)
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        out = None
+        if len(args) > positional or not kwargs.keys() <= supported:
+            args, kwargs, out = _without_the_rest(model, supported, args, kwargs)
+        result = implementation(*args, **kwargs)
+        if out is not None:
+            return protocols.operators["store"](numpy_name(model), result, (out,), True)
+        if not views and isinstance(result, Tracer) and _is_among(result, args):
+            return duplicate(result)
+        return result
+
+    return traced
+
+
+def _is_among(result: Tracer, args: tuple[Any, ...]) -> bool:
+    """Whether a result is an argument, or in a sequence that is one."""
+    return any(
+        arg is result or (isinstance(arg, (list, tuple)) and any(x is result for x in arg))
+        for arg in args
+    )
+
+
+def _without_the_rest(
+    model: Function, supported: frozenset[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """The arguments without those that say nothing; raises if one of them does say something."""
+    signature = inspect.signature(model)
+    bound = signature.bind(*args, **kwargs)
+    out = bound.arguments.get("out")
+    for name, value in list(bound.arguments.items()):
+        parameter = signature.parameters[name]
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if variadic or name in supported:
+            continue
+        if name != "out" and not _says_nothing(name, value, parameter.default):
+            refuse_keyword(model, name)
+        del bound.arguments[name]
+    # by name, unless NumPy takes it by position alone
+    kinds = signature.parameters
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL
+    if any(kinds[name].kind in by_position for name in bound.arguments):
+        return bound.args, bound.kwargs, out
+    return (), dict(bound.arguments), out
+
+
+_WITHOUT_MEANING: dict[str, tuple[Any, ...]] = {
+    "order": ("C", "K", "A", None),
+    "subok": (True, False),
+    "device": ("cpu", None),
+    "like": (None,),
+}
+"""What may be said of arrays that have no memory yet."""
+
+
+def _says_nothing(name: str, value: Any, default: Any) -> bool:
+    if value is default or value is getattr(np, "_NoValue", None):
+        return True
+    allowed = _WITHOUT_MEANING.get(name, (default,))
+    if isinstance(value, Tracer):
+        # only `like` is given as an array: NumPy has found the traced form by it
+        return name == "like"
+    return isinstance(value, (str, bool, int, type(None))) and value in allowed
+
+
+def numpy_name(function: Function) -> str:
+    """A function of NumPy's as users write it."""
+    module = getattr(function, "__module__", None) or "numpy"
+    return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
+
+
+def refuse_keyword(function: Function, keyword: str) -> NoReturn:
+    """Raise: a function takes a keyword that its traced form does not know."""
+    refuse(f"{numpy_name(function)}(..., {keyword}=...)", "leave the keyword out")
+
+
+def refuse(what: str, fix: str) -> NoReturn:
+    """Raise: there is no traced form of what was written."""
+    raise UnsupportedNumPyError(
+        f"{what} is not supported on traced values{located(user_source())}: {fix}"
+    )

@@ -1,0 +1,160 @@
+"""Functions of single numbers that are no ufuncs, and those about dtypes.
+
+The ufuncs of the namespace are NumPy's own: applied to traced values they record operations.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array, inexact, operand
+from functrans.numpy.define import answers, refuse
+from functrans.ops.choice import select
+from functrans.ops.compare import equal
+from functrans.ops.logic import isinf, signbit
+from functrans.ops.promotion import dtype_key
+from functrans.ops.promotion import result_type as promoted
+from functrans.ops.rounding import rint, trunc
+from functrans.ops.structural import full_p
+from functrans.ops.trigonometric import sin
+from functrans.trace.tracer import Tracer
+
+__all__ = [
+    "angle", "around", "can_cast", "common_type", "fix", "imag", "iscomplex",
+    "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "real", "real_if_close",
+    "result_type", "round", "sinc",
+]  # fmt: skip
+
+
+@answers(np.round, np.around)
+def round(a: Any, decimals: Any = 0) -> Any:
+    """Numbers rounded to some decimals, half to even; the derivative is 0."""
+    x = array(a)
+    decimals = operator.index(decimals)
+    if x.dtype.kind != "f":
+        if decimals < 0:
+            refuse("np.round of integers to tens", "convert them by .astype(float)")
+        return x
+    scale = x.dtype.type(10.0 ** abs(decimals))
+    if decimals == 0:
+        return rint(x)
+    return rint(x * scale) / scale if decimals > 0 else rint(x / scale) * scale
+
+
+around = round
+
+
+@answers(np.fix)
+def fix(x: Any) -> Any:
+    """Numbers rounded towards 0; the derivative is 0."""
+    return trunc(array(x))
+
+
+@answers(np.sinc)
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    scaled = np.pi * inexact(x)
+    nothing = equal(scaled, 0)
+    # near 0 both are small, and the derivative is that of the series
+    safe = select(nothing, 1, scaled)
+    return select(nothing, 1 - scaled * scaled / 6, sin(safe) / safe)
+
+
+@answers(np.isposinf)
+def isposinf(x: Any) -> Any:
+    """Whether each element is infinite and positive."""
+    x = array(x)
+    return isinf(x) & ~signbit(x)
+
+
+@answers(np.isneginf)
+def isneginf(x: Any) -> Any:
+    """Whether each element is infinite and negative."""
+    x = array(x)
+    return isinf(x) & signbit(x)
+
+
+# -- complex numbers, of which there are none ------------------------------------------------------
+
+
+@answers(np.real, views=True)
+def real(val: Any) -> Any:
+    """The array itself."""
+    return array(val)
+
+
+@answers(np.imag)
+def imag(val: Any) -> Any:
+    """Zeros."""
+    x = array(val)
+    return full_p(shape=x.shape, value=0, dtype=x.dtype)
+
+
+@answers(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    """0, or pi for what is negative."""
+    x = inexact(z)
+    half_turn = 180.0 if deg else np.pi
+    return select(signbit(x), x.dtype.type(half_turn), x.dtype.type(0))
+
+
+@answers(np.real_if_close)
+def real_if_close(a: Any, tol: Any = 100) -> Any:
+    """The array itself."""
+    return array(a)
+
+
+@answers(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """False for each element."""
+    return full_p(shape=array(x).shape, value=0, dtype=np.dtype(np.bool_))
+
+
+@answers(np.isreal)
+def isreal(x: Any) -> Any:
+    """True for each element."""
+    return full_p(shape=array(x).shape, value=1, dtype=np.dtype(np.bool_))
+
+
+@answers(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    """False."""
+    return False
+
+
+@answers(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    """True."""
+    return True
+
+
+# -- dtypes ----------------------------------------------------------------------------------------
+
+
+@answers(np.result_type)
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The dtype that arrays and dtypes are promoted to."""
+    return promoted(
+        tuple(
+            dtype_key(operand(x))
+            if isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float))
+            else np.dtype(x)
+            for x in arrays_and_dtypes
+        )
+    )
+
+
+@answers(np.can_cast)
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """Whether a dtype, or that of an array, can be cast to another."""
+    source, target = (x.dtype if isinstance(x, Tracer) else x for x in (from_, to))
+    return np.can_cast(source, target, casting)
+
+
+@answers(np.common_type)
+def common_type(*arrays: Any) -> Any:
+    """The type of floats that hold the elements of all arrays."""
+    return np.common_type(*(np.empty(0, array(x).dtype) for x in arrays))

@@ -1,0 +1,157 @@
+"""The methods and attributes that ndarray has, for tracers: NumPy's functions of the array.
+
+Those that give views (``T``, ``reshape``, ``ravel``...) are defined with the operations themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import MutationError
+from functrans.numpy import choice, contraction, creation, elementwise, indexing, reductions, shapes
+from functrans.numpy.arrays import array, astype, duplicate, flat
+from functrans.numpy.define import refuse
+from functrans.ops import views
+from functrans.trace import protocols
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+from functrans.trace.views import assign
+
+Method = Callable[..., Any]
+
+
+def _with_out(name: str, function: Method) -> Method:
+    """The function as a method, which may be told where to store its result."""
+
+    def method(self: Tracer, *args: Any, out: Any = None, **keywords: Any) -> Any:
+        result = function(self, *args, **keywords)
+        if out is None:
+            return result
+        return protocols.operators["store"](f"x.{name}", result, (out,), True)
+
+    return method
+
+
+def _reduction(function: Method, *between: str) -> Method:
+    """As the function, but ``out`` stands among the positional arguments of the method."""
+
+    def method(self: Tracer, *args: Any, **keywords: Any) -> Any:
+        names = ("axis", *between, "out")
+        keywords.update(zip(names, args, strict=False))
+        out = keywords.pop("out", None)
+        given = {name: value for name, value in keywords.items() if value is not None}
+        result = function(self, **given)
+        if out is None:
+            return result
+        return protocols.operators["store"](f"x.{function.__name__}", result, (out,), True)
+
+    return method
+
+
+def _astype(
+    self: Tracer,
+    dtype: Any,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Any:
+    if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"Cannot cast array data from {self.dtype!r} to {np.dtype(dtype)!r} according to the "
+            f"rule {casting!r}"
+        )
+    result = astype(self, dtype)
+    return duplicate(result) if copy and result is self else result
+
+
+def _fill(self: Tracer, value: Any) -> None:
+    self[...] = value
+
+
+def _sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+    if order is not None:
+        refuse("x.sort(order=...)", "leave the keyword out")
+    assign(self, indexing.sort(self, axis), "sort")
+
+
+def _put(self: Tracer, indices: Any, values: Any, mode: str = "raise") -> None:
+    if mode != "raise":
+        refuse("x.put(mode=...)", "leave the keyword out")
+    positions = flat(array(indices))
+    elements = flat(array(values))
+    repeated = shapes.resize(elements, positions.shape)
+    new = protocols.operators["setitem"](flat(self), positions, repeated)
+    assign(self, views.unlinked(views.reshape(new, self.shape)), "put")
+
+
+def _byteswap(self: Tracer, *args: Any) -> Any:
+    refuse("x.byteswap()", "a traced value has no bytes")
+
+
+def _resize(self: Tracer, *args: Any, **keywords: Any) -> Any:
+    raise MutationError(
+        f"x.resize(){located(user_source())}: an array cannot change its shape in place.\n"
+        "Write x = np.resize(x, shape)."
+    )
+
+
+def _refused_attribute(name: str, fix: str) -> Callable[[Tracer], Any]:
+    def attribute(self: Tracer) -> Any:
+        refuse(f"x.{name}", fix)
+
+    return attribute
+
+
+protocols.methods.update(
+    {
+        "sum": _reduction(reductions.sum, "dtype"),
+        "prod": _reduction(reductions.prod, "dtype"),
+        "mean": _reduction(reductions.mean, "dtype"),
+        "var": _reduction(reductions.var, "dtype"),
+        "std": _reduction(reductions.std, "dtype"),
+        "cumsum": _reduction(reductions.cumsum, "dtype"),
+        "cumprod": _reduction(reductions.cumprod, "dtype"),
+        "max": _reduction(reductions.max),
+        "min": _reduction(reductions.min),
+        "any": _reduction(reductions.any),
+        "all": _reduction(reductions.all),
+        "argmax": _reduction(reductions.argmax),
+        "argmin": _reduction(reductions.argmin),
+        "ptp": _reduction(reductions.ptp),
+        "astype": _astype,
+        "argsort": indexing.argsort,
+        "choose": _with_out("choose", choice.choose),
+        "clip": _with_out("clip", choice.clip),
+        "compress": lambda self, condition, axis=None: indexing.compress(condition, self, axis),
+        "conj": views.copy,
+        "conjugate": views.copy,
+        "dot": _with_out("dot", contraction.dot),
+        "fill": _fill,
+        "nonzero": choice.nonzero,
+        "put": _put,
+        "repeat": shapes.repeat,
+        "resize": _resize,
+        "round": _with_out("round", elementwise.round),
+        "searchsorted": indexing.searchsorted,
+        "sort": _sort,
+        "take": _with_out("take", indexing.take),
+        "trace": _with_out("trace", contraction.trace),
+        "byteswap": _byteswap,
+        "__round__": lambda self, decimals=0: elementwise.round(self, decimals),
+    }
+)
+
+protocols.attributes.update(
+    {
+        "real": lambda self: self,
+        "imag": elementwise.imag,
+        "flat": _refused_attribute("flat", "use x.ravel(), or x.reshape(-1)[i] = v"),
+        "base": lambda self: None if self.view is None else self.view.base,
+        "device": lambda self: "cpu",
+    }
+)
+protocols.operators["asarray"] = creation.asarray

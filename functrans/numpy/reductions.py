@@ -1,0 +1,477 @@
+"""Sums, products, extremes, averages and truth along axes; running sums and products.
+
+What a derivative is where elements tie, or where a norm or a deviation is 0, is a choice; the
+choices are listed in docs/derivatives-at-the-edges.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod as product_of
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import (
+    Axes,
+    array,
+    astype,
+    axes_of,
+    axis_of,
+    common_dtype,
+    flat,
+)
+from functrans.numpy.define import answers
+from functrans.ops.choice import maximum, minimum, select
+from functrans.ops.compare import equal, not_equal
+from functrans.ops.cumulative import cumprod as cumprod_p
+from functrans.ops.cumulative import cumsum as cumsum_p
+from functrans.ops.logic import isnan
+from functrans.ops.power import sqrt
+from functrans.ops.reduce import argmax as argmax_p
+from functrans.ops.reduce import argmin as argmin_p
+from functrans.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
+from functrans.ops.shape import concatenate
+from functrans.ops.structural import broadcast_to, expand_axes, full_p, reduce_sum
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod",
+    "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin",
+    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar", "prod", "ptp", "std", "sum", "var",
+]  # fmt: skip
+
+Op = Callable[..., Any]
+
+# -- what they share -------------------------------------------------------------------------------
+
+
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that NumPy adds and multiplies in: no integer narrower than 64 bits."""
+    if dtype.kind in "bi" and dtype.itemsize < 8:
+        return np.dtype(np.int64)
+    return np.dtype(np.uint64) if dtype.kind == "u" and dtype.itemsize < 8 else dtype
+
+
+def restored(out: Any, axes: Axes, keepdims: Any) -> Any:
+    """The result of a reduction, with unit axes where there were others if that is asked for."""
+    return expand_axes(out, axes) if keepdims else out
+
+
+def chosen(x: Any, where: Any, otherwise: Any) -> Any:
+    """The elements for which ``where`` holds; the others become neutral."""
+    if where is True or where is None:
+        return x
+    return broadcast_to(select(where, x, otherwise), shape=x.shape)
+
+
+def _folded(
+    op: Op, x: Any, axis: Any, keepdims: Any, initial: Any, combine: Callable[[Any, Any], Any]
+) -> Any:
+    axes = axes_of(axis, x.ndim)
+    out = restored(op(x, axes=axes), axes, keepdims)
+    return out if initial is None else combine(out, astype(array(initial), x.dtype))
+
+
+# -- sums and products -----------------------------------------------------------------------------
+
+
+@answers(np.sum)
+def sum(
+    a: Any, axis: Any = None, dtype: Any = None, *,
+    keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The sum of the elements along axes."""
+    x = array(a)
+    x = chosen(astype(x, dtype or accumulator(x.dtype)), where, 0)
+    return _folded(reduce_sum, x, axis, keepdims, initial, lambda out, first: out + first)
+
+
+@answers(np.prod)
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, *,
+    keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The product of the elements along axes."""
+    x = array(a)
+    x = chosen(astype(x, dtype or accumulator(x.dtype)), where, 1)
+    return _folded(reduce_prod, x, axis, keepdims, initial, lambda out, first: out * first)
+
+
+def _running(op: Op, a: Any, axis: Any, dtype: Any) -> Any:
+    x = array(a)
+    x = astype(x, dtype or accumulator(x.dtype))
+    if axis is None or x.ndim == 0:
+        axis = axis_of(0 if axis is None else axis, 1)
+        x = flat(x)
+    return op(x, axis=axis_of(axis, x.ndim), reverse=False)
+
+
+@answers(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The sums of the elements up to each one."""
+    return _running(cumsum_p, a, axis, dtype)
+
+
+@answers(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The products of the elements up to each one."""
+    return _running(cumprod_p, a, axis, dtype)
+
+
+def _array_api_running(
+    op: Op, neutral: int, x: Any, axis: Any, dtype: Any, include_initial: bool
+) -> Any:
+    x = array(x)
+    if axis is None and x.ndim != 1:
+        raise ValueError("an array of more than one axis needs the argument `axis`")
+    axis = axis_of(0 if axis is None else axis, x.ndim)
+    out = _running(op, x, axis, dtype)
+    if not include_initial:
+        return out
+    shape = (*out.shape[:axis], 1, *out.shape[axis + 1 :])
+    return concatenate([full_p(shape=shape, value=neutral, dtype=out.dtype), out], axis=axis)
+
+
+if hasattr(np, "cumulative_sum"):  # NumPy 2.1
+
+    @answers(np.cumulative_sum)
+    def cumulative_sum(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+    ) -> Any:
+        """The sums of the elements up to each one."""
+        return _array_api_running(cumsum_p, 0, x, axis, dtype, include_initial)
+
+    @answers(np.cumulative_prod)
+    def cumulative_prod(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+    ) -> Any:
+        """The products of the elements up to each one."""
+        return _array_api_running(cumprod_p, 1, x, axis, dtype, include_initial)
+
+
+@answers(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many elements are not 0."""
+    return sum(not_equal(array(a), 0), axis, keepdims=keepdims)
+
+
+# -- extremes --------------------------------------------------------------------------------------
+
+
+def _extreme(
+    op: Op, combine: Op, name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: Any
+) -> Any:
+    x = array(a)
+    if where is not True and where is not None:
+        if initial is None:
+            raise ValueError(
+                f"reduction operation '{name}' does not have an identity, so to use a where mask "
+                "one has to specify 'initial'"
+            )
+        x = chosen(x, where, astype(array(initial), x.dtype))
+    if initial is not None and x.size == 0:
+        axes = axes_of(axis, x.ndim)
+        empty = restored(reduce_sum(x, axes=axes), axes, keepdims)
+        return broadcast_to(astype(array(initial), x.dtype), shape=empty.shape)
+    return _folded(op, x, axis, keepdims, initial, combine)
+
+
+@answers(np.max, np.amax)
+def max(
+    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """The largest element along axes; elements that tie share the derivative."""
+    return _extreme(reduce_max, maximum, "maximum", a, axis, keepdims, initial, where)
+
+
+@answers(np.min, np.amin)
+def min(
+    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """The smallest element along axes; elements that tie share the derivative."""
+    return _extreme(reduce_min, minimum, "minimum", a, axis, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+@answers(np.ptp)
+def ptp(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """The largest element less the smallest."""
+    return max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims)
+
+
+def _position(op: Op, a: Any, axis: Any, keepdims: Any) -> Any:
+    x = array(a)
+    if axis is None:
+        out = op(flat(x), axis=0)
+        return expand_axes(out, tuple(range(x.ndim))) if keepdims else out
+    axis = axis_of(axis, x.ndim)
+    return restored(op(x, axis=axis), (axis,), keepdims)
+
+
+@answers(np.argmax)
+def argmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """Where the largest element is; the first of several."""
+    return _position(argmax_p, a, axis, keepdims)
+
+
+@answers(np.argmin)
+def argmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """Where the smallest element is; the first of several."""
+    return _position(argmin_p, a, axis, keepdims)
+
+
+# -- truth -----------------------------------------------------------------------------------------
+
+
+def truth(x: Any) -> Any:
+    """Whether each element is not 0."""
+    x = array(x)
+    return x if x.dtype.kind == "b" else not_equal(x, 0)
+
+
+@answers(np.all)
+def all(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -> Any:
+    """Whether all elements along axes are true."""
+    x = chosen(truth(a), where, True)
+    axes = axes_of(axis, x.ndim)
+    return restored(reduce_and(x, axes=axes), axes, keepdims)
+
+
+@answers(np.any)
+def any(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -> Any:
+    """Whether some element along axes is true."""
+    x = chosen(truth(a), where, False)
+    axes = axes_of(axis, x.ndim)
+    return restored(reduce_or(x, axes=axes), axes, keepdims)
+
+
+# -- averages --------------------------------------------------------------------------------------
+
+
+def _count(x: Any, axes: Axes, where: Any) -> Any:
+    """How many elements are averaged: a number, or an array where a mask says which."""
+    if where is True or where is None:
+        return product_of(x.shape[axis] for axis in axes)
+    return reduce_sum(astype(broadcast_to(array(where), shape=x.shape), np.int64), axes=axes)
+
+
+def _working_dtype(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """What is added in, and what the result has: float16 is added in float32."""
+    if dtype is not None:
+        return np.dtype(dtype), np.dtype(dtype)
+    if x.dtype == np.float16:
+        return np.dtype(np.float32), np.dtype(np.float16)
+    return (x.dtype, x.dtype) if x.dtype.kind == "f" else (np.dtype(np.float64),) * 2
+
+
+@answers(np.mean)
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
+) -> Any:
+    """The average of the elements along axes."""
+    x = array(a)
+    working, final = _working_dtype(x, dtype)
+    axes = axes_of(axis, x.ndim)
+    count = _count(x, axes, where)
+    total = reduce_sum(chosen(astype(x, working), where, 0), axes=axes)
+    average = total / (count if isinstance(count, int) else astype(count, working))
+    return restored(astype(average, final), axes, keepdims)
+
+
+def _variance(
+    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
+) -> Any:
+    x = array(a)
+    working, final = _working_dtype(x, dtype)
+    axes = axes_of(axis, x.ndim)
+    x = astype(x, working)
+    count = _count(x, axes, where)
+    if not isinstance(count, int):
+        count = astype(count, working)
+    if mean is None:
+        mean = expand_axes(reduce_sum(chosen(x, where, 0), axes=axes) / count, axes)
+    distance = x - mean
+    total = reduce_sum(chosen(distance * distance, where, 0), axes=axes)
+    freedom = maximum(count - (ddof if correction is None else correction), 0)
+    return restored(astype(total / astype(array(freedom), working), final), axes, keepdims)
+
+
+@answers(np.var)
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """The variance of the elements along axes."""
+    return _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+
+
+@answers(np.std)
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """The standard deviation along axes; where it is 0, so is its derivative."""
+    return root(_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
+
+
+def root(x: Any) -> Any:
+    """The square root of a sum of squares, with derivative 0 where the sum is 0."""
+    nothing = equal(x, 0)
+    return select(nothing, 0, sqrt(select(nothing, 1, x)))
+
+
+@answers(np.average)
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
+    """The weighted average along axes."""
+    x = array(a)
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        scale: Any = x.size // result.size if result.size else 0
+    else:
+        weights = array(weights)
+        if weights.shape != x.shape:
+            weights = _along(weights, x, axis)
+        dtype = common_dtype(x, weights, *([1.0] if x.dtype.kind in "biu" else []))
+        scale = sum(weights, axis, dtype, keepdims=keepdims)
+        result = sum(astype(x, dtype) * weights, axis, dtype, keepdims=keepdims) / scale
+    if not returned:
+        return result
+    return result, broadcast_to(astype(array(scale), result.dtype), shape=result.shape)
+
+
+def _along(weights: Any, x: Any, axis: Any) -> Any:
+    """Weights of some axes only, as they broadcast to the array."""
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = axes_of(axis, x.ndim)
+    if weights.shape != tuple(x.shape[i] for i in axes):
+        raise ShapeError(
+            f"weights of shape {weights.shape} for axes {axes} of an array of shape {x.shape}"
+        )
+    return expand_axes(weights, tuple(i for i in range(x.ndim) if i not in axes))
+
+
+# -- without NaN -----------------------------------------------------------------------------------
+
+
+def _without_nan(a: Any, replacement: float) -> Any:
+    x = array(a)
+    return select(isnan(x), replacement, x) if x.dtype.kind == "f" else x
+
+
+@answers(np.nansum)
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, *,
+    keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The sum of the elements that are numbers."""
+    return sum(_without_nan(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where)
+
+
+@answers(np.nanprod)
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, *,
+    keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The product of the elements that are numbers."""
+    return prod(_without_nan(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
+
+
+@answers(np.nancumsum)
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The sums of the numbers up to each element."""
+    return cumsum(_without_nan(a, 0), axis, dtype)
+
+
+@answers(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The products of the numbers up to each element."""
+    return cumprod(_without_nan(a, 1), axis, dtype)
+
+
+def _numbers(a: Any, where: Any) -> Any:
+    """Which elements are counted."""
+    x = array(a)
+    present = x == x
+    return present if where is True else present & where
+
+
+@answers(np.nanmean)
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
+) -> Any:
+    """The average of the elements that are numbers."""
+    return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
+
+
+@answers(np.nanvar)
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """The variance of the elements that are numbers."""
+    numbers = _numbers(a, where)
+    x = _without_nan(a, 0)
+    out = _variance(x, axis, dtype, ddof, keepdims, numbers, mean, correction)
+    # NumPy gives NaN, and not infinity, where there are too few numbers
+    return select(out == np.inf, np.nan, out)
+
+
+@answers(np.nanstd)
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """The standard deviation of the elements that are numbers."""
+    return root(
+        nanvar(
+            a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
+            correction=correction,
+        )
+    )  # fmt: skip
+
+
+def _nan_extreme(
+    extreme: Op, worst: float, a: Any, axis: Any, keepdims: Any, initial: Any, where: Any
+) -> Any:
+    x = array(a)
+    if x.dtype.kind != "f":
+        return extreme(x, axis, keepdims=keepdims, initial=initial, where=where)
+    found = any(_numbers(x, where), axis, keepdims=keepdims)
+    replaced = _without_nan(x, worst)
+    out = extreme(replaced, axis, keepdims=keepdims, initial=initial, where=where)
+    return out if initial is not None else select(found, out, np.nan)
+
+
+@answers(np.nanmax)
+def nanmax(
+    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """The largest of the elements that are numbers."""
+    return _nan_extreme(max, -np.inf, a, axis, keepdims, initial, where)
+
+
+@answers(np.nanmin)
+def nanmin(
+    a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """The smallest of the elements that are numbers."""
+    return _nan_extreme(min, np.inf, a, axis, keepdims, initial, where)
+
+
+@answers(np.nanargmax)
+def nanargmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """Where the largest number is; 0 if there is none."""
+    return argmax(_without_nan(a, -np.inf), axis, keepdims=keepdims)
+
+
+@answers(np.nanargmin)
+def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """Where the smallest number is; 0 if there is none."""
+    return argmin(_without_nan(a, np.inf), axis, keepdims=keepdims)

@@ -1,0 +1,187 @@
+"""Ufuncs beyond calling them: their methods, and ``out=`` and ``where=``.
+
+``np.add.reduce``, ``.accumulate``, ``.outer``, ``.at``; what a traced result is stored into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import TracerConversionError
+from functrans.numpy import reductions
+from functrans.numpy.arrays import array, astype, axes_of, axis_of
+from functrans.numpy.define import refuse
+from functrans.numpy.special import logsumexp
+from functrans.ops.at import At
+from functrans.ops.choice import select
+from functrans.ops.cumulative import cummax, cummin, cumprod, cumsum
+from functrans.ops.reduce import reduce_and, reduce_or
+from functrans.ops.structural import broadcast_to, expand_axes
+from functrans.trace import protocols
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+from functrans.trace.views import assign
+
+# -- storing ---------------------------------------------------------------------------------------
+
+
+def store(name: str, result: Any, outs: Any, where: Any) -> Any:
+    """What a call with ``out=`` or ``where=`` gives, after assigning in place.
+
+    Parameters
+    ----------
+    name : str
+        The ufunc's name.
+    result : array or tuple of them
+        What the ufunc gives without these keywords.
+    outs : tuple or None
+        An array, or None, for each result.
+    where : array or True
+        For which elements the results are stored.
+    """
+    if isinstance(result, tuple):
+        outs = outs or (None,) * len(result)
+        return tuple(store(name, r, (o,), where) for r, o in zip(result, outs, strict=True))
+    out = outs[0] if outs else None
+    if out is None:
+        if where is True:
+            return result
+        refuse(
+            f"{_written(name)}(..., where=...) without out=",
+            "its other elements would be whatever is in memory; write np.where(condition, f(x), 0)",
+        )
+    if not isinstance(out, Tracer):
+        raise TracerConversionError(
+            f"{_written(name)} is to store a traced result in an ndarray{located(user_source())}, "
+            "which would lose its derivative.\n"
+            "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
+            "a = functrans.numpy.array(a)."
+        )
+    if where is not True:
+        result = select(reductions.truth(where), astype(result, out.dtype), out)
+    if result.shape != out.shape and np.broadcast_shapes(result.shape, out.shape) == out.shape:
+        result = broadcast_to(result, shape=out.shape)
+    assign(out, result, f"{_written(name)} with out=")
+    return out
+
+
+def _written(name: str) -> str:
+    return name if "." in name else f"np.{name}"
+
+
+protocols.operators["store"] = store
+
+# -- reduce ----------------------------------------------------------------------------------------
+
+Reduction = Callable[..., Any]
+
+
+def _bits(op: Callable[..., Any], neutral: int) -> Reduction:
+    def reduce(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
+        axes = axes_of(axis, x.ndim)
+        out = op(reductions.chosen(x, where, neutral), axes=axes)
+        return reductions.restored(out, axes, keepdims)
+
+    return reduce
+
+
+def _logsumexp(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
+    return logsumexp(reductions.chosen(x, where, -np.inf), axis, keepdims=keepdims)
+
+
+_REDUCE: dict[str, Reduction] = {
+    "add": reductions.sum,
+    "multiply": reductions.prod,
+    "maximum": reductions.max,
+    "minimum": reductions.min,
+    "fmax": reductions.nanmax,
+    "fmin": reductions.nanmin,
+    "logical_and": reductions.all,
+    "logical_or": reductions.any,
+    "bitwise_and": _bits(reduce_and, -1),
+    "bitwise_or": _bits(reduce_or, 0),
+    "logaddexp": _logsumexp,
+}
+
+
+def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
+    reduction = _REDUCE.get(ufunc.__name__)
+    if reduction is None:
+        refuse(f"np.{ufunc.__name__}.reduce", f"only {', '.join(_REDUCE)} are reduced")
+    out = keywords.pop("out", None)
+    no_value = getattr(np, "_NoValue", None)
+    given = {
+        k: value for k, value in keywords.items() if value is not None and value is not no_value
+    }
+    x = array(x)
+    result = reduction(x, axis if x.ndim else None, **given)
+    return store(f"np.{ufunc.__name__}.reduce", result, out, True)
+
+
+_ACCUMULATE: dict[str, Callable[..., Any]] = {
+    "add": cumsum,
+    "multiply": cumprod,
+    "maximum": cummax,
+    "minimum": cummin,
+}
+
+
+def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+    op = _ACCUMULATE.get(ufunc.__name__)
+    if op is None:
+        refuse(f"np.{ufunc.__name__}.accumulate", f"only {', '.join(_ACCUMULATE)} are accumulated")
+    x = array(x)
+    if dtype is None:
+        dtype = reductions.accumulator(x.dtype) if ufunc in (np.add, np.multiply) else x.dtype
+    result = op(astype(x, dtype), axis=axis_of(axis, x.ndim), reverse=False)
+    return store(f"np.{ufunc.__name__}.accumulate", result, out, True)
+
+
+# -- outer and at ----------------------------------------------------------------------------------
+
+
+def _outer(ufunc: np.ufunc, x: Any, y: Any, **keywords: Any) -> Any:
+    x, y = array(x), array(y)
+    apart = expand_axes(x, tuple(range(x.ndim, x.ndim + y.ndim)))
+    return protocols.apply_ufunc(ufunc, "__call__", (apart, y), keywords)
+
+
+_AT = {
+    "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide",
+    "maximum": "max", "minimum": "min", "power": "power",
+}  # fmt: skip
+
+
+def _at(ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
+    name = ufunc.__name__
+    if not isinstance(x, Tracer):
+        raise TracerConversionError(
+            f"np.{name}.at is to store traced values in an ndarray{located(user_source())}, which "
+            "would lose their derivatives.\n"
+            "Make the array traced before: a = functrans.numpy.array(a)."
+        )
+    if name in _AT:
+        result = getattr(At(x)[index], _AT[name])(*values)
+    elif ufunc.nin == 1:
+        result = At(x)[index].apply(ufunc)
+    else:
+        refuse(f"np.{name}.at", f"only {', '.join(_AT)} are")
+    assign(x, result, f"np.{name}.at")
+
+
+def _reduceat(ufunc: np.ufunc, *inputs: Any, **keywords: Any) -> Any:
+    refuse(f"np.{ufunc.__name__}.reduceat", "use np.add.at, or a sum for each slice")
+
+
+protocols.ufunc_methods.update(
+    {
+        ("*", "reduce"): _reduce,
+        ("*", "accumulate"): _accumulate,
+        ("*", "outer"): _outer,
+        ("*", "at"): _at,
+        ("*", "reduceat"): _reduceat,
+    }
+)
