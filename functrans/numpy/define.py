@@ -59,7 +59,7 @@ def answers(
             return model(*args, **kwargs)
 
         # inspect.signature follows this when somebody asks, which costs nothing at import
-        public.__wrapped__ = model  # type: ignore[attr-defined]
+        vars(public)["__wrapped__"] = model
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
         public.__doc__ = implementation.__doc__
@@ -69,7 +69,7 @@ def answers(
 
 
 def _traced_form(model: Function, implementation: Function, views: bool) -> Function:
-    code = implementation.__code__  # type: ignore[attr-defined]
+    code = implementation.__code__
     positional = code.co_argcount
     names = code.co_varnames[: positional + code.co_kwonlyargcount]
     if code.co_flags & inspect.CO_VARARGS:

@@ -10,8 +10,8 @@ import numpy as np
 from functrans.errors import TracerIndexError
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, flat, inexact, known
 from functrans.numpy.define import answers, refuse
+from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any, restored
-from functrans.numpy.shapes import take_along_one
 from functrans.ops import views
 from functrans.ops.arithmetic import remainder
 from functrans.ops.choice import maximum, minimum, select

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import MutationError
-from functrans.numpy import choice, contraction, creation, elementwise, indexing, reductions, shapes
+from functrans.numpy import (
+    choice,
+    contraction,
+    creation,
+    elementwise,
+    indexing,
+    joining,
+    reductions,
+)
 from functrans.numpy.arrays import array, astype, duplicate, flat
 from functrans.numpy.define import refuse
 from functrans.ops import views
@@ -133,7 +141,7 @@ protocols.methods.update(
         "fill": _fill,
         "nonzero": choice.nonzero,
         "put": _put,
-        "repeat": shapes.repeat,
+        "repeat": joining.repeat,
         "resize": _resize,
         "round": _with_out("round", elementwise.round),
         "searchsorted": indexing.searchsorted,

@@ -10,7 +10,7 @@ import numpy as np
 from functrans.numpy.arrays import array as as_array
 from functrans.numpy.arrays import astype
 from functrans.numpy.define import answers, refuse
-from functrans.numpy.shapes import take_along_one
+from functrans.numpy.joining import take_along_one
 from functrans.ops.shape import concatenate
 from functrans.ops.slicing import embed
 from functrans.ops.structural import broadcast_to
