@@ -2,8 +2,8 @@
 
 `elementwise` defines an operation that works number by number: one rule for the derivative, one
 expression for the compiled form, and it is differentiated to any order, batched, compiled, and
-tested like the library's own. `primitive` defines any other. docs/adding-a-primitive.md walks
-through an example.
+tested like the library's own. `primitive` defines any other. `functrans.testing.check_primitive`
+tests what was defined. docs/adding-a-primitive.md walks through two examples.
 """
 
 from functrans import vecmath
@@ -21,6 +21,7 @@ from functrans.ir.primitive import (
 )
 from functrans.ops.define import lazy, primitive
 from functrans.ops.pointwise import elementwise
+from functrans.ops.promotion import common, floating
 from functrans.ops.samples import away_from_integers, booleans, broadcasting, cases, integers, reals
 
 __all__ = [
@@ -34,7 +35,9 @@ __all__ = [
     "booleans",
     "broadcasting",
     "cases",
+    "common",
     "elementwise",
+    "floating",
     "integers",
     "lazy",
     "not_differentiable",

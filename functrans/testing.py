@@ -1,15 +1,20 @@
-"""Checks that a user makes of derivatives."""
+"""Checks that a user makes: of derivatives, and of primitives defined by `functrans.extend`."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import argument_name, name_of
+from functrans.api.arguments import argument_name, aval_of_leaf, name_of
+from functrans.api.compile import jit
 from functrans.api.derivatives import jvp, vjp
-from functrans.errors import GradientCheckError
+from functrans.api.mapping import vmap
+from functrans.errors import GradientCheckError, GraphTypeError
+from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind
+from functrans.ir.types import aval_of, is_float
 from functrans.tree import core as tree
 
 Flat = Callable[[list[Any]], list[Any]]
@@ -33,7 +38,8 @@ def check_grads(
     Parameters
     ----------
     function : callable
-        Takes and returns floats, arrays or pytrees of them, and works in float64.
+        Takes and returns floats, arrays or pytrees of them, and works in float64. Results that are
+        no floats are left out.
     args : sequence
         Where to check; floats are converted to float64, everything else is held fixed.
     order : int, optional
@@ -77,7 +83,8 @@ def check_grads(
         full = list(leaves)
         for i, x in zip(moving, values, strict=True):
             full[i] = x
-        return tree.leaves(function(*structure.unflatten(full)))
+        results = tree.leaves(function(*structure.unflatten(full)))
+        return [x for x in results if is_float(aval_of_leaf(x).dtype)]
 
     point = [np.asarray(leaves[i], np.float64) for i in moving]
     check = _Check([names[i] for i in moving], atol, rtol, step, max_elements, rng)
@@ -142,9 +149,7 @@ class _Check:
         cotangents = pullback(list(weights))
         for i, index, difference in self._differences(function, point):
             expected = sum(np.sum(w * d) for w, d in zip(weights, difference, strict=True))
-            self._compare(
-                np.asarray(cotangents[i])[index], np.asarray(expected), i, index, modes
-            )
+            self._compare(np.asarray(cotangents[i])[index], np.asarray(expected), i, index, modes)
 
     def _directions(self, values: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(np.asarray(self.rng.normal(size=np.shape(x))) for x in values)
@@ -166,10 +171,14 @@ class _Check:
                 distance = float(up[index]) - float(down[index])
                 above = function([*point[:i], up, *point[i + 1 :]])
                 below = function([*point[:i], down, *point[i + 1 :]])
-                yield i, index, [
-                    (np.asarray(a) - np.asarray(b)) / distance
-                    for a, b in zip(above, below, strict=True)
-                ]
+                yield (
+                    i,
+                    index,
+                    [
+                        (np.asarray(a) - np.asarray(b)) / distance
+                        for a, b in zip(above, below, strict=True)
+                    ],
+                )
 
     def _compare(
         self, found: Any, expected: Any, i: int, index: tuple[int, ...], modes: tuple[str, ...]
@@ -183,7 +192,111 @@ class _Check:
         result = f", element {worst} of the result" if worst else ""
         kind = {"fwd": "forward", "rev": "reverse"}[modes[-1]]
         raise GradientCheckError(
-            f"{kind} mode, order {len(modes)}: the derivative with respect to {self.names[i]}{place}"
-            f"{result} is {float(found[worst])!r}, but finite differences give "
+            f"{kind} mode, order {len(modes)}: the derivative with respect to "
+            f"{self.names[i]}{place}{result} is {float(found[worst])!r}, but finite differences give "
             f"{float(expected[worst])!r}"
         )
+
+
+def check_primitive(primitive: Primitive, *, order: int = 2, seed: int = 0) -> None:
+    """Check every part of a primitive's definition against its NumPy evaluation, on its samples.
+
+    The type rule, `vmap` over every choice of axes against a loop, derivatives in both modes
+    against finite differences, and compiled code, in float64 and float32.
+
+    Parameters
+    ----------
+    primitive : Primitive
+        As `functrans.extend.elementwise` or `functrans.extend.primitive` gives it.
+    order : int, optional
+        The highest derivative to check.
+    seed : int, optional
+        Of the numbers that are drawn.
+
+    Raises
+    ------
+    GraphTypeError
+        If the type rule does not say what NumPy gives.
+    GradientCheckError
+        If a derivative is not that of what NumPy gives.
+    AssertionError
+        If `vmap` or compiled code do not give what NumPy gives, or if there are no samples.
+
+    Examples
+    --------
+    >>> from functrans.extend import registry
+    >>> from functrans.testing import check_primitive
+    >>> check_primitive(registry["tanh"])
+    """
+    assert primitive.samples is not None, f"the primitive {primitive.name} has no samples"
+    rngs = [np.random.default_rng([seed, i]) for i in range(2)]
+    for pair in zip(*map(primitive.samples, rngs), strict=True):
+        for dtype in (np.float64, np.float32):
+            sample, another = (_converted(each, dtype) for each in pair)
+            _check_result(primitive, sample)
+            if dtype is np.float64:
+                _check_vmap(primitive, sample, another)
+                floats = any(x.dtype.kind == "f" for x in sample.operands)
+                if floats and not isinstance(primitive.jvp, NotDifferentiable):
+                    check_grads(_applied(primitive, sample), sample.operands, order, seed=seed)
+
+
+def _converted(sample: Sample, dtype: type) -> Sample:
+    """A sample with its floats in another dtype."""
+    operands = (np.asarray(x) for x in sample.operands)
+    return sample._replace(
+        operands=tuple(x.astype(dtype) if x.dtype.kind == "f" else x for x in operands)
+    )
+
+
+def _applied(primitive: Primitive, sample: Sample) -> Callable[..., Any]:
+    def apply(*operands: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return bind(primitive, operands, sample.params)
+
+    apply.__name__ = primitive.name
+    return apply
+
+
+def _check_result(primitive: Primitive, sample: Sample) -> None:
+    apply = _applied(primitive, sample)
+    expected = tree.leaves(apply(*sample.operands))
+    avals = [aval_of(x) for x in sample.operands]
+    inferred = list(primitive.infer_all(avals, sample.params))
+    if inferred != [aval_of(x) for x in expected]:
+        raise GraphTypeError(
+            f"the type rule of {primitive.name} gives {inferred} for {avals}, but NumPy gives "
+            f"{[aval_of(x) for x in expected]}"
+        )
+    compiled = tree.leaves(jit(apply)(*sample.operands))
+    for found, value in zip(compiled, expected, strict=True):
+        tolerance = 50 * np.finfo(value.dtype).eps if value.dtype.kind == "f" else 0
+        np.testing.assert_allclose(
+            found, value, rtol=tolerance, atol=tolerance, err_msg=f"{primitive.name}, compiled"
+        )
+
+
+def _check_vmap(primitive: Primitive, sample: Sample, another: Sample) -> None:
+    apply = _applied(primitive, sample)
+    pairs = list(zip(sample.operands, another.operands, strict=True))
+    choices = [[None, *range(x.ndim + 1)] for x in sample.operands]
+    for axes in itertools.product(*choices):
+        if all(axis is None for axis in axes):
+            continue
+        rows = [
+            tree.leaves(
+                apply(*(p[0 if a is None else i] for p, a in zip(pairs, axes, strict=True)))
+            )
+            for i in range(2)
+        ]
+        stacked = [
+            p[0] if axis is None else np.stack(p, axis) for p, axis in zip(pairs, axes, strict=True)
+        ]
+        found = tree.leaves(vmap(apply, in_axes=axes)(*stacked))
+        for result, *values in zip(found, *rows, strict=True):
+            np.testing.assert_allclose(
+                result,
+                np.stack(values),
+                rtol=1e-13,
+                err_msg=f"{primitive.name}, vmap(in_axes={axes})",
+            )
