@@ -5,11 +5,17 @@ are known; a ``for`` loop is then recorded step by step. What is here is recorde
 whatever the number of steps.
 """
 
+from functrans.lax.associative import associative_scan, cumlogsumexp
 from functrans.lax.branches import cond, select, switch
+from functrans.lax.implicit import custom_linear_solve, custom_root
 from functrans.lax.loops import fori_loop, map, scan, while_loop
 
 __all__ = [
+    "associative_scan",
     "cond",
+    "cumlogsumexp",
+    "custom_linear_solve",
+    "custom_root",
     "fori_loop",
     "map",
     "scan",

@@ -1,0 +1,215 @@
+"""What is defined by an equation: solutions whose derivative does not run through the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import aval_of_leaf, check_callable
+from functrans.api.custom import custom_jvp
+from functrans.api.derivatives import jvp
+from functrans.api.linear import linear_transpose
+from functrans.errors import CustomRuleError, ShapeError, TreeMismatchError
+from functrans.ir.types import is_float
+from functrans.lax.staging import Body, Tree, closed, converted, flattened, staged
+from functrans.ops.control_solve import Solver
+from functrans.trace.stage import replay
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure, difference
+
+Function = Callable[..., Any]
+
+
+def custom_linear_solve(
+    matvec: Function,
+    b: Any,
+    solve: Function,
+    transpose_solve: Function | None = None,
+    symmetric: bool = False,
+) -> Any:
+    """The solution of ``matvec(x) = b``, found by a solver that is not differentiated.
+
+    The derivative with respect to ``b``, and to whatever ``matvec`` takes from around it, solves
+    the same system again, and in reverse mode the transposed one: how the solver works, and how
+    many iterations it takes, has no part in it.
+
+    Parameters
+    ----------
+    matvec : callable
+        Linear: ``matvec(x)`` in the structure and types of ``b``.
+    b : pytree of floats
+    solve : callable
+        ``solve(matvec, b)`` gives the solution.
+    transpose_solve : callable, optional
+        ``transpose_solve(vecmat, b)`` gives the solution of the transposed system; reverse mode
+        needs it.
+    symmetric : bool, optional
+        Whether the system is its own transpose, so that ``solve`` does for both.
+
+    Returns
+    -------
+    pytree
+        In the structure and types of ``b``.
+
+    Raises
+    ------
+    TreeMismatchError, ShapeError
+        If ``matvec`` or a solver returns something in another structure or type than ``b``.
+    NotDifferentiableError
+        In reverse mode without ``transpose_solve`` or ``symmetric``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad, lax
+    >>> def solved(d, b):           # a diagonal system
+    ...     solve = lambda matvec, b: b / matvec(np.ones_like(b))
+    ...     return lax.custom_linear_solve(lambda x: d * x, b, solve, symmetric=True)
+    >>> d, b = np.array([2.0, 4.0]), np.array([1.0, 1.0])
+    >>> solved(d, b)
+    array([0.5 , 0.25])
+    >>> grad(lambda d: np.sum(solved(d, b)))(d)
+    array([-0.25  , -0.0625])
+    """
+    for function in (matvec, solve, *([transpose_solve] if transpose_solve is not None else [])):
+        check_callable(function, "custom_linear_solve")
+    right = flattened(b, "b")
+    example = right.structure.unflatten(right.avals)
+
+    def vecmat(x: Any) -> Any:
+        return linear_transpose(matvec, example)(x)[0]
+
+    if symmetric:
+        transpose_solve, vecmat = solve, matvec
+    parts: list[tuple[Function, str]] = [
+        (matvec, "matvec"),
+        (lambda y: solve(matvec, y), "solve"),
+    ]
+    if transpose_solve is not None:
+        solver = transpose_solve
+        parts += [(vecmat, "matvec"), (lambda y: solver(vecmat, y), "transpose_solve")]
+    bodies = [_vector_function(function, right, what) for function, what in parts]
+    (a, s, *transposed), captures = closed(bodies, [body.graph for body in bodies])
+    solution = Solver(a, s, tuple(transposed), len(captures)).bind(captures, right.leaves)
+    return right.structure.unflatten(solution)
+
+
+def _vector_function(function: Function, vector: Tree, what: str) -> Body:
+    """A function from vectors to vectors, traced and checked to be one."""
+    (argument,) = [tree.structure((vector.structure.unflatten(vector.leaves),))]
+    body = staged(function, argument, vector.avals, "custom_linear_solve")
+    label = f"{what} of custom_linear_solve"
+    _check_like(vector, body.result, body.graph.out_avals, label, "b")
+    return body
+
+
+def _check_like(expected: Tree, structure: Structure, avals: Any, what: str, model: str) -> None:
+    if structure != expected.structure:
+        raise TreeMismatchError(
+            f"{what} must return the structure of {model}: "
+            f"{difference(expected.structure, structure)}"
+        )
+    paths = tree.paths(expected.structure.unflatten(expected.leaves))
+    for path, wanted, found in zip(paths, expected.avals, avals, strict=True):
+        if not wanted.same_array_type(found):
+            raise ShapeError(
+                f"{what} must return the types of {model}: {model}{path} is {wanted}, and it "
+                f"returns {found}"
+            )
+
+
+def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve: Function) -> Any:
+    """The root of a function, found by a solver that is not differentiated.
+
+    By the implicit function theorem, the derivative with respect to what ``f`` takes from around it
+    solves a linear system with the derivative of ``f`` at the root. It takes the same memory
+    however many iterations the solver needs.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(x)`` is zero at the root; its result has the structure and types of ``x``. What it
+        depends on besides is taken from around it, traced values included.
+    initial_guess : pytree of floats
+        Where the solver starts; the root does not depend on it.
+    solve : callable
+        ``solve(f, initial_guess)`` gives the root.
+    tangent_solve : callable
+        ``tangent_solve(g, y)`` gives the solution of ``g(x) = y`` for a linear ``g``. For a scalar
+        that is ``y / g(1.0)``, for vectors for example ``np.linalg.solve(jacfwd(g)(y), y)``. It
+        must itself be traceable; reverse mode uses it for the transposed system, too.
+
+    Returns
+    -------
+    pytree
+        The root, in the structure and types of ``initial_guess``.
+
+    Raises
+    ------
+    TreeMismatchError, ShapeError
+        If ``f`` or ``solve`` returns something else than a value like ``initial_guess``.
+
+    Examples
+    --------
+    >>> from functrans import grad, lax
+    >>> def square_root(a):
+    ...     def f(x):
+    ...         return x * x - a
+    ...     def newton(f, x):
+    ...         step = lambda x: x - f(x) / grad(f)(x)
+    ...         return lax.while_loop(lambda x: abs(f(x)) > 1e-12, step, x)
+    ...     return lax.custom_root(f, 1.0, newton, lambda g, y: y / g(1.0))
+    >>> square_root(2.0), grad(square_root)(2.0)
+    (np.float64(1.414213562), np.float64(0.353553391))
+    """
+    for function in (f, solve, tangent_solve):
+        check_callable(function, "custom_root")
+    guess = flattened(initial_guess, "initial_guess")
+    argument = tree.structure((initial_guess,))
+    avals = [aval.update() for aval in guess.avals]
+    like = Tree([np.zeros(a.shape, a.dtype) for a in avals], guess.structure)
+    for aval, path in zip(avals, tree.paths(initial_guess), strict=True):
+        if not is_float(aval.dtype):
+            raise CustomRuleError(f"initial_guess{path} of custom_root must be a float, not {aval}")
+    # what f takes from around it becomes an argument, so that the rule can know its tangent
+    body = staged(f, argument, avals, "custom_root")
+    _check_like(like, body.result, body.graph.out_avals, "f of custom_root", "initial_guess")
+
+    def residual(captures: Any, x: Any) -> Any:
+        outs = replay(body.graph, [*tree.leaves(x), *captures])
+        return guess.structure.unflatten(outs)
+
+    @custom_jvp
+    def root(captures: Any, x: Any) -> Any:
+        found = flattened(solve(lambda x: residual(captures, x), x), "the root")
+        types = [aval_of_leaf(x) for x in found.leaves]
+        _check_like(like, found.structure, types, "solve of custom_root", "initial_guess")
+        return guess.structure.unflatten(found.leaves)
+
+    @root.defjvp
+    def root_jvp(primals: Any, tangents: Any) -> Any:
+        x = root(*primals)
+        captures = primals[0]
+
+        def linear(v: Any) -> Any:
+            return jvp(lambda x: residual(captures, x), (x,), (v,))[1]
+
+        moved = _tangent(lambda c: residual(c, x), captures, tangents[0])
+        negative = tree.map(lambda t: -t, moved)
+        return x, custom_linear_solve(linear, negative, tangent_solve, tangent_solve)
+
+    start = guess.structure.unflatten(converted(guess.leaves, avals))
+    return root(list(body.captures), start)
+
+
+def _tangent(function: Function, values: list[Any], tangents: list[Any]) -> Any:
+    """The tangent of a function of a list of values, of which only the floats move."""
+    moving = [i for i, x in enumerate(values) if is_float(aval_of_leaf(x).dtype)]
+
+    def of_floats(*floats: Any) -> Any:
+        replaced = dict(zip(moving, floats, strict=True))
+        return function([replaced.get(i, x) for i, x in enumerate(values)])
+
+    return jvp(of_floats, [values[i] for i in moving], [tangents[i] for i in moving])[1]
