@@ -11,6 +11,8 @@ Examples
 (5, 3)
 """
 
+from functrans import config, errors, extend, numpy, testing, tree
+from functrans.api.bridge import compile, from_numba
 from functrans.api.compile import jit
 from functrans.api.custom import custom_jvp, custom_vjp
 from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
@@ -19,12 +21,19 @@ from functrans.api.linear import linear_transpose, linearize
 from functrans.api.lowered import eval_shape, trace
 from functrans.api.mapping import vmap
 from functrans.api.recompute import checkpoint, stop_gradient
+from functrans.ir.types import Aval
 
 __all__ = [
+    "Aval",
     "checkpoint",
+    "compile",
+    "config",
     "custom_jvp",
     "custom_vjp",
+    "errors",
     "eval_shape",
+    "extend",
+    "from_numba",
     "grad",
     "hessian",
     "hvp",
@@ -34,8 +43,11 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "numpy",
     "stop_gradient",
+    "testing",
     "trace",
+    "tree",
     "value_and_grad",
     "vjp",
     "vmap",

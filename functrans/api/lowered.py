@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of, wrap
-from functrans.ir.graph import Graph
+from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
 from functrans.optimise import optimise
 from functrans.run.call import program
@@ -100,7 +100,7 @@ def trace(function: Callable[..., Any]) -> Callable[..., Graph]:
     check_callable(function, "trace")
 
     def graph_of(*args: Any, **kwargs: Any) -> Graph:
-        return _staged(function, args, kwargs, "trace")[0].graph
+        return prune(_staged(function, args, kwargs, "trace")[0].graph)
 
     traced: Callable[..., Graph] = wrap(function, graph_of, "trace")
     return traced

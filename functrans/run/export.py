@@ -17,7 +17,7 @@ import numpy as np
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
-from functrans.lower.llvm_scalar import memory_type
+from functrans.lower.llvm_text import memory_type
 from functrans.lower.schedule import Plan, Step
 from functrans.run import native
 from functrans.run.call import program
@@ -71,13 +71,19 @@ class Exported:
     def ctypes_function(self) -> Any:
         """The form with pointers for the results, as ctypes knows it."""
         kinds = [_ctype(aval) for aval in self.in_avals] + [ctypes.c_void_p] * len(self.out_avals)
-        return ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(self.address)
+        return self._typed(ctypes.CFUNCTYPE(ctypes.c_int64, *kinds), self.address)
 
     def ctypes_value_function(self) -> Any:
         """The form that returns a number, as ctypes knows it."""
         assert self.value_address is not None
         kinds = [_ctype(aval) for aval in self.in_avals]
-        return ctypes.CFUNCTYPE(_ctype(self.out_avals[0]), *kinds)(self.value_address)
+        return self._typed(ctypes.CFUNCTYPE(_ctype(self.out_avals[0]), *kinds), self.value_address)
+
+    def _typed(self, kind: Any, address: int) -> Any:
+        function = kind(address)
+        # the machine code lives as long as its owner
+        function.owner = self
+        return function
 
 
 def _steps(compiled: NativeProgram) -> list[tuple[Step, native.Code]]:

@@ -33,11 +33,11 @@ class Program:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.segments = split(graph)
-        self._parts = [
+        self.parts = [
             None if segment.call is not None else NativeProgram(segment.graph)
             for segment in self.segments
         ]
-        only = len(self.segments) == 1 and self._parts[0]
+        only = len(self.segments) == 1 and self.parts[0]
         self._run = only if only else self._run_segments
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
@@ -45,7 +45,7 @@ class Program:
 
     def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
         values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
-        for segment, part in zip(self.segments, self._parts, strict=True):
+        for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
             results = _call(segment.call, operands) if part is None else part(*operands)
             values.update(zip(segment.outputs, results, strict=True))
@@ -59,7 +59,7 @@ class Program:
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
         parts = []
-        for segment, part in zip(self.segments, self._parts, strict=True):
+        for segment, part in zip(self.segments, self.parts, strict=True):
             if part is not None:
                 parts.append(outline.outline(part.plan))
             elif segment.call is not None:
@@ -74,7 +74,7 @@ class Program:
 
     def cost(self) -> outline.Cost:
         """Operations and memory traffic of each nest, and the peak of the temporary memory."""
-        return outline.cost([part.plan for part in self._parts if part is not None])
+        return outline.cost([part.plan for part in self.parts if part is not None])
 
     def llvm(self) -> str:
         """The LLVM IR of the kernels."""
@@ -85,7 +85,7 @@ class Program:
         return "\n".join(native.assembly(emit_llvm.emit(step.kernel)) for step in self._steps())
 
     def _steps(self) -> list[Step]:
-        return [step for part in self._parts if part is not None for step in part.plan.steps]
+        return [step for part in self.parts if part is not None for step in part.plan.steps]
 
 
 def _call(eqn: Eqn | None, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ class NativeProgram:
 
     def __init__(self, graph: Graph) -> None:
         self.plan = schedule(graph, native.vector_bytes())
-        self._codes = [
+        self.codes = [
             cache.load(emit_llvm.emit(step.kernel), emit_llvm.ENTRY, _imports(step.kernel))
             for step in self.plan.steps
         ]
@@ -164,7 +164,7 @@ class NativeProgram:
         for aval in graph.in_avals:
             words += entry.input_record(aval.shape, aval.dtype)
         words += [plan.offsets[one] for one in temporaries]
-        for step, code, wanted in zip(plan.steps, self._codes, splits, strict=True):
+        for step, code, wanted in zip(plan.steps, self.codes, splits, strict=True):
             words += [code.address, step.extent, int(wanted and pool.threads > 1)]
             words += [len(step.buffers), *(slots[one] for one in step.buffers)]
             words += [len(step.sizes), *step.sizes]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError, nearest
+from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError, nearest
 from functrans.trace.source import located, user_source
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
@@ -55,10 +55,12 @@ def apply_ufunc(
     name = ufunc.__name__
     if method == "__call__":
         operation = ufuncs.get(name)
-        if operation is not None and not kwargs:
-            return strengthened(operation(*inputs))
         if operation is not None:
-            return _apply_with_keywords(ufunc, operation, inputs, kwargs)
+            if any(isinstance(x, (list, tuple)) for x in inputs):
+                inputs = tuple(map(operators["asarray"], inputs))
+            if kwargs:
+                return _apply_with_keywords(ufunc, operation, inputs, kwargs)
+            return strengthened(operation(*inputs))
     else:
         operation = ufunc_methods.get((name, method)) or ufunc_methods.get(("*", method))
         if operation is not None:
@@ -79,24 +81,36 @@ def strengthened(result: Any) -> Any:
     return result
 
 
+_DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True, "signature": None, "axes": None}
+"""What the keywords of a ufunc that have no meaning for traced values are when nothing is said."""
+
+
 def _apply_with_keywords(
     ufunc: np.ufunc, operation: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    kwargs = dict(kwargs)
+    kwargs = {k: v for k, v in kwargs.items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
     outs = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
-    if kwargs.pop("casting", "same_kind") != "same_kind" or kwargs.pop("order", "K") != "K":
-        kwargs["casting/order"] = None
-    if kwargs.pop("subok", True) and kwargs:
+    if kwargs:
         raise UnsupportedNumPyError(
-            f"np.{ufunc.__name__}({', '.join(kwargs)}=...) is not supported on traced values"
+            f"np.{ufunc.__name__}(..., {next(iter(kwargs))}=...) is not supported on traced values"
             f"{located(user_source())}: leave the keyword out"
         )
     if dtype is not None:
-        inputs = tuple(operators["astype"](x, dtype) for x in inputs)
+        inputs = tuple(_converted(ufunc, x, np.dtype(dtype)) for x in inputs)
     result = strengthened(operation(*inputs))
     return operators["store"](ufunc.__name__, result, outs, where)
+
+
+def _converted(ufunc: np.ufunc, x: Any, dtype: np.dtype[Any]) -> Any:
+    """An operand in the dtype that a ufunc is to compute in."""
+    if hasattr(x, "dtype") and not np.can_cast(x.dtype, dtype, "same_kind"):
+        raise TypeError(
+            f"np.{ufunc.__name__}(..., dtype={dtype}){located(user_source())}: an operand is "
+            f"{x.dtype}, which NumPy does not cast to {dtype}: convert it by .astype"
+        )
+    return operators["astype"](x, dtype)
 
 
 def apply_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -123,7 +137,7 @@ def attribute(tracer: Any, name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     if hasattr(np.ndarray, name):
-        raise UnsupportedNumPyError(
+        raise UnsupportedAttributeError(
             f"ndarray.{name} is not supported on traced values{located(user_source())}"
             + _suggestion(name, {**methods, **attributes})
         )

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
@@ -84,7 +86,15 @@ def rewrite(function: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Gr
 
 
 def apply(eqn: Eqn, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Apply an equation's primitive; what is recorded belongs to the equation's line."""
+    """Apply an equation's primitive; what is recorded belongs to the equation's line.
+
+    Inside of a trace, what is made of numbers alone is recorded too: an array of ones costs a
+    compiled program nothing, and computed now it would be a constant that it must read.
+    """
+    trace = current.get()
+    if isinstance(trace, Trace) and not any(isinstance(x, np.ndarray) for x in operands):
+        with at_source_of(eqn):
+            return trace.record(eqn.primitive, operands, eqn.params)  # type: ignore[arg-type]
     with at_source_of(eqn):
         outs = bind(eqn.primitive, tuple(operands), eqn.params)  # type: ignore[arg-type]
     return tuple(outs) if eqn.primitive.several else (outs,)

@@ -124,15 +124,23 @@ class Trace:
         """Record a primitive; what involves no tracer is computed at once."""
         if not self.rewriting and not any(isinstance(x, Tracer) for x in operands):
             return primitive.numpy(*operands, **params)
+        outs = self.record(primitive, operands, params)
+        return outs if primitive.several else outs[0]
+
+    def record(
+        self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[Tracer, ...]:
+        """Record a primitive, whether or not anything traced is involved.
+
+        Its value is computed now if it is wanted soon: in a concrete trace of simple operations.
+        """
         lifted = [self.lift(x) for x in operands]
         atoms = [x if isinstance(x, Literal) else x.var for x in lifted]
-        if any(x.value is UNKNOWN for x in lifted):
-            outs = self._record(primitive, atoms, params)
-        elif primitive.higher_order:
-            outs = self._record_pending(primitive, atoms, params)
-        else:
-            outs = self._record_computed(primitive, atoms, params)
-        return outs if primitive.several else outs[0]
+        if self.rewriting or any(x.value is UNKNOWN for x in lifted):
+            return self._record(primitive, atoms, params)
+        if primitive.higher_order or not self.concrete:
+            return self._record_pending(primitive, atoms, params)
+        return self._record_computed(primitive, atoms, params)
 
     def create(self, primitive: Primitive, params: dict[str, Any]) -> Tracer:
         """Record a primitive without operands, whose result the traced function may assign to.
@@ -212,15 +220,27 @@ class Trace:
         """The value of a variable, computed now if it was put off; `UNKNOWN` if it has none."""
         if isinstance(atom, Literal):
             return atom.value
-        eqn = self._pending.get(atom)
-        if eqn is not None:
-            results = eqn.primitive.numpy(*map(self.value_of, eqn.inputs), **eqn.params)
-            for var, value in zip(
-                eqn.outputs, results if eqn.primitive.several else (results,), strict=True
-            ):
-                self.values[var] = value
-                del self._pending[var]
+        waiting = [atom] if atom in self._pending else []
+        while waiting:
+            eqn = self._pending.get(waiting[-1])
+            if eqn is None:
+                waiting.pop()
+                continue
+            before = [x for x in eqn.inputs if isinstance(x, Var) and x in self._pending]
+            if before:
+                waiting += before
+                continue
+            self._compute(eqn)
         return self.values.get(atom, UNKNOWN)
+
+    def _compute(self, eqn: Eqn) -> None:
+        values = [x.value if isinstance(x, Literal) else self.values[x] for x in eqn.inputs]
+        results = eqn.primitive.numpy(*values, **eqn.params)
+        for var, value in zip(
+            eqn.outputs, results if eqn.primitive.several else (results,), strict=True
+        ):
+            self.values[var] = value
+            del self._pending[var]
 
     # -- what was recorded ---------------------------------------------------------------------
 

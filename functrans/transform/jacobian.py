@@ -11,8 +11,8 @@ import numpy as np
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, Shape
 from functrans.ops.compare import equal
-from functrans.ops.structural import cast, expand_axes, iota, place, reshape, zeros, zeros_like
-from functrans.trace.stage import rewrite
+from functrans.ops.structural import cast, expand_axes, full_p, iota, place, reshape, zeros, zeros_like
+from functrans.trace.stage import replay, rewrite
 from functrans.transform.batch import batched_outputs
 from functrans.transform.forward import tangent_graph, variables
 from functrans.transform.transpose import transpose_graph
@@ -78,9 +78,14 @@ def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
     def run(*inputs: Any) -> list[Any]:
         vectors = basis(inputs[-1], count, out.shape, out.dtype)
         known = inputs[:residuals]
-        outs, axes = batched_outputs(
-            transposed, [*known, vectors], [*(None for _ in known), 0], count
-        )
+        if out.size == 1:
+            ones = full_p(shape=out.shape, value=1, dtype=out.dtype)
+            outs = [expand_axes(x, (0,)) for x in replay(transposed, [*known, ones])]
+            axes: list[int | None] = [0] * len(outs)
+        else:
+            outs, axes = batched_outputs(
+                transposed, [*known, vectors], [*(None for _ in known), 0], count
+            )
         pairs = iter(zip(outs, axes, strict=True))
         blocks = []
         for aval, flag in zip(graph.in_avals[residuals:], nonzero, strict=True):
