@@ -122,7 +122,7 @@ def exp_scaled(x: Scalar, shift: int) -> Scalar:
     """``2**shift * e**x``, overflowing only where that product does."""
     table = _TABLES[format_of(x)]
     _, exponent, r = _reduce(clamp(x, table.lowest, table.highest + 1.0))
-    mantissa = fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0)
+    mantissa = fma(polynomial(r, table.exp) * r, r, r) + 1.0
     return scale(mantissa, exponent + shift if shift else exponent)
 
 
@@ -189,4 +189,8 @@ def expm1(x: Scalar) -> Scalar:
 def sigmoid(x: Scalar) -> Scalar:
     """``1 / (1 + e**-x)``, the logistic function."""
     tail = exp_scaled(-abs(x), 0)
-    return where(x < 0, tail, const(1.0, x.dtype)) / (tail + 1.0)
+    negative = x < 0
+    denominator, low = fast_two_sum(const(1.0, x.dtype), tail)
+    result = where(negative, tail, const(1.0, x.dtype)) / denominator
+    # what the rounding of the denominator did, by its reciprocal, which is one of the two results
+    return fma(result * -low, where(negative, 1.0 - result, result), result)
