@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,8 +84,16 @@ class _Mask(NamedTuple):
     value: np.ndarray[Any, Any]
 
 
+class _Slice(NamedTuple):
+    """A slice, to be hashed: Python's can be from 3.12 on."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
 def plan_of(shape: Shape, index: Any) -> Plan:
-    """Work out an index into an array of the given shape.
+    """Work out an index into an array of the given shape, or remember how it was worked out.
 
     Raises
     ------
@@ -93,7 +102,30 @@ def plan_of(shape: Shape, index: Any) -> Plan:
     TracerIndexError
         If the shape of the result depends on a value that is not known.
     """
-    items = [_item(item) for item in (index if isinstance(index, tuple) else (index,))]
+    items = index if isinstance(index, tuple) else (index,)
+    try:
+        return _remembered_plan(shape, tuple([_hashable(item) for item in items]))
+    except TypeError:
+        return _worked_out(shape, [_item(item) for item in items])
+
+
+def _hashable(item: Any) -> Any:
+    """An entry that has no array in it; TypeError says that it is another."""
+    if type(item) is slice:
+        return _Slice(item.start, item.stop, item.step)
+    if type(item) is int or item is None or item is Ellipsis:
+        return item
+    raise TypeError
+
+
+@lru_cache(maxsize=4096)
+def _remembered_plan(shape: Shape, items: tuple[Any, ...]) -> Plan:
+    return _worked_out(
+        shape, [slice(*item) if isinstance(item, _Slice) else item for item in items]
+    )
+
+
+def _worked_out(shape: Shape, items: Sequence[Any]) -> Plan:
     is_fancy = any(isinstance(item, _Mask) or _has_axes(item) for item in items)
     basic: list[int | Range] = []
     expanded: list[int] = []
