@@ -193,8 +193,8 @@ class _Check:
         kind = {"fwd": "forward", "rev": "reverse"}[modes[-1]]
         raise GradientCheckError(
             f"{kind} mode, order {len(modes)}: the derivative with respect to "
-            f"{self.names[i]}{place}{result} is {float(found[worst])!r}, but finite differences give "
-            f"{float(expected[worst])!r}"
+            f"{self.names[i]}{place}{result} is {float(found[worst])!r}, but finite "
+            f"differences give {float(expected[worst])!r}"
         )
 
 
