@@ -107,11 +107,14 @@ def tangent_graph(graph: Graph, moving: tuple[bool, ...]) -> Graph:
     return Graph(both.inputs, both.eqns, both.outputs[len(floats) :])
 
 
+def pullback_graph(tangent: Graph, values: int, directions: int) -> Graph:
+    """From inputs and cotangents of the outputs to cotangents of the directions."""
+    return transpose_graph(tangent, (False,) * values + (True,) * directions, None, True).graph
+
+
 def pulled_back(tangent: Graph, values: Any, directions: Any, cotangents: Any) -> Any:
     """The cotangents of the directions."""
-    flags = (False,) * len(values) + (True,) * len(directions)
-    transposed = transpose_graph(tangent, flags, None, True)
-    results = run(transposed.graph, [*values, *cotangents])
+    results = run(pullback_graph(tangent, len(values), len(directions)), [*values, *cotangents])
     # what depends on no direction comes first
     return results[len(results) - len(directions) :]
 

@@ -7,7 +7,7 @@ from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of
 from functrans.run.jit import compile_graph
 from functrans.trace.stage import rewrite
-from tests.primitives.harness import cases
+from tests.primitives.harness import cases, like, pullback_graph, run, tangent_graph
 
 
 def together(dtype):
@@ -30,7 +30,7 @@ COMPILED = {
 def test_machine_code_gives_what_numpy_gives(group):
     operands = [np.asarray(x) for case in group for x in case.operands]
 
-    def run(*inputs):
+    def apply(*inputs):
         left = iter(inputs)
         results = []
         for case in group:
@@ -38,7 +38,7 @@ def test_machine_code_gives_what_numpy_gives(group):
             results += result if case.primitive.several else [result]
         return results
 
-    graph = rewrite(run, [aval_of(x) for x in operands])
+    graph = rewrite(apply, [aval_of(x) for x in operands])
     expected = [result for case in group for result in case.numpy(*case.operands)]
     results = compile_graph(graph)(*operands)
     for number, (found, value) in enumerate(zip(results, expected, strict=True)):
@@ -47,3 +47,35 @@ def test_machine_code_gives_what_numpy_gives(group):
         np.testing.assert_allclose(
             found, value, rtol=tolerance, atol=tolerance, err_msg=f"result {number}"
         )
+
+
+def largest_samples():
+    """For each differentiable primitive, the sample with the most numbers."""
+    chosen = {}
+    for case in cases(np.float64).values():
+        name = case.primitive.name
+        size = sum(np.size(x) for x in case.operands)
+        floats = any(result.dtype.kind == "f" for result in case.numpy(*case.operands))
+        if case.differentiable and floats and size > chosen.get(name, (0, None))[0]:
+            chosen[name] = size, case
+    return {name: case for name, (_, case) in chosen.items()}
+
+
+LARGEST = largest_samples()
+
+
+@pytest.mark.parametrize("case", LARGEST.values(), ids=LARGEST.keys())
+def test_derivatives_are_compiled(case):
+    rng = np.random.default_rng(0)
+    tangent = tangent_graph(case.graph(), case.moving)
+    directions = [like(rng, x) for x, flag in zip(case.operands, case.moving, strict=True) if flag]
+    tangents = run(tangent, [*case.operands, *directions])
+    cotangents = [like(rng, x) for x in tangents]
+    pullback = pullback_graph(tangent, len(case.operands), len(directions))
+    for graph, inputs in (
+        (tangent, [*case.operands, *directions]),
+        (pullback, [*case.operands, *cotangents]),
+    ):
+        for found, value in zip(compile_graph(graph)(*inputs), run(graph, inputs), strict=True):
+            assert aval_of(found) == aval_of(value)
+            np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
