@@ -80,11 +80,14 @@ class Bodies:
         self._plan(nest, nest, ())
         body = tuple(self._loop(nest, outermost=True))
         scratch = tuple(row for row, _ in self._moved.values())
+        scratch += tuple(row for root in nest.roots() for row in root.scratch)
         work = sum(root.work for root in nest.roots())
-        large = [each for each in body if isinstance(each, For) and _count(each) >= WORTH_A_KERNEL]
         if not body:
             return []
-        if len(body) == 1 or not large:
+        if nest.index is None or len(body) == 1:
+            return [Nest(body, scratch, work)]
+        large = [each for each in body if isinstance(each, For) and _count(each) >= WORTH_A_KERNEL]
+        if not large:
             return [Nest(body, scratch, work)]
         # one kernel for each long piece, which threads may share, and one for all short ones
         total = sum(map(_count, large))

@@ -44,8 +44,10 @@ from functrans.lower.loops import (
     Reduce,
     Statement,
     Store,
+    While,
     loaded,
     stored,
+    walk,
 )
 
 ENTRY = "kernel"
@@ -60,6 +62,12 @@ class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.writer = Writer()
+        self.assigned = {
+            target
+            for statement in walk(kernel.body)
+            if isinstance(statement, Assign)
+            for target in statement.targets
+        }
         pointers = {buffer: f"%b{i}" for i, buffer in enumerate(kernel.buffers)}
         for buffer in kernel.scratch:
             pointers[buffer] = self._scratch(buffer)
@@ -150,6 +158,8 @@ class _Emitter:
                     self._reduce(statement)
                 case If():
                     self._if(statement)
+                case While():
+                    self._while(statement)
                 case Call():
                     self._call(statement)
 
@@ -237,9 +247,11 @@ class _Emitter:
     def _let(self, statement: Let) -> None:
         values = self._values(statement.values)
         for target, value in zip(statement.targets, values, strict=True):
+            if target not in self.assigned:
+                self.expressions.name(target, value)
+                continue
             self._declare(target, value.lanes)
             self._set(target, value)
-        self.expressions.forget_changing()
 
     def _assign(self, statement: Assign) -> None:
         values = self._values(statement.values)
@@ -259,6 +271,22 @@ class _Emitter:
             self.writer.jump(labels[2])
         self.writer.start(labels[2])
         self.expressions.forget_changing()
+
+    def _while(self, statement: While) -> None:
+        writer, ex = self.writer, self.expressions
+        assert ex.vector is None, "a while loop in a vector loop"
+        again, body, end = (writer.name(kind) for kind in ("again", "do", "end"))
+        writer.jump(again)
+        writer.start(again)
+        ex.forget_changing()
+        with ex.scope():
+            self._statements(statement.prepare)
+            writer.branch(ex.value(statement.condition).ref, body, end)
+            writer.start(body)
+            self._statements(statement.body)
+            writer.jump(again)
+        writer.start(end)
+        ex.forget_changing()
 
     def _call(self, statement: Call) -> None:
         ex = self.expressions

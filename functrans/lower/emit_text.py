@@ -25,6 +25,7 @@ from functrans.lower.loops import (
     Reduce,
     Statement,
     Store,
+    While,
     expressions,
 )
 
@@ -135,6 +136,14 @@ class _Printer:
                     if statement.otherwise:
                         with self._block("else:"):
                             self._statements(statement.otherwise)
+                    self._forget()
+                case While():
+                    with self._block("while True:"):
+                        self._statements(statement.prepare)
+                        (condition,) = self._texts((statement.condition,))
+                        self._line(f"if not {condition}:")
+                        self._line("    break")
+                        self._statements(statement.body)
                     self._forget()
                 case Call():
                     self._call(statement)

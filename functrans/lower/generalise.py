@@ -23,6 +23,7 @@ from functrans.lower.loops import (
     Reduce,
     Statement,
     Store,
+    While,
     size,
 )
 
@@ -91,6 +92,10 @@ class _Generaliser:
                 body = tuple(map(self.statement, old.body))
                 otherwise = tuple(map(self.statement, old.otherwise))
                 return If(self.value(old.condition), body, otherwise)
+            case While():
+                prepare = tuple(map(self.statement, old.prepare))
+                body = tuple(map(self.statement, old.body))
+                return While(prepare, self.value(old.condition), body)
             case Call():
                 return self.call(old)
 

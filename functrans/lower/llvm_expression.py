@@ -98,6 +98,14 @@ class Expressions:
         """Memory or a local has changed: do not reuse what was read before."""
         self.epoch += 1
 
+    def name(self, target: Scalar, value: Value) -> None:
+        """Let a local that is never changed stand for a value."""
+        self._changes[target] = False
+        for base in (False, True):
+            self.frames[-1].values[target, base] = value
+        if self.vector is not None and value.lanes > 1:
+            self.vector.factors.varying.add(target)
+
     def _lookup(self, node: Scalar, base: bool) -> Value | None:
         key = (node, base)
         for frame in reversed(self.frames):

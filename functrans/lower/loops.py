@@ -156,6 +156,15 @@ class If:
 
 
 @dataclass(frozen=True, eq=False)
+class While:
+    """Over and over: do the statements of ``prepare``; stop unless the condition holds; do the body."""
+
+    prepare: tuple[Statement, ...]
+    condition: Scalar
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Address:
     """Where an element of a buffer is, as an argument of a `Call`."""
 
@@ -177,7 +186,7 @@ class Call:
     writes: tuple[Buffer, ...] = ()
 
 
-Statement = Store | Let | Assign | For | Reduce | If | Call
+Statement = Store | Let | Assign | For | Reduce | If | While | Call
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +215,8 @@ def children(statement: Statement) -> tuple[Statement, ...]:
         return statement.body
     if isinstance(statement, If):
         return statement.body + statement.otherwise
+    if isinstance(statement, While):
+        return statement.prepare + statement.body
     return ()
 
 
@@ -221,7 +232,7 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
         case Reduce():
             bounds = [bound for _, *pair in statement.loops for bound in pair]
             return (*bounds, *statement.values)
-        case If():
+        case If() | While():
             return (statement.condition,)
         case Call():
             found: list[Scalar] = []

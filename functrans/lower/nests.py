@@ -51,7 +51,8 @@ class _Fuser:
     def run(self, roots: Sequence[Root]) -> list[Loop]:
         for root in roots:
             self._place(root)
-            self.makers[root.target] = root
+            for target in (root.target, *root.also):
+                self.makers[target] = root
         return self.nests
 
     def _place(self, root: Root) -> None:

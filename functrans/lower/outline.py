@@ -18,6 +18,7 @@ from functrans.lower.loops import (
     Reduce,
     Statement,
     Store,
+    While,
     expressions,
     loaded,
     stored,
@@ -98,6 +99,10 @@ class _Outline:
             match statement:
                 case For() | Reduce():
                     yield from self.statements(statement.body, depth + 1)
+                case While():
+                    yield from self.statements(statement.prepare, depth + 1)
+                    yield "  " * depth + "do"
+                    yield from self.statements(statement.body, depth + 1)
                 case If():
                     yield from self.statements(statement.body, depth + 1)
                     if statement.otherwise:
@@ -128,6 +133,8 @@ class _Outline:
                 return f"{ops} over {loops}{_lanes(statement.lanes)}: {sources}"
             case If():
                 return f"if {self.sources(statement)}"
+            case While():
+                return f"while {self.sources(statement)}"
             case Call():
                 written = ", ".join(self.name(one) for one in statement.writes)
                 read = ", ".join(self.name(one) for one in statement.reads)

@@ -18,6 +18,7 @@ from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call
+from functrans.lower.control import Lower, is_control, lower_control
 from functrans.lower.loops import Buffer, Statement, buffer
 from functrans.lower.pull import Index, Pattern, Puller, pattern
 
@@ -31,8 +32,8 @@ UNROLLED_ELEMENTS = 64
 """So many elements of small axes at most are written out in a loop's body."""
 
 
-BY_LIBRARY = Pattern(0, 2, True, ())
-"""The pattern of what a library computes: from memory to memory."""
+AS_A_WHOLE = Pattern(0, 2, True, ())
+"""The pattern of what a library or a loop computes: from memory to memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,12 @@ class Root:
         For a value that a library computes, how it is called. There are no elements then.
     operands : tuple of Buffer
         What the call reads.
+    also : tuple of Buffer
+        What the call writes besides the target.
+    scratch : tuple of Buffer
+        Rows that the call needs on the stack.
+    given_work : int
+        The work of the call.
     """
 
     target: Buffer
@@ -63,6 +70,9 @@ class Root:
     output: bool = False
     call: tuple[Statement, ...] = ()
     operands: tuple[Buffer, ...] = ()
+    also: tuple[Buffer, ...] = ()
+    scratch: tuple[Buffer, ...] = ()
+    given_work: int = 0
 
     @cached_property
     def nodes(self) -> list[Scalar]:
@@ -103,7 +113,7 @@ class Root:
     def work(self) -> int:
         """Roughly how many scalar operations there are in all."""
         if self.call:
-            return 0
+            return self.given_work
         steps = 0
         for fold in self.folds:
             steps += prod(
@@ -160,10 +170,13 @@ class Rooting:
         Of equations with a compiled form only.
     inputs : sequence of Buffer
         Where the graph's inputs are.
+    lower : callable
+        Lowers an inner graph.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Buffer]) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[Buffer], lower: Lower) -> None:
         self.graph = graph
+        self.lower = lower
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
         self.puller = Puller(self.producers, self.buffers)
@@ -176,7 +189,10 @@ class Rooting:
         chosen = choose(self.graph)
         for eqn in self.graph.eqns:
             if by_library(eqn):
-                self._add_call(eqn)
+                self._add_contraction(eqn)
+                continue
+            if is_control(eqn):
+                self._add_control(eqn)
                 continue
             for var in eqn.outputs:
                 if var in chosen:
@@ -187,14 +203,38 @@ class Rooting:
 
     def _output(self, atom: Atom, name: str) -> Buffer:
         """Compute an output into a buffer of its own."""
+        where = self.buffers.get(atom) if isinstance(atom, Var) else None
         for i, root in enumerate(self.roots):
-            known = isinstance(atom, Var) and self.buffers.get(atom) is root.target
-            if known and not root.output:
+            if where in (root.target, *root.also) and where not in self.outputs:
+                assert where is not None
                 self.roots[i] = replace(root, output=True)
-                return root.target
+                return where
         return self._add(atom, name, output=True)
 
-    def _add_call(self, eqn: Eqn) -> None:
+    def _add_control(self, eqn: Eqn) -> None:
+        """A loop or a branch, on operands in memory."""
+        operands = [self._in_memory(operand) for operand in eqn.inputs]
+        targets = [
+            buffer(f"t{len(self.roots)}_{i}", var.aval.dtype, var.aval.shape)
+            for i, var in enumerate(eqn.outputs)
+        ]
+        done = lower_control(eqn, operands, targets, self.lower)
+        self.roots.append(
+            Root(
+                targets[0],
+                (),
+                (),
+                (),
+                call=done.statements,
+                operands=tuple(operands),
+                also=tuple(targets[1:]),
+                scratch=done.scratch,
+                given_work=done.work,
+            )
+        )
+        self.buffers.update(zip(eqn.outputs, targets, strict=True))
+
+    def _add_contraction(self, eqn: Eqn) -> None:
         """A contraction, as a call of BLAS on operands in memory."""
         (var,) = eqn.outputs
         x, y = (self._in_memory(operand) for operand in eqn.inputs)
@@ -238,7 +278,8 @@ def choose(graph: Graph) -> set[Var]:
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = [atom for atom in graph.outputs if isinstance(atom, Var)]
     patterns = {
-        eqn: BY_LIBRARY if by_library(eqn) else pattern(eqn) for eqn in graph.eqns
+        eqn: AS_A_WHOLE if by_library(eqn) or is_control(eqn) else pattern(eqn)
+        for eqn in graph.eqns
     }
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
@@ -267,7 +308,7 @@ def _keep(
         return False
     if own.folds > 1 or cost > LARGEST_EXPRESSION:
         return True
-    if any(patterns[eqn] is BY_LIBRARY for eqn, _ in uses):
+    if any(patterns[eqn] is AS_A_WHOLE for eqn, _ in uses):
         return True
     if is_output:
         # computed for the output in any case, and loaded or shared from there

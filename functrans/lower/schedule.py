@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from functrans.ir.graph import Graph
-from functrans.lower.bodies import Bodies
+from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.contract import prepare
+from functrans.lower.control import Inner
 from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.nests import fuse
@@ -74,22 +75,44 @@ def schedule(graph: Graph, vector_bytes: int) -> Plan:
     inputs = tuple(
         buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs)
     )
-    rooting = Rooting(prepare(graph), inputs)
+    nests, outputs = _nests(graph, inputs, vector_bytes)
+    steps = []
+    for nest in nests:
+        kernel, arguments, sizes = generalise(nest.body, nest.scratch)
+        first = nest.body[0]
+        extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
+        steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))
+    offsets, arena = place(steps, {*inputs, *outputs})
+    return Plan(inputs, outputs, tuple(steps), offsets, arena)
+
+
+def _nests(
+    graph: Graph, inputs: Sequence[Buffer], vector_bytes: int
+) -> tuple[list[Nest], tuple[Buffer, ...]]:
+    """The nests that compute a graph, and where its outputs are."""
+
+    def lower(inner: Graph) -> Inner:
+        own = tuple(
+            buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(inner.inputs)
+        )
+        nests, outputs = _nests(inner, own, vector_bytes)
+        return Inner(
+            tuple(statement for nest in nests for statement in nest.body),
+            tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
+            own,
+            outputs,
+            sum(nest.work for nest in nests),
+        )
+
+    rooting = Rooting(prepare(graph), inputs, lower)
     roots = rooting.run()
     readers: dict[Buffer, list[Root]] = {}
     for root in roots:
         for source in root.loads:
             readers.setdefault(source, []).append(root)
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
-    steps = []
-    for nest in fuse(roots):
-        for built in bodies.build(nest):
-            kernel, arguments, sizes = generalise(built.body, built.scratch)
-            first = built.body[0]
-            extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
-            steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, built.work))
-    offsets, arena = place(steps, {*inputs, *rooting.outputs})
-    return Plan(inputs, tuple(rooting.outputs), tuple(steps), offsets, arena)
+    nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
+    return nests, tuple(rooting.outputs)
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:

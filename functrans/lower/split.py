@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from functrans.ir.graph import Eqn, Graph, Var
+from functrans.lower.control import has_fixed_sizes, inner_graphs, is_control
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,9 @@ class Segment:
 
 def compiled(eqn: Eqn) -> bool:
     """Whether the equation's primitive has a compiled form."""
+    if is_control(eqn):
+        inner = inner_graphs(eqn)
+        return has_fixed_sizes(eqn) and all(compiled(each) for graph in inner for each in graph.eqns)
     return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
-from functrans.ir.graph import Graph, prune
+from functrans.ir.graph import Eqn, Graph, prune
 from functrans.optimise.algebra import simplify
 from functrans.optimise.common import merge_equal
 from functrans.optimise.constant import fold_constants
@@ -13,8 +14,28 @@ from functrans.optimise.inline import inline
 
 Pass = Callable[[Graph], Graph]
 
+def optimise_inner(graph: Graph) -> Graph:
+    """Optimise the graphs inside: bodies of loops, branches."""
+    if not any(eqn.primitive.higher_order for eqn in graph.eqns):
+        return graph
+    eqns = []
+    for eqn in graph.eqns:
+        params = eqn.params
+        if eqn.primitive.higher_order:
+            params = {name: _optimised(value) for name, value in params.items()}
+        eqns.append(Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.source))
+    return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _optimised(value: Any) -> Any:
+    if isinstance(value, Graph):
+        return optimise(value)
+    return tuple(map(_optimised, value)) if isinstance(value, tuple) else value
+
+
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("inline", inline),
+    ("optimise_inner", optimise_inner),
     ("prune", prune),
     ("fold_constants", fold_constants),
     ("simplify", simplify),

@@ -1,0 +1,143 @@
+"""Statements with some of their buffers elsewhere: inside other buffers, or in locals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from functrans.ir.scalar import Scalar, postorder
+from functrans.lower.loops import (
+    Address,
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+    children,
+    load,
+    local,
+)
+from functrans.lower.loops import expressions as direct
+from functrans.lower.simplify import Simplifier
+
+Position = tuple[Scalar, ...]
+
+
+class Relocation:
+    """Rewrites the statements of an inner graph for the place that they are put in.
+
+    Parameters
+    ----------
+    simplify : Simplifier
+    """
+
+    def __init__(self, simplify: Simplifier) -> None:
+        self.simplify = simplify
+        self.moved: dict[Buffer, tuple[Buffer, Position]] = {}
+        """Buffers that are parts of others: the element at ``i`` is the other's at ``prefix + i``."""
+        self.held: dict[Buffer, dict[Position, Scalar]] = {}
+        """Buffers of which each element is a local."""
+        self.made: dict[Buffer, dict[Position, Scalar]] = {}
+        """Buffers that are written: each store declares a local, which is entered here."""
+
+    def expressions(self, expressions: Sequence[Scalar]) -> list[Scalar]:
+        """Expressions that load from the new places."""
+        replaced: dict[Scalar, Scalar] = {}
+        for node in postorder(expressions):
+            if node.op != "load":
+                continue
+            source = node.attribute
+            if source in self.held:
+                replaced[node] = self.held[source][node.args]
+            elif source in self.made:
+                replaced[node] = self.made[source][node.args]
+            elif source in self.moved:
+                new, prefix = self.moved[source]
+                inner = self.simplify.substitute(node.args, replaced)
+                replaced[node] = load(new, (*prefix, *inner))
+        return self.simplify.substitute(expressions, replaced)
+
+    def _one(self, expression: Scalar) -> Scalar:
+        return self.expressions([expression])[0]
+
+    def _place(self, target: Buffer, position: Position) -> tuple[Buffer, Position]:
+        inner = tuple(self.expressions(position))
+        new, prefix = self.moved.get(target, (target, ()))
+        return new, (*prefix, *inner)
+
+    def statements(self, statements: Iterable[Statement]) -> tuple[Statement, ...]:
+        """The statements, for their new place: inside of a loop, so without loops in parallel."""
+        return tuple(map(self.statement, statements))
+
+    def statement(self, old: Statement) -> Statement:
+        match old:
+            case Store():
+                value = self._one(old.value)
+                if old.target in self.made:
+                    name = local(old.target.dtype, old.target.name)
+                    self.made[old.target][old.indices] = name
+                    return Let((name,), (value,))
+                target, position = self._place(old.target, old.indices)
+                return Store(target, position, value, old.op)
+            case Let():
+                return Let(old.targets, tuple(self.expressions(old.values)))
+            case Assign():
+                return Assign(old.targets, tuple(self.expressions(old.values)))
+            case For():
+                start, stop = self.expressions((old.start, old.stop))
+                body = self.statements(old.body)
+                return replace(old, start=start, stop=stop, body=body, parallel=False)
+            case Reduce():
+                loops = tuple((i, *self.expressions((a, b))) for i, a, b in old.loops)
+                values = tuple(self.expressions(old.values))
+                body = self.statements(old.body)
+                return replace(old, loops=loops, values=values, body=body)  # type: ignore[arg-type]
+            case If():
+                condition = self._one(old.condition)
+                return If(condition, self.statements(old.body), self.statements(old.otherwise))
+            case While():
+                prepare = self.statements(old.prepare)
+                return While(prepare, self._one(old.condition), self.statements(old.body))
+            case Call():
+                return Call(
+                    old.symbol,
+                    tuple(map(self._argument, old.arguments)),
+                    tuple(self.moved.get(one, (one,))[0] for one in old.reads),
+                    tuple(self.moved.get(one, (one,))[0] for one in old.writes),
+                )
+
+    def _argument(self, argument: Address | Scalar | bytes) -> Address | Scalar | bytes:
+        if isinstance(argument, Address):
+            return Address(*self._place(argument.target, argument.indices))
+        return self._one(argument) if isinstance(argument, Scalar) else argument
+
+
+def constant_positions(statements: Iterable[Statement], buffers: set[Buffer]) -> set[Buffer]:
+    """Those of the buffers whose elements are only used one by one, at constant indices."""
+    from_memory: set[Buffer] = set()
+
+    def look(expressions: Iterable[Scalar]) -> None:
+        for node in postorder(expressions):
+            if node.op == "load" and any(i.op != "const" for i in node.args):
+                from_memory.add(node.attribute)
+
+    def visit(statement: Statement) -> None:
+        look(direct(statement))
+        if isinstance(statement, Store) and any(i.op != "const" for i in statement.indices):
+            from_memory.add(statement.target)
+        if isinstance(statement, Call):
+            from_memory.update(statement.reads, statement.writes)
+        for child in children(statement):
+            if isinstance(statement, (For, If, While)) and isinstance(child, Store):
+                # a local that is declared inside is not known outside
+                from_memory.add(child.target)
+            visit(child)
+
+    for each in statements:
+        visit(each)
+    return buffers - from_memory
