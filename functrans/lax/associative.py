@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import check_callable
 from functrans.errors import AxisSizeError, TreeMismatchError
-from functrans.lax.staging import flattened
+from functrans.lax.staging import check_function, flattened
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
 
@@ -58,7 +57,7 @@ def associative_scan(
     >>> lax.associative_scan(compose, (np.full(3, 0.5), np.ones(3)))[1]
     array([1.  , 1.5 , 1.75])
     """
-    check_callable(fn, "associative_scan")
+    check_function(fn, "fn", "associative_scan")
     given = flattened(elems, "elems")
     leaves = [_front(np.asarray(x) if np.ndim(x) == 0 else x, axis) for x in given.leaves]
     for x, path in zip(leaves, tree.paths(elems), strict=True):

@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import aval_of_leaf, check_callable, name_of
+from functrans.api.arguments import aval_of_leaf, name_of
 from functrans.errors import BranchError, TreeMismatchError
-from functrans.lax.staging import agreeing, check_scalar_bool, closed, flattened, staged
+from functrans.lax.staging import (
+    agreeing,
+    check_function,
+    check_scalar_bool,
+    closed,
+    flattened,
+    staged,
+)
 from functrans.ops import choice
 from functrans.ops.control_cond import cond_p
 from functrans.ops.structural import astype
@@ -94,7 +101,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if not branches:
         raise BranchError("switch needs at least one branch")
     if len(branches) == 1:
-        check_callable(branches[0], "switch")
+        check_function(branches[0], "branch 0", "switch")
         return branches[0](*operands)
     chosen = astype(index > 0, np.bool_) if len(branches) == 2 else astype(index, np.int64)
     return _branch(chosen, branches, operands, "switch")
@@ -102,15 +109,18 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 def _branch(index: Any, functions: Sequence[Callable[..., Any]], operands: Any, what: str) -> Any:
     given = flattened(operands, "operand ")
-    bodies = [staged(f, given.structure, given.avals, what) for f in functions]
     names = [_label(f, i, what) for i, f in enumerate(functions)]
+    bodies = []
+    for function, name in zip(functions, names, strict=True):
+        check_function(function, name, what)
+        bodies.append(staged(function, given.structure, given.avals, what, name))
     graphs, captures = closed(bodies, agreeing(bodies, names, what))
     outs = cond_p(index, *captures, *given.leaves, branches=tuple(graphs))
     return bodies[0].result.unflatten(outs)
 
 
 def _label(function: Callable[..., Any], i: int, what: str) -> str:
-    name = name_of(function)
+    name = name_of(function) if callable(function) else "<lambda>"
     place = ("false_fun", "true_fun")[i] if what == "cond" else f"branch {i}"
     return place if name == "<lambda>" else f"{place} ({name})"
 
@@ -143,7 +153,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     if x.structure != y.structure:
         raise TreeMismatchError(
             f"select chooses between pytrees of the same structure: "
-            f"{difference(x.structure, y.structure)} (on_true is expected, on_false found)"
+            f"{difference(x.structure, y.structure)} (expected is on_true, found is on_false)"
         )
     return tree.unflatten(
         x.structure, [choice.select(pred, a, b) for a, b in zip(x.leaves, y.leaves, strict=True)]

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import aval_of_leaf, check_callable
+from functrans.api.arguments import aval_of_leaf
 from functrans.api.custom import custom_jvp
 from functrans.api.derivatives import jvp
 from functrans.api.linear import linear_transpose
 from functrans.errors import CustomRuleError, ShapeError, TreeMismatchError
 from functrans.ir.types import is_float
-from functrans.lax.staging import Body, Tree, closed, converted, flattened, staged
+from functrans.lax.staging import Body, Tree, check_function, closed, converted, flattened, staged
 from functrans.ops.control_solve import Solver
 from functrans.trace.stage import replay
 from functrans.tree import core as tree
@@ -73,8 +73,10 @@ def custom_linear_solve(
     >>> grad(lambda d: np.sum(solved(d, b)))(d)
     array([-0.25  , -0.0625])
     """
-    for function in (matvec, solve, *([transpose_solve] if transpose_solve is not None else [])):
-        check_callable(function, "custom_linear_solve")
+    check_function(matvec, "matvec", "custom_linear_solve")
+    check_function(solve, "solve", "custom_linear_solve")
+    if transpose_solve is not None:
+        check_function(transpose_solve, "transpose_solve", "custom_linear_solve")
     right = flattened(b, "b")
     example = right.structure.unflatten(right.avals)
 
@@ -99,7 +101,7 @@ def custom_linear_solve(
 def _vector_function(function: Function, vector: Tree, what: str) -> Body:
     """A function from vectors to vectors, traced and checked to be one."""
     (argument,) = [tree.structure((vector.structure.unflatten(vector.leaves),))]
-    body = staged(function, argument, vector.avals, "custom_linear_solve")
+    body = staged(function, argument, vector.avals, "custom_linear_solve", what)
     label = f"{what} of custom_linear_solve"
     _check_like(vector, body.result, body.graph.out_avals, label, "b")
     return body
@@ -164,8 +166,8 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
     >>> square_root(2.0), grad(square_root)(2.0)
     (np.float64(1.414213562), np.float64(0.353553391))
     """
-    for function in (f, solve, tangent_solve):
-        check_callable(function, "custom_root")
+    for function, role in ((f, "f"), (solve, "solve"), (tangent_solve, "tangent_solve")):
+        check_function(function, role, "custom_root")
     guess = flattened(initial_guess, "initial_guess")
     argument = tree.structure((initial_guess,))
     avals = [aval.update() for aval in guess.avals]
@@ -174,7 +176,7 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
         if not is_float(aval.dtype):
             raise CustomRuleError(f"initial_guess{path} of custom_root must be a float, not {aval}")
     # what f takes from around it becomes an argument, so that the rule can know its tangent
-    body = staged(f, argument, avals, "custom_root")
+    body = staged(f, argument, avals, "custom_root", "f")
     _check_like(like, body.result, body.graph.out_avals, "f of custom_root", "initial_guess")
 
     def residual(captures: Any, x: Any) -> Any:

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import aval_of_leaf, check_callable
+from functrans.api.arguments import aval_of_leaf
 from functrans.api.recompute import checkpoint
 from functrans.errors import AxisSizeError, CarryError
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, describe
 from functrans.lax.staging import (
     Body,
     Tree,
     carried,
     check_carry_structure,
+    check_function,
     check_scalar_bool,
     closed,
     flattened,
@@ -90,46 +91,59 @@ def scan(
     >>> grad(lambda r: lax.scan(lambda s, _: (r * s, None), 1.0, length=5)[0])(2.0)
     np.float64(80.0)
     """
-    check_callable(f, "scan")
+    check_function(f, "f", "scan")
+    if checkpoint_every is not None:
+        steps = _length(flattened(xs, "xs"), xs, length)
+        return _scan_in_segments(f, init, xs, steps, reverse, unroll, checkpoint_every)
+    return _scan(f, init, xs, length, reverse, unroll, "scan")
+
+
+def _scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    unroll: int,
+    what: str,
+) -> tuple[Any, Any]:
+    """A scan that a message calls ``what``."""
     first, rows = flattened(init, "init"), flattened(xs, "xs")
     steps = _length(rows, xs, length)
-    if checkpoint_every is not None:
-        return _scan_in_segments(f, init, xs, steps, reverse, unroll, checkpoint_every)
     row_avals = [aval.update(shape=aval.shape[1:]) for aval in rows.avals]
-    _, structure = tree.flatten((init, xs))
-    n_carry = len(first.leaves)
+    arguments = tree.structure((init, xs))
     y_structure: list[Any] = []
 
     def step(carry: Any, x: Any) -> Any:
         pair = f(carry, x)
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise CarryError(
-                f"the body of scan must return (carry, y), and returned {_described(pair)}: return "
+                f"f of scan must return (carry, y), and returned {_described(pair)}: return "
                 "(carry, None) if there is nothing to stack"
             )
-        check_carry_structure(first.structure, tree.structure(pair[0]), "scan")
+        check_carry_structure(first.structure, tree.structure(pair[0]), what)
         y_structure[:] = [tree.structure(pair[1])]
         return pair
 
     def stage_with(avals: Sequence[Aval]) -> Body:
-        return staged(step, structure, [*avals, *row_avals], "scan")
+        return staged(step, arguments, [*avals, *row_avals], what, "f")
 
-    body, start = carried(stage_with, first, "scan")
+    body, start = carried(stage_with, first, what)
     (graph,), captures = closed([body], [body.graph])
     results = scan_p(
         *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
-        n_consts=len(captures), n_carry=n_carry, unroll=unroll,
+        n_consts=len(captures), n_carry=len(start), unroll=unroll,
     )  # fmt: skip
     return (
-        first.structure.unflatten(results[:n_carry]),
-        y_structure[0].unflatten(results[n_carry:]),
+        first.structure.unflatten(results[: len(start)]),
+        y_structure[0].unflatten(results[len(start) :]),
     )
 
 
 def _described(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
-    return f"a {type(value).__name__}"
+    return f"one array ({value.aval})" if isinstance(value, Tracer) else describe(value)
 
 
 def _length(rows: Tree, xs: Any, length: int | None) -> int:
@@ -214,7 +228,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
     array([ 1., 13., 41.])
     """
-    check_callable(f, "map")
+    check_function(f, "f", "map")
     return scan(lambda carry, x: (carry, f(x)), None, xs)[1]
 
 
@@ -270,26 +284,37 @@ def while_loop(
     >>> root(2.0), grad(root)(2.0)
     (np.float64(1.414213562), np.float64(0.353553391))
     """
-    check_callable(cond, "while_loop")
-    check_callable(body, "while_loop")
+    check_function(cond, "cond", "while_loop")
+    check_function(body, "body", "while_loop")
+    return _while(cond, body, init, max_steps, "while_loop")
+
+
+def _while(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    max_steps: int | None,
+    what: str,
+) -> Any:
+    """A while loop that a message calls ``what``."""
     first = flattened(init, "init")
     arguments = tree.structure((init,))
 
     def step(value: Any) -> Any:
         value = body(value)
-        check_carry_structure(first.structure, tree.structure(value), "while_loop")
+        check_carry_structure(first.structure, tree.structure(value), what)
         return value
 
     def holds(value: Any) -> Any:
         (result,) = flattened([cond(value)], "the condition").leaves
-        check_scalar_bool(result, "the condition of while_loop", CarryError)
+        check_scalar_bool(result, f"what cond of {what} returns", CarryError)
         return result
 
     def stage_with(avals: Sequence[Aval]) -> Body:
-        return staged(step, arguments, avals, "while_loop")
+        return staged(step, arguments, avals, what, "body")
 
-    looped, start = carried(stage_with, first, "while_loop")
-    condition = staged(holds, arguments, [aval_of_leaf(x) for x in start], "while_loop")
+    looped, start = carried(stage_with, first, what)
+    condition = staged(holds, arguments, [aval_of_leaf(x) for x in start], what, "cond")
     bodies = [condition, looped]
     (test, graph), captures = closed(bodies, [b.graph for b in bodies])
     loop = While(test, graph, len(captures), len(start), max_steps)
@@ -340,18 +365,22 @@ def fori_loop(
     >>> lax.fori_loop(0, 3, lambda i, s: s + x[0] * i, 0.0)
     np.float64(3.0)
     """
-    check_callable(body, "fori_loop")
+    check_function(body, "body", "fori_loop")
     for bound, name in ((lower, "lower"), (upper, "upper")):
         aval = aval_of_leaf(*flattened([bound], name).leaves)
         if aval.shape != () or aval.dtype.kind not in "iu":
             raise CarryError(f"the bounds of fori_loop are integers, and {name} is {aval}")
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
         numbers = np.arange(int(lower), int(upper))
-        return scan(lambda value, i: (body(i, value), None), init, numbers)[0]
+
+        def numbered(value: Any, i: Any) -> tuple[Any, Any]:
+            return body(i, value), None
+
+        return _scan(numbered, init, numbers, None, False, 1, "fori_loop")[0]
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
         i, value = state
         return i + 1, body(i, value)
 
     start = (lower if isinstance(lower, Tracer) else np.int64(lower), init)
-    return while_loop(lambda state: state[0] < upper, step, start, max_steps)[1]
+    return _while(lambda state: state[0] < upper, step, start, max_steps, "fori_loop")[1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of
+from functrans.api.arguments import as_array, aval_of_leaf
 from functrans.errors import BranchError, CarryError
 from functrans.ir.graph import Graph, Var
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, describe
 from functrans.ops.promotion import result_type
 from functrans.ops.structural import astype
 from functrans.trace.stage import replay, rewrite, stage
@@ -46,17 +46,27 @@ class Body(NamedTuple):
     result: Structure
 
 
+def check_function(function: Any, role: str, operation: str) -> None:
+    """Raise if what must be a function is none."""
+    if not callable(function):
+        raise TypeError(f"{role} of {operation} must be a function, not {describe(function)}")
+
+
 def staged(
-    function: Callable[..., Any], structure: Structure, avals: Sequence[Aval], kind: str
+    function: Callable[..., Any],
+    structure: Structure,
+    avals: Sequence[Aval],
+    kind: str,
+    name: str,
 ) -> Body:
-    """Trace ``function(*structure.unflatten(tracers))`` without values."""
-    check_callable(function, kind)
+    """Trace ``function(*structure.unflatten(tracers))`` without values.
+
+    ``kind`` is the operation that the function is a part of, ``name`` what messages call it.
+    """
     found: list[Structure] = []
 
     def flat(*tracers: Any) -> list[Any]:
-        result = flattened(
-            function(*structure.unflatten(tracers)), f"the result of {name_of(function)}"
-        )
+        result = flattened(function(*structure.unflatten(tracers)), f"the result of {name}")
         found.append(result.structure)
         return result.leaves
 
@@ -198,7 +208,8 @@ def agreeing(bodies: Sequence[Body], names: Sequence[str], what: str) -> list[Gr
         if body.result != first.result:
             raise BranchError(
                 f"the branches of {what} must return the same structure: "
-                f"{difference(first.result, body.result)} ({names[0]} is expected, {name} found)"
+                f"{difference(first.result, body.result)} (expected is what {names[0]} returns, "
+                f"found what {name} returns)"
             )
     common = list(first.graph.out_avals)
     for body, name in zip(bodies[1:], names[1:], strict=True):
