@@ -9,7 +9,13 @@ import numpy as np
 
 from functrans.ops.arithmetic import add, divide, multiply, negative, reciprocal
 from functrans.ops.choice import maximum, minimum
-from functrans.ops.gather import scatter_add, scatter_max, scatter_min, scatter_multiply
+from functrans.ops.gather import (
+    index_shape,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_multiply,
+)
 from functrans.ops.index import Scatter, fitted, has_unique, plan_of, read, setitem, write
 from functrans.ops.power import power
 from functrans.ops.promotion import dtype_key
@@ -104,7 +110,7 @@ class AtIndex:
         x = self._x
         plan = plan_of(x.shape, self._index)
         value = _same_kind(value, x.dtype)
-        if not plan.arrays:
+        if index_shape(plan.arrays) == ():
             return write(x, plan, operation(read(x, plan), fitted(value, plan.result_shape)))
         return write(x, plan, fitted(value, plan.result_shape), scatter, unique)
 

@@ -1,5 +1,7 @@
 """Indexing by arrays of integers: `gather` reads, the `scatter` family writes.
 
+`set_at` and `add_at` write at one position that is a traced integer, as loops do.
+
 The integer arrays broadcast to the index shape, and index the given axes of the array; in the
 result, the index shape comes first and the other axes follow in their order. Negative indices count
 from the end; an index out of bounds raises IndexError.
@@ -11,16 +13,18 @@ as NumPy does, and so does its derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
+from operator import and_, setitem
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
 from functrans.ir import scalar
-from functrans.ir.nodes import bounded
+from functrans.ir.nodes import bounded, guard
 from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.scalar import Scalar
 from functrans.ir.types import Aval, Shape
 from functrans.ops.arithmetic import multiply
 from functrans.ops.choice import masked
@@ -147,15 +151,20 @@ def _pull_indices(
     return positions
 
 
+def _transpose_gather(ct: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> list[Any]:
+    if index_shape(indices) == ():
+        result = add_at(zeros_like(x), ct, *indices, axes=axes)
+    else:
+        result = scatter_add(zeros_like(x), ct, *indices, axes=axes, unique=False)
+    return [result, *(None for _ in indices)]
+
+
 gather: Primitive = primitive(
     "gather",
     infer=lambda x, *indices, axes: x.update(shape=_infer_indexed(x, indices, axes)),
     numpy=_gather,
     linear=LINEAR,
-    transpose=lambda ct, x, *indices, axes: [
-        scatter_add(zeros_like(x), ct, *indices, axes=axes, unique=False),
-        *(None for _ in indices),
-    ],
+    transpose=_transpose_gather,
     batch=_batch_gather,
     pull=_pull_gather,
     samples=cases(
@@ -357,6 +366,95 @@ def _jvp_scatter_extreme(
 scatter_max = _scatter("scatter_max", _at(np.maximum), jvp=_jvp_scatter_extreme)
 scatter_min = _scatter("scatter_min", _at(np.minimum), jvp=_jvp_scatter_extreme)
 
+
+# -- one position ----------------------------------------------------------------------------------
+
+
+def _at_position(
+    name: str,
+    update: Callable[[Any, Any, Any], None],
+    combine: Callable[[Scalar, Scalar], Scalar],
+    scatter: Primitive,
+    **slots: Any,
+) -> Primitive:
+    """A primitive that writes ``value`` where the given axes of a copy of ``x`` have a position."""
+
+    def numpy(x: Any, value: Any, *position: Any, axes: tuple[int, ...]) -> Any:
+        _check_bounds(x.shape, axes, position)
+        out = np.array(x)
+        index: list[Any] = [slice(None)] * x.ndim
+        for axis, i in zip(axes, position, strict=True):
+            index[axis] = i
+        update(out, tuple(index), value)
+        return out[()]
+
+    def infer(x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]) -> Aval:
+        shape = _infer_indexed(x, position, axes)
+        if value.shape != shape:
+            raise ShapeError(f"a value of shape {value.shape} for a part of shape {shape}")
+        return x.update()
+
+    def batch(operands: Any, mapped: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
+        x, value, *position = operands
+        axis, value_axis, *index_axes = mapped
+        size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
+        x, value = place(x, axis, 0, size), place(value, value_axis, 0, size)
+        if all(i is None for i in index_axes):
+            return op(x, value, *position, axes=_shifted(axes, 0)), 0
+        indices = _batch_indices(position, index_axes, size)
+        return scatter(x, value, *indices, axes=(0, *_shifted(axes, 0)), unique=True), 0
+
+    def pull(
+        read: Any, element: Any, x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]
+    ) -> Any:
+        at = _pull_indices(read, 2, (), x, position, axes)
+        here = reduce(and_, (scalar.eq(element[a], i) for a, i in zip(axes, at, strict=True)))
+        rest = tuple(i for axis, i in enumerate(element) if axis not in axes)
+        old = read(0, element)
+        return guard(here, combine(old, read(1, rest)), old)
+
+    samples = cases(
+        ((4,), (), np.array(-1), {"axes": (0,)}), ((3, 4), (3,), np.array(2), {"axes": (1,)}),
+        ((3, 4, 2), (4,), np.array(1), np.array(0), {"axes": (0, 2)}),
+    )  # fmt: skip
+    op = primitive(
+        name,
+        infer=infer,
+        numpy=numpy,
+        linear=((0, 1),),
+        batch=batch,
+        pull=pull,
+        samples=samples,
+        **slots,
+    )
+    return op
+
+
+set_at: Primitive = _at_position(
+    "set_at", setitem, lambda old, new: new, scatter_set,
+    transpose=lambda ct, x, value, *position, axes: [
+        set_at(ct, zeros(value.shape, ct.dtype), *position, axes=axes)
+        if isinstance(x, Aval)
+        else None,
+        gather(ct, *position, axes=axes) if isinstance(value, Aval) else None,
+        *(None for _ in position),
+    ],
+)  # fmt: skip
+
+
+def _add_in_place(out: Any, index: Any, value: Any) -> None:
+    out[index] += value
+
+
+add_at: Primitive = _at_position(
+    "add_at", _add_in_place, lambda old, new: old | new if old.dtype.kind == "b" else old + new,
+    scatter_add,
+    transpose=lambda ct, x, value, *position, axes: [
+        ct if isinstance(x, Aval) else None,
+        gather(ct, *position, axes=axes) if isinstance(value, Aval) else None,
+        *(None for _ in position),
+    ],
+)  # fmt: skip
 
 # -- along an axis ---------------------------------------------------------------------------------
 

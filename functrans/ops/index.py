@@ -16,7 +16,7 @@ import numpy as np
 from functrans.errors import TracerIndexError
 from functrans.ir.types import Shape, describe
 from functrans.ops.choice import select
-from functrans.ops.gather import gather, index_shape, scatter_set
+from functrans.ops.gather import gather, index_shape, scatter_set, set_at
 from functrans.ops.shape import asarray, holds_tracer
 from functrans.ops.slicing import Index as BasicIndex
 from functrans.ops.slicing import Range, read_slice, sliced_shape, update_slice, whole
@@ -208,7 +208,7 @@ def _known_mask(mask: Any) -> Any:
     if value is UNKNOWN:
         raise TracerIndexError(
             f"how many elements a mask takes is not known{located(user_source())}: the mask is "
-            f"traced by {mask.trace.kind}.\n"
+            f"traced by {mask.owner.kind}.\n"
             "Go on with the whole array: np.where(mask, x, 0.0) instead of x[mask], "
             "x.sum(where=mask) instead of x[mask].sum(), y = np.where(mask, y + v, y) instead of "
             "y[mask] += v."
@@ -262,7 +262,7 @@ def _range(of: slice, extent: int) -> Range:
         if isinstance(bound, Tracer) and bound.known_value is UNKNOWN:
             raise TracerIndexError(
                 f"the bounds of a slice must be known, they decide its size"
-                f"{located(user_source())}; this one is traced by {bound.trace.kind}.\n"
+                f"{located(user_source())}; this one is traced by {bound.owner.kind}.\n"
                 "For n elements from a traced start on, write x[start + np.arange(n)]."
             )
     start, stop, step = of.indices(extent)
@@ -325,8 +325,11 @@ def write(
     taken = reshape(read_slice(x, index=plan.basic), shape=plan.expanded)
     placement = plan.placement
     updates = transpose(value, permutation=tuple(np.argsort(placement).tolist()))
-    unique = unique or has_unique(plan)
-    written = scatter(taken, updates, *plan.arrays, axes=plan.axes, unique=unique)
+    if scatter is scatter_set and index_shape(plan.arrays) == ():
+        written = set_at(taken, updates, *plan.arrays, axes=plan.axes)
+    else:
+        unique = unique or has_unique(plan)
+        written = scatter(taken, updates, *plan.arrays, axes=plan.axes, unique=unique)
     return update_slice(x, reshape(written, shape=sliced_shape(plan.basic)), index=plan.basic)
 
 
