@@ -65,7 +65,7 @@ def _widths(pad_width: Any, ndim: int) -> Pairs:
 
 
 def _constant(x: Any, widths: Pairs, values: Any) -> Any:
-    if np.ndim(values) == 0 and not hasattr(values, "var") and values == 0:
+    if np.ndim(values) == 0 and not hasattr(values, "variable") and values == 0:
         index = tuple((before, n, 1) if n else (0, 0, 1)
                       for n, (before, _) in zip(x.shape, widths, strict=True))  # fmt: skip
         shape = tuple(n + sum(pair) for n, pair in zip(x.shape, widths, strict=True))

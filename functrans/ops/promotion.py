@@ -29,7 +29,7 @@ _PYTHON_TYPES: dict[str, DtypeKey] = {"b": np.dtype(np.bool_), "i": int, "f": fl
 def dtype_key(x: Any) -> DtypeKey:
     """What a value brings to promotion."""
     if isinstance(x, Tracer):
-        aval = x.var.aval
+        aval = x.variable.aval
         return _PYTHON_TYPES[aval.dtype.kind] if aval.weak else aval.dtype
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.kind not in SUPPORTED_KINDS:
@@ -49,7 +49,7 @@ def dtype_key(x: Any) -> DtypeKey:
 def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     """The value in a dtype that promotion has chosen for it."""
     if isinstance(x, Tracer):
-        if x.var.aval.dtype == dtype:
+        if x.variable.aval.dtype == dtype:
             return x
         return structural.cast(x, dtype=dtype)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -112,4 +112,4 @@ def unchanged(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 def strong_dtype(x: Any) -> np.dtype[Any]:
     """The dtype that a value has on its own."""
-    return aval_of(x).dtype if not isinstance(x, Tracer) else x.var.aval.dtype
+    return aval_of(x).dtype if not isinstance(x, Tracer) else x.variable.aval.dtype

@@ -222,7 +222,7 @@ def copy(x: Any) -> Any:
     """The same numbers, and nothing shared."""
     if not isinstance(x, Tracer):
         return x.copy()
-    if x.trace is not current.get():
+    if x.owner is not current.get():
         return structural.cast(x, dtype=x.dtype)
     x.refresh()
     return unlinked(x)
@@ -230,7 +230,7 @@ def copy(x: Any) -> Any:
 
 def unlinked(x: Any) -> Any:
     """A tracer for the same value that is no view of anything."""
-    return Tracer(x.trace, x.var, x.value) if isinstance(x, Tracer) else x
+    return Tracer(x.owner, x.variable, x.value) if isinstance(x, Tracer) else x
 
 
 # -- methods and attributes of tracers -------------------------------------------------------------

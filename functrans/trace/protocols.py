@@ -76,7 +76,7 @@ def strengthened(result: Any) -> Any:
     """A ufunc gives an array even of Python numbers, whose dtype no longer yields."""
     if isinstance(result, tuple):
         return tuple(map(strengthened, result))
-    if hasattr(result, "var") and result.var.aval.weak:
+    if hasattr(result, "variable") and result.variable.aval.weak:
         return operators["strengthen"](result)
     return result
 

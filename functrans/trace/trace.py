@@ -68,9 +68,9 @@ class Trace:
     def lift(self, x: Any) -> Tracer | Literal:
         """What stands for any value in this trace: its tracer, or a literal for a scalar."""
         if isinstance(x, Tracer):
-            if x.view is not None:
+            if x.as_view is not None:
                 x.refresh()
-            return x if x.trace is self else self._capture_outer(x)
+            return x if x.owner is self else self._capture_outer(x)
         aval = aval_of(x)
         if aval.shape == () and not (self.concrete and is_float(aval.dtype)):
             return Literal(aval.dtype.type(x), aval)
@@ -79,16 +79,16 @@ class Trace:
     def atom(self, x: Any) -> Atom:
         """What stands for any value in this trace's graph."""
         lifted = self.lift(x)
-        return lifted if isinstance(lifted, Literal) else lifted.var
+        return lifted if isinstance(lifted, Literal) else lifted.variable
 
     def _capture_outer(self, outer: Tracer) -> Tracer:
         outer.check_usable()
-        known = self._captured.get(outer.var)
+        known = self._captured.get(outer.variable)
         if known is None:
             # the outer tracer may be assigned to later: keep what it stands for now
-            frozen = Tracer(outer.trace, outer.var, outer.value)
-            known = (frozen, self._capture(frozen, outer.var.aval, outer.known_value))
-            self._captured[outer.var] = known
+            frozen = Tracer(outer.owner, outer.variable, outer.value)
+            known = (frozen, self._capture(frozen, outer.variable.aval, outer.known_value))
+            self._captured[outer.variable] = known
         return known[1]
 
     def _capture_constant(self, x: Any, aval: Aval) -> Tracer:
@@ -135,7 +135,7 @@ class Trace:
         Its value is computed now if it is wanted soon: in a concrete trace of simple operations.
         """
         lifted = [self.lift(x) for x in operands]
-        atoms = [x if isinstance(x, Literal) else x.var for x in lifted]
+        atoms = [x if isinstance(x, Literal) else x.variable for x in lifted]
         if self.rewriting or any(x.value is UNKNOWN for x in lifted):
             return self._record(primitive, atoms, params)
         if primitive.higher_order or not self.concrete:
@@ -184,7 +184,7 @@ class Trace:
         outs = self._append(primitive, atoms, params, user_source())
         for out in outs:
             out.value = PENDING
-            self._pending[out.var] = self.eqns[-1]
+            self._pending[out.variable] = self.eqns[-1]
         return outs
 
     def _record_computed(
@@ -200,7 +200,7 @@ class Trace:
             self._tracer(Var(interned(value.shape, value.dtype, weak)), value)
             for value in (results if primitive.several else (results,))
         ]
-        outputs = [out.var for out in outs]
+        outputs = [out.variable for out in outs]
         self.eqns.append(Eqn(primitive, atoms, outputs, params, user_source()))
         return tuple(outs)
 
@@ -213,7 +213,7 @@ class Trace:
             for var, value in zip(eqn.outputs, values, strict=True)
         ]
         atoms = [self.atom(x) for x in operands]
-        self.eqns.append(Eqn(eqn.primitive, atoms, [o.var for o in outs], eqn.params, eqn.source))
+        self.eqns.append(Eqn(eqn.primitive, atoms, [o.variable for o in outs], eqn.params, eqn.source))
         return tuple(outs)
 
     def value_of(self, atom: Atom) -> Any:

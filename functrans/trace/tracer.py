@@ -73,22 +73,24 @@ class Tracer:
     concrete inputs) Python may branch on it; under `vmap` and `jit` it has none.
     """
 
-    __slots__ = ("__weakref__", "argument", "trace", "value", "var", "version", "view")
+    __slots__ = (
+        "__weakref__", "argument", "as_view", "owner", "value", "variable", "version",
+    )  # fmt: skip
     __hash__ = None  # type: ignore[assignment]  # as np.ndarray, which compares elementwise
     __array_priority__ = 1000
 
-    trace: Trace
-    var: Var
+    owner: Trace
+    variable: Var
     value: Any
-    view: View | None
+    as_view: View | None
     version: int
     argument: Callable[[], str] | None
 
     def __init__(self, trace: Trace, var: Var, value: Any) -> None:
-        self.trace = trace
-        self.var = var
+        self.owner = trace
+        self.variable = var
         self.value = value
-        self.view = None
+        self.as_view = None
         self.version = 0
         self.argument = None
 
@@ -96,23 +98,23 @@ class Tracer:
 
     @property
     def aval(self) -> Aval:
-        return self.var.aval
+        return self.variable.aval
 
     @property
     def shape(self) -> Shape:
-        return self.var.aval.shape
+        return self.variable.aval.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.var.aval.dtype
+        return self.variable.aval.dtype
 
     @property
     def ndim(self) -> int:
-        return len(self.var.aval.shape)
+        return len(self.variable.aval.shape)
 
     @property
     def size(self) -> int:
-        return self.var.aval.size
+        return self.variable.aval.size
 
     @property
     def itemsize(self) -> int:
@@ -125,36 +127,36 @@ class Tracer:
     @property
     def known_value(self) -> Any:
         """The value if there is one (computed now, if it had been put off), else `UNKNOWN`."""
-        if self.view is not None:
+        if self.as_view is not None:
             self.refresh()
         if self.value is PENDING:
-            self.value = self.trace.value_of(self.var)
+            self.value = self.owner.value_of(self.variable)
         return self.value
 
     def check_usable(self) -> None:
         """Raise if the function that this tracer belongs to has returned."""
         trace = current.get()
         while trace is not None:
-            if trace is self.trace:
+            if trace is self.owner:
                 return
             trace = trace.parent  # type: ignore[attr-defined]
         raise LeakedTracerError(
-            f"a value traced by {self.trace.kind} ({self.aval}) is used after the function that it "
+            f"a value traced by {self.owner.kind} ({self.aval}) is used after the function that it "
             f"was traced in has returned{self._made_at()}.\n"
             "Return it from the function instead of keeping it in a global, an attribute or a list."
         )
 
     def _made_at(self) -> str:
-        for eqn in self.trace.eqns:
-            if self.var in eqn.outputs:
+        for eqn in self.owner.eqns:
+            if self.variable in eqn.outputs:
                 return f"; it was made{located(eqn.source)}"
         return f"; it is {self.argument()}" if self.argument else ""
 
     def __repr__(self) -> str:
         value = self.known_value
         if value is UNKNOWN:
-            return f"Tracer({self.aval}, traced by {self.trace.kind})"
-        return f"Tracer({self.aval}, value={value!r}, traced by {self.trace.kind})"
+            return f"Tracer({self.aval}, traced by {self.owner.kind})"
+        return f"Tracer({self.aval}, value={value!r}, traced by {self.owner.kind})"
 
     def __format__(self, spec: str) -> str:
         value = self.known_value
@@ -163,8 +165,8 @@ class Tracer:
     # -- Python's conversions ------------------------------------------------------------------
 
     def _no_value(self) -> str:
-        return f"it is traced by {self.trace.kind}, where {self.aval} stands for " + (
-            "every element along the mapped axis" if self.trace.kind == "vmap" else "any value"
+        return f"it is traced by {self.owner.kind}, where {self.aval} stands for " + (
+            "every element along the mapped axis" if self.owner.kind == "vmap" else "any value"
         )
 
     def __bool__(self) -> bool:
@@ -222,7 +224,7 @@ class Tracer:
     def refuse_conversion(self, target: str) -> NoReturn:
         """Raise: the conversion would drop the derivative."""
         raise TracerConversionError(
-            f"a value traced by {self.trace.kind} ({self.aval}) cannot become {target}"
+            f"a value traced by {self.owner.kind} ({self.aval}) cannot become {target}"
             f"{located(user_source())}: its derivative would be lost.\n"
             "Use NumPy's functions (np.sin, not math.sin), make arrays by np.zeros_like(x), "
             "np.stack or functrans.numpy.zeros before you store into them, and if a constant is "
@@ -271,12 +273,12 @@ class Tracer:
 
     def refresh(self) -> None:
         """If this is a view, read it again if what it is a view of has been written to."""
-        if self.view is not None:
-            self.view.refresh(self)
+        if self.as_view is not None:
+            self.as_view.refresh(self)
 
     def become(self, other: Tracer) -> None:
         """Stand for what another tracer stands for, from now on."""
-        self.var = other.var
+        self.variable = other.variable
         self.value = other.value
         self.version += 1
 

@@ -72,7 +72,7 @@ def make_view(
     operation: str,
 ) -> Tracer:
     """Mark a tracer as a view of another one."""
-    view.view = View(base, read, write, operation)
+    view.as_view = View(base, read, write, operation)
     return view
 
 
@@ -101,7 +101,7 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
             )
         result = result.astype(target.dtype)
     target.become(result)
-    view = target.view
+    view = target.as_view
     if view is not None:
         assert view.write is not None
         assign(view.base, view.write(view.base, target), operation)
@@ -111,7 +111,7 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
 def _check_writable(target: Tracer, operation: str) -> None:
     target.refresh()
     place = located(user_source())
-    if target.trace is not current.get():
+    if target.owner is not current.get():
         raise MutationError(
             f"{operation}{place}: the array belongs to an enclosing function.\n"
             "Return the new value from the inner function instead."
@@ -121,11 +121,11 @@ def _check_writable(target: Tracer, operation: str) -> None:
             f"{operation}{place}: the array is {target.argument()}, which the caller still holds.\n"
             "Work on a copy (x = x.copy()), or write x = x.at[i].set(v)."
         )
-    if target.view is not None:
-        if target.view.write is None:
+    if target.as_view is not None:
+        if target.as_view.write is None:
             raise MutationError(
-                f"{operation}{place}: the array was made by {target.view.operation}, and whether "
+                f"{operation}{place}: the array was made by {target.as_view.operation}, and whether "
                 "that shares memory with the original depends on the layout.\n"
                 "Work on a copy: x = x.copy()."
             )
-        _check_writable(target.view.base, operation)
+        _check_writable(target.as_view.base, operation)
