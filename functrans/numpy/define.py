@@ -75,10 +75,11 @@ def _traced_form(model: Function, implementation: Function, views: bool) -> Func
     if code.co_flags & inspect.CO_VARARGS:
         positional = 1_000_000
     supported = frozenset(names)
+    takes_any = bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         out = None
-        if len(args) > positional or not kwargs.keys() <= supported:
+        if len(args) > positional or not (takes_any or kwargs.keys() <= supported):
             args, kwargs, out = _without_the_rest(model, supported, args, kwargs)
         result = implementation(*args, **kwargs)
         if out is not None:

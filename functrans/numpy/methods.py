@@ -14,11 +14,11 @@ from functrans.errors import MutationError
 from functrans.numpy import (
     choice,
     contraction,
-    creation,
     elementwise,
     indexing,
     joining,
     reductions,
+    shapes,
 )
 from functrans.numpy.arrays import array, astype, duplicate, flat
 from functrans.numpy.define import refuse
@@ -162,4 +162,4 @@ protocols.attributes.update(
         "device": lambda self: "cpu",
     }
 )
-protocols.operators["asarray"] = creation.asarray
+protocols.operators["asarray"] = array

@@ -56,8 +56,10 @@ def apply_ufunc(
     if method == "__call__":
         operation = ufuncs.get(name)
         if operation is not None:
-            if any(isinstance(x, (list, tuple)) for x in inputs):
-                inputs = tuple(map(operators["asarray"], inputs))
+            for x in inputs:
+                if type(x) is list or type(x) is tuple:
+                    inputs = tuple(_array_of(x) for x in inputs)
+                    break
             if kwargs:
                 return _apply_with_keywords(ufunc, operation, inputs, kwargs)
             return strengthened(operation(*inputs))
@@ -70,6 +72,10 @@ def apply_ufunc(
         f"{full} is not supported on traced values{located(user_source())}"
         + _suggestion(name, ufuncs)
     )
+
+
+def _array_of(x: Any) -> Any:
+    return operators["asarray"](x) if isinstance(x, (list, tuple)) else x
 
 
 def strengthened(result: Any) -> Any:
