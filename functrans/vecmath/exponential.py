@@ -152,8 +152,9 @@ def exp2_of_pair(high: Scalar, low: Scalar) -> Scalar:
     """``2**(high + low)`` for a small `low`."""
     form = format_of(high)
     limit = form.bias + 2.0
-    k, exponent = round_with_integer(clamp(high, -limit - form.fraction_bits, limit) + form.rounder)
-    r = (clamp(high, -limit - form.fraction_bits, limit) - k) + low
+    clamped = clamp(high, -limit - form.fraction_bits, limit)
+    k, exponent = round_with_integer(clamped + form.rounder)
+    r = (clamped - k) + low
     return scale(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
 
 

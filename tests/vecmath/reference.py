@@ -114,7 +114,7 @@ CASES = (
         "lgamma", _lgamma, ((0.01, 3), (0.9, 1.1), (1.9, 2.1), (1, 1e3)), lambda x: x > 0,
         bound=2.5,
     ),
-    Case("digamma", mp.digamma, ((0.01, 3), (1.4, 1.5), (1, 1e3)), lambda x: x > 1e-30, bound=2),
+    Case("digamma", mp.digamma, ((0.01, 3), (1.4, 1.5), (1, 1e3)), lambda x: x > 1e-30, bound=2.5),
     Case("lgamma", _lgamma, ((-30.5, -0.1),), _below(0), bound=8, absolute=True),
     Case("digamma", mp.digamma, ((-30.5, -0.1),), _below(0), bound=8, absolute=True),
     Case("atan2", mp.atan2, ((-1, 1), (-30, 30)), _always, bound=1.5, arity=2),

@@ -4,7 +4,7 @@
 `fit` also rounds the coefficients to the working format: one at a time, from the lowest, fitting
 the others again to what is left, so that the rounding of a coefficient is absorbed by the next.
 
-Run ``python tests/vecmath/remez.py`` to list the fits; add names to print their coefficients.
+The fits themselves are listed in `tests/vecmath/fits.py`.
 
 References
 ----------

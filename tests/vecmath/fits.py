@@ -1,0 +1,136 @@
+"""The fits that the coefficient tables of `functrans.vecmath` come from.
+
+``python -m tests.vecmath.fits NAME ...`` prints coefficients and their largest error; without a
+name, all of them. The last digits of the tables may differ: each is a solution to working
+precision, not the only one.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+
+from tests.vecmath.remez import Function, fit
+
+F64, F32 = np.float64, np.float32
+
+LN2_HALF = 0.34658
+SQRT_HALF_LESS_1, SQRT_2_LESS_1 = 0.70710678118654752 - 1, 1.4142135623730951 - 1
+ERFCX_CENTRE = mp.mpf(2.5)
+
+
+def even(function: Function, at_zero: float) -> Function:
+    """A function of ``z = x**2`` from one of ``x``."""
+    return lambda z: function(mp.sqrt(z)) if z > mp.mpf(10) ** -12 else mp.mpf(at_zero)
+
+
+def exp_rest(x: Any) -> Any:
+    return (mp.expm1(x) - x) / x**2
+
+
+def erfcx(a: Any) -> Any:
+    if a < 60:
+        return mp.exp(a * a) * mp.erfc(a)
+    terms = [mp.mpf(1)]
+    for k in range(1, 40):
+        terms.append(-terms[-1] * (2 * k - 1) / (2 * a * a))
+        if abs(terms[-1]) < mp.mpf(10) ** -48:
+            break
+    return mp.fsum(terms) / (a * mp.sqrt(mp.pi))
+
+
+def erfcx_of_t(t: Any) -> Any:
+    a = ERFCX_CENTRE * (1 + t) / (1 - t)
+    return erfcx(a) * (a + ERFCX_CENTRE)
+
+
+def digamma_over_root(u: Any) -> Any:
+    root = mp.findroot(mp.digamma, 1.4616321449683623)
+    return mp.digamma(u + 1.75) / (u + 1.75 - root)
+
+
+def lgamma_over_roots(u: Any) -> Any:
+    x = u + mp.mpf("1.625")
+    return mp.loggamma(x) / ((x - 1) * (x - 2))
+
+
+SIN = even(lambda x: (mp.sin(x) - x) / x**3, -1 / 6)
+COS = even(lambda x: (mp.cos(x) - 1 + x * x / 2) / x**4, 1 / 24)
+ATAN = even(lambda x: (mp.atan(x) - x) / x**3, -1 / 3)
+ASIN = even(lambda x: (mp.asin(x) - x) / x**3, 1 / 6)
+SINH = even(lambda x: (mp.sinh(x) - x) / x**3, 1 / 6)
+ERF = even(lambda x: mp.erf(x) / x - 1, 2 / np.sqrt(np.pi) - 1)
+NDTR = even(lambda x: mp.erf(x / mp.sqrt(2)) / 2 / x - 0.5, 1 / np.sqrt(2 * np.pi) - 0.5)
+ATANH = even(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3, 2 / 3)
+LOG2 = even(lambda s: 2 / mp.log(2) * mp.atanh(s) / s, 2 / np.log(2))
+LOG2_REST = even(
+    lambda s: 2 / mp.log(2) * (mp.atanh(s) / s - 1 - s * s / 3) / s**4, 0.4 / np.log(2)
+)
+
+
+def scaled(function: Function) -> Function:
+    """``function(x) / x**3`` in ``z = x**2``: what the error of an odd function is relative to."""
+    return lambda z: function(mp.sqrt(z)) / mp.sqrt(z) / z
+
+
+Q_PI = (np.pi / 4) ** 2 * 1.02
+TAN_8 = (np.sqrt(2) - 1) ** 2 * 1.001
+S_MAX = float(((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2) * 1.002
+ERFCX_LOW = float((mp.mpf("0.47") - ERFCX_CENTRE) / (mp.mpf("0.47") + ERFCX_CENTRE))
+
+# name: (target, number of coefficients, low, high, dtype, options of fit)
+FITS: dict[str, tuple[Any, ...]] = {
+    "exp 64": (exp_rest, 10, -LN2_HALF, LN2_HALF, F64, lambda x: mp.exp(x) / x**2),
+    "exp 32": (exp_rest, 5, -LN2_HALF, LN2_HALF, F32, lambda x: mp.exp(x) / x**2),
+    "expm1 64": (exp_rest, 11, -LN2_HALF, LN2_HALF, F64, lambda x: mp.expm1(x) / x**2),
+    "expm1 32": (exp_rest, 6, -LN2_HALF, LN2_HALF, F32, lambda x: mp.expm1(x) / x**2),
+    "exp2 64": (lambda x: (2**x - 1) / x, 11, -0.5, 0.5, F64, lambda x: 2**x / x),
+    "exp2 32": (lambda x: (2**x - 1) / x, 6, -0.5, 0.5, F32, lambda x: 2**x / x),
+    "exp2 for power": (lambda x: (2**x - 1) / x, 7, -0.5, 0.5, F64, lambda x: 2**x / x),
+    "atanh": (ATANH, 7, 0, S_MAX, F64, lambda z: mp.mpf(1)),
+    "log1p 32": (
+        lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, 9, SQRT_HALF_LESS_1, SQRT_2_LESS_1, F32,
+        lambda f: mp.log1p(f) / f**3,
+    ),
+    "log2 for power": (LOG2_REST, 8, 1e-10, S_MAX, F64, lambda z: 1 / z**2),
+    "log2 for power 32": (LOG2, 5, 0, S_MAX, F64, None),
+    "sin 64": (SIN, 6, 1e-9, Q_PI, F64, scaled(mp.sin)),
+    "sin 32": (SIN, 3, 1e-9, Q_PI, F32, scaled(mp.sin)),
+    "cos 64": (COS, 6, 1e-9, Q_PI, F64, lambda z: mp.cos(mp.sqrt(z)) / z**2),
+    "cos 32": (COS, 3, 1e-9, Q_PI, F32, lambda z: mp.cos(mp.sqrt(z)) / z**2),
+    "atan 64": (ATAN, 11, 1e-9, TAN_8, F64, scaled(mp.atan)),
+    "atan 32": (ATAN, 5, 1e-9, TAN_8, F32, scaled(mp.atan)),
+    "asin 64": (ASIN, 12, 1e-9, 0.2501, F64, scaled(mp.asin)),
+    "asin 32": (ASIN, 5, 1e-9, 0.2501, F32, scaled(mp.asin)),
+    "sinh 64": (SINH, 7, 1e-9, 1.001, F64, scaled(mp.sinh)),
+    "sinh 32": (SINH, 4, 1e-9, 1.001, F32, scaled(mp.sinh)),
+    "cbrt 64": (lambda f: mp.cbrt(1 + f), 7, SQRT_HALF_LESS_1, SQRT_2_LESS_1, F64, None),
+    "cbrt 32": (lambda f: mp.cbrt(1 + f), 4, SQRT_HALF_LESS_1, SQRT_2_LESS_1, F32, None),
+    "erf 64": (ERF, 12, 0, 1.001, F64, lambda z: ERF(z) + 1),
+    "erf 32": (ERF, 7, 0, 1.001, F32, lambda z: ERF(z) + 1),
+    "ndtr 64": (NDTR, 12, 0, 2.01, F64, lambda z: NDTR(z) + 0.5),
+    "ndtr 32": (NDTR, 7, 0, 2.01, F32, lambda z: NDTR(z) + 0.5),
+    "erfcx 64": (erfcx_of_t, 24, ERFCX_LOW, 1 - 1e-13, F64, None),
+    "erfcx 32": (erfcx_of_t, 12, ERFCX_LOW, 1 - 1e-13, F32, None),
+    "lgamma": (lgamma_over_roots, 29, -0.875, 0.875, F64, None),
+    "digamma": (digamma_over_root, 26, -0.75, 0.75, F64, None),
+}  # fmt: skip
+
+
+def main(names: list[str]) -> None:
+    mp.mp.dps = 60
+    for name in names or FITS:
+        target, count, low, high, dtype, relative_to = FITS[name]
+        # the rounding of these is made good by low parts, or does not matter
+        rounded = 0 if name.split()[0] in ("erfcx", "lgamma", "digamma") else 2
+        coefficients, error = fit(
+            target, range(count), low, high, dtype, relative_to=relative_to, rounded=rounded
+        )
+        print(f"{name}: error 2**{np.log2(error):.1f}\n    {coefficients}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
