@@ -12,6 +12,7 @@
 import argparse
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from sklearn.datasets import load_digits
 from tqdm import tqdm
 
 from functrans import grad, hessian, jit, tree, value_and_grad, vmap
+
+PICTURE = Path(__file__).parent / "output" / "hardest_digits.png"
 
 
 class Data(NamedTuple):
@@ -183,8 +186,9 @@ def report(weights, errors, steps, digits):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--picture", default="hardest_digits.png", help="where to save it")
+    parser.add_argument("--picture", type=Path, default=PICTURE, help="where to save it")
     options = parser.parse_args(argv)
+    options.picture.parent.mkdir(exist_ok=True)
     start = time.perf_counter()
     rng = np.random.default_rng(0)
 
