@@ -4,10 +4,10 @@ Each function takes float16, float32 or float64 scalars (`functrans.ir.scalar`) 
 gives a scalar of that dtype: straight-line code that a compiler turns into vector instructions.
 Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
 
-Errors are at most 2 units in the last place (1 for exp, log, sin, cos, power and most others;
-2.5 for erfc, lgamma and digamma), as `tests/vecmath` measures against mpmath; but relative to 1
-for lgamma and digamma of negative arguments, and to the larger argument for logaddexp, which cancel.
-Contraction of a product and a sum to an fma by a printer changes last digits and not these bounds.
+Errors are at most 2 units in the last place (1 for exp, log, sin, cos, power and others; 2.5 for
+erfc, lgamma and digamma), as `tests/vecmath` measures against mpmath; but relative to 1 for lgamma
+and digamma of negative arguments, and to the larger argument for logaddexp, where terms cancel.
+A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """
 
 from functrans.vecmath.exponential import exp, exp2, expm1, sigmoid

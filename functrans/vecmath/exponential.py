@@ -122,7 +122,7 @@ def exp_scaled(x: Scalar, shift: int) -> Scalar:
     """``2**shift * e**x``, overflowing only where that product does."""
     table = _TABLES[format_of(x)]
     _, exponent, r = _reduce(clamp(x, table.lowest, table.highest + 1.0))
-    mantissa = fma(polynomial(r, table.exp) * r, r, r) + 1.0
+    mantissa = fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0)
     return scale(mantissa, exponent + shift if shift else exponent)
 
 
