@@ -32,7 +32,7 @@ from functrans.lower.loops import (
 from functrans.lower.relocate import Position, Relocation, constant_positions
 from functrans.lower.simplify import Simplifier, from_terms
 
-CONTROL = frozenset({"scan", "counted_scan", "while", "cond"})
+CONTROL = frozenset({"scan", "counted_scan", "while_loop", "cond"})
 
 MOST_LOCALS = 64
 """So many elements of a carry at most are held in locals."""
@@ -132,7 +132,7 @@ class _Loop:
         self.places: dict[int, Buffer] = {}
 
     def run(self) -> Lowered:
-        if self.eqn.primitive.name == "while":
+        if self.eqn.primitive.name == "while_loop":
             statements, scratch, work = self._while()
         else:
             statements, scratch, work = self._scan()

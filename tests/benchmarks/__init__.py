@@ -1,0 +1,1 @@
+"""Speed beside JAX: ``python -m tests.benchmarks``."""
