@@ -11,6 +11,7 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import not_differentiable
 from functrans.ir.types import Aval
 from functrans.ops.define import primitive
+from functrans.ops.samples import cases
 from functrans.ops.structural import place
 
 
@@ -86,5 +87,12 @@ external = primitive(
     ),
     batch=_batch,
     several=True,
-)
+    samples=cases(
+        ((3,), {
+            "elements": Elements(np.ptp, several=False, vectorised=False),
+            "results": (Aval((), np.float64),),
+            "lanes": (),
+        }),
+    ),
+)  # fmt: skip
 

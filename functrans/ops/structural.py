@@ -256,8 +256,13 @@ def _convert(x: Any, *, dtype: np.dtype[Any]) -> Any:
 def _transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
     if hasattr(ct, "mask"):
         # a cotangent behind a mask (`functrans.ops.masked`, which is built on this module)
-        return ct.over(cast(ct.value, dtype=x.dtype))
-    return cast(ct, dtype=x.dtype)
+        return ct.over(_to(ct.value, x.dtype))
+    return _to(ct, x.dtype)
+
+
+def _to(x: Any, dtype: np.dtype[Any]) -> Any:
+    """``x`` in a dtype; a cast that only makes it strong says nothing about a derivative."""
+    return x if x.dtype == dtype else cast(x, dtype=dtype)
 
 
 cast: Primitive = primitive(
@@ -265,6 +270,7 @@ cast: Primitive = primitive(
     infer=lambda x, *, dtype: x.update(dtype=dtype),
     numpy=_convert,
     linear=LINEAR,
+    jvp=[lambda x, out, dx, *, dtype: _to(dx, dtype)],
     transpose=[_transpose_cast],
     batch=_batch_cast,
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
