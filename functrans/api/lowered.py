@@ -94,7 +94,7 @@ def trace(function: Callable[..., Any]) -> Callable[..., Graph]:
     >>> print(functrans.trace(functrans.grad(np.sin))(1.0))
     { a:f64*[] ->
       b:f64*[] = cos a
-      c:f64*[] = multiply 1.0 b
+      c:f64[] = multiply 1.0 b
       return c }
     """
     check_callable(function, "trace")
