@@ -27,7 +27,8 @@ def decorated(transform: Callable[..., Any], **options: Any) -> Callable[..., An
 
 def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper:
     """Give the wrapper the name, docstring and signature of the function that it stands for."""
-    functools.update_wrapper(wrapper, function)
+    # not its attributes: those of a jitted or custom function are its state
+    functools.update_wrapper(wrapper, function, updated=())
     if not hasattr(function, "__name__"):
         name = f"{prefix}({type(function).__name__})"
         wrapper.__name__ = name

@@ -87,9 +87,7 @@ class Graph:
     outputs : sequence of Var or Literal
     """
 
-    def __init__(
-        self, inputs: Sequence[Var], eqns: Sequence[Eqn], outputs: Sequence[Atom]
-    ) -> None:
+    def __init__(self, inputs: Sequence[Var], eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> None:
         self.inputs = tuple(inputs)
         self.eqns = tuple(eqns)
         self.outputs = tuple(outputs)
@@ -150,14 +148,23 @@ class Graph:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without the equations that its outputs do not need; inputs stay."""
+    """The graph without the equations that its outputs do not need; inputs stay.
+
+    Of an equation with inner graphs, only what is needed stays if its primitive can be trimmed.
+    """
     needed = {atom for atom in graph.outputs if isinstance(atom, Var)}
     kept: list[Eqn] = []
+    changed = False
     for eqn in reversed(graph.eqns):
-        if not needed.isdisjoint(eqn.outputs):
-            kept.append(eqn)
-            needed.update(atom for atom in eqn.inputs if isinstance(atom, Var))
-    if len(kept) == len(graph.eqns):
+        if needed.isdisjoint(eqn.outputs):
+            changed = True
+            continue
+        if eqn.primitive.trim is not None and not needed.issuperset(eqn.outputs):
+            eqn = eqn.primitive.trim(eqn, [var in needed for var in eqn.outputs])
+            changed = True
+        kept.append(eqn)
+        needed.update(atom for atom in eqn.inputs if isinstance(atom, Var))
+    if not changed:
         return graph
     return Graph(graph.inputs, tuple(reversed(kept)), graph.outputs)
 

@@ -25,6 +25,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     (a tuple of integer Scalars), made of elements ``read(operand_number, index)`` of the operands.
 ``split(unknown, transform, **params)``
     for a primitive with inner graphs: the `EqnSplit` by which operands are unknown.
+``trim(eqn, wanted)``
+    for a primitive with inner graphs: the `Eqn` that gives the ``wanted`` results only (a bool for
+    each), and takes no operands that are not needed for them.
 ``transpose_moves``
     whether the transpose only moves or repeats elements, so that a mask can be moved along.
 ``always_strong``
@@ -51,7 +54,7 @@ import numpy as np
 from functrans.ir.types import Aval
 
 if TYPE_CHECKING:
-    from functrans.ir.graph import Graph
+    from functrans.ir.graph import Eqn, Graph
 
 LINEAR: tuple[tuple[int, ...], ...] = ((0,),)
 """Linear in the first operand, whatever the others are."""
@@ -124,6 +127,7 @@ class Primitive:
     scalar: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
     split: Callable[..., EqnSplit] | None = None
+    trim: Callable[[Eqn, Sequence[bool]], Eqn] | None = None
     transpose_moves: bool = False
     samples: Samples | None = None
     several: bool = False

@@ -7,10 +7,11 @@ same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Eqn, Graph, Var, prune
+from functrans.ir.graph import Eqn, Graph, Var, inlined, prune, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.define import primitive
@@ -26,6 +27,7 @@ def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primit
         "transpose": lambda *args, **params: _transpose(call, *args, **params),
         "batch": lambda *args, **params: _batch(call, *args, **params),
         "split": lambda *args, **params: _split(call, *args, **params),
+        "trim": _trim,
     }
     call: Primitive = primitive(
         name,
@@ -107,6 +109,20 @@ def _split(
     )
 
 
+def _trim(eqn: Eqn, wanted: Sequence[bool]) -> Eqn:
+    graph: Graph = eqn.params["graph"]
+    smaller = prune(Graph(graph.inputs, graph.eqns, list(compress(graph.outputs, wanted))))
+    used = used_inputs(smaller)
+    closed = Graph(list(compress(graph.inputs, used)), smaller.eqns, smaller.outputs)
+    return Eqn(
+        eqn.primitive,
+        list(compress(eqn.inputs, used)),
+        list(compress(eqn.outputs, wanted)),
+        {**eqn.params, "graph": closed},
+        eqn.source,
+    )
+
+
 def applied_once(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Graph:
     """The graph of one equation."""
     inputs = [Var(aval) for aval in avals]
@@ -125,26 +141,18 @@ def _split_checkpoint(
     keep: Callable[[Any], bool],
 ) -> EqnSplit:
     """Nothing is kept but the known operands, and what the policy names: the rest is done again."""
-    _, _, unknown_out = transform(graph, unknown)
-    known_in = [v for v, flag in zip(graph.inputs, unknown, strict=True) if not flag]
-    unknown_in = [v for v, flag in zip(graph.inputs, unknown, strict=True) if flag]
-    dependent = set(unknown_in)
-    kept: list[Var] = []
-    for eqn in graph.eqns:
-        if not dependent.isdisjoint(eqn.inputs):
-            dependent.update(eqn.outputs)
-        elif keep(eqn):
-            kept += eqn.outputs
-    known_out = [a for a, flag in zip(graph.outputs, unknown_out, strict=True) if not flag]
-    again = [eqn for eqn in graph.eqns if set(kept).isdisjoint(eqn.outputs)]
-    rest_out = [a for a, flag in zip(graph.outputs, unknown_out, strict=True) if flag]
-    first = prune(Graph(known_in, graph.eqns, [*known_out, *kept]))
-    rest = prune(Graph([*known_in, *kept, *unknown_in], again, rest_out))
+    known, unknown_part, unknown_out = transform(graph, unknown)
+    count = len(unknown_out) - sum(unknown_out)
+    kept = [var for eqn in known.eqns if keep(eqn) for var in eqn.outputs]
+    again = [eqn for eqn in known.eqns if set(kept).isdisjoint(eqn.outputs)]
+    unknown_in = [Var(aval) for aval in unknown_part.in_avals[-sum(unknown) :]]
+    then, results = inlined(unknown_part, [*known.outputs[count:], *unknown_in])
+    first = prune(Graph(known.inputs, known.eqns, [*known.outputs[:count], *kept]))
+    rest = prune(Graph([*known.inputs, *kept, *unknown_in], [*again, *then], results))
     once = applied_once(checkpoint_p, first.in_avals, {"graph": first, "keep": keep})
-    results = once.outputs[: len(known_out)]
-    residuals = [*once.inputs, *once.outputs[len(known_out) :]]
+    residuals = [*once.inputs, *once.outputs[count:]]
     return EqnSplit(
-        Graph(once.inputs, once.eqns, [*results, *residuals]),
+        Graph(once.inputs, once.eqns, [*once.outputs[:count], *residuals]),
         applied_once(checkpoint_p, rest.in_avals, {"graph": rest, "keep": keep}),
         unknown_out,
     )

@@ -20,7 +20,7 @@ from functrans.ir.types import Aval
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 from functrans.ops.structural import place, zeros_like
-from functrans.trace.stage import replay, stage
+from functrans.trace.stage import replay, rewrite, stage
 from functrans.trace.tracer import Tracer
 
 # -- constants -------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _closed(function: Callable[..., Sequence[Any]], avals: Sequence[Aval], what:
         values = [constant(value=Constant(np.asarray(x))) for x in staged.captures]
         return replay(staged.graph, [*inputs, *values])
 
-    return stage(with_constants, avals, kind=what).graph if staged.captures else staged.graph
+    return rewrite(with_constants, avals) if staged.captures else staged.graph
 
 
 class BatchedRule(Rule):
