@@ -23,6 +23,7 @@ from functrans.numpy.contraction import *  # noqa: F403
 from functrans.numpy.creation import *  # noqa: F403
 from functrans.numpy.elementwise import *  # noqa: F403
 from functrans.numpy.indexing import *  # noqa: F403
+from functrans.numpy.inplace import *  # noqa: F403
 from functrans.numpy.joining import *  # noqa: F403
 from functrans.numpy.names import *  # noqa: F403
 from functrans.numpy.padding import *  # noqa: F403

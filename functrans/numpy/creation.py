@@ -26,18 +26,19 @@ from functrans.numpy.arrays import (
     operand,
     shape_of,
 )
-from functrans.numpy.define import answers, refuse, refuse_keyword
+from functrans.numpy.define import answers, refuse_keyword
 from functrans.ops import views
 from functrans.ops.choice import select
 from functrans.ops.power import raise_to
 from functrans.ops.shape import concatenate, flip, read_along, stack
 from functrans.ops.slicing import embed, update_slice, whole
 from functrans.ops.structural import broadcast_to, expand_axes, move_axis, reshape
+from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 
 __all__ = [
     "arange", "array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy", "diag",
-    "diagflat", "diagonal", "empty", "empty_like", "eye", "fill_diagonal", "full", "full_like",
+    "diagflat", "diagonal", "empty", "empty_like", "eye", "full", "full_like",
     "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like",
     "tri", "tril", "triu", "vander", "zeros", "zeros_like",
 ]  # fmt: skip
@@ -197,6 +198,7 @@ def geomspace(
 # -- from what is there ----------------------------------------------------------------------------
 
 
+@protocols.implements(np.asarray)
 def asarray(
     a: Any,
     dtype: Any = None,
@@ -214,20 +216,24 @@ def asarray(
     x = constant(as_operand(a))
     if dtype is not None and x.dtype != np.dtype(dtype):
         return to_dtype(x, dtype)
-    return duplicate(x) if copy else x
+    # what comes of a list is new, too
+    return duplicate(x) if copy or not hasattr(a, "dtype") else x
 
 
+@protocols.implements(np.asanyarray)
 def asanyarray(a: Any, dtype: Any = None, order: Any = None, **keywords: Any) -> Any:
     """As `asarray`."""
     return asarray(a, dtype, order, **keywords)
 
 
+@protocols.implements(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """As `asarray`, with one axis at the least."""
     x = asarray(a, dtype)
     return x if x.ndim else reshape(x, shape=(1,))
 
 
+@protocols.implements(np.array)
 def array(
     object: Any,
     dtype: Any = None,
@@ -328,19 +334,6 @@ def diagflat(v: Any, k: int = 0) -> Any:
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal; read-only, as NumPy's is."""
     return views.diagonal(as_operand(a), offset, axis1, axis2)
-
-
-@answers(np.fill_diagonal, views=True)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Assign to the diagonal, in place."""
-    if wrap:
-        refuse_keyword(np.fill_diagonal, "wrap")
-    if not isinstance(a, Tracer):
-        refuse("np.fill_diagonal of an ndarray", "make a traced copy: functrans.numpy.array(a)")
-    if len(set(a.shape)) != 1 and a.ndim != 2:
-        raise ValueError("All dimensions of input must be of equal length")
-    i = np.arange(min(a.shape))
-    a[(i,) * a.ndim] = val
 
 
 @answers(np.vander)

@@ -101,7 +101,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     return select(signbit(x), x.dtype.type(half_turn), x.dtype.type(0))
 
 
-@answers(np.real_if_close)
+@answers(np.real_if_close, views=True)
 def real_if_close(a: Any, tol: Any = 100) -> Any:
     """The array itself."""
     return array(a)

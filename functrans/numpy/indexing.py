@@ -16,7 +16,7 @@ from functrans.ops import views
 from functrans.ops.arithmetic import remainder
 from functrans.ops.choice import maximum, minimum, select
 from functrans.ops.compare import less
-from functrans.ops.gather import gather_along, open_mesh
+from functrans.ops.gather import gather_along
 from functrans.ops.index import getitem
 from functrans.ops.logic import isnan
 from functrans.ops.shape import read_along, stack
@@ -25,11 +25,10 @@ from functrans.ops.sorting import sort as sort_p
 from functrans.ops.structural import expand_axes, reduce_sum, reshape
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
-from functrans.trace.views import assign
 
 __all__ = [
     "argsort", "compress", "digitize", "extract", "ix_", "lexsort", "median", "nanmedian",
-    "percentile", "put_along_axis", "quantile", "searchsorted", "sort", "take", "take_along_axis",
+    "percentile", "quantile", "searchsorted", "sort", "take", "take_along_axis",
     "trim_zeros", "unique",
 ]  # fmt: skip
 
@@ -68,15 +67,6 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if positions.ndim != x.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     return gather_along(x, positions, axis)
-
-
-@answers(np.put_along_axis, views=True)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any, *, mode: str = "raise") -> None:
-    """Assign, in place, to the elements whose index along one axis is given."""
-    if not isinstance(arr, Tracer):
-        refuse("np.put_along_axis into an ndarray", "make a traced copy: functrans.numpy.array(a)")
-    axis = axis_of(axis, arr.ndim)
-    arr[tuple(open_mesh(arr.shape, axis, array(indices)))] = values
 
 
 @answers(np.compress)
@@ -310,8 +300,3 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
 def _at(ordered: Any, place: int) -> Any:
     part = read_along(ordered, ordered.ndim - 1, place, 1)
     return reshape(part, shape=part.shape[:-1])
-
-
-def sort_in_place(x: Tracer, axis: int = -1, kind: Any = None) -> None:
-    """``x.sort()``."""
-    assign(x, sort(x, axis), "sort")

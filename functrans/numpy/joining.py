@@ -21,7 +21,7 @@ from functrans.ops.structural import expand_axes
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete",
-    "dsplit", "dstack", "hsplit", "hstack", "insert", "repeat", "split", "stack", "tile",
+    "dsplit", "dstack", "hsplit", "hstack", "insert", "repeat", "resize", "split", "stack", "tile",
     "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
@@ -238,6 +238,18 @@ def take_along_one(x: Any, positions: Any, axis: int) -> Any:
     """The parts of an array at positions along one axis."""
     out = gather(x, positions, axes=(axis,))
     return views.unlinked(views.moveaxis(out, 0, axis))
+
+
+@answers(np.resize)
+def resize(a: Any, new_shape: Any) -> Any:
+    """The elements in another shape, repeated as often as it takes."""
+    x = flat(array(a))
+    sizes = (new_shape,) if not isinstance(new_shape, (tuple, list)) else tuple(new_shape)
+    count = int(np.prod(sizes, dtype=np.int64))
+    if count == 0 or x.size == 0:
+        return np.zeros(sizes, x.dtype)
+    whole = ops.concatenate([x] * -(-count // x.size), axis=0)
+    return structural.reshape(read_along(whole, 0, 0, count), shape=sizes)
 
 
 @answers(np.delete)

@@ -16,13 +16,12 @@ from functrans.numpy import (
     contraction,
     elementwise,
     indexing,
+    inplace,
     joining,
     reductions,
-    shapes,
 )
-from functrans.numpy.arrays import array, astype, duplicate, flat
+from functrans.numpy.arrays import array, astype, duplicate
 from functrans.numpy.define import refuse
-from functrans.ops import views
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -86,16 +85,6 @@ def _sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None) -> 
     assign(self, indexing.sort(self, axis), "sort")
 
 
-def _put(self: Tracer, indices: Any, values: Any, mode: str = "raise") -> None:
-    if mode != "raise":
-        refuse("x.put(mode=...)", "leave the keyword out")
-    positions = flat(array(indices))
-    elements = flat(array(values))
-    repeated = shapes.resize(elements, positions.shape)
-    new = protocols.operators["setitem"](flat(self), positions, repeated)
-    assign(self, views.unlinked(views.reshape(new, self.shape)), "put")
-
-
 def _byteswap(self: Tracer, *args: Any) -> Any:
     refuse("x.byteswap()", "a traced value has no bytes")
 
@@ -135,12 +124,12 @@ protocols.methods.update(
         "choose": _with_out("choose", choice.choose),
         "clip": _with_out("clip", choice.clip),
         "compress": lambda self, condition, axis=None: indexing.compress(condition, self, axis),
-        "conj": views.copy,
-        "conjugate": views.copy,
+        "conj": lambda self: self,
+        "conjugate": lambda self: self,
         "dot": _with_out("dot", contraction.dot),
         "fill": _fill,
         "nonzero": choice.nonzero,
-        "put": _put,
+        "put": inplace.put,
         "repeat": joining.repeat,
         "resize": _resize,
         "round": _with_out("round", elementwise.round),

@@ -11,12 +11,11 @@ from functrans.numpy.arrays import array, axes_of, axis_of, flat
 from functrans.numpy.define import answers
 from functrans.ops import shape as ops
 from functrans.ops import structural, views
-from functrans.ops.shape import read_along
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims",
     "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel",
-    "reshape", "resize", "roll", "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes",
+    "reshape", "roll", "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes",
     "transpose",
 ]  # fmt: skip
 
@@ -61,18 +60,6 @@ def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None
 def ravel(a: Any, order: Any = "C") -> Any:
     """All elements on one axis."""
     return views.ravel(array(a), "C" if order in ("A", "K") else order)
-
-
-@answers(np.resize)
-def resize(a: Any, new_shape: Any) -> Any:
-    """The elements in another shape, repeated as often as it takes."""
-    x = flat(array(a))
-    sizes = (new_shape,) if not isinstance(new_shape, (tuple, list)) else tuple(new_shape)
-    count = int(np.prod(sizes, dtype=np.int64))
-    if count == 0 or x.size == 0:
-        return np.zeros(sizes, x.dtype)
-    whole = ops.concatenate([x] * -(-count // x.size), axis=0)
-    return _reshape(read_along(whole, 0, 0, count), sizes)
 
 
 @answers(np.squeeze, views=True)
@@ -198,7 +185,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
         raise ValueError("Axes must be different.")
     k = operator.index(k) % 4
     if k == 0:
-        return views.copy(x)
+        return x
     if k == 2:
         return views.flip(x, (first, second))
     if k == 1:

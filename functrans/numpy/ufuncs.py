@@ -14,7 +14,9 @@ from functrans.errors import TracerConversionError
 from functrans.numpy import reductions
 from functrans.numpy.arrays import array, astype, axes_of, axis_of
 from functrans.numpy.define import refuse
+from functrans.numpy.inplace import refuse_ndarray
 from functrans.numpy.special import logsumexp
+from functrans.ops.arithmetic import positive
 from functrans.ops.at import At
 from functrans.ops.choice import select
 from functrans.ops.cumulative import cummax, cummin, cumprod, cumsum
@@ -158,11 +160,7 @@ _AT = {
 def _at(ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
     name = ufunc.__name__
     if not isinstance(x, Tracer):
-        raise TracerConversionError(
-            f"np.{name}.at is to store traced values in an ndarray{located(user_source())}, which "
-            "would lose their derivatives.\n"
-            "Make the array traced before: a = functrans.numpy.array(a)."
-        )
+        refuse_ndarray(f"np.{name}.at")
     if name in _AT:
         result = getattr(At(x)[index], _AT[name])(*values)
     elif ufunc.nin == 1:
@@ -185,3 +183,6 @@ protocols.ufunc_methods.update(
         ("*", "reduceat"): _reduceat,
     }
 )
+
+# of real numbers; as any ufunc it gives a new array
+protocols.ufuncs["conjugate"] = positive

@@ -1,0 +1,108 @@
+"""NumPy's functions that assign to an array in place.
+
+The array must be traced itself: an ndarray cannot hold traced elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrans.errors import TracerConversionError
+from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat
+from functrans.numpy.define import answers, refuse, refuse_keyword
+from functrans.numpy.joining import resize
+from functrans.numpy.reductions import truth
+from functrans.ops.choice import maximum, select
+from functrans.ops.cumulative import cumsum
+from functrans.ops.gather import gather, open_mesh
+from functrans.ops.index import setitem
+from functrans.ops.structural import broadcast_to, reshape
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+from functrans.trace.views import assign
+
+__all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
+
+
+def _check_traced(x: Any, name: str) -> None:
+    if not isinstance(x, Tracer):
+        refuse_ndarray(f"np.{name}")
+
+
+def refuse_ndarray(name: str) -> NoReturn:
+    """Raise: an ndarray is to hold traced values."""
+    raise TracerConversionError(
+        f"{name} is to store traced values in an ndarray{located(user_source())}, which would lose "
+        "their derivatives.\n"
+        "Make the array traced before: a = functrans.numpy.array(a)."
+    )
+
+
+@answers(np.copyto, views=True)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Assign an array to another, where a condition holds."""
+    _check_traced(dst, "copyto")
+    source = array(src)
+    if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule "
+            f"{casting!r}"
+        )
+    new = broadcast_to(astype(source, dst.dtype), shape=dst.shape)
+    assign(dst, new if where is True else select(truth(where), new, dst), "np.copyto")
+
+
+@answers(np.put, views=True)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Assign to elements by their positions in the flat array."""
+    _check_traced(a, "put")
+    if mode != "raise":
+        refuse_keyword(np.put, "mode")
+    positions = flat(array(ind))
+    values = resize(array(v), positions.shape)
+    assign(a, reshape(setitem(flat(a), positions, values), shape=a.shape), "put")
+
+
+@answers(np.putmask, views=True)
+def putmask(a: Any, /, mask: Any, values: Any) -> None:
+    """Assign to the elements for which a mask holds the values at the same places."""
+    _check_traced(a, "putmask")
+    new = reshape(resize(astype(array(values), a.dtype), (a.size,)), shape=a.shape)
+    assign(a, select(truth(mask), new, a), "np.putmask")
+
+
+@answers(np.place, views=True)
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """Assign to the elements for which a mask holds one value after the other."""
+    _check_traced(arr, "place")
+    values = flat(astype(array(vals), arr.dtype))
+    if values.size == 0:
+        refuse("np.place of no values", "give one at the least")
+    chosen = flat(truth(mask))
+    turn = maximum(cumsum(astype(chosen, INDEX), axis=0, reverse=False) - 1, 0) % values.size
+    new = reshape(gather(values, turn, axes=(0,)), shape=arr.shape)
+    assign(arr, select(truth(mask), new, arr), "np.place")
+
+
+@answers(np.put_along_axis, views=True)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """Assign to the elements whose index along one axis is given."""
+    _check_traced(arr, "put_along_axis")
+    axis = axis_of(axis, arr.ndim)
+    arr[tuple(open_mesh(arr.shape, axis, array(indices)))] = values
+
+
+@answers(np.fill_diagonal, views=True)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """Assign to the elements whose indices are all equal."""
+    _check_traced(a, "fill_diagonal")
+    if wrap:
+        refuse_keyword(np.fill_diagonal, "wrap")
+    if a.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if a.ndim > 2 and len(set(a.shape)) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    size = min(a.shape)
+    a[(counting(size),) * a.ndim] = resize(array(val), (size,))

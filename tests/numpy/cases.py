@@ -1,0 +1,348 @@
+"""Calls of NumPy functions, each tried plain, with values in the trace, and without."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Case(NamedTuple):
+    """``call(*operands)``; the operands are what is traced."""
+
+    name: str
+    call: Callable[..., Any]
+    operands: tuple[Any, ...]
+    needs_values: bool = False
+
+
+def _rng():
+    return np.random.default_rng(7)
+
+
+v = _rng().normal(size=5)
+w = _rng().uniform(0.5, 2.0, size=5)
+m = _rng().normal(size=(3, 4))
+n = _rng().uniform(0.5, 2.0, size=(4, 2))
+t = _rng().normal(size=(2, 3, 4))
+sq = _rng().normal(size=(3, 3)) + 4 * np.eye(3)
+spd = sq @ sq.T
+k = np.array([3, -1, 2, 0, 3])
+ki = np.array([[1, 2, 0], [5, 7, 3]], np.int32)
+kb = np.array([[True, False, True], [True, True, True]])
+f32 = _rng().normal(size=(2, 3)).astype(np.float32)
+f16 = _rng().normal(size=(2, 3)).astype(np.float16)
+holes = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, 6.5]])
+
+AXES = [None, 0, -1, (0, 2), ()]
+
+
+def case(call, *operands, needs_values=False):
+    """A case named by the text of the call, which is evaluated with ``np`` and its operands."""
+    names = "abc"[: len(operands)]
+    function = eval(f"lambda {', '.join(names)}: {call}", {"np": np, "inf": np.inf})
+    shapes = ",".join(f"{x.dtype}{list(x.shape)}" for x in map(np.asarray, operands))
+    return Case(f"{call}|{shapes}", function, operands, needs_values)
+
+
+def each(calls, *operands, **options):
+    return [case(call, *operands, **options) for call in calls]
+
+
+REDUCTIONS = [
+    case(f"np.{name}(a, axis={axis}{keep})", x)
+    for name in ("sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "ptp")
+    for axis in AXES
+    for keep in ("", ", keepdims=True")
+    for x in (t,)
+    if not (name == "ptp" and axis == ())
+]
+
+DTYPES = [
+    case(f"np.{name}(a, axis=0)", x)
+    for name in (
+        "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "cumsum", "cumprod",
+        "argmax", "argmin", "count_nonzero", "median", "sort", "argsort",
+    )
+    for x in (ki, kb, f32, f16)
+    if not (name in ("median", "std", "var") and x is kb)
+]  # fmt: skip
+
+OPTIONS = [
+    *each(
+        [
+            "np.sum(a, dtype=np.float32)", "np.sum(a, 1, np.float32)", "np.sum(a, initial=3.0)",
+            "np.sum(a, where=a > 0)",
+            "np.sum(a, axis=1, where=np.array([True, False, True, True]))",
+            "np.prod(a, initial=2.0, where=a > 0)", "np.mean(a, where=a > 0)",
+            "np.mean(a, dtype=np.float32)", "np.var(a, ddof=1)", "np.std(a, axis=0, ddof=1)",
+            "np.var(a, correction=1)", "np.var(a, where=a > 0)",
+            "np.var(a, axis=1, mean=np.mean(a, axis=1, keepdims=True))",
+            "np.max(a, initial=0.5)", "np.min(a, where=a > 0, initial=9.0)", "np.amax(a)",
+            "np.amin(a, 1)", "np.argmax(a)", "np.argmin(a, 1, keepdims=True)",
+            "np.argmax(a, keepdims=True)", "np.cumsum(a)", "np.cumsum(a, axis=-1)",
+            "np.cumprod(a, 1)", "np.count_nonzero(a > 0, axis=1)", "np.any(a > 1, axis=1)",
+            "np.all(a > -9)", "np.average(a)", "np.average(a, axis=1)",
+            "np.average(a, axis=1, weights=np.array([1, 2, 3, 4.0]))",
+            "np.average(a, axis=0, weights=np.arange(3), returned=True)",
+            "np.median(a)", "np.median(a, axis=1, keepdims=True)", "np.quantile(a, 0.3)",
+            "np.quantile(a, [0.1, 0.7], axis=0)", "np.percentile(a, 40, axis=1)",
+            "np.percentile(a, 75, method='lower')", "np.percentile(a, 45, method='higher')",
+            "np.quantile(a, 0.4, axis=1, method='midpoint')",
+            "np.quantile(a, 0.3, axis=(0, 1), keepdims=True, method='nearest')",
+        ],
+        m,
+    ),
+    *each(
+        [
+            f"np.{name}(a, axis={axis})"
+            for name in (
+                "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin",
+                "nancumsum", "nancumprod", "nanargmax", "nanargmin", "nanmedian",
+            )
+            for axis in (None, 0, 1)
+        ],
+        holes,
+    ),
+    *each(["np.cumulative_sum(a, include_initial=True)", "np.cumulative_prod(a)"], v),
+    *each(["np.cumulative_sum(a, axis=1)"], m),
+]  # fmt: skip
+
+ELEMENTWISE = [
+    *each(
+        [
+            "np.clip(a, -0.5, 0.5)", "np.clip(a, None, 0.5)", "np.clip(a, min=-0.5)",
+            "np.clip(a, -np.arange(5.0), 0.2)", "np.round(a, 1)", "np.round(a)", "np.fix(a)",
+            "np.sinc(a)", "np.real(a)", "np.imag(a)", "np.angle(a)", "np.isposinf(a)",
+            "np.isneginf(a)", "np.isreal(a)", "np.iscomplex(a)", "np.nan_to_num(a)",
+            "np.where(a > 0, a, 0)", "np.where(a > 0, a, np.float32(2))", "np.where(a, 1.5, -a)",
+            "np.select([a > 1, a > 0], [a, a * 2], -1.0)", "np.isclose(a, a + 1e-9)",
+            "np.piecewise(a, [a < 0, a > 1], [lambda x: -x, 3.0, lambda x: x**2])",
+            "np.allclose(a, a)", "np.array_equal(a, a)", "np.array_equiv(a, a[:1])",
+            "np.add(a, [1, 2, 3, 4, 5])", "np.multiply(a, (1.0, 2.0, 3.0, 4.0, 5.0))",
+            "np.around(a, 2)", "np.divmod(a, 0.7)", "np.modf(a)", "np.conj(a)",
+            "np.real_if_close(a)", "np.isclose(a, [1, 2, 3, 4, np.nan], equal_nan=True)",
+        ],
+        v,
+    ),
+    case("np.choose(a, [a, a * 10, a * 100, -a], mode='clip')", k),
+    case("np.nan_to_num(a, nan=2.0, posinf=9.0)", np.array([np.nan, np.inf, -np.inf, 1.5])),
+    case("np.clip(a, 0, 2)", k),
+    case("np.round(a, 2)", k),
+    case("np.round(a, -1)", v * 30),
+    case("np.where(a > 0, a, 2)", f32),
+    case("np.where(a > 0, a, 2.5)", k),
+]  # fmt: skip
+
+SHAPES = [
+    *each(
+        [
+            "np.reshape(a, (4, 6))", "np.reshape(a, -1)", "np.reshape(a, (2, -1), order='F')",
+            "np.ravel(a)", "np.ravel(a, order='F')", "np.transpose(a)",
+            "np.transpose(a, (1, 2, 0))", "np.permute_dims(a, (2, 0, 1))",
+            "np.matrix_transpose(a)", "np.swapaxes(a, 0, -1)", "np.moveaxis(a, 0, 2)",
+            "np.moveaxis(a, [0, 1], [-1, 0])", "np.rollaxis(a, 2)", "np.rollaxis(a, 0, 3)",
+            "np.squeeze(a[:1])", "np.squeeze(a[:, :1], axis=1)", "np.expand_dims(a, (0, -1))",
+            "np.broadcast_to(a, (5, 2, 3, 4))", "np.broadcast_arrays(a, a[0])", "np.flip(a)",
+            "np.flip(a, 1)", "np.flip(a, (0, 2))", "np.fliplr(a)", "np.flipud(a)",
+            "np.roll(a, 5)", "np.roll(a, -1, axis=1)", "np.roll(a, (1, 2), axis=(0, 2))",
+            "np.rot90(a)", "np.rot90(a, 2)", "np.rot90(a, 3, axes=(1, 2))", "np.rot90(a, 4)",
+            "np.tile(a, 2)", "np.tile(a, (2, 1, 1, 3))", "np.repeat(a, 2)",
+            "np.repeat(a, [1, 0, 2], axis=1)", "np.resize(a, (5, 7))", "np.append(a, a)",
+            "np.append(a, a, axis=1)", "np.delete(a, 1, axis=2)", "np.delete(a, [0, 3], axis=-1)",
+            "np.delete(a, slice(1, 3), 1)", "np.insert(a, 1, 5.0, axis=1)",
+            "np.insert(a, [0, 2], a[0, :2, 0], axis=2)", "np.insert(a, 2, a[:, :, 0], axis=2)",
+            "np.atleast_3d(a)", "np.size(a)", "np.shape(a)", "np.ndim(a)", "np.size(a, 1)",
+            "np.split(a, 2, axis=2)", "np.split(a, [1, 2], axis=1)", "np.array_split(a, 3, axis=2)",
+            "np.hsplit(a, 3)", "np.vsplit(a, 2)", "np.dsplit(a, 2)", "np.unstack(a, axis=1)",
+            "np.diagonal(a)", "np.diagonal(a, 1, 1, 2)", "np.trace(a)", "np.trace(a, -1, 1, 2)",
+            "np.concatenate([a, a], axis=-1)", "np.concatenate([a, a], axis=None)",
+            "np.concatenate([a, a * 2], dtype=np.float32)", "np.concat([a, a], axis=2)",
+            "np.stack([a, a], axis=-1)", "np.vstack([a, a])", "np.hstack([a, a])",
+            "np.dstack([a, a])", "np.column_stack([a[0, 0], a[0]. T])",
+            "np.atleast_1d(a[0, 0, 0], a)", "np.atleast_2d(a[0, 0])",
+            "np.block([[a[0], a[1]], [a[1], a[0]]])",
+        ],
+        t,
+    ),
+    *each(
+        [
+            "np.hstack([a, a])", "np.vstack([a, a])", "np.dstack([a, a])", "np.diag(a)",
+            "np.diag(a, 2)", "np.diag(a, -1)", "np.diagflat(a)", "np.vander(a)",
+            "np.vander(a, 3, increasing=True)", "np.atleast_3d(a)", "np.atleast_2d(a)",
+            "np.hsplit(a, [2])", "np.meshgrid(a, a[:2])",
+            "np.meshgrid(a, a[:2], indexing='ij', sparse=True)", "np.concatenate([a, a[:0]])",
+            "np.insert(a, [1, 3], [9.0, 8.0])", "np.insert(a, 1, [9.0, 8.0])", "np.delete(a, -1)",
+            "np.block([a, a[:2]])", "np.unstack(a)",
+        ],
+        v,
+    ),
+    *each(["np.diag(a)", "np.diag(a, 1)", "np.diag(a, -2)", "np.tril(a)", "np.triu(a, 1)",
+           "np.tril(a, -1)", "np.triu(a, -1)"], m),
+    *each(
+        [
+            f"np.pad(a, {width}, {mode})"
+            for width in ("2", "(1, 2)", "((1, 0), (2, 3))")
+            for mode in ("'edge'", "'reflect'", "'symmetric'", "'wrap'", "constant_values=1.5")
+        ],
+        m,
+    ),
+    *each(["np.pad(a, 1)", "np.pad(a, ((0, 1), (2, 0)), constant_values=((1, 2), (3, 4)))",
+           "np.pad(a, {1: 2})"], m),
+]  # fmt: skip
+
+CREATION = each(
+    [
+        "np.zeros_like(a)", "np.ones_like(a)", "np.full_like(a, 2.5)", "np.full_like(a, a[0])",
+        "np.zeros_like(a, dtype=int)", "np.ones_like(a, shape=(2, 2))", "np.copy(a)",
+        "np.zeros(3, like=a)", "np.ones((2, 2), dtype=np.float32, like=a)",
+        "np.full(3, 7, like=a)", "np.full((2, 5), a, like=a)", "np.eye(3, k=1, like=a)",
+        "np.identity(2, like=a)", "np.tri(3, like=a)", "np.arange(2, 9, 3, like=a)",
+        "np.linspace(a, 2.0, 4)", "np.linspace(a[0], a[1], 4, endpoint=False)",
+        "np.linspace(a, a + 1, 3, axis=-1)", "np.linspace(a[0], 1.0, 4, retstep=True)",
+        "np.logspace(a[0], 1.0, 4)", "np.geomspace(np.exp(a[0]), 9.0, 4)",
+        "np.linspace(a[0], 1.0, 1)", "np.result_type(a, np.float32(1)) == np.float64",
+        "np.astype(a, np.float32)", "np.can_cast(a, np.float32)", "np.empty_like(a).shape",
+    ],
+    v,
+)  # fmt: skip
+
+INDEXING = [
+    *each(
+        [
+            "np.take(a, 2)", "np.take(a, [[0, 3], [1, 1]])", "np.take(a, [2, 0], axis=1)",
+            "np.take(a, [5, -7], axis=1, mode='wrap')", "np.take(a, [9, -7], mode='clip')",
+            "np.take_along_axis(a, np.argsort(a, axis=1), axis=1)",
+            "np.take_along_axis(a, np.argmax(a, axis=0, keepdims=True), axis=0)",
+            "np.take_along_axis(a, np.array([3, 1]), axis=None)",
+            "np.compress([True, False, True], a, axis=0)", "np.sort(a)", "np.sort(a, axis=0)",
+            "np.sort(a, axis=None)", "np.argsort(a, axis=0)", "np.lexsort(a)",
+            "np.lexsort((a[0], a[1]))",
+            "np.extract(np.arange(12) % 2 == 0, a)",
+        ],
+        m,
+    ),
+    case("np.searchsorted(np.sort(a), b)", v, w),
+    case("np.searchsorted(np.sort(a), b, side='right')", k, k),
+    case("np.digitize(a, np.array([-1.0, 0.0, 1.0]))", v),
+    case("np.digitize(a, np.array([1.0, 0.0, -1.0]), right=True)", v),
+    case("np.ix_(a[:2], a)", k),
+    *each(
+        [
+            "np.nonzero(a)", "np.flatnonzero(a)", "np.argwhere(a)", "np.unique(a)", "np.where(a)",
+            "np.unique(a, return_index=True, return_inverse=True, return_counts=True)",
+            "np.extract(a > 0, a)", "np.compress(a > 0, a)", "np.trim_zeros(a)",
+            "np.delete(a, a[3])", "np.repeat(a, a[2])", "np.arange(int(a[0]), like=a)",
+        ],
+        k,
+        needs_values=True,
+    ),
+]  # fmt: skip
+
+CONTRACTION = [
+    *each(
+        ["np.dot(a, b)", "np.matmul(a, b)", "a @ b", "np.tensordot(a, b, 1)",
+         "np.einsum('ij,jk->ki', a, b)", "np.einsum('ij,jk', a, b, optimize=True)", "np.kron(a, b)",
+         "np.outer(a, b)", "np.linalg.matmul(a, b)", "np.linalg.multi_dot([a, b, b.T])",
+         "np.matmul(a, np.stack([b, b]))"], m, n,
+    ),
+    *each(
+        [
+            "np.inner(a, b)", "np.vdot(a, b)", "np.outer(a, b)", "np.dot(a, b)", "np.vecdot(a, b)",
+            "np.cross(a[:3], b[:3])", "np.correlate(a, b[:3])", "np.correlate(a, b[:3], 'same')",
+            "np.correlate(a[:2], b, 'full')", "np.correlate(a[:2], b, 'same')",
+            "np.convolve(a, b[:3])", "np.convolve(a[:2], b, 'same')", "np.convolve(a, b, 'valid')",
+            "np.interp(a, np.cumsum(b), b)", "np.interp(a, np.cumsum(b), b, left=0.0, right=b[0])",
+            "np.interp(a, np.cumsum(b), b, period=2.0)", "np.trapezoid(a)", "np.trapezoid(a, b)",
+            "np.trapezoid(a, dx=0.1)", "np.cov(a, b)", "np.corrcoef(a, b)", "np.polyval(a, b)",
+            "np.cov(a, aweights=b)", "np.cov(a)", "np.gradient(a, np.cumsum(b))",
+            "np.ediff1d(a, to_begin=b[0], to_end=b[:2])", "np.diff(a, prepend=b[0])",
+            "np.diff(a, append=b)",
+        ],
+        v, w,
+    ),
+    *each(
+        ["np.diff(a)", "np.diff(a, 2, axis=0)", "np.gradient(a)", "np.gradient(a, 2.0, axis=1)",
+         "np.gradient(a, 0.5, np.array([0.0, 1, 3, 4]))", "np.gradient(a, edge_order=2)",
+         "np.ediff1d(a)", "np.trapezoid(a, axis=0)", "np.trapezoid(a, np.arange(3.0), axis=0)",
+         "np.cov(a)", "np.cov(a, rowvar=False, bias=True)", "np.corrcoef(a)",
+         "np.cross(a[:, :3], a[:, 1:])", "np.einsum('ij->j', a)", "np.einsum('ij,ij->', a, a)",
+         "np.cov(a, fweights=np.array([1, 2, 1, 3]))"], m,
+    ),
+    case("np.diff(a)", kb),
+]  # fmt: skip
+
+LINALG = [
+    *each(
+        ["np.linalg.inv(a)", "np.linalg.det(a)", "np.linalg.slogdet(a)",
+         "np.linalg.matrix_power(a, 3)",
+         "np.linalg.matrix_power(a, -2)", "np.linalg.solve(a, a[0])", "np.linalg.solve(a, a.T)",
+         "np.linalg.trace(a)", "np.linalg.diagonal(a)", "np.linalg.cond(a, 1)",
+         "np.linalg.tensorinv(a, ind=1)", "np.linalg.tensorsolve(a, a[0])"], sq,
+    ),
+    *each(["np.linalg.cholesky(a)", "np.linalg.cholesky(a, upper=True)"], spd),
+    *each(
+        [f"np.linalg.norm(a, {order}, axis={axis})" for order in (None, 1, 2, 3, 0.5, np.inf, 0)
+         for axis in (0, 1)], m,
+    ),
+    *each(
+        ["np.linalg.norm(a)", "np.linalg.norm(a, 'fro')", "np.linalg.norm(a, 1)",
+         "np.linalg.norm(a, -1)", "np.linalg.norm(a, axis=1, keepdims=True)",
+         "np.linalg.norm(a, keepdims=True)", "np.linalg.vector_norm(a)",
+         "np.linalg.vector_norm(a, ord=3)", "np.linalg.matrix_norm(a)"], m,
+    ),
+    case("np.linalg.norm(a, np.inf)".replace("np.inf", "float('inf')"), m),
+    case("np.linalg.norm(a)", t),
+    case("np.linalg.norm(a, axis=(0, 2))", t),
+]  # fmt: skip
+
+METHODS = [
+    *each(
+        [
+            "a.T", "a.mT", "a.sum()", "a.sum(0)", "a.sum(axis=1, keepdims=True)", "a.mean(1)",
+            "a.std(axis=0, ddof=1)", "a.var()", "a.prod(1)", "a.max()", "a.min(axis=1)",
+            "a.any()", "a.all(1)", "a.argmax()", "a.argmin(axis=0)", "a.cumsum()", "a.cumsum(1)",
+            "a.cumprod(axis=0)", "a.reshape(4, 3)", "a.reshape((2, -1))", "a.reshape(-1)",
+            "a.reshape(4, 3, order='F')", "a.ravel()", "a.flatten()", "a.flatten('F')",
+            "a.transpose()", "a.transpose(1, 0)", "a.transpose((1, 0))", "a.swapaxes(0, 1)",
+            "a.squeeze()", "a.astype(np.float32)", "a.astype(int)", "a.copy()", "a.clip(-1, 1)",
+            "a.clip(min=0)", "a.dot(a.T)", "a.round()", "a.round(1)", "a.argsort()",
+            "a.repeat(2, axis=1)", "a.take([0, 1], axis=1)", "a.trace()", "a.diagonal()",
+            "a.conj()", "a.real", "a.imag", "a[0].searchsorted(0.5)",
+            "a.compress([True, False], 0)",
+            "a.size", "a.shape", "a.ndim", "a.itemsize", "a.nbytes", "abs(a)", "-a", "a ** 2",
+            "a.sum(dtype=np.float32)", "a.max(initial=3.0, where=a > 0)", "a.mean(where=a > 0)",
+        ],
+        m,
+    ),
+    *each(
+        [
+            "np.add.reduce(a)", "np.add.reduce(a, axis=None)",
+            "np.add.reduce(a, axis=1, keepdims=True)",
+            "np.multiply.reduce(a, axis=(0, 1))", "np.maximum.reduce(a, axis=1)",
+            "np.minimum.reduce(a, initial=0.1)", "np.logical_and.reduce(a > 0, axis=0)",
+            "np.logical_or.reduce(a > 0)", "np.logaddexp.reduce(a, axis=1)", "np.add.accumulate(a)",
+            "np.multiply.accumulate(a, axis=1)", "np.maximum.accumulate(a, 1)",
+            "np.minimum.accumulate(a)", "np.subtract.outer(a[0], a)",
+            "np.multiply.outer(a[0], a[1])",
+            "np.add(a, 1, dtype=np.float32)", "np.fmax.reduce(a)", "np.bitwise_and.reduce(a > 0)",
+            "np.add.reduce(a, dtype=np.float32)", "np.add.reduce(a, where=a > 0)",
+        ],
+        m,
+    ),
+    case("np.add.reduce(a)", ki.astype(np.int8)),
+    case("np.bitwise_or.reduce(a, axis=1)", ki),
+]  # fmt: skip
+
+GROUPS = {
+    "reductions": REDUCTIONS,
+    "dtypes": DTYPES,
+    "options": OPTIONS,
+    "elementwise": ELEMENTWISE,
+    "shapes": SHAPES,
+    "creation": CREATION,
+    "indexing": INDEXING,
+    "contraction": CONTRACTION,
+    "linalg": LINALG,
+    "methods": METHODS,
+}
+CASES = [case for group in GROUPS.values() for case in group]

@@ -1,0 +1,285 @@
+"""Assignment in place: by NumPy's functions, into what they make, through their views."""
+
+import importlib.util
+import operator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functrans as ft
+import functrans.numpy as fnp
+from functrans import grad, jvp, vmap
+from functrans.errors import MutationError, TracerConversionError, UnsupportedNumPyError
+
+spec = importlib.util.spec_from_file_location("numpy_cases", Path(__file__).with_name("cases.py"))
+cases = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(cases)
+
+x = np.array([0.5, -1.5, 2.0])
+
+
+def value_of(function, *operands):
+    """What a function gives when it is traced with values."""
+    return jvp(function, operands, operands)[0]
+
+
+# -- what is made within a trace -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: fnp.zeros(3),
+        lambda x: fnp.ones(3),
+        lambda x: fnp.empty(3),
+        lambda x: fnp.full(3, 2.5),
+        lambda x: fnp.full(3, 7, dtype=float),
+        lambda x: fnp.full(3, x[0]),
+        lambda x: fnp.arange(3.0),
+        lambda x: fnp.linspace(0.0, 1.0, 3),
+        lambda x: fnp.array([1.0, 2.0, 3.0]),
+        lambda x: fnp.array([x[0], 2.0, 3.0]),
+        lambda x: fnp.array(x),
+        lambda x: fnp.copy(x),
+        lambda x: fnp.eye(3)[0],
+        lambda x: np.zeros_like(x),
+        lambda x: np.ones_like(x),
+        lambda x: np.full_like(x, 2.0),
+        lambda x: np.zeros(3, like=x),
+        lambda x: np.copy(x),
+        lambda x: x.copy(),
+        lambda x: x.astype(np.float64),
+        lambda x: np.concatenate([x]),
+        lambda x: np.asarray([1.0, 2.0, 3.0], like=x),
+    ],
+)
+@pytest.mark.parametrize("transform", ["grad", "vmap"])
+def test_new_arrays_can_be_assigned_to(make, transform):
+    def function(x):
+        y = make(x)
+        y[1] = x[0] * 3
+        return (y * y)[1]
+
+    if transform == "grad":
+        np.testing.assert_allclose(grad(function)(x), [18 * x[0], 0, 0])
+    else:
+        np.testing.assert_allclose(vmap(function)(np.stack([x, x + 1])), [(3 * x[0]) ** 2, 20.25])
+
+
+def test_within_a_trace_creation_gives_traced_values_and_outside_arrays():
+    seen = []
+    grad(lambda x: seen.append(type(fnp.zeros(2)).__name__) or x)(1.0)
+    assert seen == ["Tracer"]
+    assert type(fnp.zeros(2)) is np.ndarray
+    assert type(fnp.array([1, 2])) is np.ndarray
+    assert fnp.asarray(x) is x
+
+
+def test_python_may_look_at_constants_where_the_arguments_have_no_values():
+    def function(x):
+        n = fnp.full(2, 2)
+        return x * sum(int(i) for i in n) if n[0] == 2 else x
+
+    np.testing.assert_array_equal(vmap(function)(x), 4 * x)
+
+
+def test_asarray_of_a_plain_array_takes_traced_indices_but_no_assignment():
+    table = np.arange(10.0)
+    np.testing.assert_array_equal(vmap(lambda i: fnp.asarray(table)[i])(np.array([3, 5])), [3, 5])
+
+    def write(x):
+        y = fnp.asarray(table)
+        y[0] = x
+        return y.sum()
+
+    with pytest.raises(MutationError):
+        grad(write)(1.0)
+    assert table[0] == 0
+
+
+# -- copies are copies and views are views ---------------------------------------------------------
+
+ONE_ARRAY = [
+    case
+    for case in cases.CASES
+    if len(case.operands) == 1 and case.operands[0].dtype == np.float64 and not case.needs_values
+]
+
+
+@pytest.mark.parametrize("case", ONE_ARRAY, ids=[case.name for case in ONE_ARRAY])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_writing_to_a_result_changes_the_array_as_in_numpy_or_raises(case):
+    plain = case.operands[0].copy()
+    with np.errstate(all="ignore"):
+        result = case.call(plain)
+    first = result[0] if isinstance(result, (tuple, list)) and len(result) else result
+    if not isinstance(first, np.ndarray) or first.ndim == 0 or not first.flags.writeable:
+        return
+    shared = np.shares_memory(first, plain)
+    first[...] = 3
+
+    def function(operand):
+        a = operand.copy()
+        out = case.call(a)
+        out = out[0] if isinstance(out, (tuple, list)) else out
+        if isinstance(out, np.ndarray):
+            return a  # positions and the like, which are plain
+        try:
+            out[...] = 3
+        except MutationError:
+            assert shared, "NumPy gives a copy, which can be assigned to"
+            return fnp.array(plain)
+        return a + 0
+
+    np.testing.assert_array_equal(value_of(function, case.operands[0]), plain)
+
+
+# -- out= and where= -------------------------------------------------------------------------------
+
+
+def into(call):
+    def function(x):
+        out = fnp.zeros(3)
+        returned = call(x, out)
+        assert returned is out
+        return out * 2
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: np.exp(x, out=out),
+        lambda x, out: np.exp(x, out),
+        lambda x, out: np.add(x, 1.0, out=out),
+        lambda x, out: np.cumsum(x, out=out),
+        lambda x, out: x.cumsum(out=out),
+        lambda x, out: np.clip(x, 0, 1, out=out),
+        lambda x, out: np.clip(x, 0, 1, out),
+        lambda x, out: x.clip(0, 1, out=out),
+        lambda x, out: np.add.accumulate(x, out=out),
+        lambda x, out: np.add.reduce(np.stack([x, x]), out=out),
+        lambda x, out: np.sum(np.stack([x, x]), axis=0, out=out),
+        lambda x, out: np.stack([x, x]).mean(0, None, out),
+        lambda x, out: np.dot(np.eye(3), x, out=out),
+        lambda x, out: np.matmul(np.eye(3), x, out=out),
+        lambda x, out: np.concatenate([x[:1], x[1:]], out=out),
+        lambda x, out: np.sqrt(np.abs(x), out=out, where=x > 0),
+        lambda x, out: np.negative(x[0], out=out),
+    ],
+)
+def test_out_is_assigned_to(call):
+    expected = np.zeros(3)
+    call(x, expected)
+    np.testing.assert_allclose(value_of(into(call), x), expected * 2)
+    ft.testing.check_grads(into(call), (x,), order=1)
+
+
+def test_two_results_are_stored_in_two_arrays():
+    def function(x):
+        part, whole = fnp.zeros(3), fnp.zeros(3)
+        np.modf(x, out=(part, whole))
+        return part * 10 + whole
+
+    np.testing.assert_allclose(value_of(function, x), np.modf(x)[0] * 10 + np.modf(x)[1])
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        lambda a, x: np.add(a, x, out=a),
+        lambda a, x: operator.iadd(a, x),
+        lambda a, x: np.cumsum(x, out=a),
+        lambda a, x: x.sum(out=a[0]),
+        lambda a, x: np.add.at(a, [0], x),
+    ],
+)
+def test_a_plain_array_takes_no_traced_result(store):
+    with pytest.raises(TracerConversionError, match=r"functrans\.numpy\.array\(a\)"):
+        grad(lambda x: store(np.zeros(3), x).sum())(x)
+
+
+def test_the_words_for_an_ndarray_that_a_traced_value_is_added_to():
+    def function(x):
+        a = np.zeros(3)
+        a += x
+        return a.sum()
+
+    with pytest.raises(TracerConversionError) as caught:
+        grad(function)(x)
+    assert str(caught.value) == (
+        f"np.add is to store a traced result in an ndarray at {Path(__file__).name}:"
+        f"{function.__code__.co_firstlineno + 2} ({function.__qualname__}): a += x, "
+        "which would lose its derivative.\n"
+        "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
+        "a = functrans.numpy.array(a)."
+    )
+
+
+def test_where_without_out_is_refused():
+    with pytest.raises(UnsupportedNumPyError, match=r"where=\.\.\.\) without out="):
+        grad(lambda x: np.exp(x, where=x > 0).sum())(x)
+
+
+def test_out_of_an_argument_is_a_mutation():
+    with pytest.raises(MutationError):
+        grad(lambda x: np.exp(x, out=x).sum())(x)
+
+
+# -- methods and functions that work in place ------------------------------------------------------
+
+IN_PLACE = {
+    "fill": lambda a: a.fill(2.0),
+    "sort": lambda a: a.sort(),
+    "sort axis": lambda a: a.sort(axis=0),
+    "put": lambda a: a.put([0, 4], [7.0, 8.0]),
+    "put one": lambda a: a.put([0, 4], a[0, 0]),
+    "put_along_axis": lambda a: np.put_along_axis(a, np.argmax(a, 1, keepdims=True), 9.0, axis=1),
+    "fill_diagonal": lambda a: np.fill_diagonal(a, 5.0),
+    "copyto": lambda a: np.copyto(a, 2.0, where=a > 0),
+    "copyto all": lambda a: np.copyto(a, a[0]),
+    "putmask": lambda a: np.putmask(a, a > 0, -a),
+    "np.put": lambda a: np.put(a, [1, 2], 3.0),
+    "np.place": lambda a: np.place(a, a > -9, [1.0, 2.0]),
+    "add.at": lambda a: np.add.at(a, (0, [1, 1, 2]), [1.0, 2.0, a[0, 0]]),
+    "subtract.at": lambda a: np.subtract.at(a, [0, 0], a[1]),
+    "multiply.at": lambda a: np.multiply.at(a, (0, [1, 2]), 2.0),
+    "maximum.at": lambda a: np.maximum.at(a, [1, 1], 0.25),
+    "negative.at": lambda a: np.negative.at(a, [0]),
+    "slices": lambda a: operator.setitem(a, slice(1, None), a[:-1] * 2),
+    "through T": lambda a: operator.setitem(a.T, (0, 1), a[1, 1] ** 2),
+    "through a row": lambda a: operator.iadd(a[0], a[1]),
+    "through swapaxes": lambda a: operator.imul(np.swapaxes(a, 0, 1)[1], 3.0),
+    "through expand_dims": lambda a: operator.setitem(np.expand_dims(a, 0), (0, 0), a[1] * 2),
+    "through split": lambda a: operator.imul(np.split(a, 2, axis=1)[1], 2.0),
+    "through flip": lambda a: operator.setitem(np.flip(a, 1), (slice(None), 0), 0.0),
+    "through atleast_3d": lambda a: operator.iadd(np.atleast_3d(a), 1.0),
+    "through rot90": lambda a: operator.iadd(np.rot90(a)[0], 1.0),
+}
+
+
+@pytest.mark.parametrize("change", IN_PLACE.values(), ids=IN_PLACE)
+def test_in_place(change):
+    def function(a):
+        a = a.copy()
+        change(a)
+        return a * 2
+
+    np.testing.assert_allclose(value_of(function, cases.m), function(cases.m))
+    ft.testing.check_grads(function, (cases.m,), order=1, max_elements=6)
+
+
+def test_at_combines_with_every_value():
+    def function(x):
+        a = fnp.zeros(2)
+        np.add.at(a, [0, 1, 0], x)
+        return a
+
+    np.testing.assert_allclose(value_of(function, x), [x[0] + x[2], x[1]])
+
+
+def test_resize_in_place_is_refused():
+    with pytest.raises(MutationError, match=r"np\.resize"):
+        grad(lambda x: x.copy().resize(4))(x)
