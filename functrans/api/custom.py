@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functrans.api.arguments import (
     as_array,
     aval_of_leaf,
@@ -89,20 +91,21 @@ class _Bound:
 def _positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, ...]:
     """All arguments by position, defaults filled in, as a rule takes them."""
     try:
-        signature = inspect.signature(function)
+        # what a ufunc takes after its operands (out, where, ...) is no business of a rule
+        signature = None if isinstance(function, np.ufunc) else inspect.signature(function)
     except (ValueError, TypeError):
+        signature = None
+    if signature is None:
         if kwargs:
-            raise TypeError(
-                f"{name_of(function)} takes keyword arguments by position here"
-            ) from None
+            raise TypeError(f"{name_of(function)} takes keyword arguments by position here")
         return tuple(args)
     bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    if bound.kwargs:
+    if by_name := bound.kwargs:
         raise TypeError(
             f"{name_of(function)} has a rule for its derivative, which takes arguments by "
-            f"position: it cannot have keyword-only arguments ({', '.join(bound.kwargs)})"
+            f"position: it cannot be called with keyword-only arguments ({', '.join(by_name)})"
         )
+    bound.apply_defaults()  # keyword-only ones keep theirs: they are not in bound.args
     return bound.args
 
 
