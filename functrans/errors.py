@@ -24,7 +24,6 @@ __all__ = [
     "MutationError",
     "NonScalarOutputError",
     "NotDifferentiableError",
-    "PathLimitError",
     "RegistrationError",
     "ShapeError",
     "StaticArgumentError",
@@ -213,12 +212,16 @@ class NotDifferentiableError(FunctransError, TypeError):
 
     Fails::
 
-        grad(lambda x: x * np.nextafter(x, 2.0))(1.0)
+        exp = custom_vjp(np.exp)
+        exp.defvjp(lambda x: (np.exp(x), np.exp(x)), lambda saved, ct: (ct * saved,))
+        jvp(exp, (1.0,), (1.0,))        # the rule is for reverse mode
 
     Fix::
 
-        grad(lambda x: x * np.nextafter(stop_gradient(x), 2.0))(1.0)    # taken to be constant
-        custom_jvp(lambda x: np.nextafter(x, 2.0))      # or define the derivative that is meant
+        exp = custom_jvp(np.exp)
+        exp.defjvps(lambda dx, result, x: dx * result)
+        jvp(exp, (1.0,), (1.0,))
+        grad(lambda x: x * stop_gradient(exp(x)))(1.0)      # or take it to be constant
     """
 
 
@@ -307,25 +310,6 @@ class StaticArgumentError(FunctransError, TypeError):
     Fix::
 
         jit(f, static_argnames="sizes")(x, sizes=(3, 4))
-    """
-
-
-class PathLimitError(FunctransError, RuntimeError):
-    """A compiled function met too many different paths through its Python branches.
-
-    Fails::
-
-        @jit
-        def halve(x):
-            while x > 1.0:      # one path for each number of steps
-                x = x / 2
-            return x
-
-    Fix::
-
-        @jit
-        def halve(x):
-            return lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, x)
     """
 
 
@@ -429,11 +413,17 @@ class GraphTypeError(FunctransError, TypeError):
 
     Fails::
 
-        primitive(..., type_rule=lambda x: x.with_shape(()), eval=np.negative)
+        large = elementwise(
+            "large", numpy=lambda x: x > 1, jvp=ZERO_DERIVATIVE, samples=reals(0, 2)
+        )
+        check_primitive(large)
 
     Fix::
 
-        primitive(..., type_rule=lambda x: x, eval=np.negative)     # the type of what eval returns
+        small = elementwise(
+            "small", numpy=lambda x: x < 1, jvp=ZERO_DERIVATIVE, samples=reals(0, 2), result="bool"
+        )
+        check_primitive(small)
     """
 
 

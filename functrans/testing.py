@@ -264,9 +264,10 @@ def _check_result(primitive: Primitive, sample: Sample) -> None:
     avals = [aval_of(x) for x in sample.operands]
     inferred = list(primitive.infer_all(avals, sample.params))
     if inferred != [aval_of(x) for x in expected]:
+        fix = f": define it with result={expected[0].dtype.name!r}" if primitive.elementwise else ""
         raise GraphTypeError(
             f"the type rule of {primitive.name} gives {inferred} for {avals}, but NumPy gives "
-            f"{[aval_of(x) for x in expected]}"
+            f"{[aval_of(x) for x in expected]}{fix}"
         )
     compiled = tree.leaves(jit(apply)(*sample.operands))
     for found, value in zip(compiled, expected, strict=True):
