@@ -193,7 +193,9 @@ def _scan_in_segments(
         carry, ys = scan(checkpoint(segment), init, tree.map(segmented, xs), whole, reverse)
         return carry, tree.map(_joined, ys)
     if whole == 0:
-        return scan(checkpoint(lambda c, x: scan(f, c, x, left, reverse, unroll)), init, xs)
+        whole_scan = checkpoint(lambda c, x: scan(f, c, x, left, reverse, unroll))
+        result: tuple[Any, Any] = whole_scan(init, xs)
+        return result
     carry, ys = scan(checkpoint(segment), init, tree.map(segmented, xs), whole, reverse)
     carry, last = scan(f, carry, tree.map(lambda x: x[rest], xs), left, reverse, unroll)
     parts = (last, tree.map(_joined, ys)) if reverse else (tree.map(_joined, ys), last)

@@ -62,11 +62,28 @@ def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, branches: Branches
 ) -> tuple[Sequence[Any], Sequence[Any]]:
     moving = tuple(t is not None for t in tangents[1:])
-    nonzero = reduce(either, (transform(branch, moving).nonzero for branch in branches))
-    pushed = tuple(transform(branch, moving, nonzero).graph for branch in branches)
-    results = cond_p(*primals, *compact(tangents[1:]), branches=pushed)
+    pushed = [transform(branch, moving) for branch in branches]
+    nonzero = reduce(either, (found for _, found in pushed))
     count = len(branches[0].outputs)
+    wanted = where(nonzero, branches[0].out_avals)
+
+    def with_tangents(graph: Graph, found: Flags) -> Graph:
+        def branch(*inputs: Any) -> list[Any]:
+            results = replay(graph, inputs)
+            dots = where(nonzero, spread(results[count:], found))
+            return [*results[:count], *_filled(dots, wanted)]
+
+        return rewrite(branch, graph.in_avals)
+
+    results = cond_p(
+        *primals, *compact(tangents[1:]), branches=tuple(with_tangents(*p) for p in pushed)
+    )
     return results[:count], spread(results[count:], nonzero)
+
+
+def _filled(values: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
+    """Derivatives, with those that are zero in this branch and not in another."""
+    return [elsewhere(aval) if x is None else x for x, aval in zip(values, avals, strict=True)]
 
 
 def _transpose(
@@ -78,17 +95,18 @@ def _transpose(
     nonzero = reduce(either, (t.nonzero for t in transposed))
     wanted = where(nonzero, where(linear, branches[0].in_avals))
 
-    def filled(graph: Graph, found: Flags) -> Graph:
+    def with_cotangents(graph: Graph, found: Flags) -> Graph:
         def branch(*inputs: Any) -> list[Any]:
             results = replay(graph, inputs)
-            cts = where(nonzero, spread(results[len(results) - sum(found) :], found))
-            return [elsewhere(a) if ct is None else ct for ct, a in zip(cts, wanted, strict=True)]
+            # before the cotangents come results that do not depend on what is linear
+            cts = spread(results[len(results) - sum(found) :], found)
+            return _filled(where(nonzero, cts), wanted)
 
         return rewrite(branch, graph.in_avals)
 
     known = [x for x in operands if not isinstance(x, Aval)]
     results = cond_p(
-        index, *known, *compact(cotangents), branches=tuple(filled(*t) for t in transposed)
+        index, *known, *compact(cotangents), branches=tuple(with_cotangents(*t) for t in transposed)
     )
     return [None, *spread(spread(results, nonzero), linear)]
 

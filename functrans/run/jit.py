@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from functrans import config
-from functrans.ir.graph import Atom, Eqn, Graph, Literal
+from functrans.ir.graph import Atom, Graph, Literal
 from functrans.lower import emit_llvm, emit_text, outline
 from functrans.lower.loops import Call, Kernel, walk
 from functrans.lower.schedule import Step, schedule
-from functrans.lower.split import split
+from functrans.lower.split import Segment, split
 from functrans.run import blas, cache, entry, native, threads
 
 GIL_THRESHOLD = 20_000
@@ -47,7 +47,7 @@ class Program:
         values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            results = _call(segment.call, operands) if part is None else part(*operands)
+            results = _call(segment, operands) if part is None else part(*operands)
             values.update(zip(segment.outputs, results, strict=True))
             for var in segment.dead:
                 del values[var]
@@ -88,12 +88,14 @@ class Program:
         return [step for part in self.parts if part is not None for step in part.plan.steps]
 
 
-def _call(eqn: Eqn | None, operands: Sequence[Any]) -> tuple[Any, ...]:
+def _call(segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
     """Apply a primitive without a compiled form, by NumPy."""
+    eqn = segment.call
     assert eqn is not None
-    given = iter(operands)
+    # an operand may stand in the equation more than once
+    given: dict[Atom, Any] = dict(zip(segment.inputs, operands, strict=True))
     values = [
-        x.aval.dtype.type(x.value) if isinstance(x, Literal) else next(given) for x in eqn.inputs
+        x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
     ]
     result = eqn.primitive.numpy(*values, **eqn.params)
     return tuple(result) if eqn.primitive.several else (result,)
