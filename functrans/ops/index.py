@@ -17,6 +17,7 @@ from functrans.errors import TracerIndexError
 from functrans.ir.types import Shape, describe
 from functrans.ops.choice import select
 from functrans.ops.gather import gather, index_shape, scatter_set, set_at
+from functrans.ops.selected import Selected, refuse, same
 from functrans.ops.shape import asarray, holds_tracer
 from functrans.ops.slicing import Index as BasicIndex
 from functrans.ops.slicing import Range, read_slice, sliced_shape, update_slice, whole
@@ -206,13 +207,7 @@ def _known_mask(mask: Any) -> Any:
         return mask
     value = mask.known_value
     if value is UNKNOWN:
-        raise TracerIndexError(
-            f"how many elements a mask takes is not known{located(user_source())}: the mask is "
-            f"traced by {mask.owner.kind}.\n"
-            "Go on with the whole array: np.where(mask, x, 0.0) instead of x[mask], "
-            "x.sum(where=mask) instead of x[mask].sum(), y = np.where(mask, y + v, y) instead of "
-            "y[mask] += v."
-        )
+        refuse(mask)
     return np.asarray(value)
 
 
@@ -348,6 +343,8 @@ def has_unique(plan: Plan) -> bool:
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``."""
+    if _is_unknown_mask(index) and index.shape == x.shape[: index.ndim] and isinstance(x, Tracer):
+        return Selected(x, index)
     plan = plan_of(x.shape, index)
     result = read(x, plan)
     if plan.is_view and isinstance(result, Tracer) and isinstance(x, Tracer) and result is not x:
@@ -363,6 +360,9 @@ def getitem(x: Any, index: Any) -> Any:
 
 def setitem(x: Any, index: Any, value: Any) -> Any:
     """What ``x`` is after ``x[index] = value``."""
+    if isinstance(value, Selected):
+        full = _converted(_whole_of(value, x, index), x.dtype)
+        return _choice(index, fitted(full, x.shape), x)
     value = _converted(value, x.dtype)
     if _is_mask(index):
         selected = _set_where(x, index, value)
@@ -376,6 +376,9 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
     """As NumPy's assignment converts: to the array's dtype, whatever is lost."""
     if isinstance(value, (bool, int, float)):
         return np.asarray(value, dtype)
+    if isinstance(value, Tracer):
+        # it may become the array's value as it is: a view has to be up to date
+        value.refresh()
     return astype(asarray(value), dtype)
 
 
@@ -397,6 +400,18 @@ def _is_mask(index: Any) -> bool:
     return isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b"
 
 
+def _is_unknown_mask(index: Any) -> bool:
+    return isinstance(index, Tracer) and _is_mask(index) and index.known_value is UNKNOWN
+
+
+def _whole_of(value: Selected, x: Any, index: Any) -> Any:
+    """The whole array behind elements that are assigned back through the mask they came by."""
+    is_back = _is_unknown_mask(index) and same(index, value.mask)
+    if not is_back or value.full.ndim != x.ndim:
+        refuse(value.mask)
+    return value.full
+
+
 def _set_where(x: Any, mask: Any, value: Any) -> Any:
     """``x[mask] = value`` as a choice, which needs no knowledge of the mask; None if it is none."""
     if mask.shape != x.shape[: mask.ndim]:
@@ -405,8 +420,12 @@ def _set_where(x: Any, mask: Any, value: Any) -> Any:
         fit = fitted(value, x.shape[mask.ndim :])
     except ValueError:
         return None
+    return _choice(mask, fit, x)
+
+
+def _choice(mask: Any, value: Any, x: Any) -> Any:
     rest = (1,) * (x.ndim - mask.ndim)
-    return select(reshape(mask, shape=(*mask.shape, *rest)), fit, x)
+    return select(reshape(mask, shape=(*mask.shape, *rest)), value, x)
 
 
 protocols.operators["getitem"] = getitem

@@ -234,9 +234,57 @@ def test_a_mask_that_is_not_known():
     assert np.array_equal(jit(f)(x, rows), f(x, rows))
     assert np.array_equal(vmap(f)(x, x > 0), f(x, x > 0))
     assert np.array_equal(grad(lambda x: f(x, x > 0).sum())(x), np.where(x > 0, 0, 2.0))
-    with pytest.raises(TracerIndexError, match=r"np\.where\(mask, x, 0\.0\) instead of x\[mask\]"):
-        jit(lambda x: x[x > 0])(x)
     assert np.array_equal(grad(lambda x: x[x > 0].sum())(x), x > 0)
+
+
+def computed_behind_a_mask(x):
+    y = np.zeros_like(x) + x
+    y[x > 0] = np.log(x[x > 0]) - 2.0 * x[x > 0]
+    y[x < 0] = 1.0 - y[x < 0] ** 2
+    return y
+
+
+def rows_behind_a_mask(x):
+    y = x * 1
+    taken = y[x[:, 0] > 0]
+    y[0] = 100.0
+    taken += x[0]
+    taken = 2.0 * taken
+    y[x[:, 0] > 0] = taken
+    return y
+
+
+@pytest.mark.parametrize("f", [computed_behind_a_mask, rows_behind_a_mask])
+def test_what_an_unknown_mask_takes_can_be_computed_with(f):
+    x = numbers((4, 3))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        np.testing.assert_allclose(jit(f)(x), f(x))
+        np.testing.assert_allclose(vmap(f)(x[None])[0], f(x))
+        known = grad(lambda x: f(x).sum())(x)
+        np.testing.assert_allclose(jit(grad(lambda x: f(x).sum()))(x), known)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[x > 0].sum(),
+        lambda x: np.sum(x[x > 0]),
+        lambda x: x[x > 0] + x,
+        lambda x: x[x > 0] + x[x < 0],
+        lambda x: len(x[x > 0]),
+        lambda x: x[x > 0][0],
+        lambda x: list(x[x > 0]),
+        lambda x: x[0, x[0] > 0],
+        lambda x: write(x, x > 0, x[x < 0]),
+        lambda x: write(x, 0, x[x < 0]),
+        lambda x: np.add.reduce(x[x > 0]),
+        lambda x: np.asarray(x[x > 0]),
+    ],
+)
+def test_what_needs_the_number_of_elements_raises(f):
+    words = r"np\.where\(mask, x, 0\.0\) instead of x\[mask\]"
+    with pytest.raises((TracerIndexError, TypeError), match=words):
+        jit(f)(numbers((3, 2)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,168 @@
+"""``x[mask]`` where the mask is not known, as under `vmap` and `jit`.
+
+How many elements there are cannot be told, so it is no array. But it can be computed with element
+by element and be assigned back through the same mask, which is what most code does with it::
+
+    y[mask] += v
+    y[x > 0] = np.log(x[x > 0])
+
+Both become a choice between whole arrays. Everything else raises, and says what to write.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrans.errors import TracerIndexError
+from functrans.ir.graph import Atom, Eqn, Var
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer, is_operand
+
+
+def refuse(mask: Tracer) -> NoReturn:
+    """Raise: the number of elements would have to be known."""
+    raise TracerIndexError(
+        f"how many elements a mask takes is not known{located(user_source())}: the mask is traced "
+        f"by {mask.owner.kind}. What it takes can be computed with element by element and assigned "
+        "back through the same mask, and nothing else.\n"
+        "Go on with the whole array: np.where(mask, x, 0.0) instead of x[mask], "
+        "x.sum(where=mask) instead of x[mask].sum()."
+    )
+
+
+class Selected:
+    """The elements of an array where a mask holds, however many they are."""
+
+    __slots__ = ("full", "mask")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, full: Tracer, mask: Tracer) -> None:
+        # as they are now: they may be assigned to later, and an index by a mask gives a copy
+        full.refresh()
+        mask.refresh()
+        self.full = Tracer(full.owner, full.variable, full.value)
+        self.mask = Tracer(mask.owner, mask.variable, mask.value)
+
+    def __repr__(self) -> str:
+        kind = self.mask.owner.kind
+        return f"<the elements of {self.full.aval} where a mask traced by {kind} holds>"
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        target = kwargs.pop("out", (None,))[0]
+        foreign = target is not None and target is not self
+        if method != "__call__" or kwargs or ufunc.nout > 1 or foreign:
+            refuse(self.mask)
+        full = ufunc(*(self._whole(x) for x in inputs))
+        if target is None:
+            return Selected(full, self.mask)
+        if not np.can_cast(full.dtype, self.full.dtype, "same_kind"):
+            raise TypeError(
+                f"{ufunc.__name__} in place gives {full.dtype}, which NumPy does not cast to "
+                f"{self.full.dtype}: convert one of them by .astype"
+            )
+        self.full = full
+        return self
+
+    def _whole(self, x: Any) -> Any:
+        """An operand to go with the whole array, whichever elements are taken."""
+        if isinstance(x, Selected) and same(x.mask, self.mask):
+            return x.full
+        if is_operand(x) and np.ndim(x) <= self.full.ndim - self.mask.ndim:
+            return x
+        refuse(self.mask)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        refuse(self.mask)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        refuse(self.mask)
+
+    def __array_function__(self, *args: Any) -> NoReturn:
+        refuse(self.mask)
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        refuse(self.mask)
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        refuse(self.mask)
+
+    def __len__(self) -> NoReturn:
+        refuse(self.mask)
+
+    def __iter__(self) -> NoReturn:
+        refuse(self.mask)
+
+    def __bool__(self) -> NoReturn:
+        refuse(self.mask)
+
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,
+    "floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "lshift": np.left_shift, "rshift": np.right_shift,
+}  # fmt: skip
+_COMPARISONS = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal,
+}  # fmt: skip
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+
+
+def _operators(ufunc: np.ufunc) -> tuple[Any, Any, Any]:
+    """An operator, reflected, and in place; np.add(tracer, selected) would ask the tracer."""
+    return (
+        lambda self, other: self.__array_ufunc__(ufunc, "__call__", self, other),
+        lambda self, other: self.__array_ufunc__(ufunc, "__call__", other, self),
+        lambda self, other: self.__array_ufunc__(ufunc, "__call__", self, other, out=(self,)),
+    )
+
+
+for _name, _ufunc in _BINARY.items():
+    for _prefix, _operator in zip(("", "r", "i"), _operators(_ufunc), strict=True):
+        setattr(Selected, f"__{_prefix}{_name}__", _operator)
+for _name, _ufunc in _COMPARISONS.items():
+    setattr(Selected, f"__{_name}__", _operators(_ufunc)[0])
+for _name, _function in _UNARY.items():
+    setattr(
+        Selected,
+        f"__{_name}__",
+        lambda self, ufunc=_function: self.__array_ufunc__(ufunc, "__call__", self),
+    )
+
+
+# -- whether two masks are the same ----------------------------------------------------------------
+
+
+def same(first: Tracer, second: Tracer) -> bool:
+    """Whether two tracers stand for one value, or for values computed in the same way.
+
+    ``y[x > 0] = x[x > 0]`` computes its mask twice.
+    """
+    if first.owner is not second.owner:
+        return False
+    makers = {var: eqn for eqn in first.owner.eqns for var in eqn.outputs}
+    return _same(first.variable, second.variable, makers)
+
+
+def _same(first: Atom, second: Atom, makers: dict[Var, Eqn]) -> bool:
+    if first is second:
+        return True
+    if not isinstance(first, Var) or not isinstance(second, Var):
+        return (
+            not isinstance(first, Var) and not isinstance(second, Var) and first.key == second.key
+        )
+    one, other = makers.get(first), makers.get(second)
+    return (
+        one is not None
+        and other is not None
+        and one.primitive is other.primitive
+        and len(one.inputs) == len(other.inputs)
+        and one.outputs.index(first) == other.outputs.index(second)
+        and tuple(one.params.items()) == tuple(other.params.items())
+        and all(_same(a, b, makers) for a, b in zip(one.inputs, other.inputs, strict=True))
+    )
