@@ -57,10 +57,9 @@ class Problem:
         self.positions = positions
         self.has_aux = has_aux
         self.transform = transform
-        selected = tuple(args[i] for i in positions)
-        leaves, self.structure = tree.flatten(selected)
+        self.selected = tuple(args[i] for i in positions)
+        leaves, self.structure = tree.flatten(self.selected)
         self.leaves = [as_array(x, self.leaf_name, i) for i, x in enumerate(leaves)]
-        self.selected = selected
         check_differentiable(self.leaves, self.leaf_name, transform)
 
     def leaf_name(self, i: int) -> str:
