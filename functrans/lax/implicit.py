@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import aval_of_leaf
+from functrans.api.arguments import aval_of_leaf, known_values
 from functrans.api.custom import custom_jvp
 from functrans.api.derivatives import jvp
 from functrans.api.linear import linear_transpose
 from functrans.errors import CustomRuleError, ShapeError, TreeMismatchError
+from functrans.ir.primitive import current
 from functrans.ir.types import is_float
 from functrans.lax.staging import Body, Tree, check_function, closed, converted, flattened, staged
 from functrans.ops.control_solve import Solver
-from functrans.trace.stage import replay
+from functrans.trace.stage import replay, stage
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
@@ -183,30 +184,43 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
         outs = replay(body.graph, [*tree.leaves(x), *captures])
         return guess.structure.unflatten(outs)
 
+    def solved(*values: Any) -> list[Any]:
+        captures, start = values[: len(body.captures)], values[len(body.captures) :]
+        result = solve(lambda x: residual(captures, x), guess.structure.unflatten(start))
+        found = flattened(result, "the root")
+        _check_like(like, found.structure, found.avals, "solve of custom_root", "initial_guess")
+        return found.leaves
+
+    operands = [*body.captures, *converted(guess.leaves, avals)]
+    if current.get() is None:
+        return guess.structure.unflatten(solved(*operands))
+    # what the solver takes from around it becomes an argument as well: the rule runs it again
+    types = [aval_of_leaf(x) for x in operands]
+    solver = stage(solved, types, kind="custom_root", values=known_values(operands))
+
     @custom_jvp
-    def root(captures: Any, x: Any) -> Any:
-        found = flattened(solve(lambda x: residual(captures, x), x), "the root")
-        types = [aval_of_leaf(x) for x in found.leaves]
-        _check_like(like, found.structure, types, "solve of custom_root", "initial_guess")
-        return guess.structure.unflatten(found.leaves)
+    def root(*values: Any) -> Any:
+        return replay(solver.graph, values)
 
     @root.defjvp
     def root_jvp(primals: Any, tangents: Any) -> Any:
         x = root(*primals)
-        captures = primals[0]
+        captures = list(primals[: len(body.captures)])
 
         def linear(v: Any) -> Any:
-            return jvp(lambda x: residual(captures, x), (x,), (v,))[1]
+            at = guess.structure.unflatten(x)
+            return jvp(lambda x: residual(captures, x), (at,), (v,))[1]
 
-        moved = _tangent(lambda c: residual(c, x), captures, tangents[0])
+        moved = _tangent(
+            lambda c: residual(c, guess.structure.unflatten(x)), captures, tangents[: len(captures)]
+        )
         negative = tree.map(lambda t: -t, moved)
-        return x, custom_linear_solve(linear, negative, tangent_solve, tangent_solve)
+        return x, tree.leaves(custom_linear_solve(linear, negative, tangent_solve, tangent_solve))
 
-    start = guess.structure.unflatten(converted(guess.leaves, avals))
-    return root(list(body.captures), start)
+    return guess.structure.unflatten(root(*operands, *solver.captures))
 
 
-def _tangent(function: Function, values: list[Any], tangents: list[Any]) -> Any:
+def _tangent(function: Function, values: list[Any], tangents: Sequence[Any]) -> Any:
     """The tangent of a function of a list of values, of which only the floats move."""
     moving = [i for i, x in enumerate(values) if is_float(aval_of_leaf(x).dtype)]
 
