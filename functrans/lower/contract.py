@@ -28,6 +28,9 @@ SMALLEST_SIDE = 8
 SMALLEST_WORK = 8192
 """Multiplications, below which calling BLAS costs more than it saves."""
 
+WORTH_SPLITTING = 1 << 20
+"""Multiplications of one contraction that are worth the waking of threads."""
+
 _ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
 
 
@@ -104,7 +107,11 @@ def _spacing(shape: Shape, axes: Sequence[int]) -> int | None:
 
 
 def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...]:
-    """The statements that compute a contraction, prepared by `prepare`, into a buffer."""
+    """The statements that compute a contraction, prepared by `prepare`, into a buffer.
+
+    BLAS is called for blocks of rows or of columns (or for the matrices of a batch) of which
+    threads take their share. The blocks do not depend on the number of threads, nor does the result.
+    """
     x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
     x_sides, y_sides = sides(eqn)
     left = matrix(x_shape, x_sides.free, x_sides.contract)
@@ -115,38 +122,76 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     summed = prod(x_shape[i] for i in x_sides.contract)
     extents = [x_shape[i] for i in x_sides.batch]
     loops = [index("b", n) for n in extents]
+    x_at = _corner(x_shape, x_sides.batch, loops)
+    y_at = _corner(y_shape, y_sides.batch, loops)
+    out_at = _corner(eqn.outputs[0].aval.shape, range(len(loops)), loops)
+    row_count, column_count = const(rows, INDEX), const(columns, INDEX)
+    if not extents and rows * columns * summed >= WORTH_SPLITTING:
+        block = index("block", _blocks(max(rows, columns)))
+        if rows >= columns:
+            start, row_count = _share(block, rows)
+            x_at[x_sides.free[-1]] = start
+            out_at[len(x_sides.free) - 1] = start
+        else:
+            start, column_count = _share(block, columns)
+            y_at[y_sides.free[-1]] = start
+            out_at[-1] = start
+        loops, extents = [block], [block.attribute[2]]
     dtype = target.dtype
     arguments = (
         right.flag,
         left.flag,
-        _int(columns),
-        _int(rows),
+        convert(column_count, np.int32),
+        convert(row_count, np.int32),
         _int(summed),
         const(1, dtype),
-        Address(y, _corner(y_shape, y_sides.batch, loops)),
+        Address(y, tuple(y_at)),
         _int(right.leading),
-        Address(x, _corner(x_shape, x_sides.batch, loops)),
+        Address(x, tuple(x_at)),
         _int(left.leading),
         const(0, dtype),
-        Address(target, _corner(eqn.outputs[0].aval.shape, range(len(loops)), loops)),
+        Address(target, tuple(out_at)),
         _int(columns),
     )
     body: Statement = Call(_ROUTINES[dtype], arguments, (x, y), (target,))
-    for loop, extent in zip(reversed(loops), reversed(extents), strict=True):
-        body = For(loop, const(0, INDEX), const(extent, INDEX), (body,))
+    for depth in reversed(range(len(loops))):
+        stop = const(extents[depth], INDEX)
+        body = For(loops[depth], const(0, INDEX), stop, (body,), parallel=depth == 0)
     return (body,)
+
+
+def work(eqn: Eqn) -> int:
+    """Roughly as many operations of a loop as take the time of a contraction."""
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    return prod(x) * prod(y[i] for i in sides(eqn)[1].free) // 8
+
+
+def _blocks(extent: int) -> int:
+    """How many blocks to cut rows or columns into: a power of two."""
+    blocks = 1
+    while blocks < 16 and extent // (2 * blocks) >= (32 if blocks < 4 else 96):
+        blocks *= 2
+    return blocks
+
+
+def _share(block: Scalar, extent: int) -> tuple[Scalar, Scalar]:
+    """Where a block starts, and how long it is."""
+    length = -(-extent // block.attribute[2])
+    start = Scalar("mul", (block, const(length, INDEX)), INDEX)
+    left = Scalar("sub", (const(extent, INDEX), start), INDEX)
+    return start, Scalar("min", (const(length, INDEX), left), INDEX)
 
 
 def _int(value: int) -> Scalar:
     return convert(const(value, INDEX), np.int32)
 
 
-def _corner(shape: Shape, batch: Sequence[int], loops: Sequence[Scalar]) -> tuple[Scalar, ...]:
+def _corner(shape: Shape, batch: Sequence[int], loops: Sequence[Scalar]) -> list[Scalar]:
     """The first element of the matrix of a batch."""
     position = [const(0, INDEX)] * len(shape)
     for axis, loop in zip(batch, loops, strict=True):
         position[axis] = loop
-    return tuple(position)
+    return position
 
 
 # -- fitting graphs --------------------------------------------------------------------------------

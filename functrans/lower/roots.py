@@ -17,7 +17,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.affine import Coefficients
-from functrans.lower.contract import by_library, call
+from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
 from functrans.lower.loops import Buffer, Statement, buffer
 from functrans.lower.pull import Index, Pattern, Puller, pattern
@@ -240,7 +240,9 @@ class Rooting:
         x, y = (self._in_memory(operand) for operand in eqn.inputs)
         target = buffer(f"t{len(self.roots)}", var.aval.dtype, var.aval.shape)
         statements = call(eqn, target, x, y)
-        self.roots.append(Root(target, (), (), (), call=statements, operands=(x, y)))
+        self.roots.append(
+            Root(target, (), (), (), call=statements, operands=(x, y), given_work=work(eqn))
+        )
         self.buffers[var] = target
 
     def _in_memory(self, atom: Atom) -> Buffer:

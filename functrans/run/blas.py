@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 _MODULE = "scipy.linalg.cython_blas"
 
 
@@ -23,6 +25,26 @@ def address(symbol: str) -> int:
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     found: int = pointer(capsule, name(capsule))
     return found
+
+
+@lru_cache(maxsize=1)
+def limiter() -> int:
+    """The address of a record to hold BLAS to one thread by, for `functrans.run.entry`; or 0.
+
+    OpenBLAS is what SciPy's wheels bring, under a prefix. Another library keeps its threads.
+    """
+    library = ctypes.CDLL(_module().__file__)
+    for prefix in ("scipy_openblas", "openblas"):
+        get = getattr(library, f"{prefix}_get_num_threads", None)
+        set_ = getattr(library, f"{prefix}_set_num_threads", None)
+        if get is not None and set_ is not None:
+            addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (get, set_)]
+            _record[2:] = addresses
+            return _record.ctypes.data
+    return 0
+
+
+_record = np.zeros(4, np.int64)
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,8 @@ array of int64, which is the ``self`` of the Python function object)::
           7  whether to release the GIL
           8  address of the threading layer's parallel_for, or 0
           9  number of threads    10  address of the lock on the threading layer
+         11  address of the BLAS record, or 0: its number of users, the number of threads it had,
+             the addresses of the functions that give and set this number
     then for each input: the address of its dtype, its number of axes, its extents
     then for each temporary: its offset in the arena
     then for each step: the kernel's address, the extent of its parallel loop (0: none), whether to
@@ -30,7 +32,7 @@ import numpy as np
 
 from functrans.run import cache
 
-HEADER_WORDS = 11
+HEADER_WORDS = 12
 
 # Offsets in NumPy's array object, part of its stable C interface:
 # data 16, nd 24, dimensions 32, descr 56, flags 64
@@ -148,6 +150,45 @@ alone:
   ret void
 }
 
+define internal void @enter_blas(ptr %record) {
+  %users = load i64, ptr %record                   ; the GIL is held
+  %more = add i64 %users, 1
+  store i64 %more, ptr %record
+  %first = icmp eq i64 %users, 0
+  br i1 %first, label %limit, label %done
+limit:
+  %saved.p = getelementptr i64, ptr %record, i64 1
+  %get.p = getelementptr i64, ptr %record, i64 2
+  %get = load ptr, ptr %get.p
+  %count = call i32 %get()
+  %count64 = sext i32 %count to i64
+  store i64 %count64, ptr %saved.p
+  %set.p = getelementptr i64, ptr %record, i64 3
+  %set = load ptr, ptr %set.p
+  call void %set(i32 1)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @leave_blas(ptr %record) {
+  %users = load i64, ptr %record
+  %fewer = sub i64 %users, 1
+  store i64 %fewer, ptr %record
+  %last = icmp eq i64 %fewer, 0
+  br i1 %last, label %restore, label %done
+restore:
+  %saved.p = getelementptr i64, ptr %record, i64 1
+  %saved = load i64, ptr %saved.p
+  %saved32 = trunc i64 %saved to i32
+  %set.p = getelementptr i64, ptr %record, i64 3
+  %set = load ptr, ptr %set.p
+  call void %set(i32 %saved32)
+  br label %done
+done:
+  ret void
+}
+
 define ptr @call(ptr %self, ptr %arrays, i64 %count) {
   %table.p = getelementptr i8, ptr %self, i64 16
   %table = load ptr, ptr %table.p
@@ -165,7 +206,7 @@ begin:
   %slots = alloca ptr, i64 %slot.count
   %flag = alloca i64
   store i64 0, ptr %flag
-  %records = getelementptr i64, ptr %table, i64 11
+  %records = getelementptr i64, ptr %table, i64 12
   br label %array
 array:                                             ; check the inputs, and collect the addresses
   %i = phi i64 [ 0, %begin ], [ %i.next, %collect ]
@@ -197,6 +238,14 @@ collect:
   %i.next = add i64 %i, 1
   br label %array
 checked:
+  %blas.p = getelementptr i64, ptr %table, i64 11
+  %blas = load ptr, ptr %blas.p
+  %blas.none = icmp eq ptr %blas, null
+  br i1 %blas.none, label %ready, label %blas.enter
+blas.enter:                                        ; our threads call it: it must not start its own
+  call void @enter_blas(ptr %blas)
+  br label %ready
+ready:
   %release.p = getelementptr i64, ptr %table, i64 7
   %release = load i64, ptr %release.p
   %releases = icmp ne i64 %release, 0
@@ -205,7 +254,7 @@ unlock:
   %state = call ptr @PyEval_SaveThread()
   br label %place
 place:
-  %thread = phi ptr [ null, %checked ], [ %state, %unlock ]
+  %thread = phi ptr [ null, %ready ], [ %state, %unlock ]
   %arena = call ptr @arena(ptr %table)
   %arena.word = ptrtoint ptr %arena to i64
   %arena.up = add i64 %arena.word, 63
@@ -297,6 +346,11 @@ lock.again:
   call void @PyEval_RestoreThread(ptr %thread)
   br label %end
 end:
+  br i1 %blas.none, label %give, label %blas.leave
+blas.leave:
+  call void @leave_blas(ptr %blas)
+  br label %give
+give:
   %status = load i64, ptr %flag
   %result = call ptr @PyLong_FromLong(i64 %status)
   ret ptr %result

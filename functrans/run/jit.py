@@ -10,7 +10,7 @@ import numpy as np
 from functrans import config
 from functrans.ir.graph import Atom, Graph, Literal
 from functrans.lower import emit_llvm, emit_text, outline
-from functrans.lower.loops import Call, Kernel, walk
+from functrans.lower.loops import Call, walk
 from functrans.lower.schedule import Step, schedule
 from functrans.lower.split import Segment, split
 from functrans.run import blas, cache, entry, native, threads
@@ -107,7 +107,11 @@ class NativeProgram:
     def __init__(self, graph: Graph) -> None:
         self.plan = schedule(graph, native.vector_bytes())
         self.codes = [
-            cache.load(emit_llvm.emit(step.kernel), emit_llvm.ENTRY, _imports(step.kernel))
+            cache.load(
+                emit_llvm.emit(step.kernel),
+                emit_llvm.ENTRY,
+                {symbol: blas.address(symbol) for symbol in _library_calls(step)},
+            )
             for step in self.plan.steps
         ]
         self._table = self._make_table(graph)
@@ -162,6 +166,7 @@ class NativeProgram:
             len(plan.steps),
             int(sum(step.work for step in plan.steps) > GIL_THRESHOLD),
             *pool,
+            blas.limiter() if any(map(_library_calls, plan.steps)) else 0,
         ]
         for aval in graph.in_avals:
             words += entry.input_record(aval.shape, aval.dtype)
@@ -173,13 +178,16 @@ class NativeProgram:
         return np.array(words, np.int64)
 
 
-def _imports(kernel: Kernel) -> dict[str, int]:
-    """The addresses of the library functions that a kernel calls."""
-    symbols = {each.symbol for each in walk(kernel.body) if isinstance(each, Call)}
-    return {symbol: blas.address(symbol) for symbol in symbols}
+def _library_calls(step: Step) -> set[str]:
+    """The library functions that a step calls."""
+    return {each.symbol for each in walk(step.kernel.body) if isinstance(each, Call)}
 
 
 def _worth_threads(step: Step) -> bool:
-    return step.extent >= 256 and step.work >= config.parallel_threshold
+    """Whether a step's loop is to be shared by threads: each must get some whole vectors."""
+    loop = step.kernel.parallel
+    if loop is None or step.work < config.parallel_threshold:
+        return False
+    return step.extent >= 4 * config.threads * loop.lanes if loop.lanes > 1 else step.extent > 1
 
 
