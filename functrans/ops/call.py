@@ -11,10 +11,11 @@ from itertools import compress
 from typing import Any
 
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Eqn, Graph, Var, inlined, prune, used_inputs
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.define import primitive
+from functrans.ops.stop import barrier
 
 
 def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primitive:
@@ -148,7 +149,7 @@ def _split_checkpoint(
     unknown_in = [Var(aval) for aval in unknown_part.in_avals[-sum(unknown) :]]
     then, results = inlined(unknown_part, [*known.outputs[count:], *unknown_in])
     first = prune(Graph(known.inputs, known.eqns, [*known.outputs[:count], *kept]))
-    rest = prune(Graph([*known.inputs, *kept, *unknown_in], [*again, *then], results))
+    rest = _behind_barriers([*known.inputs, *kept], unknown_in, [*again, *then], results)
     once = applied_once(checkpoint_p, first.in_avals, {"graph": first, "keep": keep})
     residuals = [*once.inputs, *once.outputs[count:]]
     return EqnSplit(
@@ -156,6 +157,17 @@ def _split_checkpoint(
         applied_once(checkpoint_p, rest.in_avals, {"graph": rest, "keep": keep}),
         unknown_out,
     )
+
+
+def _behind_barriers(
+    known: Sequence[Var], unknown: Sequence[Var], eqns: Sequence[Eqn], results: Sequence[Atom]
+) -> Graph:
+    """A graph that computes again, in a way that no optimiser takes for what was computed before."""
+    arriving = [Var(var.aval) for var in known]
+    barriers = [
+        Eqn(barrier, (outer,), (inner,), {}) for outer, inner in zip(arriving, known, strict=True)
+    ]
+    return prune(Graph([*arriving, *unknown], [*barriers, *eqns], results))
 
 
 checkpoint_p = call_primitive(
