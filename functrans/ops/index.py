@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -338,7 +339,9 @@ def has_unique(plan: Plan) -> bool:
     extents = [plan.expanded[axis] for axis in plan.axes]
     wrapped = [np.mod(array, n) for array, n in zip(plan.arrays, extents, strict=True)]
     flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*wrapped)), extents)
-    return bool(np.unique(flat).size == flat.size)
+    seen = np.zeros(prod(extents), np.bool_)
+    seen[flat] = True
+    return bool(np.count_nonzero(seen) == flat.size)
 
 
 def getitem(x: Any, index: Any) -> Any:

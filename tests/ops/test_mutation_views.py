@@ -196,11 +196,22 @@ def ellipsis_gives_a_view(x):
     return y
 
 
+def row_at_a_traced_index(x):
+    y = x * 1
+    i = (x[0, 0, 0] * 0).astype(int) + 2
+    row = y[i]
+    row[1] = 6.0
+    y[i, 0] += 1.0
+    y[:, i - 1] = row[None, i]
+    return y + row
+
+
 WORKING = [
     row_of_a_row, view_sees_the_array, siblings, transposed, unit_axes, backwards,
     advanced_is_a_copy, mask, an_element_is_no_view, augmented_element, copied, flattened, loop,
     assigned_to_itself, swapped, swapped_through_views, whole, rebound, part_of_an_expression,
     ellipsis_gives_a_view,
+    row_at_a_traced_index,
 ]  # fmt: skip
 
 
