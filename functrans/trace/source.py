@@ -52,10 +52,10 @@ def user_source() -> Source | None:
 
 
 def located(source: Source | None) -> str:
-    """``" at file.py:3 (f): y = x + 1"`` for an error message; empty if the place is not known."""
+    """``" at file.py:3 (f), `y = x + 1`"`` for an error message; empty if the place is not known."""
     if source is None:
         return ""
     text = source.text
     if len(text) > 80:
         text = text[:77] + "..."
-    return f" at {source}" + (f": {text}" if text else "")
+    return f" at {source}" + (f", `{text}`" if text else "")
