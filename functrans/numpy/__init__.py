@@ -20,13 +20,17 @@ from functrans.numpy import special as special
 from functrans.numpy import ufuncs as _ufuncs  # noqa: F401  and of ufuncs' methods
 from functrans.numpy.choice import *  # noqa: F403
 from functrans.numpy.contraction import *  # noqa: F403
+from functrans.numpy.counting import *  # noqa: F403
 from functrans.numpy.creation import *  # noqa: F403
 from functrans.numpy.elementwise import *  # noqa: F403
+from functrans.numpy.functional import *  # noqa: F403
 from functrans.numpy.indexing import *  # noqa: F403
 from functrans.numpy.inplace import *  # noqa: F403
 from functrans.numpy.joining import *  # noqa: F403
 from functrans.numpy.names import *  # noqa: F403
 from functrans.numpy.padding import *  # noqa: F403
+from functrans.numpy.polynomials import *  # noqa: F403
+from functrans.numpy.quantiles import *  # noqa: F403
 from functrans.numpy.reductions import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403

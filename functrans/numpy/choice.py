@@ -14,12 +14,11 @@ from functrans.ops.choice import maximum, minimum
 from functrans.ops.choice import select as select_p
 from functrans.ops.compare import equal, less_equal
 from functrans.ops.logic import isfinite, isinf, isnan, signbit
-from functrans.ops.structural import broadcast_to
 from functrans.trace.source import located, user_source
 
 __all__ = [
     "allclose", "argwhere", "array_equal", "array_equiv", "choose", "clip", "flatnonzero",
-    "isclose", "nan_to_num", "nonzero", "piecewise", "select", "where",
+    "isclose", "nan_to_num", "nonzero", "select", "where",
 ]  # fmt: skip
 
 
@@ -102,30 +101,6 @@ def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
     for i, part in enumerate(parts[1:], 1):
         result = select_p(equal(number, i), part, result)
     return result
-
-
-@answers(np.piecewise)
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """Each function's values where its condition is the last to hold; all are computed."""
-    x = array(x)
-    conditions = [array(c) for c in condlist] if isinstance(condlist, (list, tuple)) else None
-    if conditions is None or (conditions and conditions[0].ndim == 0 and x.ndim):
-        conditions = [array(condlist)]
-    result: Any = 0
-    if len(funclist) == len(conditions) + 1:
-        result = _value(funclist[-1], x, args, kw)
-    elif len(funclist) != len(conditions):
-        n = len(conditions)
-        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
-    result = broadcast_to(astype(array(result), x.dtype), shape=x.shape)
-    for condition, function in zip(conditions, funclist, strict=False):
-        value = astype(array(_value(function, x, args, kw)), x.dtype)
-        result = select_p(condition, value, result)
-    return result
-
-
-def _value(function: Any, x: Any, args: Any, kw: Any) -> Any:
-    return function(x, *args, **kw) if callable(function) else function
 
 
 # -- within bounds ---------------------------------------------------------------------------------

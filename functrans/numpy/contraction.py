@@ -1,4 +1,4 @@
-"""Products of arrays, differences and integrals, correlations, polynomials."""
+"""Products of arrays, differences and integrals, correlations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, astype, axes_of, axis_of, common_dtype, flat, inexact
+from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
@@ -17,12 +17,12 @@ from functrans.ops.choice import maximum, minimum, select
 from functrans.ops.compare import equal
 from functrans.ops.gather import gather
 from functrans.ops.shape import concatenate, read_along
-from functrans.ops.structural import broadcast_to, expand_axes, full_p, zeros
+from functrans.ops.structural import broadcast_to, expand_axes, zeros
 from functrans.trace.tracer import Tracer
 
 __all__ = [
     "convolve", "corrcoef", "correlate", "cov", "cross", "diff", "dot", "ediff1d", "einsum",
-    "einsum_path", "gradient", "inner", "interp", "kron", "outer", "polyval", "tensordot", "trace",
+    "einsum_path", "gradient", "inner", "interp", "kron", "outer", "tensordot", "trace",
     "trapezoid", "vdot",
 ]  # fmt: skip
 
@@ -72,10 +72,10 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 @answers(np.einsum)
-def einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
+def einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
     """Einstein's summation; the order of the products is found by opt_einsum."""
-    if dtype is not None:
-        refuse_keyword(np.einsum, "dtype")
+    for keyword in kwargs:
+        refuse_keyword(np.einsum, keyword)
     return einsum_ops.einsum(*operands)
 
 
@@ -333,13 +333,3 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     deviation = np.sqrt(views.diagonal(c))
     c = c / deviation[:, None] / deviation[None, :]
     return maximum(minimum(c, 1.0), -1.0)
-
-
-@answers(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
-    """The values of a polynomial, the highest power first, by Horner's rule."""
-    coefficients, at = array(p), array(x)
-    result = full_p(shape=at.shape, value=0, dtype=common_dtype(coefficients, at))
-    for i in range(coefficients.shape[0]):
-        result = result * at + coefficients[i]
-    return result

@@ -23,6 +23,9 @@ from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 
+implementations: dict[Function, Function] = {}
+"""What was decorated, by NumPy's function."""
+
 
 def answers(
     *numpy_functions: Function, creates: bool = False, views: bool = False
@@ -47,6 +50,7 @@ def answers(
     def enter(implementation: Function) -> Function:
         model = numpy_functions[0]
         traced = _traced_form(model, implementation, views)
+        implementations[model] = implementation
         protocols.implements(*numpy_functions)(traced)
 
         def public(*args: Any, **kwargs: Any) -> Any:
@@ -79,7 +83,8 @@ def _traced_form(model: Function, implementation: Function, views: bool) -> Func
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         out = None
-        if len(args) > positional or not (takes_any or kwargs.keys() <= supported):
+        plain_call = kwargs.keys() <= supported or (takes_any and "out" not in kwargs)
+        if len(args) > positional or not plain_call:
             args, kwargs, out = _without_the_rest(model, supported, args, kwargs)
         result = implementation(*args, **kwargs)
         if out is not None:
@@ -114,12 +119,8 @@ def _without_the_rest(
         if name != "out" and not _says_nothing(name, value, parameter.default):
             refuse_keyword(model, name)
         del bound.arguments[name]
-    # by name, unless NumPy takes it by position alone
-    kinds = signature.parameters
-    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL
-    if any(kinds[name].kind in by_position for name in bound.arguments):
-        return bound.args, bound.kwargs, out
-    return (), dict(bound.arguments), out
+    # what comes after a parameter that is gone is passed by name
+    return bound.args, bound.kwargs, out
 
 
 _WITHOUT_MEANING: dict[str, tuple[Any, ...]] = {

@@ -10,14 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, inexact, operand
+from functrans.numpy.arrays import array, axis_of, inexact, operand
 from functrans.numpy.define import answers, refuse
-from functrans.ops.choice import select
+from functrans.ops.arithmetic import remainder
+from functrans.ops.choice import absolute, select
 from functrans.ops.compare import equal
+from functrans.ops.cumulative import cumsum
 from functrans.ops.logic import isinf, signbit
 from functrans.ops.promotion import dtype_key
 from functrans.ops.promotion import result_type as promoted
 from functrans.ops.rounding import rint, trunc
+from functrans.ops.shape import concatenate, read_along
+from functrans.ops.stop import stop_gradient
 from functrans.ops.structural import full_p
 from functrans.ops.trigonometric import sin
 from functrans.trace.tracer import Tracer
@@ -25,7 +29,7 @@ from functrans.trace.tracer import Tracer
 __all__ = [
     "angle", "around", "can_cast", "common_type", "fix", "imag", "iscomplex",
     "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "real", "real_if_close",
-    "result_type", "round", "sinc",
+    "result_type", "round", "sinc", "unwrap",
 ]  # fmt: skip
 
 
@@ -61,6 +65,24 @@ def sinc(x: Any) -> Any:
     # near 0 both are small, and the derivative is that of the series
     safe = select(nothing, 1, scaled)
     return select(nothing, 1 - scaled * scaled / 6, sin(safe) / safe)
+
+
+@answers(np.unwrap)
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
+    """Angles, each with whole periods added that bring it closest to the one before."""
+    x = inexact(p)
+    axis = axis_of(axis, x.ndim)
+    size = max(x.shape[axis] - 1, 0)
+    later, earlier = read_along(x, axis, 1, size), read_along(x, axis, 0, size)
+    step = stop_gradient(later - earlier)
+    half = period / 2
+    short = remainder(step + half, period) - half
+    # half a period forwards stays forwards
+    short = select(equal(short, -half) & (step > 0), half, short)
+    limit = half if discont is None else max(discont, half)
+    added = select(absolute(step) < limit, 0, short - step)
+    moved = later + cumsum(added, axis=axis, reverse=False)
+    return concatenate([read_along(x, axis, 0, min(1, x.shape[axis])), moved], axis=axis)
 
 
 @answers(np.isposinf)

@@ -13,10 +13,32 @@ from functrans.ops import shape as ops
 from functrans.ops import structural, views
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims",
-    "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel",
-    "reshape", "roll", "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "broadcast_to",
+    "diag_indices_from",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "matrix_transpose",
+    "moveaxis",
+    "ndim",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "shape",
+    "size",
+    "squeeze",
+    "swapaxes",
     "transpose",
+    "tril_indices_from",
+    "triu_indices_from",
 ]  # fmt: skip
 
 
@@ -202,3 +224,33 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     for s, i in np.broadcast(shift, axis):
         x = ops.roll(x, shift=int(s), axis=axis_of(int(i), x.ndim))
     return x
+
+
+# -- index arrays of a shape -----------------------------------------------------------------------
+
+
+@answers(np.tril_indices_from)
+def tril_indices_from(arr: Any, k: int = 0) -> Any:
+    """The positions in the lower triangle of a matrix."""
+    x = array(arr)
+    if x.ndim != 2:
+        raise ValueError("input array must be 2-d")
+    return np.tril_indices(x.shape[0], k, x.shape[1])
+
+
+@answers(np.triu_indices_from)
+def triu_indices_from(arr: Any, k: int = 0) -> Any:
+    """The positions in the upper triangle of a matrix."""
+    x = array(arr)
+    if x.ndim != 2:
+        raise ValueError("input array must be 2-d")
+    return np.triu_indices(x.shape[0], k, x.shape[1])
+
+
+@answers(np.diag_indices_from)
+def diag_indices_from(arr: Any) -> Any:
+    """The positions on the diagonal of an array whose axes are equally long."""
+    x = array(arr)
+    if x.ndim < 2 or len(set(x.shape)) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    return np.diag_indices(x.shape[0], x.ndim)

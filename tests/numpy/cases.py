@@ -333,7 +333,49 @@ METHODS = [
     case("np.bitwise_or.reduce(a, axis=1)", ki),
 ]  # fmt: skip
 
+OTHERS = [
+    *each(
+        [
+            "np.apply_along_axis(np.sum, 0, a)", "np.apply_along_axis(np.cumsum, 1, a)",
+            "np.apply_along_axis(np.diag, 1, a)", "np.apply_over_axes(np.sum, a, [0, 1])",
+            "np.apply_along_axis(lambda r, s: r * s, -1, a, 3.0)",
+            "np.isin(a, a[0])", "np.isin(a, [1, 2], invert=True)",
+        ],
+        m,
+    ),
+    *each(
+        [
+            "np.polyadd(a, b[:2])", "np.polysub(a[:1], b)", "np.polymul(a, b[:3])",
+            "np.polyder(a)", "np.polyder(a, 2)", "np.polyint(a)", "np.polyint(a, 2, k=[1.0, 2.0])",
+            "np.bincount(np.array([0, 2, 2, 5, 0]), a)", "np.unwrap(a * 5)",
+            "np.partition(np.sort(a), 2)", "np.argpartition(np.sort(a), 2)",
+        ],
+        v, w,
+    ),
+    *each(
+        [
+            "np.bincount(abs(a))", "np.sort(np.unique_values(a))",
+            "np.unique_counts(a)", "np.unique_inverse(a)", "np.unique_all(a)",
+        ],
+        k,
+        needs_values=True,
+    ),
+    case("np.bincount(a, minlength=9)", np.array([8, 1, 1])),
+    *each(
+        [
+            "np.nanquantile(a, 0.3, axis=1)", "np.nanquantile(a, [0.2, 0.9])",
+            "np.nanpercentile(a, 60, axis=0, keepdims=True)",
+        ],
+        holes,
+    ),
+    *each(
+        ["np.tril_indices_from(a)", "np.triu_indices_from(a, 1)", "np.diag_indices_from(a[:, :3])"],
+        m,
+    ),
+]  # fmt: skip
+
 GROUPS = {
+    "others": OTHERS,
     "reductions": REDUCTIONS,
     "dtypes": DTYPES,
     "options": OPTIONS,

@@ -164,6 +164,9 @@ def into(call):
         lambda x, out: np.sum(np.stack([x, x]), axis=0, out=out),
         lambda x, out: np.stack([x, x]).mean(0, None, out),
         lambda x, out: np.dot(np.eye(3), x, out=out),
+        lambda x, out: np.einsum("ij,j", np.eye(3), x, out=out),
+        lambda x, out: np.sum(np.stack([x, x]), 0, None, out, False),
+        lambda x, out: np.take(x, [2, 0, 1], None, out),
         lambda x, out: np.matmul(np.eye(3), x, out=out),
         lambda x, out: np.concatenate([x[:1], x[1:]], out=out),
         lambda x, out: np.sqrt(np.abs(x), out=out, where=x > 0),
@@ -211,7 +214,7 @@ def test_the_words_for_an_ndarray_that_a_traced_value_is_added_to():
         grad(function)(x)
     assert str(caught.value) == (
         f"np.add is to store a traced result in an ndarray at {Path(__file__).name}:"
-        f"{function.__code__.co_firstlineno + 2} ({function.__qualname__}): a += x, "
+        f"{function.__code__.co_firstlineno + 2} ({function.__qualname__}), `a += x`, "
         "which would lose its derivative.\n"
         "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
         "a = functrans.numpy.array(a)."

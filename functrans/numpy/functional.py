@@ -1,0 +1,74 @@
+"""Functions that are given functions, and `numpy.piecewise`, whose pieces are functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array, astype, axis_of
+from functrans.numpy.define import answers
+from functrans.numpy.joining import stack
+from functrans.ops import views
+from functrans.ops.choice import select
+from functrans.ops.structural import broadcast_to, reshape
+
+__all__ = ["apply_along_axis", "apply_over_axes", "piecewise"]
+
+
+@answers(np.apply_along_axis)
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """A function of vectors, called for each vector along an axis."""
+    x = array(arr)
+    axis = axis_of(axis, x.ndim)
+    rows = views.unlinked(views.moveaxis(x, axis, -1))
+    leading = rows.shape[:-1]
+    rows = reshape(rows, shape=(int(np.prod(leading, dtype=np.int64)), x.shape[axis]))
+    if rows.shape[0] == 0:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    results = [array(func1d(rows[i], *args, **kwargs)) for i in range(rows.shape[0])]
+    out = stack(results)
+    out = reshape(out, shape=(*leading, *out.shape[1:]))
+    # the axes of a result take the place of the vector's
+    order = list(range(len(leading)))
+    order[axis:axis] = range(len(leading), out.ndim)
+    return views.unlinked(views.permuted(out, order))
+
+
+@answers(np.apply_over_axes)
+def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
+    """A function of an array and an axis, called for one axis after the other."""
+    x = array(a)
+    for axis in np.atleast_1d(axes):
+        result = array(func(x, axis_of(int(axis), x.ndim)))
+        x = result if result.ndim == x.ndim else views.expand_dims(result, int(axis))
+        if x.ndim != array(a).ndim:
+            raise ValueError("function is not returning an array of the correct shape")
+    return x
+
+
+@answers(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """Each function's values where its condition is the last to hold; all are computed."""
+    x = array(x)
+    conditions = [array(c) for c in condlist] if isinstance(condlist, (list, tuple)) else None
+    if conditions is None or (conditions and conditions[0].ndim == 0 and x.ndim):
+        conditions = [array(condlist)]
+    result: Any = 0
+    if len(funclist) == len(conditions) + 1:
+        result = _value(funclist[-1], x, args, kw)
+    elif len(funclist) != len(conditions):
+        n = len(conditions)
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
+    result = broadcast_to(astype(array(result), x.dtype), shape=x.shape)
+    for condition, function in zip(conditions, funclist, strict=False):
+        value = astype(array(_value(function, x, args, kw)), x.dtype)
+        result = select(condition, value, result)
+    return result
+
+
+def _value(function: Any, x: Any, args: Any, kw: Any) -> Any:
+    return function(x, *args, **kw) if callable(function) else function

@@ -1,0 +1,319 @@
+"""The namespace as a whole: its names, signatures, refusals, and the array API's protocol."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import functrans as ft
+import functrans.numpy as fnp
+from functrans import grad, vmap
+from functrans.errors import (
+    FunctransError,
+    TracerConversionError,
+    UnsupportedAttributeError,
+    UnsupportedNumPyError,
+)
+from functrans.numpy.define import _WITHOUT_MEANING, implementations
+from functrans.trace import protocols
+from functrans.trace.stage import stage
+from functrans.trace.tracer import Tracer
+
+x = np.array([0.5, -1.5, 2.0])
+
+MODELS = sorted(implementations, key=lambda f: (f.__module__, f.__name__))
+DISPATCHED = type(np.sum)
+
+# NumPy functions that take part in its protocol and that we do not answer for
+ABSENT = {
+    "array2string", "array_repr", "array_str", "busday_count", "busday_offset",
+    "datetime_as_string", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "i0",
+    "intersect1d", "is_busday", "may_share_memory", "min_scalar_type", "packbits", "poly",
+    "polydiv", "polyfit", "ravel_multi_index", "roots", "save", "savetxt", "savez",
+    "savez_compressed", "setdiff1d", "setxor1d", "shares_memory", "sort_complex", "union1d",
+    "unpackbits", "unravel_index",
+}  # fmt: skip
+ABSENT_LINALG = {
+    "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_rank", "pinv", "qr", "svd", "svdvals",
+}  # fmt: skip
+
+# what the array API (2024.12) asks of a namespace, without complex numbers and DLPack
+ARRAY_API = """
+abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert
+bitwise_or bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1
+floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log log1p
+log2 log10 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply
+negative nextafter not_equal positive pow real reciprocal remainder round sign signbit sin sinh
+square sqrt subtract tan tanh trunc
+arange asarray empty empty_like eye full full_like linspace meshgrid ones ones_like tril triu zeros
+zeros_like astype can_cast finfo iinfo isdtype result_type take take_along_axis matmul
+matrix_transpose tensordot vecdot broadcast_arrays broadcast_to concat expand_dims flip moveaxis
+permute_dims repeat reshape roll squeeze stack tile unstack argmax argmin count_nonzero nonzero
+searchsorted where unique_all unique_counts unique_inverse unique_values argsort sort
+cumulative_sum cumulative_prod max mean min prod std sum var all any diff
+e inf nan newaxis pi bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64
+""".split()
+
+
+def abstract(function, *operands):
+    """Run a function on tracers without values."""
+    avals = [ft.Aval(np.shape(a), np.asarray(a).dtype) for a in operands]
+    return stage(lambda *tracers: [function(*tracers)], avals, kind="test")
+
+
+def message_of(function, *operands):
+    with pytest.raises(FunctransError) as caught:
+        grad(lambda *args: np.sum(function(*args)))(*operands)
+    return str(caught.value)
+
+
+# -- names and signatures --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ARRAY_API)
+def test_the_array_api_is_there(name):
+    assert hasattr(fnp, name)
+
+
+def test_no_function_of_the_protocol_is_forgotten():
+    missing = {
+        name
+        for name in dir(np)
+        if isinstance(getattr(np, name), DISPATCHED)
+        and getattr(np, name) not in protocols.functions
+    }
+    assert missing == ABSENT & set(dir(np))
+    missing = {
+        name
+        for name in dir(np.linalg)
+        if isinstance(getattr(np.linalg, name), DISPATCHED)
+        and getattr(np.linalg, name) not in protocols.functions
+    }
+    assert missing == ABSENT_LINALG
+
+
+def test_all_ufuncs_of_real_numbers_are_answered():
+    missing = {
+        value.__name__
+        for value in vars(np).values()
+        if isinstance(value, np.ufunc) and value.__name__ not in protocols.ufuncs
+    }
+    assert missing == {"isnat"}
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda f: f"{f.__module__}.{f.__name__}")
+def test_the_namespace_has_numpys_signatures(model):
+    home = fnp.linalg if "linalg" in model.__module__ else fnp
+    function = getattr(home, model.__name__)
+    assert inspect.signature(function) == inspect.signature(model)
+    assert function.__name__ == model.__name__
+    assert function.__doc__ and function.__doc__ != model.__doc__
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda f: f"{f.__module__}.{f.__name__}")
+def test_an_implementation_takes_numpys_parameters_in_numpys_order(model):
+    own = list(inspect.signature(implementations[model]).parameters.values())
+    theirs = list(inspect.signature(model).parameters.values())
+    variadic = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    positional = [p.name for p in own if p.kind not in {*variadic, p.KEYWORD_ONLY}]
+    assert positional == [p.name for p in theirs][: len(positional)]
+    assert {p.name for p in own} <= {p.name for p in theirs}
+    kinds = {p.name: p.kind for p in theirs}
+    for parameter in own:
+        if kinds[parameter.name] == parameter.KEYWORD_ONLY:
+            assert parameter.kind == parameter.KEYWORD_ONLY, parameter.name
+
+
+def test_plain_arrays_are_left_to_numpy():
+    assert fnp.sum([1, 2]) == 3
+    assert isinstance(fnp.unique(np.array([2, 1, 2])), np.ndarray)
+    np.testing.assert_array_equal(
+        fnp.histogram([1, 2, 2], 2)[0] if False else fnp.sort(x), np.sort(x)
+    )
+
+
+def test_the_namespace_takes_lists_of_traced_values():
+    gradient = grad(lambda a: fnp.sum([a[0], 2 * a[1], 3.0]) + fnp.max([[a[2], 0.0]]))(x)
+    np.testing.assert_array_equal(gradient, [1, 2, 1])
+
+
+def test_what_the_namespace_lacks_is_named():
+    with pytest.raises(AttributeError) as caught:
+        fnp.argsotr  # noqa: B018
+    assert str(caught.value) == (
+        "functrans.numpy has no 'argsotr', unknown; the nearest that it has is argsort"
+    )
+    with pytest.raises(AttributeError, match="a function of NumPy's that it lacks"):
+        fnp.busday_count  # noqa: B018
+    assert not hasattr(fnp, "frobnicate")
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+UNSUPPORTED = [
+    (model, name)
+    for model in MODELS
+    for name, parameter in inspect.signature(model).parameters.items()
+    if name not in inspect.signature(implementations[model]).parameters
+    and name != "out"
+    and name not in _WITHOUT_MEANING
+    and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "keyword"), UNSUPPORTED, ids=[f"{m.__name__}-{k}" for m, k in UNSUPPORTED]
+)
+def test_a_keyword_that_is_not_supported_is_refused_by_name(model, keyword):
+    required = [
+        name
+        for name, p in inspect.signature(model).parameters.items()
+        if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
+    ]
+
+    def call(a):
+        given = dict.fromkeys(required, a)
+        positional = [
+            given.pop(name)
+            for name in list(given)
+            if inspect.signature(model).parameters[name].kind == inspect.Parameter.POSITIONAL_ONLY
+        ]
+        protocols.functions[model](*positional, **given, **{keyword: "something"})
+
+    with pytest.raises(UnsupportedNumPyError) as caught:
+        grad(call)(x)
+    module = "np.linalg" if "linalg" in model.__module__ else "np"
+    assert str(caught.value).startswith(
+        f"{module}.{model.__name__}(..., {keyword}=...) is not supported on traced values"
+    )
+    assert str(caught.value).endswith("leave the keyword out")
+
+
+def test_keywords_without_meaning_are_taken():
+    result = grad(lambda a: np.sum(np.copy(a, order="C", subok=True)))(x)
+    np.testing.assert_array_equal(result, np.ones(3))
+    assert "order=..." in message_of(lambda a: np.zeros(3, order="F", like=a), x)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda a: np.exp(a, casting="unsafe"), "np.exp(..., casting=...) is not supported"),
+        (lambda a: np.add.reduceat(a, [0]), "np.add.reduceat is not supported"),
+        (lambda a: np.arctan2.reduce(a), "np.arctan2.reduce is not supported"),
+        (lambda a: np.hypot.accumulate(a), "np.hypot.accumulate is not supported"),
+        (lambda a: a.flat[0], "x.flat is not supported"),
+        (lambda a: np.histogram(a)[0], "np.histogram is not supported"),
+        (lambda a: np.linalg.eigh(a)[0], "np.linalg.eigh is not supported"),
+        (lambda a: np.pad(a, 1, "linear_ramp"), "np.pad with mode='linear_ramp' is not supported"),
+        (lambda a: np.quantile(a, 0.5, method="weibull"), "method='weibull' of a quantile"),
+        (lambda a: np.linalg.norm(np.outer(a, a), 2), "np.linalg.norm of matrices with ord=2"),
+        (lambda a: a.strides, "ndarray.strides is not supported"),
+        (lambda a: a.view(np.int64), "ndarray.view is not supported"),
+    ],
+)
+def test_what_is_not_supported_is_named(call, words):
+    message = message_of(call, x)
+    assert words in message
+    assert "test_namespace.py" in message
+
+
+def test_the_nearest_supported_function_is_named():
+    assert message_of(lambda a: np.setdiff1d(a, a), x).endswith("the nearest supported is ediff1d")
+
+
+def test_hasattr_can_be_asked_of_traced_values():
+    seen = []
+    grad(
+        lambda a: seen.append((hasattr(a, "ctypes"), hasattr(a, "nonsense"), hasattr(a, "T"))) or a
+    )(1.0)
+    assert seen == [False, False, True]
+    with pytest.raises(UnsupportedAttributeError, match=r"ndarray\.tobytes"):
+        grad(lambda a: a.tobytes())(1.0)
+
+
+def test_conversions_that_lose_derivatives_stay_refused():
+    for convert in (np.asarray, np.array, lambda a: np.array([a[0], 1.0])):
+        with pytest.raises(TracerConversionError):
+            grad(lambda a, convert=convert: convert(a).sum())(x)
+
+
+# -- the protocol of the array API -----------------------------------------------------------------
+
+
+def standardised(a, axis):
+    """As a library writes it that knows arrays by the protocol alone."""
+    xp = a.__array_namespace__()
+    a = xp.asarray(a, dtype=xp.float64)
+    mean = xp.mean(a, axis=axis, keepdims=True)
+    return xp.where(a > mean, (a - mean) / xp.std(a, axis=axis, keepdims=True), xp.zeros_like(a))
+
+
+def test_code_written_for_the_array_api():
+    m = np.arange(12.0).reshape(3, 4) ** 1.5
+    ft.testing.check_grads(lambda a: standardised(a, 1), (m,), order=1)
+    np.testing.assert_allclose(vmap(lambda a: standardised(a, 0))(m), standardised(m, 1))
+
+
+def test_the_protocol_gives_this_module():
+    seen = []
+    grad(lambda a: seen.append(a.__array_namespace__(api_version="2024.12")) or a)(1.0)
+    assert seen == [fnp]
+    assert fnp is ft.numpy
+
+
+# -- ways to write the same ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: a.reshape(1, 3),
+        lambda a: a.reshape((1, 3)),
+        lambda a: a.reshape([1, -1]),
+        lambda a: a.reshape((1, 3), order="C"),
+        lambda a: np.reshape(a, (1, 3)),
+        lambda a: np.reshape(a, shape=(1, 3)),
+        lambda a: fnp.reshape(a, (1, np.int64(3))),
+        lambda a: a[None],
+        lambda a: np.expand_dims(a, axis=0),
+    ],
+)
+def test_forms_of_reshape(call):
+    assert abstract(call, x).graph.outputs[0].aval.shape == (1, 3)
+
+
+def test_derivatives_at_the_edges_of_norms_and_deviations_are_zero():
+    zero = np.zeros(3)
+    for function in (
+        np.linalg.norm,
+        np.std,
+        np.nanstd,
+        np.linalg.vector_norm,
+        lambda a: np.linalg.norm(a, 3),
+        lambda a: np.linalg.norm(np.outer(a, a), "fro"),
+        lambda a: np.linalg.norm(a, 2, axis=0),
+    ):
+        np.testing.assert_array_equal(grad(function)(zero), zero)
+        np.testing.assert_array_equal(ft.jvp(function, (zero,), (x,))[1], 0.0)
+    np.testing.assert_allclose(grad(grad(np.sinc))(0.0), -(np.pi**2) / 3)
+
+
+def test_special_functions_do_not_overflow():
+    large = np.array([1000.0, 999.0, -1000.0])
+    assert fnp.logsumexp(large) == pytest.approx(1000 + np.log1p(np.exp(-1)))
+    assert fnp.logsumexp(np.array([-np.inf, -np.inf])) == -np.inf
+    assert grad(fnp.logsumexp)(large) == pytest.approx(fnp.softmax(large))
+    np.testing.assert_allclose(np.exp(fnp.log_softmax(large)), fnp.softmax(large))
+    m = np.arange(6.0).reshape(2, 3)
+    for function in (fnp.softmax, fnp.log_softmax, fnp.logsumexp):
+        ft.testing.check_grads(lambda a, f=function: f(a, axis=1), (m,), order=2)
+    b = np.array([1.0, 0.0, 2.0])
+    assert fnp.logsumexp(x, b=b) == pytest.approx(np.log(np.sum(b * np.exp(x))))
+    ft.testing.check_grads(lambda a: fnp.logsumexp(a, b=b), (x,))
+
+
+def test_results_are_traced_where_they_must_be():
+    staged = abstract(lambda a: np.einsum("i,i->", a, a) + np.ones(3) @ a, x)
+    assert all(not isinstance(c, Tracer) for c in staged.captures)
+    assert len(staged.graph.eqns) == 3
