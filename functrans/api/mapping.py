@@ -14,11 +14,13 @@ from functrans.api.arguments import (
     check_callable,
     decorated,
     name_of,
+    value_of_leaf,
     wrap,
 )
 from functrans.api.linearization import own, run
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
-from functrans.ir.types import Aval, describe
+from functrans.ir.types import SUPPORTED_KINDS, Aval, describe
+from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import stage
 from functrans.transform.batch import batch_graph
 from functrans.tree import core as tree
@@ -121,10 +123,15 @@ class _Call:
         axes = _spread_axes(function, args, in_axes)
         axes += [0] * (len(self.leaves) - len(axes))
         self.axes: list[int | None] = []
+        self.traced: list[int] = []
         for i, axis in enumerate(axes):
+            leaf = self.leaves[i]
             if axis is not None:
-                self.leaves[i] = as_array(self.leaves[i], self._name, i)
+                self.leaves[i] = as_array(leaf, self._name, i)
                 axis = self._normalized(i, axis)
+            # an array that is not mapped is traced too, so that what is mapped can index it
+            if axis is not None or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in SUPPORTED_KINDS):
+                self.traced.append(i)
             self.axes.append(axis)
         self.size = self._size(axis_size)
 
@@ -178,21 +185,29 @@ class _Call:
 
     def mapped(self, out_axes: Any, chunk_size: int | None) -> Any:
         """The function applied to all examples."""
-        moving = [i for i, axis in enumerate(self.axes) if axis is not None]
-        avals = [_one_example(aval_of_leaf(self.leaves[i]), self.axes[i]) for i in moving]
+        arrays = [self.leaves[i] for i in self.traced]
+        own_axes = [self.axes[i] for i in self.traced]
+        avals = [
+            _one_example(aval_of_leaf(x), axis) for x, axis in zip(arrays, own_axes, strict=True)
+        ]
+        values = [
+            value_of_leaf(x) if axis is None else UNKNOWN
+            for x, axis in zip(arrays, own_axes, strict=True)
+        ]
 
         def flat(*tracers: Any) -> list[Any]:
             leaves = list(self.leaves)
-            for i, tracer in zip(moving, tracers, strict=True):
+            for i, tracer in zip(self.traced, tracers, strict=True):
                 leaves[i] = tracer
             args, kwargs = self.structure.unflatten(leaves)
             outs, self.out_structure = tree.flatten(self.function(*args, **kwargs))
             return [as_array(x, lambda: f"a result of {name_of(self.function)}") for x in outs]
 
-        staged = stage(flat, avals, kind="vmap", name=lambda i: self._name(moving[i]))
+        staged = stage(
+            flat, avals, kind="vmap", values=values, name=lambda i: self._name(self.traced[i])
+        )
         wanted = self._out_axes(out_axes, staged.graph.out_avals)
-        axes = (*(self.axes[i] for i in moving), *(None for _ in staged.captures))
-        arrays = [self.leaves[i] for i in moving]
+        axes = (*own_axes, *(None for _ in staged.captures))
 
         def apply(inputs: Sequence[Any], size: int) -> Sequence[Any]:
             batched, places = batch_graph(staged.graph, axes, size, wanted)
@@ -210,8 +225,8 @@ class _Call:
             chunks = [
                 apply(
                     [
-                        _part(x, self.axes[i], start, chunk_size)
-                        for i, x in zip(moving, arrays, strict=True)
+                        _part(x, axis, start, chunk_size)
+                        for x, axis in zip(arrays, own_axes, strict=True)
                     ],
                     min(chunk_size, self.size - start),
                 )
@@ -260,10 +275,12 @@ def _spread_axes(function: Callable[..., Any], args: tuple[Any, ...], in_axes: A
 
 
 def _one_example(aval: Aval, axis: int | None) -> Aval:
-    assert axis is not None
+    if axis is None:
+        return aval
     return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
 
 
 def _part(x: Any, axis: int | None, start: int, count: int) -> Any:
-    assert axis is not None
+    if axis is None:
+        return x
     return x[(slice(None),) * axis + (slice(start, start + count),)]

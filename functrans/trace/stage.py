@@ -47,6 +47,7 @@ def stage(
     *,
     kind: str,
     values: Sequence[Any] | None = None,
+    follows: bool = False,
     name: Callable[[int], str] = "argument {}".format,
 ) -> Staged:
     """Run ``function`` on tracers and give its graph.
@@ -59,19 +60,20 @@ def stage(
     kind : str
         The transform that asks, for error messages.
     values : sequence, optional
-        Concrete arguments. Equations are then computed while they are recorded.
+        Concrete arguments; `UNKNOWN` where there is none. If all are known, equations are
+        computed while they are recorded.
+    follows : bool, optional
+        Whether the values are left out only because the enclosing trace has none.
     name : callable, optional
         What messages call an argument, by its number.
     """
-    concrete = values is not None
-    with active(Trace(kind, concrete=concrete)) as trace:
+    if values is None:
+        values = [UNKNOWN] * len(avals)
+    concrete = not any(value is UNKNOWN for value in values)
+    with active(Trace(kind, follows=follows, concrete=concrete)) as trace:
         tracers = [
-            trace.input(
-                aval,
-                values[i] if values is not None else UNKNOWN,
-                partial(name, i),
-            )
-            for i, aval in enumerate(avals)
+            trace.input(aval, value, partial(name, i))
+            for i, (aval, value) in enumerate(zip(avals, values, strict=True))
         ]
         graph = trace.graph(function(*tracers))
     return Staged(graph, tuple(outer for _, outer in trace.captures), trace.value_of)

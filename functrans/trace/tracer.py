@@ -49,7 +49,7 @@ def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
             return NotImplemented
         operation = protocols.operators.get(name) or registry[name]
         result = operation(self, other)
-        if self.ndim == 0:
+        if self.ndim == 0 and self.as_view is None:
             # NumPy's scalars are immutable: the name is bound to a new one
             return result
         assign(self, result, f"{name} in place")
@@ -165,8 +165,9 @@ class Tracer:
     # -- Python's conversions ------------------------------------------------------------------
 
     def _no_value(self) -> str:
-        return f"it is traced by {self.owner.kind}, where {self.aval} stands for " + (
-            "every element along the mapped axis" if self.owner.kind == "vmap" else "any value"
+        cause = self.owner.cause
+        return f"it is traced by {cause}, where {self.aval} stands for " + (
+            "every element along the mapped axis" if cause == "vmap" else "any value"
         )
 
     def __bool__(self) -> bool:
@@ -278,6 +279,7 @@ class Tracer:
 
     def become(self, other: Tracer) -> None:
         """Stand for what another tracer stands for, from now on."""
+        other.refresh()
         self.variable = other.variable
         self.value = other.value
         self.version += 1

@@ -8,7 +8,7 @@ the view is read again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -110,22 +110,27 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
 
 def _check_writable(target: Tracer, operation: str) -> None:
     target.refresh()
-    place = located(user_source())
     if target.owner is not current.get():
-        raise MutationError(
-            f"{operation}{place}: the array belongs to an enclosing function.\n"
-            "Return the new value from the inner function instead."
+        _refuse(
+            operation,
+            "the array belongs to an enclosing function.\n"
+            "Return the new value from the inner function instead.",
         )
     if target.argument is not None:
-        raise MutationError(
-            f"{operation}{place}: the array is {target.argument()}, which the caller still holds.\n"
-            "Work on a copy (x = x.copy()), or write x = x.at[i].set(v)."
+        _refuse(
+            operation,
+            f"the array is {target.argument()}, which the caller still holds.\n"
+            "Work on a copy (x = x.copy()), or write x = x.at[i].set(v).",
         )
     if target.as_view is not None:
         if target.as_view.write is None:
-            raise MutationError(
-                f"{operation}{place}: the array was made by {target.as_view.operation}, and whether "
-                "that shares memory with the original depends on the layout.\n"
-                "Work on a copy: x = x.copy()."
+            _refuse(
+                operation,
+                f"the array was made by {target.as_view.operation}, and whether that shares "
+                "memory with the original depends on the layout.\nWork on a copy: x = x.copy().",
             )
         _check_writable(target.as_view.base, operation)
+
+
+def _refuse(operation: str, why: str) -> NoReturn:
+    raise MutationError(f"{operation}{located(user_source())}: {why}")

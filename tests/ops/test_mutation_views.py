@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functrans import grad, jit, vmap
+from functrans import grad, jit, jvp, vmap
 from functrans.errors import MutationError
 
 X = np.random.default_rng(0).normal(size=(3, 4, 2))
@@ -343,3 +343,13 @@ def test_random_programs(steps):
     x = np.arange(1.0, 13.0).reshape(3, 4)
     expected = program(x, steps)
     np.testing.assert_allclose(vmap(lambda x: program(x, steps))(x[None])[0], expected)
+
+
+def test_adding_to_a_view_of_one_number_is_seen_in_the_array():
+    def through_a_view(x):
+        y = x * 1
+        number = y[0, ...]
+        number += 5
+        return y
+
+    np.testing.assert_array_equal(jvp(through_a_view, (np.ones(2),), (np.ones(2),))[0], [6.0, 1.0])
