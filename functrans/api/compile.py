@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from functrans.api.arguments import (
     wrap,
 )
 from functrans.api.lowered import Lowered
-from functrans.errors import ArgnumsError, StaticArgumentError
+from functrans.errors import ArgnumsError, DtypeError, StaticArgumentError
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import current
 from functrans.ir.types import describe
@@ -42,11 +42,28 @@ class _Entry(NamedTuple):
     run: Callable[..., tuple[Any, ...]] | None
 
 
-class _Static(NamedTuple):
-    """The static part of a call; it is part of the key of the cache."""
+class _Static:
+    """The static part of a call; ``key`` is part of the key of the cache."""
 
-    positional: tuple[tuple[int, Any], ...]
-    keywords: tuple[tuple[str, Any], ...]
+    def __init__(
+        self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...]
+    ) -> None:
+        self.positional = positional
+        self.keywords = keywords
+        self.key = _exactly(positional), _exactly(keywords)
+
+    def position(self, i: int) -> int:
+        """Where the ``i``-th of the other positional arguments stands in the call."""
+        for fixed, _ in self.positional:
+            i += fixed <= i
+        return i
+
+
+def _exactly(value: Any) -> Any:
+    """A key that tells apart what compares equal: 1 and True and 1.0, 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return type(value), *map(_exactly, value)
+    return type(value), value.hex() if isinstance(value, float) else value
 
 
 _NO_STATIC = _Static((), ())
@@ -65,20 +82,38 @@ class JitFunction:
         self._function = function
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self._given_numbers = numbers
         self._static_names = frozenset(names)
         self._static_numbers = numbers
         self._has_static = bool(names or numbers)
         if names:
             self._static_numbers += _positions(function, names)
         self._entries: dict[Any, _Entry] = {}
+        self._methods: dict[int, JitFunction] = {}
         self._lock = threading.RLock()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        # one compiled function for each instance: its attributes are constants of the trace
-        bound = jit(self._function.__get__(instance, owner))
-        return functools.update_wrapper(bound, self._function)
+        compiled = self._methods.get(id(instance))
+        if compiled is None:
+            compiled = self._methods[id(instance)] = self._method(instance)
+        return _JitMethod(compiled, instance)
+
+    def _method(self, instance: Any) -> JitFunction:
+        """The function for one instance, whose attributes are constants of the trace."""
+        function, number = self._function, id(instance)
+        # the cache must not keep the instance alive; who calls the method has it
+        reference = weakref.ref(instance, lambda _: self._methods.pop(number, None))
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return function(reference(), *args, **kwargs)
+
+        wrap(function, method, "jit")
+        signature = inspect.signature(function.__get__(instance))
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        numbers = tuple(n - (n > 0) for n in self._given_numbers if n != 0)
+        return JitFunction(method, numbers, tuple(self._static_names))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._has_static:
@@ -88,7 +123,7 @@ class JitFunction:
         leaves, structure = tree.flatten((args, kwargs))
         if current.get() is not None:
             return self._record(leaves, structure, static)
-        key = (structure, static, *map(_leaf_key, leaves))
+        key = (structure, static.key, *map(_leaf_key, leaves))
         entry = self._entries.get(key)
         if entry is None:
             entry = self._trace(key, leaves, structure, static)
@@ -112,8 +147,8 @@ class JitFunction:
 
         A graph without traced captures is kept as for a call from outside.
         """
-        leaves = [as_array(x, self._leaf_name, i, structure) for i, x in enumerate(leaves)]
-        key = (structure, static, *(aval_of_leaf(x) for x in leaves))
+        leaves = self._arrays(leaves, structure, static)
+        key = (structure, static.key, *(aval_of_leaf(x) for x in leaves))
         entry = self._entries.get(key)
         if entry is None:
             entry = self._stage(leaves, structure, static)[0]
@@ -144,18 +179,27 @@ class JitFunction:
             return [as_array(x, lambda: f"a result of {name_of(self._function)}") for x in outs]
 
         def name(i: int) -> str:
-            return self._leaf_name(i, structure)
+            return self._leaf_name(i, structure, static)
 
-        arrays = [as_array(x, name, i) for i, x in enumerate(leaves)]
+        arrays = self._arrays(leaves, structure, static)
         staged = stage(flat, [aval_of_leaf(x) for x in arrays], kind="jit", name=name)
         return _Entry(staged.graph, staged.captures, found["structure"], None), arrays
 
-    def _leaf_name(self, i: int, structure: Structure) -> str:
+    def _arrays(self, leaves: list[Any], structure: Structure, static: _Static) -> list[Any]:
+        try:
+            return [
+                as_array(x, self._leaf_name, i, structure, static) for i, x in enumerate(leaves)
+            ]
+        except DtypeError as error:
+            raise DtypeError(
+                f"{error}; to pass it as it is, write jit(f, static_argnums=...) or static_argnames"
+            ) from None
+
+    def _leaf_name(self, i: int, structure: Structure, static: _Static) -> str:
         args, kwargs = tree.unflatten(structure, range(structure.num_leaves))
         for position, arg in enumerate(args):
             if i in tree.leaves(arg):
-                hint = "; jit(f, static_argnums=...) passes other values as they are"
-                return argument_name(self._function, position) + hint * (not self._has_static)
+                return argument_name(self._function, static.position(position))
         (key,) = [k for k, value in kwargs.items() if i in tree.leaves(value)]
         return f"argument {key!r} of {name_of(self._function)}"
 
@@ -184,6 +228,22 @@ class JitFunction:
         rest = tuple(x for i, x in enumerate(args) if i not in positions)
         others = {k: v for k, v in kwargs.items() if k not in self._static_names}
         return rest, others, _Static(positional, keywords)
+
+
+class _JitMethod:
+    """A compiled method, bound to its instance."""
+
+    def __init__(self, compiled: JitFunction, instance: Any) -> None:
+        self._compiled = compiled
+        self._instance = instance
+        wrap(compiled, self, "jit")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._compiled(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """As `JitFunction.lower`."""
+        return self._compiled.lower(*args, **kwargs)
 
 
 def _positions(function: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:

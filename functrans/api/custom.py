@@ -81,8 +81,7 @@ class _Bound:
     def __init__(self, custom: _Custom, instance: Any) -> None:
         self.custom = custom
         self.instance = instance
-        self.__name__ = name_of(custom.function)
-        self.__doc__ = custom.function.__doc__
+        wrap(custom.function.__get__(instance), self, custom.transform)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.custom(self.instance, *args, **kwargs)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import compress
 from typing import Any
+
+import numpy as np
 
 from functrans.api.arguments import check_callable, decorated, name_of, wrap
 from functrans.api.inner import Inner
@@ -98,7 +101,18 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if current.get() is None:
             return function(*args, **kwargs)
-        inner = Inner(function, args, kwargs, f"checkpoint({name_of(function)})")
+        leaves, structure = tree.flatten((args, kwargs))
+        # flags, sizes and objects (the `self` of a method) are no part of what is differentiated
+        traced = [isinstance(x, (Tracer, np.ndarray, np.generic, float)) for x in leaves]
+
+        def of_arrays(*arrays: Any) -> Any:
+            given = iter(arrays)
+            merged = [next(given) if flag else x for x, flag in zip(leaves, traced, strict=True)]
+            inner_args, inner_kwargs = structure.unflatten(merged)
+            return function(*inner_args, **inner_kwargs)
+
+        arrays = tuple(compress(leaves, traced))
+        inner = Inner(of_arrays, arrays, {}, f"checkpoint({name_of(function)})")
         staged = inner.stage()
         return inner.bind(checkpoint_p, staged, {"graph": staged.graph, "keep": keep})
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import CustomRuleError, NotDifferentiableError
+from functrans.errors import CustomRuleError, LeakedTracerError, NotDifferentiableError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
@@ -90,7 +90,14 @@ class Rule:
 
 
 def _closed(function: Callable[..., Sequence[Any]], avals: Sequence[Aval], what: str) -> Graph:
-    staged = stage(function, avals, kind=what)
+    try:
+        staged = stage(function, avals, kind=what)
+    except LeakedTracerError as error:
+        raise CustomRuleError(
+            f"the rule of {what} uses a traced value that is not among its arguments: it is called "
+            "when the derivative is taken, after the function around it has returned.\nPass the "
+            "value to the function as an argument (and to a backward rule through the residuals)."
+        ) from error
     for outer in staged.captures:
         if isinstance(outer, Tracer):
             raise CustomRuleError(

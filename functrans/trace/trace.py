@@ -32,6 +32,8 @@ class Trace:
     ----------
     kind : str
         The transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages.
+    follows : bool
+        Whether its inputs have values if those of the enclosing trace do (`grad`, not `jit`).
     concrete : bool
         Whether the inputs have values. Float constants are then inputs of the graph and not
         literals, because they may differ in the next call and graphs are cached by structure.
@@ -40,8 +42,16 @@ class Trace:
         recorded once, and belong to the line of the equation that is being rewritten.
     """
 
-    def __init__(self, kind: str, *, concrete: bool = False, rewriting: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        follows: bool = False,
+        concrete: bool = False,
+        rewriting: bool = False,
+    ) -> None:
         self.kind = kind
+        self.follows = follows
         self.concrete = concrete
         self.rewriting = rewriting
         self.parent = current.get()
@@ -54,6 +64,13 @@ class Trace:
         self._captured: dict[Any, tuple[Any, Tracer]] = {}
         self._pending: dict[Var, Eqn] = {}
         self._recorded: dict[Any, tuple[Tracer, ...]] = {}
+
+    @property
+    def cause(self) -> str:
+        """The transform because of which there are no values: this one, or one around it."""
+        if self.follows and isinstance(self.parent, Trace):
+            return self.parent.cause
+        return self.kind
 
     # -- values coming in ----------------------------------------------------------------------
 
@@ -213,7 +230,9 @@ class Trace:
             for var, value in zip(eqn.outputs, values, strict=True)
         ]
         atoms = [self.atom(x) for x in operands]
-        self.eqns.append(Eqn(eqn.primitive, atoms, [o.variable for o in outs], eqn.params, eqn.source))
+        self.eqns.append(
+            Eqn(eqn.primitive, atoms, [o.variable for o in outs], eqn.params, eqn.source)
+        )
         return tuple(outs)
 
     def value_of(self, atom: Atom) -> Any:
