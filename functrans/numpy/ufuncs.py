@@ -16,7 +16,6 @@ from functrans.numpy.arrays import array, astype, axes_of, axis_of
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import refuse_ndarray
 from functrans.numpy.special import logsumexp
-from functrans.ops.arithmetic import positive
 from functrans.ops.at import At
 from functrans.ops.choice import select
 from functrans.ops.cumulative import cummax, cummin, cumprod, cumsum
@@ -183,6 +182,3 @@ protocols.ufunc_methods.update(
         ("*", "reduceat"): _reduceat,
     }
 )
-
-# of real numbers; as any ufunc it gives a new array
-protocols.ufuncs["conjugate"] = positive

@@ -60,8 +60,8 @@ positive = elementwise(
 
 
 def conjugate(x: Any) -> Any:
-    """``x``, for there are no complex numbers."""
-    return promote(ufunc_promotion(lambda: np.conjugate), (x,))[0]
+    """A new array of the same numbers, for there are no complex ones."""
+    return positive(*promote(ufunc_promotion(lambda: np.conjugate), (x,)))
 
 
 protocols.ufuncs["conjugate"] = conjugate
