@@ -12,7 +12,8 @@ array of int64, which is the ``self`` of the Python function object)::
           9  number of threads    10  address of the lock on the threading layer
          11  address of the BLAS record, or 0: its number of users, the number of threads it had,
              the addresses of the functions that give and set this number
-    then for each input: the address of its dtype, its number of axes, its extents
+    then for each input: the addresses of its dtype, and of the types of NumPy's and Python's
+        scalars of the dtype (or 0), its number of axes, its extents
     then for each temporary: its offset in the arena
     then for each step: the kernel's address, the extent of its parallel loop (0: none), whether to
         split it, the number of its buffers and the slot of each, the number of its sizes and those
@@ -34,8 +35,8 @@ from functrans.run import cache
 
 HEADER_WORDS = 12
 
-# Offsets in NumPy's array object, part of its stable C interface:
-# data 16, nd 24, dimensions 32, descr 56, flags 64
+# Offsets in NumPy's array object, part of its stable C interface: data 16, nd 24, dimensions 32,
+# descr 56, flags 64. The number in a NumPy scalar or a Python float is at 16.
 ENTRY = r"""
 declare ptr @PyLong_FromLong(i64)
 declare ptr @PyEval_SaveThread()
@@ -43,11 +44,27 @@ declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyMem_RawMalloc(i64)
 declare void @PyMem_RawFree(ptr)
 
-define internal i1 @matches(ptr %array, ptr %record, ptr %ndarray) {
+define internal ptr @data_of(ptr %array, ptr %record, ptr %ndarray) {
   %type.p = getelementptr i8, ptr %array, i64 8
   %type = load ptr, ptr %type.p
-  %type.ok = icmp eq ptr %type, %ndarray
-  br i1 %type.ok, label %dtype, label %no
+  %nd.wanted.p = getelementptr i64, ptr %record, i64 3
+  %nd.wanted = load i64, ptr %nd.wanted.p
+  %is.array = icmp eq ptr %type, %ndarray
+  br i1 %is.array, label %dtype, label %number
+number:                                            ; a scalar holds its number behind its head
+  %has.axes = icmp ne i64 %nd.wanted, 0
+  br i1 %has.axes, label %no, label %scalar
+scalar:
+  %numpy.p = getelementptr i64, ptr %record, i64 1
+  %numpy = load ptr, ptr %numpy.p
+  %python.p = getelementptr i64, ptr %record, i64 2
+  %python = load ptr, ptr %python.p
+  %is.numpy = icmp eq ptr %type, %numpy
+  %is.python = icmp eq ptr %type, %python
+  %is.number = or i1 %is.numpy, %is.python
+  %inside = getelementptr i8, ptr %array, i64 16
+  %found = select i1 %is.number, ptr %inside, ptr null
+  ret ptr %found
 dtype:
   %descr.p = getelementptr i8, ptr %array, i64 56
   %descr = load ptr, ptr %descr.p
@@ -60,8 +77,6 @@ dtype:
   %nd.p = getelementptr i8, ptr %array, i64 24
   %nd32 = load i32, ptr %nd.p
   %nd = sext i32 %nd32 to i64
-  %nd.wanted.p = getelementptr i64, ptr %record, i64 1
-  %nd.wanted = load i64, ptr %nd.wanted.p
   %nd.ok = icmp eq i64 %nd, %nd.wanted
   %two = and i1 %descr.ok, %flags.ok
   %three = and i1 %two, %nd.ok
@@ -77,7 +92,7 @@ axis:
 compare:
   %extent.p = getelementptr i64, ptr %dims, i64 %a
   %extent = load i64, ptr %extent.p
-  %place = add i64 %a, 2
+  %place = add i64 %a, 4
   %extent.wanted.p = getelementptr i64, ptr %record, i64 %place
   %extent.wanted = load i64, ptr %extent.wanted.p
   %extent.ok = icmp eq i64 %extent, %extent.wanted
@@ -86,9 +101,11 @@ next:
   %a.next = add i64 %a, 1
   br label %axis
 yes:
-  ret i1 true
+  %data.p = getelementptr i8, ptr %array, i64 16
+  %data = load ptr, ptr %data.p
+  ret ptr %data
 no:
-  ret i1 false
+  ret ptr null
 }
 
 define internal ptr @arena(ptr %table) {
@@ -219,20 +236,22 @@ look:
   %is.input = icmp slt i64 %i, %inputs
   br i1 %is.input, label %check, label %collect.output
 check:
-  %ok = call i1 @matches(ptr %one, ptr %record, ptr %ndarray)
+  %input = call ptr @data_of(ptr %one, ptr %record, ptr %ndarray)
+  %ok = icmp ne ptr %input, null
   br i1 %ok, label %collect.input, label %refuse
 collect.input:
-  %axes.p = getelementptr i64, ptr %record, i64 1
+  %axes.p = getelementptr i64, ptr %record, i64 3
   %axes = load i64, ptr %axes.p
-  %length = add i64 %axes, 2
+  %length = add i64 %axes, 4
   %record.after = getelementptr i64, ptr %record, i64 %length
   br label %collect
 collect.output:
+  %data.p = getelementptr i8, ptr %one, i64 16
+  %output = load ptr, ptr %data.p
   br label %collect
 collect:
+  %address = phi ptr [ %input, %collect.input ], [ %output, %collect.output ]
   %record.next = phi ptr [ %record.after, %collect.input ], [ %record, %collect.output ]
-  %data.p = getelementptr i8, ptr %one, i64 16
-  %address = load ptr, ptr %data.p
   %slot = getelementptr ptr, ptr %slots, i64 %i
   store ptr %address, ptr %slot
   %i.next = add i64 %i, 1
@@ -394,4 +413,7 @@ def function(table: np.ndarray[Any, Any]) -> Callable[..., int]:
 
 def input_record(shape: Sequence[int], dtype: np.dtype[Any]) -> list[int]:
     """The words of the table that describe an input."""
-    return [id(dtype), len(shape), *shape]
+    # the one object that arrays of a built-in dtype refer to
+    dtype = np.dtype(dtype.type)
+    python = id(float) if dtype == np.float64 else 0
+    return [id(dtype), id(dtype.type), python, len(shape), *shape]
