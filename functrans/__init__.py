@@ -22,6 +22,7 @@ from functrans.api.lowered import eval_shape, trace
 from functrans.api.mapping import vmap
 from functrans.api.recompute import checkpoint, stop_gradient
 from functrans.ir.types import Aval
+from functrans.version import __version__ as __version__
 
 __all__ = [
     "Aval",

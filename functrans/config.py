@@ -1,41 +1,143 @@
-"""Switches. Set them as attributes of this module: ``functrans.config.threads = 1``."""
+"""Switches. Set them as attributes of this module: ``functrans.config.threads = 1``.
+
+Each takes its first value from the environment, as docs/configuration.md says. A value that makes
+no sense is refused when it is set, and so is a name that is no switch.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import types
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def _default_threads() -> int:
     for name in ("FUNCTRANS_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        # OMP_NUM_THREADS may be a list, for nested loops
         text = os.environ.get(name, "").split(",")[0].strip()
-        if text.isdigit() and int(text) > 0:
+        if text.isdecimal() and int(text) > 0:
             return int(text)
+        if text and name.startswith("FUNCTRANS"):
+            _ignored(name, "a positive integer")
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _default_cache_dir() -> Path:
+def _default_cache() -> bool:
+    text = os.environ.get("FUNCTRANS_CACHE", "").strip().lower()
+    if text not in _YES | _NO:
+        _ignored("FUNCTRANS_CACHE", "0 or 1")
+    return text not in _NO
+
+
+def _default_cache_dir() -> Path | None:
     named = os.environ.get("FUNCTRANS_CACHE_DIR")
     if named:
         return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "functrans"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "")
+        below = "AppData/Local"
+    elif sys.platform == "darwin":
+        base, below = "", "Library/Caches"
+    else:
+        base, below = os.environ.get("XDG_CACHE_HOME", ""), ".cache"
+    if os.path.isabs(base):
+        return Path(base, "functrans")
+    try:
+        return Path.home() / below / "functrans"
+    except RuntimeError:  # a user without a home
+        return None
 
+
+def _default_cache_bytes() -> int:
+    text = os.environ.get("FUNCTRANS_CACHE_BYTES", "").strip()
+    if text.isdecimal():
+        return int(text)
+    if text:
+        _ignored("FUNCTRANS_CACHE_BYTES", "a number of bytes")
+    return 256 * 1024 * 1024
+
+
+def _ignored(name: str, wanted: str) -> None:
+    warnings.warn(
+        f"the environment variable {name} is {os.environ[name]!r}, which is not {wanted}: ignored",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+_YES = {"", "1", "on", "yes", "true"}
+_NO = {"0", "off", "no", "false"}
 
 threads: int = _default_threads()
-"""How many threads compiled code may use. From the environment variables FUNCTRANS_NUM_THREADS,
-NUMBA_NUM_THREADS or OMP_NUM_THREADS, else the number of CPUs this process may run on. Results do
-not depend on it."""
+"""How many threads compiled code may use, also what is compiled already. From the environment
+variables FUNCTRANS_NUM_THREADS, NUMBA_NUM_THREADS or OMP_NUM_THREADS, else the number of CPUs this
+process may run on. Results do not depend on it."""
 
 parallel_threshold: int = 200_000
-"""How many scalar operations a loop must do for it to be split among threads."""
+"""How many scalar operations a loop must do for it to be split among threads. It counts when
+something is compiled."""
 
-cache: bool = os.environ.get("FUNCTRANS_CACHE", "1") not in ("0", "off", "no", "false")
+cache: bool = _default_cache()
 """Whether compiled code is kept on disk. Off if the environment variable FUNCTRANS_CACHE is 0."""
 
-cache_dir: Path = _default_cache_dir()
+cache_dir: Path | None = _default_cache_dir()
 """Where compiled code is kept: the environment variable FUNCTRANS_CACHE_DIR, else ``functrans`` in
-the user's cache directory."""
+the user's cache directory. None: nowhere."""
 
-cache_bytes: int = 256 * 1024 * 1024
-"""How much disk space the cache may take; what was not used for longest is removed."""
+cache_bytes: int = _default_cache_bytes()
+"""How much disk space the cache may take; what was not used for longest is removed. From the
+environment variable FUNCTRANS_CACHE_BYTES, else 256 MiB."""
+
+
+def _positive(value: Any) -> Any:
+    return value if type(value) is int and value > 0 else _WRONG
+
+
+def _not_negative(value: Any) -> Any:
+    return value if type(value) is int and value >= 0 else _WRONG
+
+
+def _truth(value: Any) -> Any:
+    return value if type(value) is bool else _WRONG
+
+
+def _folder(value: Any) -> Any:
+    if value is None:
+        return None
+    return Path(value) if isinstance(value, (str, os.PathLike)) and str(value) else _WRONG
+
+
+_WRONG = object()
+
+# Each switch: what a value becomes (or _WRONG), and what it must be, in words.
+_SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "threads": (_positive, "a positive integer"),
+    "parallel_threshold": (_not_negative, "an integer, 0 or more"),
+    "cache": (_truth, "True or False"),
+    "cache_dir": (_folder, "a path, or None"),
+    "cache_bytes": (_not_negative, "an integer, 0 or more"),
+}
+
+
+class _Settings(types.ModuleType):
+    """The type of this module: it looks at what is assigned."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            if name not in _SWITCHES:
+                raise AttributeError(
+                    f"functrans.config has no switch {name!r}; it has {', '.join(_SWITCHES)}"
+                )
+            accept, wanted = _SWITCHES[name]
+            accepted = accept(value)
+            if accepted is _WRONG:
+                raise ValueError(f"functrans.config.{name} must be {wanted}, not {value!r}")
+            value = accepted
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Settings

@@ -19,7 +19,7 @@ from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
 from functrans.lower.llvm_text import memory_type
 from functrans.lower.schedule import Plan, Step
-from functrans.run import native
+from functrans.run import cache, native
 from functrans.run.call import program
 from functrans.run.jit import NativeProgram
 
@@ -53,16 +53,16 @@ class Exported:
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
         steps = _steps(self.native)
-        self._code = native.link(
-            native.compile_object(_with_status(self.native.plan, self.in_avals, self.out_avals)),
+        self._code = cache.load(
+            _with_status(self.native.plan, self.in_avals, self.out_avals),
             _SYMBOL,
             {f"kernel{i}": code.address for i, (_, code) in enumerate(steps)},
         )
         self.address = self._code.address
         self.value_address: int | None = None
         if len(self.out_avals) == 1 and self.out_avals[0].shape == ():
-            self._value_code = native.link(
-                native.compile_object(_with_value(self.in_avals, self.out_avals[0])),
+            self._value_code = cache.load(
+                _with_value(self.in_avals, self.out_avals[0]),
                 _SYMBOL,
                 {"with_status": self.address},
             )
@@ -133,9 +133,7 @@ def _with_status(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
             lines.append(f"  %w{i}.{j} = getelementptr i64, ptr %words{i}, i64 {j}")
             lines.append(f"  store {word}, ptr %w{i}.{j}")
         lines.append(f"  store i64 {step.extent}, ptr %extent")
-        lines.append(
-            f"  call void @kernel{i}(ptr %first, ptr %extent, ptr %step, ptr %words{i})"
-        )
+        lines.append(f"  call void @kernel{i}(ptr %first, ptr %extent, ptr %step, ptr %words{i})")
     lines += ["  call void @PyMem_RawFree(ptr %arena)"]
     lines += ["  %status = load i64, ptr %flag", "  ret i64 %status", "}"]
     return "\n".join(lines) + "\n"

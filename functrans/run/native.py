@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+FORMAT = 1
+"""To be raised whenever the same text shall become other machine code, for the sake of what is kept
+on disk."""
+
 _numbers = itertools.count()
 _lock = threading.Lock()
 
@@ -65,6 +69,16 @@ def cpu_features() -> str:
         # 512-bit registers also where LLVM's tuning for the CPU would halve them
         flags["prefer-256-bit"] = False
     return ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
+
+
+def target() -> tuple[str, ...]:
+    """What, besides the text, decides which machine code LLVM makes."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    version = ".".join(map(str, llvm.llvm_version_info))
+    triple = llvm.get_default_triple()
+    return llvmlite.__version__, version, triple, cpu_name(), cpu_features()
 
 
 @lru_cache(maxsize=1)

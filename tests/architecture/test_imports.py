@@ -17,7 +17,7 @@ PACKAGE = "functrans"
 # itself; from no other in its own row. `vecmath` stands this low because a primitive's definition
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
-    {"errors", "config"},
+    {"errors", "config", "version"},
     {"tree"},
     {"ir"},
     {"vecmath"},
@@ -31,6 +31,7 @@ ORDER = [
     {"api"},
     {"numpy", "lax", "testing", "debug"},
     {"__init__"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 

@@ -1,0 +1,185 @@
+"""A private folder of files by key, which processes share and which may fail at any time.
+
+It is a cache: whatever goes wrong (no such folder, no right to write, a full disk, a file that is
+damaged) means that nothing is found or kept, and is no error. What comes out is what was put in
+under this key, by this user: machine code is read from here, so
+
+- the folder must belong to the user, and nobody else may write to it;
+- so must each file, which starts with a checksum of its key and its contents.
+
+Files are written beside their place and then moved there, so nobody sees half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+_MAGIC = b"functrans-code1\n"
+_HEADER = len(_MAGIC) + hashlib.sha256().digest_size
+_SUFFIX = ".code"
+_UNFINISHED = ".part"
+
+_BLOCK = 4096
+"""What the smallest file takes on most disks."""
+
+_FRESH = 600
+"""Seconds in which a file's time of use is not written again: reading stays reading."""
+
+_ABANDONED = 3600
+"""Seconds after which the process that was writing a file has surely ended."""
+
+
+class Usage(NamedTuple):
+    """How much a folder holds."""
+
+    files: int
+    bytes: int
+
+
+class _File(NamedTuple):
+    used: float
+    bytes: int
+    path: Path
+
+
+class Store:
+    """A folder of files by key.
+
+    Parameters
+    ----------
+    folder : Path
+        It is made when something is first put in.
+    limit : int
+        How many bytes of disk to take, roughly: a process may write a sixteenth more before files
+        that nobody used for longest are removed.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = folder
+        self.limit = limit
+
+    def get(self, key: str) -> bytes | None:
+        """What was put in under a key; None if there is nothing, or nothing that can be trusted."""
+        try:
+            if _refusal(os.stat(self.folder)):
+                return None
+            with open(self._path(key), "rb") as file:
+                about = os.fstat(file.fileno())
+                content = file.read()
+        except OSError:
+            return None
+        contents = content[_HEADER:]
+        if _refusal(about) or content[:_HEADER] != _header(key, contents):
+            return None
+        if time.time() - about.st_mtime > _FRESH:
+            with suppress(OSError):
+                os.utime(self._path(key))
+        return contents
+
+    def put(self, key: str, contents: bytes) -> None:
+        """Keep something under a key, in place of what was there."""
+        size = _on_disk(_HEADER + len(contents))
+        if size > self.limit:
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _refusal(os.stat(self.folder)):
+                return
+            self._write(key, contents)
+        except OSError:
+            return
+        # Once for each sixteenth of the limit, by a die that all processes share: the key.
+        if int(key[:8], 16) * self.limit < (size * 16) << 32:
+            self.trim()
+
+    def trim(self) -> None:
+        """Remove what was not used for longest, if there is more than the limit."""
+        files = sorted(self._files())
+        excess = sum(file.bytes for file in files) - self.limit
+        if excess <= 0:
+            return
+        excess += self.limit // 4  # so that the next time is not soon
+        for file in files:
+            if excess <= 0:
+                break
+            excess -= file.bytes
+            with suppress(OSError):
+                file.path.unlink()
+
+    def clear(self) -> Usage:
+        """Remove all files, and say what they were."""
+        files, total = 0, 0
+        for file in list(self._files(abandoned=0)):
+            with suppress(OSError):
+                file.path.unlink()
+                files, total = files + 1, total + file.bytes
+        return Usage(files, total)
+
+    def usage(self) -> Usage:
+        """How much there is."""
+        sizes = [file.bytes for file in self._files()]
+        return Usage(len(sizes), sum(sizes))
+
+    def refusal(self) -> str | None:
+        """Why the folder is not used, if it is there and is not safe."""
+        try:
+            return _refusal(os.stat(self.folder))
+        except OSError:
+            return None
+
+    def _path(self, key: str) -> Path:
+        return self.folder / (key + _SUFFIX)
+
+    def _write(self, key: str, contents: bytes) -> None:
+        handle, name = tempfile.mkstemp(dir=self.folder, suffix=_UNFINISHED)
+        try:
+            with open(handle, "wb") as file:
+                file.write(_header(key, contents))
+                file.write(contents)
+            os.replace(name, self._path(key))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+    def _files(self, abandoned: float = _ABANDONED) -> Iterator[_File]:
+        """Our files, and the unfinished ones that no process will finish."""
+        try:
+            entries = list(os.scandir(self.folder))
+        except OSError:
+            return
+        for entry in entries:
+            with suppress(OSError):
+                about = entry.stat(follow_symlinks=False)
+                unfinished = entry.name.endswith(_UNFINISHED)
+                if unfinished and time.time() - about.st_mtime < abandoned:
+                    continue
+                if unfinished or entry.name.endswith(_SUFFIX):
+                    yield _File(about.st_mtime, _on_disk(about.st_size), Path(entry.path))
+
+
+def _refusal(about: os.stat_result) -> str | None:
+    """Why a folder or file might hold what this user did not put there."""
+    if not hasattr(os, "geteuid"):
+        return None  # on Windows, folders in a user's profile are the user's
+    if about.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users may write to it"
+    return None
+
+
+def _header(key: str, contents: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(key.encode() + contents).digest()
+
+
+def _on_disk(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
