@@ -1,4 +1,4 @@
-"""Numba both ways: compiled functions for callers in Numba and C, and Numba's functions in traces."""
+"""Numba both ways: compiled functions for callers in Numba and C, Numba's functions in traces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Compiled:
         return self.numba(*args)
 
 
-def compile(function: Callable[..., Any], *examples: Any) -> Compiled:  # noqa: A001
+def compile(function: Callable[..., Any], *examples: Any) -> Compiled:
     """Compile a function for callers that are compiled themselves.
 
     Parameters
@@ -99,8 +99,8 @@ def compile(function: Callable[..., Any], *examples: Any) -> Compiled:  # noqa: 
     staged = stage(flat, [Aval(a.shape, a.dtype) for a in avals], kind="jit")
     if staged.captures:
         raise DtypeError(
-            f"{name_of(function)} uses arrays from outside: compiled code has nowhere to keep them; "
-            "pass them as arguments"
+            f"{name_of(function)} uses arrays from outside, and compiled code has nowhere to keep "
+            "them: pass them as arguments"
         )
     return Compiled(Exported(staged.graph), name_of(function), several[0])
 

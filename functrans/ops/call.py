@@ -162,7 +162,7 @@ def _split_checkpoint(
 def _behind_barriers(
     known: Sequence[Var], unknown: Sequence[Var], eqns: Sequence[Eqn], results: Sequence[Atom]
 ) -> Graph:
-    """A graph that computes again, in a way that no optimiser takes for what was computed before."""
+    """A graph that computes again, which no optimiser takes for what was computed before."""
     arriving = [Var(var.aval) for var in known]
     barriers = [
         Eqn(barrier, (outer,), (inner,), {}) for outer, inner in zip(arriving, known, strict=True)

@@ -95,4 +95,3 @@ external = primitive(
         }),
     ),
 )  # fmt: skip
-

@@ -29,4 +29,3 @@ jit_call = call_primitive(
     numpy=lambda *values, graph, name: program(graph)(*values),
 )
 """Applies ``graph`` compiled; ``name`` is the user's function's. The optimiser inlines it."""
-

@@ -39,7 +39,8 @@ def numba_function(exported: Exported, name: str, several: bool) -> Any:
             continue
         lines += [
             f"    if a{i}.shape != {aval.shape}:",
-            f"        raise ValueError('argument {i} of {name} was compiled for shape {aval.shape}')",
+            f"        raise ValueError('argument {i} of {name} was compiled for '",
+            f"            'shape {aval.shape}')",
             f"    c{i} = as_given(a{i}, in{i})",
         ]
         passed.append(f"c{i}.ctypes.data")

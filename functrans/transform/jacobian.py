@@ -11,7 +11,16 @@ import numpy as np
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, Shape
 from functrans.ops.compare import equal
-from functrans.ops.structural import cast, expand_axes, full_p, iota, place, reshape, zeros, zeros_like
+from functrans.ops.structural import (
+    cast,
+    expand_axes,
+    full_p,
+    iota,
+    place,
+    reshape,
+    zeros,
+    zeros_like,
+)
 from functrans.trace.stage import replay, rewrite
 from functrans.transform.batch import batched_outputs
 from functrans.transform.forward import tangent_graph, variables

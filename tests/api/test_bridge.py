@@ -80,7 +80,7 @@ def test_what_needs_python_cannot_be_compiled():
     with pytest.raises(UnsupportedNumPyError, match="cannot call Python, and external"):
         functrans.compile(from_numba(lambda x: x, Aval((), float)), 1.0)
     captured = np.arange(3.0)
-    with pytest.raises(DtypeError, match="uses arrays from outside"):
+    with pytest.raises(DtypeError, match="uses arrays from outside, and compiled code has nowhere"):
         functrans.compile(lambda x: x * captured, 1.0)
 
 
