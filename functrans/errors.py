@@ -24,6 +24,7 @@ __all__ = [
     "MutationError",
     "NonScalarOutputError",
     "NotDifferentiableError",
+    "PathLimitError",
     "RegistrationError",
     "ShapeError",
     "StaticArgumentError",
@@ -156,11 +157,11 @@ class UnsupportedNumPyError(FunctransError, NotImplementedError):
 
     Fails::
 
-        grad(lambda x: np.unwrap(x).sum())(x)
+        grad(lambda x: np.polydiv(x, x)[0].sum())(x)
 
     Fix::
 
-        grad(lambda x: np.cumsum(x).sum())(x)   # the message names the nearest supported thing
+        grad(lambda x: np.polymul(x, x).sum())(x)   # the message names the nearest supported thing
     """
 
 
@@ -310,6 +311,25 @@ class StaticArgumentError(FunctransError, TypeError):
     Fix::
 
         jit(f, static_argnames="sizes")(x, sizes=(3, 4))
+    """
+
+
+class PathLimitError(FunctransError, RuntimeError):
+    """A compiled function met too many different paths through its Python branches.
+
+    Fails::
+
+        @jit
+        def halve(x):
+            while x > 1.0:      # one path for each number of steps
+                x = x / 2
+            return x
+
+    Fix::
+
+        @jit
+        def halve(x):
+            return lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, x)
     """
 
 

@@ -67,7 +67,8 @@ def apply_ufunc(
         operation = ufunc_methods.get((name, method)) or ufunc_methods.get(("*", method))
         if operation is not None:
             return operation(ufunc, *inputs, **kwargs)
-    full = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"
+    package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module to name
+    full = f"{package}{name}" + ("" if method == "__call__" else f".{method}")
     raise UnsupportedNumPyError(
         f"{full} is not supported on traced values{located(user_source())}"
         + _suggestion(name, ufuncs)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import linecache
+import os
 import sys
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+import numpy as np
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_NUMPY = Path(np.__file__).parent
+_LIBRARIES = (_PACKAGE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
 _BETWEEN = (functools.__file__, contextlib.__file__)
 
 
@@ -39,20 +44,20 @@ class Source(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_ours(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) or filename in _BETWEEN
+def _is_library(filename: str) -> bool:
+    return filename.startswith(_LIBRARIES) or filename in _BETWEEN
 
 
 def user_source() -> Source | None:
-    """The innermost place in the calling stack that is not inside this package."""
+    """The innermost place in the calling stack outside of this package, NumPy and SciPy."""
     frame = sys._getframe(1)
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and _is_library(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
     return None if frame is None else Source(frame.f_code, frame.f_lasti)
 
 
 def located(source: Source | None) -> str:
-    """``" at file.py:3 (f), `y = x + 1`"`` for an error message; empty if the place is not known."""
+    """``" at file.py:3 (f), `y = x + 1`"`` for a message; empty if the place is not known."""
     if source is None:
         return ""
     text = source.text

@@ -48,6 +48,7 @@ PREPARED = {
 
 THEN = {
     "MutationError": "grad(f)(x)",
+    "PathLimitError": "for x in 2.0 ** np.arange(100.0): halve(x)",
     "CustomRuleError": "grad(f)(1.0, 2.0)",
     "GradientCheckError": "check_grads(f, (1.0,))",
 }

@@ -1,0 +1,52 @@
+"""What would lose a derivative without a word: the message names the user's line and the fix."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.special
+
+from functrans import grad
+from functrans.errors import TracerConversionError, UnsupportedNumPyError
+
+
+def stored(x):
+    y = np.zeros(3)
+    y[0] = x
+    return y.sum()
+
+
+def through_a_library(x):
+    return scipy.special.softmax(x * np.ones(2))[0]
+
+
+def converted(x):
+    return math.sin(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [(stored, "y[0] = x"), (through_a_library, "return scipy"), (converted, "return math.sin(x)")],
+)
+def test_the_users_line_is_named_and_not_a_librarys(function, line):
+    with pytest.raises(TracerConversionError) as error:
+        grad(function)(1.0)
+    assert f"({function.__name__}), `{line}" in str(error.value)
+    assert "test_conversion.py" in str(error.value)
+    assert "functrans.numpy.zeros" in str(error.value)
+
+
+def test_other_errors_of_the_users_stay_as_they_are():
+    def failing(x):
+        raise ValueError("the user's") from KeyError("cause")
+
+    with pytest.raises(ValueError, match="the user's") as error:
+        grad(failing)(1.0)
+    assert isinstance(error.value.__cause__, KeyError)
+
+
+def test_a_ufunc_of_another_package_is_not_said_to_be_numpys():
+    with pytest.raises(
+        UnsupportedNumPyError, match=r"^gamma is not .*nearest supported is gammaln"
+    ):
+        grad(scipy.special.gamma)(1.0)
