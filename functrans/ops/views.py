@@ -1,7 +1,7 @@
 """Functions that give views in NumPy: what is assigned to the view is seen in the array, and back.
 
-Where NumPy gives a view or a copy depending on the layout in memory (``reshape``), or one that may
-not be written to (``broadcast_to``), assigning to either side afterwards raises.
+Where NumPy gives a view or a copy depending on the layout in memory (``reshape``), one side cannot
+be read after the other was assigned to. What may not be written to (``broadcast_to``) cannot be.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from functrans.ops.structural import inverse
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
-from functrans.trace.views import make_view
+from functrans.trace.views import UNCERTAIN, make_view
 
 
 def _as_view(
     x: Any,
     operation: str,
     read: Callable[[Any], Any],
-    write: Callable[[Any, Any], Any] | None,
+    write: Callable[[Any, Any], Any] | str | None,
 ) -> Any:
     result = read(x)
     if isinstance(result, Tracer) and result is not x:
@@ -105,7 +105,7 @@ def reshaped(x: Any, shape: Shape, operation: str = "reshape") -> Any:
         lambda base: structural.reshape(base, shape=shape),
         (lambda base, new: structural.reshape(new, shape=base.shape))
         if next(without_units) == next(without_units)
-        else None,
+        else UNCERTAIN,
     )
 
 
@@ -116,9 +116,13 @@ def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
         return reshaped(x, sizes)
     if order != "F":
         raise ValueError(f"order must be one of 'C' or 'F' (got {order!r})")
-    flat = structural.transpose(x, permutation=tuple(range(x.ndim)[::-1]))
-    turned = structural.reshape(flat, shape=sizes[::-1])
-    return structural.transpose(turned, permutation=tuple(range(len(sizes))[::-1]))
+
+    def read(base: Any) -> Any:
+        turned = structural.transpose(base, permutation=tuple(range(base.ndim)[::-1]))
+        turned = structural.reshape(turned, shape=sizes[::-1])
+        return structural.transpose(turned, permutation=tuple(range(len(sizes))[::-1]))
+
+    return _as_view(x, "reshape", read, UNCERTAIN)
 
 
 def known_shape(x: Any, shape: Sequence[Any]) -> Shape:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from functrans.trace.tracer import Tracer
 
 
+UNCERTAIN = "uncertain"
+"""In the place of how a view is written back: whether NumPy copies depends on the layout."""
+
+
 class View:
     """How a tracer is part of another one.
 
@@ -28,9 +32,10 @@ class View:
     base : Tracer
     read : callable
         From the base to the view.
-    write : callable or None
-        From the base and a new view to the new base. None where NumPy may have made a copy
-        (``reshape``) or forbids it (``broadcast_to``): writing then raises, on either side.
+    write : callable, None or `UNCERTAIN`
+        From the base and a new view to the new base. None where NumPy forbids it
+        (``broadcast_to``). `UNCERTAIN` where it may have made a copy (``reshape``): after a write
+        on one side, reading the other raises.
     operation : str
         What made the view, for the message.
     """
@@ -41,7 +46,7 @@ class View:
         self,
         base: Tracer,
         read: Callable[[Tracer], Any],
-        write: Callable[[Tracer, Tracer], Any] | None,
+        write: Callable[[Tracer, Tracer], Any] | str | None,
         operation: str,
     ) -> None:
         self.base = base
@@ -54,7 +59,7 @@ class View:
         self.base.refresh()
         if self.base.version == self.seen:
             return
-        if self.write is None:
+        if not callable(self.write):
             raise MutationError(
                 f"an array was assigned to in place after {self.operation} of it was taken"
                 f"{located(user_source())}: whether NumPy shares the memory of the two depends on "
@@ -64,11 +69,28 @@ class View:
         view.become(self.read(self.base))
 
 
+class Overwritten(View):
+    """Of an array of which it is not known whether it was written to: it cannot be read."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, base: Tracer, operation: str) -> None:
+        super().__init__(base, lambda base: base, None, operation)
+        self.place = located(user_source())
+
+    def refresh(self, view: Tracer) -> None:
+        raise MutationError(
+            f"an array is used{located(user_source())} after {self.operation} of it was assigned "
+            f"to{self.place}: whether NumPy shares the memory of the two depends on the layout.\n"
+            f"Take a copy before the assignment, or go on with what {self.operation} gave."
+        )
+
+
 def make_view(
     view: Tracer,
     base: Tracer,
     read: Callable[[Tracer], Any],
-    write: Callable[[Tracer, Tracer], Any] | None,
+    write: Callable[[Tracer, Tracer], Any] | str | None,
     operation: str,
 ) -> Tracer:
     """Mark a tracer as a view of another one."""
@@ -83,7 +105,7 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
     ------
     MutationError
         If the target is an argument of the traced function or belongs to an enclosing function, or
-        if it cannot be known whether NumPy would have written to a copy.
+        is read-only in NumPy.
     TypeError
         If the result has another dtype that NumPy would not cast to the target's.
     """
@@ -103,9 +125,21 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
     target.become(result)
     view = target.as_view
     if view is not None:
-        assert view.write is not None
-        assign(view.base, view.write(view.base, target), operation)
-        view.seen = view.base.version
+        if callable(view.write):
+            assign(view.base, view.write(view.base, target), operation)
+            view.seen = view.base.version
+        else:
+            _overwrite(view)
+            target.as_view = None
+
+
+def _overwrite(view: View) -> None:
+    """Let nobody read what a view of uncertain kind was taken of, and what that is a view of."""
+    base: Tracer | None = view.base
+    while base is not None:
+        above = base.as_view
+        base.as_view = Overwritten(base, view.operation)
+        base = None if above is None else above.base
 
 
 def _check_writable(target: Tracer, operation: str) -> None:
@@ -126,8 +160,8 @@ def _check_writable(target: Tracer, operation: str) -> None:
         if target.as_view.write is None:
             _refuse(
                 operation,
-                f"the array was made by {target.as_view.operation}, and whether that shares "
-                "memory with the original depends on the layout.\nWork on a copy: x = x.copy().",
+                f"the array was made by {target.as_view.operation}, whose result NumPy does not "
+                "let be written to.\nWork on a copy: x = x.copy().",
             )
         _check_writable(target.as_view.base, operation)
 
