@@ -200,6 +200,7 @@ class Bodies:
             lanes=lanes,
             parallel=outermost,
             repeatable=lanes > 1,
+            whole=extent % lanes == 0 and not outermost,
         )
 
     def _root(self, root: Root, vector_bytes: int) -> Iterator[Statement]:

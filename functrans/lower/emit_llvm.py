@@ -342,6 +342,11 @@ class _Emitter:
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
         start, stop = bounds
         lanes = statement.lanes
+        if statement.whole:
+            with self._loop(start, stop, lanes) as counter:
+                with self._vector(statement.index, lanes, counter):
+                    self._statements(statement.body)
+            return
         if statement.repeatable:
             last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
             with self._loop(start, stop, lanes) as counter:
@@ -351,7 +356,7 @@ class _Emitter:
                 with self._vector(statement.index, lanes, base):
                     self._statements(statement.body)
             return
-        for base, mask in self._blocks(start, stop, lanes):
+        for base, mask in self._blocks(start, stop, lanes, statement.whole):
             with self._vector(statement.index, lanes, base, mask):
                 self._statements(statement.body)
 
@@ -367,9 +372,15 @@ class _Emitter:
         ex.vector = None
         ex.mask = None
 
-    def _blocks(self, start: str, stop: str, lanes: int) -> Iterator[tuple[str, str | None]]:
+    def _blocks(
+        self, start: str, stop: str, lanes: int, only_whole: bool
+    ) -> Iterator[tuple[str, str | None]]:
         """The vectors of a range: inside the loop of the whole ones, then for the masked rest."""
         writer = self.writer
+        if only_whole:
+            with self._loop(start, stop, lanes) as counter:
+                yield counter, None
+            return
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
         with self._loop(start, whole, lanes) as counter:
             yield counter, None
@@ -435,7 +446,7 @@ class _Emitter:
                 ex.indices[index] = counter
                 self._accumulate(statement, partials, lanes)
         else:
-            for base, mask in self._blocks(*bounds, lanes):
+            for base, mask in self._blocks(*bounds, lanes, statement.whole):
                 with self._vector(index, lanes, base, mask):
                     self._accumulate(statement, partials, lanes)
 

@@ -91,13 +91,16 @@ def _reduce(
         known[fold] = target
         targets.append(target)
     loops = tuple((i, START, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
+    stop = loops[-1][2]
+    lanes = 1 if body else partials(values, stop, lanes)
     return Reduce(
         tuple(targets),
         tuple(fold.attribute[0] for fold in group),
         tuple(values),
         loops,
         tuple(body),
-        1 if body else partials(values, loops[-1][2], lanes),
+        lanes,
+        whole=stop.op == "const" and int(stop.attribute) % lanes == 0,
     )
 
 

@@ -107,6 +107,8 @@ class For:
     repeatable : bool
         Whether doing an iteration twice is harmless, so that the last vector may overlap the one
         before; there are then at least ``lanes`` iterations.
+    whole : bool
+        Whether the number of iterations is known to be a multiple of the lanes.
     """
 
     index: Scalar
@@ -116,6 +118,7 @@ class For:
     lanes: int = 1
     parallel: bool = False
     repeatable: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +139,8 @@ class Reduce:
     lanes : int
         How many partial results each target has: the innermost index, from its start, is dealt to
         them in turn, and they are combined pairwise at the end. This fixes the result's bits.
+    whole : bool
+        Whether the innermost extent is known to be a multiple of the lanes.
     """
 
     targets: tuple[Scalar, ...]
@@ -144,6 +149,7 @@ class Reduce:
     loops: tuple[tuple[Scalar, Scalar, Scalar], ...]
     body: tuple[Statement, ...] = ()
     lanes: int = 1
+    whole: bool = False
 
 
 @dataclass(frozen=True, eq=False)

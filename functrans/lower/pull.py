@@ -7,7 +7,7 @@ This goes on down to values that live in memory, which are loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -46,31 +46,30 @@ class Puller:
         self.producers = producers
         self.buffers = buffers
         self.simplify = Simplifier()
-        self._elements: dict[tuple[Atom, Index], Scalar] = {}
+        self._elements: dict[Atom, dict[Index, Scalar]] = {}
 
     def element(self, atom: Atom, position: Index) -> Scalar:
         """The element of a value at a simplified index."""
         # a chain of elementwise operations may be longer than Python's stack
         stack = [(atom, position)]
         while stack:
-            key = stack[-1]
-            if key in self._elements:
+            one, where = stack[-1]
+            if where in self._elements.setdefault(one, {}):
                 stack.pop()
                 continue
-            operands = self._operands(*key)
-            missing = [operand for operand in operands if operand not in self._elements]
+            operands = self._operands(one, where)
+            missing = [(x, at) for x, at in operands if at not in self._elements.get(x, ())]
             if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
-            self._elements[key] = self.simplify(self._compute(*key, operands))
-        return self._elements[atom, position]
+            self._elements[one][where] = self.simplify(self._compute(one, where, operands))
+        return self._elements[atom][position]
 
-    def keep(self, var: Var, where: Buffer, computed: Iterable[Index]) -> None:
-        """From now on load the variable; its elements at some indices had been computed."""
+    def keep(self, var: Var, where: Buffer) -> None:
+        """From now on load the variable: forget the elements that have been computed."""
         self.buffers[var] = where
-        for position in computed:
-            del self._elements[var, position]
+        self._elements[var] = {}
 
     def _operands(self, atom: Atom, position: Index) -> list[tuple[Atom, Index]]:
         """What an elementwise operation needs for the element; nothing for the rest."""
@@ -90,7 +89,7 @@ class Puller:
             return load(self.buffers[atom], position)
         eqn = self.producers[atom]
         if eqn.primitive.scalar is not None:
-            numbers = [self._elements[operand] for operand in operands]
+            numbers = [self._elements[x][at] for x, at in operands]
             return _result(eqn.primitive.scalar(*numbers, **eqn.params), eqn, atom)
         assert eqn.primitive.pull is not None
 

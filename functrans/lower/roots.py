@@ -144,21 +144,39 @@ class Loops:
         return self._indices[key]
 
 
-def loop_axes(shape: Sequence[int]) -> tuple[int, ...]:
-    """The axes to loop over; the others are small, and written out."""
+def small_axes(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes to write out, and those to write out if their elements are made differently.
+
+    The first are the last ones, which vectors could not go along; the others are in front of a
+    large axis.
+    """
     if prod(shape) <= UNROLLED_ELEMENTS:
-        return ()
-    small: set[int] = set()
+        return tuple(range(len(shape))), ()
+    if all(extent <= UNROLLED for extent in shape):
+        # nothing is large: the last axis stays, as the loop that vectors go along
+        return (), ()
+    last: list[int] = []
+    front: list[int] = []
     elements = 1
     for axis in reversed(range(len(shape))):
-        if shape[axis] <= UNROLLED and elements * shape[axis] <= UNROLLED_ELEMENTS:
-            small.add(axis)
+        is_small = shape[axis] <= UNROLLED and elements * shape[axis] <= UNROLLED_ELEMENTS
+        if is_small:
             elements *= shape[axis]
-    axes = tuple(axis for axis in range(len(shape)) if axis not in small)
-    if all(shape[axis] <= UNROLLED for axis in axes):
-        # nothing is large: keep the last axis as the loop that vectors go along
-        return tuple(range(len(shape)))
-    return axes
+            at_end = len(last) == len(shape) - 1 - axis
+            (last if at_end else front).append(axis)
+    return tuple(sorted(last)), tuple(sorted(front))
+
+
+def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
+    """Whether an expression does different things for different values of an index."""
+    depends: set[Scalar] = set()
+    for node in nodes:
+        if node is index or not depends.isdisjoint(node.args):
+            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem"):
+                return True
+            if node.dtype == INDEX and node.op != "load":
+                depends.add(node)
+    return False
 
 
 class Rooting:
@@ -211,6 +229,20 @@ class Rooting:
                 return where
         return self._add(atom, name, output=True)
 
+    def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
+        """The axes that a value is computed in loops over."""
+        shape = atom.aval.shape
+        unrolled, front = small_axes(shape)
+        if front:
+            trial = self.loops(shape)
+            position = tuple(
+                const(0, INDEX) if axis in unrolled else i for axis, i in enumerate(trial)
+            )
+            nodes = postorder([self.puller.element(atom, position)])
+            if any(told_apart(nodes, trial[axis]) for axis in front):
+                unrolled += front
+        return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
+
     def _add_control(self, eqn: Eqn) -> None:
         """A loop or a branch, on operands in memory."""
         operands = [self._in_memory(operand) for operand in eqn.inputs]
@@ -254,7 +286,7 @@ class Rooting:
     def _add(self, atom: Atom, name: str, output: bool = False) -> Buffer:
         shape = atom.aval.shape
         target = buffer(name, atom.aval.dtype, shape)
-        axes = loop_axes(shape)
+        axes = self._loop_axes(atom)
         loops = self.loops([shape[axis] for axis in axes])
         ranges = []
         for axis, extent in enumerate(shape):
@@ -267,7 +299,7 @@ class Rooting:
         )
         self.roots.append(Root(target, loops, axes, elements, output))
         if not output and isinstance(atom, Var):
-            self.puller.keep(atom, target, (position for position, _ in elements))
+            self.puller.keep(atom, target)
         return target
 
 
