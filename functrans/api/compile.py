@@ -6,7 +6,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,29 +17,22 @@ from functrans.api.arguments import (
     aval_of_leaf,
     check_callable,
     decorated,
+    known_values,
     name_of,
     normalized_argnums,
     wrap,
 )
 from functrans.api.lowered import Lowered
+from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.errors import ArgnumsError, DtypeError, StaticArgumentError
-from functrans.ir.graph import Graph
 from functrans.ir.primitive import current
 from functrans.ir.types import describe
 from functrans.run.call import jit_call, program
-from functrans.trace.stage import stage
+from functrans.trace.stage import Staged, stage
+from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
-
-
-class _Entry(NamedTuple):
-    """What is kept of one tracing: the graph, what it captured, where the results go."""
-
-    graph: Graph
-    captures: tuple[Any, ...]
-    structure: Structure
-    run: Callable[..., tuple[Any, ...]] | None
 
 
 class _Static:
@@ -77,6 +70,7 @@ class JitFunction:
         function: Callable[..., Any],
         static_argnums: Argnums,
         static_argnames: str | Sequence[str],
+        max_paths: int,
     ) -> None:
         wrap(function, self, "jit")
         self._function = function
@@ -88,7 +82,9 @@ class JitFunction:
         self._has_static = bool(names or numbers)
         if names:
             self._static_numbers += _positions(function, names)
-        self._entries: dict[Any, _Entry] = {}
+        self._max_paths = max_paths
+        self._entries: dict[Any, Path] = {}
+        self._paths: dict[Any, Paths] = {}
         self._methods: dict[int, JitFunction] = {}
         self._lock = threading.RLock()
 
@@ -113,7 +109,7 @@ class JitFunction:
         signature = inspect.signature(function.__get__(instance))
         method.__signature__ = signature  # type: ignore[attr-defined]
         numbers = tuple(n - (n > 0) for n in self._given_numbers if n != 0)
-        return JitFunction(method, numbers, tuple(self._static_names))
+        return JitFunction(method, numbers, tuple(self._static_names), self._max_paths)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._has_static:
@@ -124,11 +120,12 @@ class JitFunction:
         if current.get() is not None:
             return self._record(leaves, structure, static)
         key = (structure, static.key, *map(_leaf_key, leaves))
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._trace(key, leaves, structure, static)
-        assert entry.run is not None
-        return entry.structure.unflatten(entry.run(*leaves, *entry.captures))
+        path = self._entries.get(key)
+        if path is None:
+            path = self._trace(key, leaves, structure, static)
+        if path.decisions:
+            return self._paths[key](leaves)
+        return path.structure.unflatten(path.run(*leaves, *path.captures))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
@@ -140,7 +137,24 @@ class JitFunction:
         """
         args, kwargs, static = self._without_static(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
-        return Lowered(self._stage(leaves, structure, static)[0].graph)
+        return Lowered(self._stage(leaves, structure, static, ())[0].graph)
+
+    def paths(self) -> PathReport:
+        """The ways that calls have gone through the function's Python branches.
+
+        Returns
+        -------
+        PathReport
+            Prints as a tree; ``programs`` is how many there are.
+        """
+        with self._lock:
+            return PathReport(
+                name_of(self._function),
+                [
+                    self._paths[key].paths if path.decisions else [path]
+                    for key, path in self._entries.items()
+                ],
+            )
 
     def _record(self, leaves: list[Any], structure: Structure, static: _Static) -> Any:
         """Called while something else is traced: one equation, of which the graph is the inner one.
@@ -149,28 +163,47 @@ class JitFunction:
         """
         leaves = self._arrays(leaves, structure, static)
         key = (structure, static.key, *(aval_of_leaf(x) for x in leaves))
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._stage(leaves, structure, static)[0]
-            if not any(isinstance(x, Tracer) for x in entry.captures):
-                self._entries[key] = entry
-        operands = [*leaves, *entry.captures]
+        path = self._entries.get(key)
+        if path is None:
+            path, staged = self._stage(leaves, structure, static, None)
+            # where Python branched, the graph is good for the enclosing trace alone
+            if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
+                self._entries[key] = path
+        operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
-            return entry.structure.unflatten(program(entry.graph)(*operands))
-        outs = jit_call(*operands, graph=entry.graph, name=name_of(self._function))
-        return entry.structure.unflatten(outs)
+            return path.structure.unflatten(program(path.graph)(*operands))
+        outs = jit_call(*operands, graph=path.graph, name=name_of(self._function))
+        return path.structure.unflatten(outs)
 
-    def _trace(self, key: Any, leaves: list[Any], structure: Structure, static: _Static) -> _Entry:
+    def _trace(self, key: Any, leaves: list[Any], structure: Structure, static: _Static) -> Path:
+        """The first path through the function for arguments like these."""
+
+        def trace(leaves: Sequence[Any], outcomes: Outcomes) -> Path:
+            return self._stage(leaves, structure, static, outcomes)[0]
+
         with self._lock:
             if key not in self._entries:
-                entry, _ = self._stage(leaves, structure, static)
-                self._entries[key] = entry._replace(run=program(entry.graph))
+                paths = Paths(trace, self._max_paths, name_of(self._function))
+                path = paths.along(leaves, ())
+                if path.decisions:
+                    self._paths[key] = paths
+                self._entries[key] = path
             return self._entries[key]
 
     def _stage(
-        self, leaves: list[Any], structure: Structure, static: _Static
-    ) -> tuple[_Entry, list[Any]]:
+        self,
+        leaves: Sequence[Any],
+        structure: Structure,
+        static: _Static,
+        outcomes: Outcomes | None,
+    ) -> tuple[Path, Staged]:
+        """The path of a call whose first decisions come out as given.
+
+        Without ``outcomes`` the call is part of an enclosing trace, which decides.
+        """
         found: dict[str, Any] = {}
+        arrays = self._arrays(leaves, structure, static)
+        speculates = outcomes is not None
 
         def flat(*tracers: Any) -> list[Any]:
             args, kwargs = structure.unflatten(tracers)
@@ -178,14 +211,28 @@ class JitFunction:
             outs, found["structure"] = tree.flatten(self._function(*args, **kwargs))
             return [as_array(x, lambda: f"a result of {name_of(self._function)}") for x in outs]
 
+        def with_guards(*tracers: Any) -> list[Any]:
+            outs = flat(*tracers)
+            trace = current.get()
+            assert isinstance(trace, Trace)
+            return [*(decision.tracer for decision in trace.decisions), *outs]
+
         def name(i: int) -> str:
             return self._leaf_name(i, structure, static)
 
-        arrays = self._arrays(leaves, structure, static)
-        staged = stage(flat, [aval_of_leaf(x) for x in arrays], kind="jit", name=name)
-        return _Entry(staged.graph, staged.captures, found["structure"], None), arrays
+        staged = stage(
+            with_guards if speculates else flat,
+            [aval_of_leaf(x) for x in arrays],
+            kind="jit",
+            values=known_values(arrays) if speculates else None,
+            operands=None if speculates else arrays,
+            outcomes=outcomes,
+            name=name,
+        )
+        decisions = staged.decisions if speculates else ()
+        return Path(staged.graph, staged.captures, found["structure"], decisions), staged
 
-    def _arrays(self, leaves: list[Any], structure: Structure, static: _Static) -> list[Any]:
+    def _arrays(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Any]:
         try:
             return [
                 as_array(x, self._leaf_name, i, structure, static) for i, x in enumerate(leaves)
@@ -245,6 +292,10 @@ class _JitMethod:
         """As `JitFunction.lower`."""
         return self._compiled.lower(*args, **kwargs)
 
+    def paths(self) -> PathReport:
+        """As `JitFunction.paths`."""
+        return self._compiled.paths()
+
 
 def _positions(function: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
     """Where arguments that are static by name stand if they are passed by position."""
@@ -285,6 +336,7 @@ def jit(
     /,
     static_argnums: Argnums = (),
     static_argnames: str | Sequence[str] = (),
+    max_paths: int = 16,
 ) -> Any:
     """Compile a function to machine code.
 
@@ -302,11 +354,15 @@ def jit(
         is compiled for each value. They must be hashable.
     static_argnames : str or sequence of str, optional
         The same by name, whether they are passed by position or by keyword.
+    max_paths : int, optional
+        Where Python branches on a traced value (``if x > 0``, ``while error > tolerance``), each
+        way through the function is compiled when a call first goes it: so many at most.
 
     Returns
     -------
     JitFunction
-        With the arguments of ``function``, and a method ``lower(*args)`` to look inside.
+        With the arguments of ``function``, and methods to look inside: ``lower(*args)`` shows the
+        stages of the compilation, ``paths()`` the ways through Python's branches.
 
     Raises
     ------
@@ -314,8 +370,8 @@ def jit(
         If a static argument is not hashable.
     DtypeError
         If an argument that is not static is no number or array.
-    TracerBoolError
-        If Python branches on the value of a traced argument.
+    PathLimitError
+        If calls go more than ``max_paths`` different ways through Python's branches.
 
     Examples
     --------
@@ -328,8 +384,18 @@ def jit(
     ...     return x**n
     >>> power(2.0, n=3)
     np.float64(8.0)
+    >>> @jit
+    ... def leaky(x):
+    ...     return x if x > 0 else 0.1 * x
+    >>> leaky(2.0), leaky(-2.0)
+    (np.float64(2.0), np.float64(-0.2))
     """
     if function is None:
-        return decorated(jit, static_argnums=static_argnums, static_argnames=static_argnames)
+        return decorated(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            max_paths=max_paths,
+        )
     check_callable(function, "jit")
-    return JitFunction(function, static_argnums, static_argnames)
+    return JitFunction(function, static_argnums, static_argnames, max_paths)

@@ -34,7 +34,7 @@ class Inner:
             [aval_of_leaf(x) for x in self.leaves],
             kind=self.what,
             values=known_values(self.leaves),
-            follows=True,
+            operands=self.leaves,
         )
 
     def bind(self, primitive: Primitive, staged: Staged, params: dict[str, Any]) -> Any:

@@ -52,7 +52,7 @@ class Point:
     ) -> None:
         values = known_values(leaves)
         avals = [aval_of_leaf(x) for x in leaves]
-        staged = stage(function, avals, kind=kind, values=values, follows=True, name=name)
+        staged = stage(function, avals, kind=kind, values=values, operands=leaves, name=name)
         self.graph = resolve(staged.graph)
         self.inputs = [*leaves, *staged.captures]
         self.moving = (True,) * len(leaves) + (False,) * len(staged.captures)

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.errors import TracerConversionError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
 from functrans.trace.absent import UNKNOWN
-from functrans.trace.trace import Trace
+from functrans.trace.trace import Decision, Trace
 from functrans.trace.tracer import Tracer
 
 
@@ -22,12 +23,14 @@ class Staged(NamedTuple):
 
     ``graph`` takes the function's arguments and then the ``captures``: arrays and outer tracers
     that the function used. ``value_of`` gives what a variable of the graph was computed to be, if
-    values were at hand.
+    values were at hand. ``decisions`` says where the function went on with a value of the call at
+    hand, if it did: the graph then holds for calls that come to the same.
     """
 
     graph: Graph
     captures: tuple[Any, ...]
     value_of: Callable[[Atom], Any]
+    decisions: Sequence[Decision]
 
 
 @contextmanager
@@ -36,6 +39,11 @@ def active(trace: Trace) -> Iterator[Trace]:
     token = current.set(trace)
     try:
         yield trace
+    except ValueError as error:
+        # NumPy's own words for any error while an ndarray's element is set; ours say what to do
+        if isinstance(error.__cause__, TracerConversionError):
+            raise error.__cause__ from None
+        raise
     finally:
         trace.alive = False
         current.reset(token)
@@ -47,7 +55,8 @@ def stage(
     *,
     kind: str,
     values: Sequence[Any] | None = None,
-    follows: bool = False,
+    operands: Sequence[Any] | None = None,
+    outcomes: tuple[bool, ...] | None = None,
     name: Callable[[int], str] = "argument {}".format,
 ) -> Staged:
     """Run ``function`` on tracers and give its graph.
@@ -62,21 +71,26 @@ def stage(
     values : sequence, optional
         Concrete arguments; `UNKNOWN` where there is none. If all are known, equations are
         computed while they are recorded.
-    follows : bool, optional
-        Whether the values are left out only because the enclosing trace has none.
+    operands : sequence, optional
+        What the arguments stand for in the enclosing trace, if they have values where that does.
+    outcomes : tuple, optional
+        If given, the values hold for the call at hand only: nothing is computed but what Python
+        asks for, and its first questions are answered so. See `Trace`.
     name : callable, optional
         What messages call an argument, by its number.
     """
     if values is None:
         values = [UNKNOWN] * len(avals)
-    concrete = not any(value is UNKNOWN for value in values)
-    with active(Trace(kind, follows=follows, concrete=concrete)) as trace:
-        tracers = [
-            trace.input(aval, value, partial(name, i))
-            for i, (aval, value) in enumerate(zip(avals, values, strict=True))
-        ]
+    concrete = outcomes is None and not any(value is UNKNOWN for value in values)
+    with active(Trace(kind, operands=operands, outcomes=outcomes, concrete=concrete)) as trace:
+        tracers = []
+        for i, (aval, value) in enumerate(zip(avals, values, strict=True)):
+            tracers.append(trace.input(aval, value, partial(name, i)))
+            if outcomes is not None:
+                tracers[-1].value = UNKNOWN
         graph = trace.graph(function(*tracers))
-    return Staged(graph, tuple(outer for _, outer in trace.captures), trace.value_of)
+    captures = tuple(outer for _, outer in trace.captures)
+    return Staged(graph, captures, trace.value_of, trace.decisions)
 
 
 def rewrite(function: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Graph:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.ir.primitive import Primitive, current
+from functrans.ir.primitive import Primitive, bind, current
 from functrans.ir.types import Aval, aval_of, interned, is_float
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import Source, located, user_source
@@ -25,6 +25,14 @@ def _enclosing() -> str:
     return "a value of an enclosing function"
 
 
+class Decision(NamedTuple):
+    """Where Python asked whether a value is true, and what it was told for the call at hand."""
+
+    tracer: Tracer
+    outcome: bool
+    source: Source | None
+
+
 class Trace:
     """The equations recorded while a function runs.
 
@@ -32,8 +40,12 @@ class Trace:
     ----------
     kind : str
         The transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages.
-    follows : bool
-        Whether its inputs have values if those of the enclosing trace do (`grad`, not `jit`).
+    operands : sequence, optional
+        What the inputs stand for in the enclosing trace (`grad`, not `vmap`): they have values if
+        these do.
+    outcomes : tuple, optional
+        If given, values for the inputs are at hand that hold for one call only: Python may branch
+        on what comes of them, and each such decision is noted. The first ones come out so.
     concrete : bool
         Whether the inputs have values. Float constants are then inputs of the graph and not
         literals, because they may differ in the next call and graphs are cached by structure.
@@ -46,12 +58,15 @@ class Trace:
         self,
         kind: str,
         *,
-        follows: bool = False,
+        operands: Sequence[Any] | None = None,
+        outcomes: tuple[bool, ...] | None = None,
         concrete: bool = False,
         rewriting: bool = False,
     ) -> None:
         self.kind = kind
-        self.follows = follows
+        self.operands = operands
+        self.outcomes = outcomes
+        self.decisions: list[Decision] = []
         self.concrete = concrete
         self.rewriting = rewriting
         self.parent = current.get()
@@ -64,11 +79,12 @@ class Trace:
         self._captured: dict[Any, tuple[Any, Tracer]] = {}
         self._pending: dict[Var, Eqn] = {}
         self._recorded: dict[Any, tuple[Tracer, ...]] = {}
+        self._outside: dict[Var, Any] = {}
 
     @property
     def cause(self) -> str:
         """The transform because of which there are no values: this one, or one around it."""
-        if self.follows and isinstance(self.parent, Trace):
+        if self.operands is not None and isinstance(self.parent, Trace):
             return self.parent.cause
         return self.kind
 
@@ -192,7 +208,10 @@ class Trace:
     ) -> tuple[Tracer, ...]:
         avals = infer(primitive, tuple([atom.aval for atom in atoms]), params)
         outputs = [Var(aval) for aval in avals]
-        self.eqns.append(Eqn(primitive, atoms, outputs, params, source))
+        eqn = Eqn(primitive, atoms, outputs, params, source)
+        self.eqns.append(eqn)
+        if self.outcomes is not None:
+            self._pending.update(dict.fromkeys(outputs, eqn))
         return tuple([Tracer(self, var, UNKNOWN) for var in outputs])
 
     def _record_pending(
@@ -260,6 +279,66 @@ class Trace:
         ):
             self.values[var] = value
             del self._pending[var]
+
+    # -- deciding for the call at hand ---------------------------------------------------------
+
+    def decide(self, tracer: Tracer) -> Any:
+        """What Python goes on with where it asks whether an unknown value is true.
+
+        Gives `UNKNOWN` if there is no value at hand: then the question is an error.
+        """
+        if self.outcomes is not None:
+            number = len(self.decisions)
+            if number < len(self.outcomes):
+                outcome = self.outcomes[number]
+            else:
+                outcome = bool(self.value_of(tracer.variable))
+            asked = Tracer(self, tracer.variable, UNKNOWN)
+            self.decisions.append(Decision(asked, outcome, user_source()))
+            return outcome
+        if not isinstance(self.parent, Trace):
+            return UNKNOWN
+        outside = self._in_enclosing_trace(tracer.variable)
+        value = outside
+        if isinstance(outside, Tracer):
+            value = outside.known_value
+            value = outside.owner.decide(outside) if value is UNKNOWN else value
+        if value is not UNKNOWN:
+            self.decisions.append(Decision(tracer, bool(value), user_source()))
+        return value
+
+    def _in_enclosing_trace(self, var: Var) -> Any:
+        """What a variable stands for in the enclosing trace: its equations, recorded there too.
+
+        Gives `UNKNOWN` if it depends on an input that stands for nothing there.
+        """
+        outside = self._outside
+        if self.operands is not None:
+            outside.update(zip(self.inputs, self.operands, strict=True))
+        outside.update(self.captures)
+        makers = {out: eqn for eqn in self.eqns for out in eqn.outputs}
+        token = current.set(self.parent)
+        try:
+            waiting = [var]
+            while waiting:
+                if waiting[-1] in outside:
+                    waiting.pop()
+                    continue
+                if waiting[-1] not in makers:
+                    return UNKNOWN
+                eqn = makers[waiting[-1]]
+                before = [x for x in eqn.inputs if isinstance(x, Var) and x not in outside]
+                if before:
+                    waiting += before
+                    continue
+                operands = [x.value if isinstance(x, Literal) else outside[x] for x in eqn.inputs]
+                outs = bind(eqn.primitive, tuple(operands), dict(eqn.params))
+                outside.update(
+                    zip(eqn.outputs, outs if eqn.primitive.several else (outs,), strict=True)
+                )
+        finally:
+            current.reset(token)
+        return outside[var]
 
     # -- what was recorded ---------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from functrans.errors import (
+    DtypeError,
     LeakedTracerError,
     MutationError,
     TracerBoolError,
@@ -15,8 +16,8 @@ from functrans.errors import (
     TracerIndexError,
 )
 from functrans.ir.graph import Var
-from functrans.ir.primitive import current, registry
-from functrans.ir.types import SUPPORTED_KINDS, Aval, Shape, is_float
+from functrans.ir.primitive import Piecewise, current, registry
+from functrans.ir.types import SUPPORTED_KINDS, Aval, Shape, describe, is_float
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import located, user_source
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def _operator(name: str, reflected: bool = False) -> Callable[[Tracer, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         if not is_operand(other):
-            return NotImplemented
+            return _refused(other)
         operation = protocols.operators.get(name) or registry[name]
         return operation(other, self) if reflected else operation(self, other)
 
@@ -46,7 +47,7 @@ def _unary(name: str) -> Callable[[Tracer], Any]:
 def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         if not is_operand(other):
-            return NotImplemented
+            return _refused(other)
         operation = protocols.operators.get(name) or registry[name]
         result = operation(self, other)
         if self.ndim == 0 and self.as_view is None:
@@ -64,6 +65,16 @@ def is_operand(x: Any) -> bool:
         isinstance(x, (Tracer, bool, int, float, np.generic))
         or (isinstance(x, np.ndarray) and x.dtype.kind in SUPPORTED_KINDS)
     )  # fmt: skip
+
+
+def _refused(x: Any) -> Any:
+    """What an operator gives for a value that is no operand."""
+    if isinstance(x, (complex, np.ndarray)):
+        raise DtypeError(
+            f"expected an array of bool, integer or float dtype{located(user_source())}, found "
+            f"{describe(x)}"
+        )
+    return NotImplemented
 
 
 class Tracer:
@@ -173,6 +184,8 @@ class Tracer:
     def __bool__(self) -> bool:
         value = self.known_value
         if value is UNKNOWN:
+            value = self.owner.decide(self)
+        if value is UNKNOWN:
             raise TracerBoolError(
                 f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
                 "Write np.where(condition, a, b), or functrans.lax.cond(condition, f, g, *xs) "
@@ -200,36 +213,60 @@ class Tracer:
         return int(value)
 
     def __float__(self) -> float:
-        if is_float(self.dtype) or self.known_value is UNKNOWN:
-            self.refuse_conversion("float()")
-        return float(self.known_value)
+        return float(self._plain("a plain float (float, math.sin, or storing it in an ndarray)"))
 
-    def __complex__(self) -> NoReturn:
-        self.refuse_conversion("complex()")
+    def __complex__(self) -> complex:
+        return complex(self._plain("a plain complex number"))
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        self.refuse_conversion("a plain np.ndarray (np.asarray, or storing it in an array)")
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self._plain("a plain np.ndarray (np.asarray, or storing it in an array)")
+        return np.array(value, dtype)
 
     def item(self, *args: Any) -> Any:
-        """Raises, because the number would have no derivative; use ``x[i]``."""
-        if is_float(self.dtype) or self.known_value is UNKNOWN:
-            self.refuse_conversion("a Python number (.item())")
-        return self.known_value.item(*args)
+        """The number, if it has no derivative that would be lost; else use ``x[i]``."""
+        return self._plain("a Python number (.item())").item(*args)
 
     def tolist(self) -> Any:
-        """Raises, because the numbers would have no derivatives."""
-        if is_float(self.dtype) or self.known_value is UNKNOWN:
-            self.refuse_conversion("a list (.tolist())")
-        return self.known_value.tolist()
+        """The numbers, if they have no derivatives that would be lost."""
+        return self._plain("a list (.tolist())").tolist()
 
-    def refuse_conversion(self, target: str) -> NoReturn:
-        """Raise: the conversion would drop the derivative."""
+    def _plain(self, target: str) -> Any:
+        """The value, for a conversion that loses no derivative; else raise."""
+        value = self.known_value
+        if value is UNKNOWN:
+            reason, last = self._no_value(), "To index a plain array `a`, write fnp.asarray(a)[i]."
+        elif is_float(self.dtype) and not self._is_constant():
+            reason, last = (
+                "its derivative would be lost",
+                "If a constant is meant, write stop_gradient(x).",
+            )
+        else:
+            return value
         raise TracerConversionError(
             f"a value traced by {self.owner.kind} ({self.aval}) cannot become {target}"
-            f"{located(user_source())}: its derivative would be lost.\n"
-            "Use NumPy's functions (np.sin, not math.sin), make arrays by np.zeros_like(x), "
-            "np.stack or functrans.numpy.zeros before you store into them, and if a constant is "
-            "meant, write functrans.stop_gradient(x)."
+            f"{located(user_source())}: {reason}.\n"
+            "Use NumPy's functions (np.sin, not math.sin). Make the arrays that you store it in by "
+            "np.zeros_like(x), np.stack([x, y]) or, with `import functrans.numpy as fnp`, "
+            f"fnp.zeros(n). {last}"
+        )
+
+    def _is_constant(self) -> bool:
+        """Whether the derivative is zero whatever it is taken by: it comes out of stop_gradient."""
+        return any(
+            self.variable in eqn.outputs and isinstance(eqn.primitive.jvp, Piecewise)
+            for eqn in reversed(self.owner.eqns)
+        )
+
+    def __copy__(self) -> Any:
+        return protocols.methods["copy"](self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return protocols.methods["copy"](self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TracerConversionError(
+            f"a value traced by {self.owner.kind} ({self.aval}) cannot be pickled"
+            f"{located(user_source())}: it stands for an array only while the function is traced"
         )
 
     # -- NumPy's protocols ---------------------------------------------------------------------

@@ -1,0 +1,186 @@
+"""Python's branches under jit: which way a call went, and where another call went another way.
+
+A function that is traced for `jit` may branch on traced values. The trace goes on with the values
+of the call at hand, and each decision becomes a *guard*: a result of the compiled program that has
+to come out as it did when the function was traced. If one does not, the call is done again along
+another path, which is traced when it is first met. Functions are pure, so this is safe.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from functrans.errors import PathLimitError
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Graph, prune
+from functrans.run.call import program
+from functrans.trace.source import located
+from functrans.trace.trace import Decision
+from functrans.tree.compare import Structure
+
+Outcomes = tuple[bool, ...]
+
+
+class Path:
+    """One way through a function: its program, and the outcomes for which it holds.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its first outputs are the guards.
+    captures : sequence
+        What the graph takes behind the function's arguments.
+    structure : Structure
+        Where the other outputs go.
+    decisions : sequence of Decision
+        One for each guard.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        captures: Sequence[Any],
+        structure: Structure,
+        decisions: Sequence[Decision],
+    ) -> None:
+        self.graph = graph
+        self.captures = captures
+        self.structure = structure
+        self.decisions = decisions
+        self.outcomes = tuple(decision.outcome for decision in decisions)
+        self.calls = 0
+
+    @cached_property
+    def run(self) -> Callable[..., Sequence[Any]]:
+        """The compiled program."""
+        return program(self.graph)
+
+    def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
+        """Run the program: the outcomes up to the first that differs, or else the result."""
+        count = len(self.outcomes)
+        try:
+            results = self.run(*leaves, *self.captures)
+        except Exception:
+            # on a path that is not the call's anything may go wrong
+            differing = self._parts_at(self._guards(leaves))
+            if differing is None:
+                raise
+            return differing, None
+        differing = self._parts_at(results[:count])
+        if differing is not None:
+            return differing, None
+        self.calls += 1
+        return None, self.structure.unflatten(results[count:])
+
+    def _parts_at(self, guards: Iterable[Any]) -> Outcomes | None:
+        for i, (expected, found) in enumerate(zip(self.outcomes, guards, strict=False)):
+            if expected != bool(found):
+                return (*self.outcomes[:i], not expected)
+        return None
+
+    def _guards(self, leaves: Sequence[Any]) -> Iterable[Any]:
+        """The guards one after the other: each means something if those before it held."""
+        for graph in self._guard_graphs:
+            yield evaluate(graph, [*leaves, *self.captures])[0]
+
+    @cached_property
+    def _guard_graphs(self) -> list[Graph]:
+        outputs = self.graph.outputs[: len(self.outcomes)]
+        return [prune(Graph(self.graph.inputs, self.graph.eqns, [out])) for out in outputs]
+
+
+class Paths:
+    """The ways through a function for arguments of one type.
+
+    Parameters
+    ----------
+    trace : callable
+        ``trace(leaves, outcomes)`` gives the `Path` of a call whose first decisions come out so.
+    limit : int
+        How many paths there may be.
+    name : str
+        What messages call the function.
+    """
+
+    def __init__(
+        self, trace: Callable[[Sequence[Any], Outcomes], Path], limit: int, name: str
+    ) -> None:
+        self.trace = trace
+        self.limit = limit
+        self.name = name
+        self.paths: list[Path] = []
+        self._lock = threading.RLock()
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """The result of the function, along whichever path is the call's."""
+        outcomes: Outcomes | None = ()
+        while outcomes is not None:
+            path = self.along(leaves, outcomes)
+            outcomes, result = path.try_(leaves)
+        if path is not self.paths[0]:
+            with self._lock:  # the next call will probably go the same way
+                self.paths = [path, *(other for other in self.paths if other is not path)]
+        return result
+
+    def along(self, leaves: Sequence[Any], outcomes: Outcomes) -> Path:
+        """A path that begins with the given outcomes; a new one if there is none."""
+        with self._lock:
+            for path in self.paths:
+                if path.outcomes[: len(outcomes)] == outcomes:
+                    return path
+            if len(self.paths) == self.limit:
+                self._refuse(outcomes)
+            path = self.trace(leaves, outcomes)
+            self.paths = [path, *self.paths]
+            return path
+
+    def _refuse(self, outcomes: Outcomes) -> None:
+        known = next(p for p in self.paths if p.outcomes[: len(outcomes) - 1] == outcomes[:-1])
+        place = located(known.decisions[len(outcomes) - 1].source)
+        raise PathLimitError(
+            f"{self.name} has gone {self.limit} different ways through its Python branches, and "
+            f"goes another one{place}. Each way is compiled on its own.\n"
+            "Write functrans.lax.cond(condition, f, g, *xs) for a branch, "
+            "functrans.lax.while_loop(cond, body, init) or functrans.lax.fori_loop for a loop, or "
+            "allow more: jit(f, max_paths=...)."
+        )
+
+
+class PathReport:
+    """The paths of a function, for each type of its arguments; prints as a tree."""
+
+    def __init__(self, name: str, paths: Sequence[Sequence[Path]]) -> None:
+        self._name = name
+        self._paths = [list(some) for some in paths]
+
+    @property
+    def programs(self) -> int:
+        """How many programs have been compiled."""
+        return sum(map(len, self._paths))
+
+    def __repr__(self) -> str:
+        lines = []
+        for some in self._paths:
+            first = some[0].graph
+            types = first.in_avals[: len(first.inputs) - len(some[0].captures)]
+            lines.append(f"{self._name}({', '.join(map(str, types))})")
+            lines += _lines(some, 0, "  ")
+        return "\n".join(lines)
+
+
+def _lines(paths: Sequence[Path], depth: int, indent: str) -> Iterable[str]:
+    """The tree of the paths that agree in their first ``depth`` outcomes."""
+    first = paths[0]
+    if depth == len(first.outcomes):
+        calls = f", {first.calls} call{'' if first.calls == 1 else 's'}" if depth else ""
+        yield f"{indent}{len(first.graph.eqns)} operations{calls}"
+        return
+    yield indent + located(first.decisions[depth].source).removeprefix(" at ")
+    for outcome in (True, False):
+        inner = [path for path in paths if path.outcomes[depth] == outcome]
+        if inner:
+            yield f"{indent}  {outcome}:"
+            yield from _lines(inner, depth + 1, indent + "    ")
