@@ -18,7 +18,7 @@ from functrans.ops.choice import maximum, select
 from functrans.ops.cumulative import cumsum
 from functrans.ops.gather import gather, open_mesh
 from functrans.ops.index import setitem
-from functrans.ops.structural import broadcast_to, reshape
+from functrans.ops.structural import reshape
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
@@ -50,7 +50,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
             f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule "
             f"{casting!r}"
         )
-    new = broadcast_to(astype(source, dst.dtype), shape=dst.shape)
+    new = setitem(dst, ..., astype(source, dst.dtype))
     assign(dst, new if where is True else select(truth(where), new, dst), "np.copyto")
 
 
