@@ -123,6 +123,14 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+_watchers: dict[str, list[Callable[[Any], None]]] = {}
+
+
+def on_change(switch: str, notice: Callable[[Any], None]) -> None:
+    """Have a function called with each new value of a switch."""
+    _watchers.setdefault(switch, []).append(notice)
+
+
 class _Settings(types.ModuleType):
     """The type of this module: it looks at what is assigned."""
 
@@ -138,6 +146,8 @@ class _Settings(types.ModuleType):
                 raise ValueError(f"functrans.config.{name} must be {wanted}, not {value!r}")
             value = accepted
         super().__setattr__(name, value)
+        for notice in _watchers.get(name, ()):
+            notice(value)
 
 
 sys.modules[__name__].__class__ = _Settings

@@ -8,9 +8,9 @@ array of int64, which is the ``self`` of the Python function object)::
           3  bytes of the arena    4  the arena between calls, or 0 (swapped atomically)
           5  number of temporaries 6  number of steps
           7  whether to release the GIL
-          8  address of the threading layer's parallel_for, or 0
-          9  number of threads    10  address of the lock on the threading layer
-         11  address of the BLAS record, or 0: its number of users, the number of threads it had,
+          8  address of the record of threads, or 0: the addresses of the layer's parallel_for and
+             launch_threads, the number to launch, the number to use, whether they are in use
+          9  address of the BLAS record, or 0: its number of users, the number of threads it had,
              the addresses of the functions that give and set this number
     then for each input: the addresses of its dtype, and of the types of NumPy's and Python's
         scalars of the dtype (or 0), its number of axes, its extents
@@ -33,7 +33,7 @@ import numpy as np
 
 from functrans.run import cache
 
-HEADER_WORDS = 12
+HEADER_WORDS = 10
 
 # Offsets in NumPy's array object, part of its stable C interface: data 16, nd 24, dimensions 32,
 # descr 56, flags 64. The number in a NumPy scalar or a Python float is at 16.
@@ -148,18 +148,28 @@ define internal void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %spli
   %wanted = icmp ne i64 %split, 0
   br i1 %wanted, label %maybe, label %alone
 maybe:
-  %lock.p = getelementptr i64, ptr %table, i64 10
-  %lock = load ptr, ptr %lock.p
+  %record.p = getelementptr i64, ptr %table, i64 8
+  %record = load ptr, ptr %record.p
+  %threads.p = getelementptr i64, ptr %record, i64 3
+  %threads = load i64, ptr %threads.p
+  %several = icmp sgt i64 %threads, 1
+  br i1 %several, label %try, label %alone
+try:
+  %lock = getelementptr i64, ptr %record, i64 4
   %pair = cmpxchg ptr %lock, i64 0, i64 1 acquire monotonic
   %free = extractvalue { i64, i1 } %pair, 1
   br i1 %free, label %together, label %alone       ; busy: the same result on this thread alone
 together:
-  %pool.p = getelementptr i64, ptr %table, i64 8
-  %pool = load ptr, ptr %pool.p
-  %threads.p = getelementptr i64, ptr %table, i64 9
-  %threads = load i64, ptr %threads.p
+  %launch.p = getelementptr i64, ptr %record, i64 1
+  %launch = load ptr, ptr %launch.p
+  %launched.p = getelementptr i64, ptr %record, i64 2
+  %launched = load i64, ptr %launched.p
+  %launched32 = trunc i64 %launched to i32
+  call void %launch(i32 %launched32)               ; does something after a fork only
+  %pool = load ptr, ptr %record
   %threads32 = trunc i64 %threads to i32
-  call void %pool(ptr %kernel, ptr %args, ptr %dims, ptr %steps, ptr %data, i64 0, i64 1, i32 %threads32)
+  call void %pool(ptr %kernel, ptr %args, ptr %dims, ptr %steps, ptr %data,
+                  i64 0, i64 1, i32 %threads32)
   store atomic i64 0, ptr %lock release, align 8
   ret void
 alone:
@@ -223,7 +233,7 @@ begin:
   %slots = alloca ptr, i64 %slot.count
   %flag = alloca i64
   store i64 0, ptr %flag
-  %records = getelementptr i64, ptr %table, i64 12
+  %records = getelementptr i64, ptr %table, i64 10
   br label %array
 array:                                             ; check the inputs, and collect the addresses
   %i = phi i64 [ 0, %begin ], [ %i.next, %collect ]
@@ -257,7 +267,7 @@ collect:
   %i.next = add i64 %i, 1
   br label %array
 checked:
-  %blas.p = getelementptr i64, ptr %table, i64 11
+  %blas.p = getelementptr i64, ptr %table, i64 9
   %blas = load ptr, ptr %blas.p
   %blas.none = icmp eq ptr %blas, null
   br i1 %blas.none, label %ready, label %blas.enter

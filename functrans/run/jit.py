@@ -155,7 +155,6 @@ class NativeProgram:
         temporaries = list(plan.offsets)
         slots = {one: slot for slot, one in enumerate([*arrays, *temporaries])}
         splits = [_worth_threads(step) for step in plan.steps]
-        pool = threads.pool() if any(splits) else threads.ALONE
         words = [
             id(np.ndarray),
             len(plan.inputs),
@@ -165,14 +164,14 @@ class NativeProgram:
             len(temporaries),
             len(plan.steps),
             int(sum(step.work for step in plan.steps) > GIL_THRESHOLD),
-            *pool,
+            threads.record() if any(splits) else 0,
             blas.limiter() if any(map(_library_calls, plan.steps)) else 0,
         ]
         for aval in graph.in_avals:
             words += entry.input_record(aval.shape, aval.dtype)
         words += [plan.offsets[one] for one in temporaries]
         for step, code, wanted in zip(plan.steps, self.codes, splits, strict=True):
-            words += [code.address, step.extent, int(wanted and pool.threads > 1)]
+            words += [code.address, step.extent, int(wanted)]
             words += [len(step.buffers), *(slots[one] for one in step.buffers)]
             words += [len(step.sizes), *step.sizes]
         return np.array(words, np.int64)
@@ -189,5 +188,3 @@ def _worth_threads(step: Step) -> bool:
     if loop is None or step.work < config.parallel_threshold:
         return False
     return step.extent >= 4 * config.threads * loop.lanes if loop.lanes > 1 else step.extent > 1
-
-
