@@ -79,8 +79,9 @@ class TracerConversionError(FunctransError, TypeError):
 class TracerBoolError(FunctransError, TypeError):
     """Python asked whether a traced value is true, and there is no one answer.
 
-    Under `vmap` a value stands for every element of the batch, and under `jit` for every later
-    call, so ``if``, ``while``, ``and``, ``or`` and ``not`` cannot pick a side.
+    Under `vmap` a value stands for every element of the batch, and in the body of a `lax` loop for
+    every step, so ``if``, ``while``, ``and``, ``or`` and ``not`` cannot pick a side. (Under `jit`
+    they can: each way through the function is compiled when a call first goes it.)
 
     Fails::
 
