@@ -138,7 +138,6 @@ protocols.methods.update(
         "take": _with_out("take", indexing.take),
         "trace": _with_out("trace", contraction.trace),
         "byteswap": _byteswap,
-        "__round__": lambda self, decimals=0: elementwise.round(self, decimals),
     }
 )
 

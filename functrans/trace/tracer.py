@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def _operator(name: str, reflected: bool = False) -> Callable[[Tracer, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         if not is_operand(other):
-            return _refused(other)
+            if not isinstance(other, (list, tuple)):
+                return _refused(other)
+            other = protocols.operators["asarray"](other)
         operation = protocols.operators.get(name) or registry[name]
         return operation(other, self) if reflected else operation(self, other)
 
@@ -47,7 +49,9 @@ def _unary(name: str) -> Callable[[Tracer], Any]:
 def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         if not is_operand(other):
-            return _refused(other)
+            if not isinstance(other, (list, tuple)):
+                return _refused(other)
+            other = protocols.operators["asarray"](other)
         operation = protocols.operators.get(name) or registry[name]
         result = operation(self, other)
         if self.ndim == 0 and self.as_view is None:
@@ -192,6 +196,9 @@ class Tracer:
                 "to compute only one branch, or functrans.lax.while_loop for a loop."
             )
         return bool(value)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return protocols.methods["round"](self, digits or 0)
 
     def __index__(self) -> int:
         return self._integer("an index")

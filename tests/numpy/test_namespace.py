@@ -321,3 +321,37 @@ def test_results_are_traced_where_they_must_be():
     staged = abstract(lambda a: np.einsum("i,i->", a, a) + np.ones(3) @ a, x)
     assert all(not isinstance(c, Tracer) for c in staged.captures)
     assert len(staged.graph.eqns) == 3
+
+
+# -- operators with lists --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: a * [1, 2, 3],
+        lambda a: [1.0, 2.0, 3.0] * a,
+        lambda a: [1.0, 2.0, 3.0] + a,  # noqa: RUF005  not a list
+        lambda a: (1, 2, 3) - a,
+        lambda a: a / [1.0, 2.0, 4.0],
+        lambda a: a @ [1.0, 2.0, 3.0],
+        lambda a: [[1.0, 2.0, 3.0]] @ a,
+        lambda a: a > [0, -2, 5],
+        lambda a: a == [0.5, 1.0, 2.0],
+        lambda a: a ** [2, 3, 1],
+    ],
+)
+def test_a_list_beside_an_array_is_an_array(call):
+    staged = abstract(call, x)
+    assert staged.graph.outputs[0].aval.dtype == call(x).dtype
+    np.testing.assert_allclose(ft.jvp(call, (x,), (x,))[0], call(x))
+
+
+def test_a_list_of_traced_values_beside_an_array():
+    gradient = grad(lambda a: ([a[0], a[1], 1.0] * a).sum())(x)
+    np.testing.assert_allclose(gradient, [2 * x[0], 2 * x[1], 1])
+
+
+def test_round():
+    assert grad(lambda a: round(a, 1) * a)(1.26) == 1.3
+    assert grad(lambda a: round(a) * a)(2.5) == 2.0
