@@ -24,6 +24,7 @@ from functrans.api.problem import (
 )
 from functrans.errors import NonScalarOutputError
 from functrans.ir.types import is_float
+from functrans.tree.compare import described
 
 
 def grad(
@@ -127,11 +128,18 @@ def _value_and_gradient(problem: Problem) -> tuple[tuple[Any, Any], tuple[Any, .
 def _check_scalar(problem: Problem) -> None:
     name = name_of(problem.function)
     if problem.out_count != 1 or not problem.out_structure.is_leaf():
-        hint = "; with auxiliary data, write has_aux=True" if not problem.has_aux else ""
+        if problem.out_count == 0:
+            fix = "is its return statement missing?"
+        elif problem.has_aux:
+            fix = "for the derivative of each array, use jacrev or jacfwd"
+        else:
+            fix = (
+                "if the rest is auxiliary data, write has_aux=True; for the derivative of each "
+                "array, use jacrev or jacfwd"
+            )
         raise NonScalarOutputError(
-            f"{problem.transform} needs a function that returns one number, but {name} returned a "
-            f"pytree of {problem.out_count} arrays{hint}. For the derivative of each element, use "
-            "jacrev or jacfwd"
+            f"{problem.transform} needs a function that returns one number, but {name} returned "
+            f"{described(problem.out_structure)}: {fix}"
         )
     aval = aval_of_leaf(problem.outs[0])
     if aval.shape != ():

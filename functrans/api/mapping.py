@@ -130,7 +130,9 @@ class _Call:
                 self.leaves[i] = as_array(leaf, self._name, i)
                 axis = self._normalized(i, axis)
             # an array that is not mapped is traced too, so that what is mapped can index it
-            if axis is not None or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in SUPPORTED_KINDS):
+            if axis is not None or (
+                isinstance(leaf, np.ndarray) and leaf.dtype.kind in SUPPORTED_KINDS
+            ):
                 self.traced.append(i)
             self.axes.append(axis)
         self.size = self._size(axis_size)
@@ -179,7 +181,8 @@ class _Call:
                 raise AxisSizeError(
                     f"vmap maps axes of different sizes: {self._name(a)} has size {first} along "
                     f"axis {self.axes[a]}, {self._name(b)} has size {size} along axis "
-                    f"{self.axes[b]}"
+                    f"{self.axes[b]}; in_axes says which axes are mapped, None for an argument "
+                    "that is the same for all"
                 )
         return first
 

@@ -26,6 +26,11 @@ from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
 
+_READ_ONLY = (
+    "Arguments that are not differentiated are read-only while a function is transformed: the "
+    "caller still holds them. Work on a copy: x = x.copy()."
+)
+
 
 class Problem:
     """A user's function with its arguments, as a flat function of what is differentiated.
@@ -70,7 +75,12 @@ class Problem:
         """The user's function, from leaves to leaves: those of the result, then those of aux."""
         for position, value in zip(self.positions, self.structure.unflatten(leaves), strict=True):
             self.args[position] = value
-        result = self.function(*self.args, **self.kwargs)
+        try:
+            result = self.function(*self.args, **self.kwargs)
+        except ValueError as error:
+            if "read-only" in str(error):
+                error.add_note(_READ_ONLY)
+            raise
         aux = None
         if self.has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):

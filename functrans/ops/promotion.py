@@ -15,6 +15,7 @@ import numpy as np
 from functrans.errors import DtypeError
 from functrans.ir.types import SUPPORTED_KINDS, aval_of, describe
 from functrans.ops import structural
+from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 DtypeKey = np.dtype[Any] | type
@@ -34,7 +35,8 @@ def dtype_key(x: Any) -> DtypeKey:
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.kind not in SUPPORTED_KINDS:
             raise DtypeError(
-                f"expected an array of bool, integer or float dtype, found {describe(x)}"
+                f"expected an array of bool, integer or float dtype{located(user_source())}, found "
+                f"{describe(x)}"
             )
         return x.dtype
     if isinstance(x, bool):
@@ -43,7 +45,7 @@ def dtype_key(x: Any) -> DtypeKey:
         return int
     if isinstance(x, float):
         return float
-    raise DtypeError(f"expected an array or a number, found {describe(x)}")
+    raise DtypeError(f"expected an array or a number{located(user_source())}, found {describe(x)}")
 
 
 def cast(x: Any, dtype: np.dtype[Any]) -> Any:

@@ -241,20 +241,18 @@ class Tracer:
         """The value, for a conversion that loses no derivative; else raise."""
         value = self.known_value
         if value is UNKNOWN:
-            reason, last = self._no_value(), "To index a plain array `a`, write fnp.asarray(a)[i]."
+            reason = self._no_value()
+            last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
         elif is_float(self.dtype) and not self._is_constant():
-            reason, last = (
-                "its derivative would be lost",
-                "If a constant is meant, write stop_gradient(x).",
-            )
+            reason = "its derivative would be lost"
+            last = "If a constant is meant, write functrans.stop_gradient(x)."
         else:
             return value
         raise TracerConversionError(
             f"a value traced by {self.owner.kind} ({self.aval}) cannot become {target}"
             f"{located(user_source())}: {reason}.\n"
             "Use NumPy's functions (np.sin, not math.sin). Make the arrays that you store it in by "
-            "np.zeros_like(x), np.stack([x, y]) or, with `import functrans.numpy as fnp`, "
-            f"fnp.zeros(n). {last}"
+            f"np.zeros_like(x), np.stack([x, y]) or functrans.numpy.zeros(n). {last}"
         )
 
     def _is_constant(self) -> bool:

@@ -78,7 +78,7 @@ def _difference(expected: Structure, found: Structure, path: str, prefix: bool) 
         children = zip(_accesses(expected), expected.children(), found.children(), strict=True)
         differences = (_difference(a, b, path + access, prefix) for access, a, b in children)
         return next((text for text in differences if text is not None), None)
-    wanted, got = _describe(expected), _describe(found)
+    wanted, got = described(expected), described(found)
     if wanted == got:  # what differs is something that a class keeps beside its leaves
         wanted, got = printed(expected.one_level()), printed(found.one_level())
     if wanted == got:  # a notebook cell run again makes another class of the same name
@@ -92,9 +92,9 @@ def _key_difference(expected: Structure, found: Structure, path: str, prefix: bo
     for key in mine | theirs:
         inner_path = f"{path}[{key!r}]"
         if key not in theirs:
-            return f"{_at(inner_path)}expected {_describe(mine[key])}, found no such key"
+            return f"{_at(inner_path)}expected {described(mine[key])}, found no such key"
         if key not in mine:
-            return f"{_at(inner_path)}expected no such key, found {_describe(theirs[key])}"
+            return f"{_at(inner_path)}expected no such key, found {described(theirs[key])}"
         inner = _difference(mine[key], theirs[key], inner_path, prefix)
         if inner is not None:
             return inner
@@ -119,7 +119,8 @@ def _at(path: str) -> str:
     return f"at {path}: " if path else ""
 
 
-def _describe(structure: Structure) -> str:
+def described(structure: Structure) -> str:
+    """Say what a structure is at its top: "a tuple of 2"."""
     if structure.type is None:
         return "a leaf"
     if structure.kind is PyTreeKind.NONE:
