@@ -96,3 +96,28 @@ def test_derivatives_are_those_of_finite_differences(case):
         return tuple(r for r in results if getattr(r, "dtype", None) == np.float64)
 
     check_grads(function, case.operands, order=1, max_elements=4)
+
+
+WITHOUT_VALUES = [case for case in cases.CASES if not case.needs_values]
+
+
+def arrays_of(case):
+    return lambda *operands: [
+        r for r in leaves(case.call(*operands)) if not isinstance(r, (bool, int))
+    ]
+
+
+@pytest.mark.parametrize("case", WITHOUT_VALUES, ids=[case.name for case in WITHOUT_VALUES])
+def test_the_same_compiled_and_batched(case):
+    function = arrays_of(case)
+    expected = function(*case.operands)
+    compiled = ft.jit(function)(*case.operands)
+    twice = ft.vmap(function)(*(np.stack([x, x]) for x in case.operands))
+    for found in (compiled, [x[1] for x in twice]):
+        assert len(found) == len(expected)
+        for x, y in zip(found, expected, strict=True):
+            assert np.shape(x) == np.shape(y)
+            assert np.asarray(x).dtype == np.asarray(y).dtype
+            # sums are added in another order
+            tolerance = {"float16": 2e-3, "float32": 1e-5}.get(np.asarray(y).dtype.name, 1e-11)
+            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
