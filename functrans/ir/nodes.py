@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ FOLDS = ("add", "mul", "min", "max", "and", "or")
 """The operations that a `fold` may combine with: associative up to rounding, and commutative."""
 
 
-def identity(op: str, dtype: np.dtype) -> Number:  # type: ignore[type-arg]
+def identity(op: str, dtype: np.dtype[Any]) -> Number:
     """The number that a fold starts from, which changes nothing when it is combined."""
     if op in ("add", "or"):
         return False if dtype.kind == "b" else 0

@@ -1,4 +1,4 @@
-"""How an index expression moves with a loop index: what decides between a vector load and a gather."""
+"""How index expressions move with a loop index: vector loads and gathers are told apart by it."""
 
 from __future__ import annotations
 

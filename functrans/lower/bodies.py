@@ -208,9 +208,7 @@ class Bodies:
         values = self._resolve([value for _, value in root.elements])
         values = self.simplify.substitute(values, self._replaced)
         widest = max(root.target.dtype.itemsize, *(_widths(values)))
-        statements, values = lower_folds(
-            values, max(vector_bytes // widest, 1), self.simplify
-        )
+        statements, values = lower_folds(values, max(vector_bytes // widest, 1), self.simplify)
         yield from statements
         if root in self._contracted:
             targets = tuple(local(root.target.dtype, root.target.name) for _ in values)
@@ -218,10 +216,10 @@ class Bodies:
             for (position, _), target in zip(root.elements, targets, strict=True):
                 self._known[load(root.target, position)] = target
             return
-        target, dropped = self._moved.get(root.target, (root.target, ()))
+        where, dropped = self._moved.get(root.target, (root.target, ()))
         for (position, _), value in zip(root.elements, values, strict=True):
             kept = [i for axis, i in enumerate(position) if axis not in dropped]
-            yield Store(target, tuple(self.simplify.substitute(kept, self._replaced)), value)
+            yield Store(where, tuple(self.simplify.substitute(kept, self._replaced)), value)
 
     def _lanes(self, loop: Loop, extent: int) -> int:
         """How many of so many iterations to do at once."""

@@ -78,9 +78,7 @@ def by_library(eqn: Eqn) -> bool:
     rows = prod(x[i] for i in x_sides.free)
     columns = prod(y[i] for i in y_sides.free)
     summed = prod(x[i] for i in x_sides.contract)
-    return (
-        min(rows, columns, summed) >= SMALLEST_SIDE and rows * columns * summed >= SMALLEST_WORK
-    )
+    return min(rows, columns, summed) >= SMALLEST_SIDE and rows * columns * summed >= SMALLEST_WORK
 
 
 def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
@@ -110,7 +108,8 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     """The statements that compute a contraction, prepared by `prepare`, into a buffer.
 
     BLAS is called for blocks of rows or of columns (or for the matrices of a batch) of which
-    threads take their share. The blocks do not depend on the number of threads, nor does the result.
+    threads take their share. The blocks do not depend on the number of threads, so neither do the
+    bits of the result.
     """
     x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
     x_sides, y_sides = sides(eqn)

@@ -72,8 +72,10 @@ def is_control(eqn: Eqn) -> bool:
 def inner_graphs(eqn: Eqn) -> tuple[Graph, ...]:
     """The graphs that an equation's compiled form is made of."""
     params = eqn.params
-    return tuple(params["branches"]) if "branches" in params else tuple(
-        params[name] for name in ("cond", "body") if name in params
+    return (
+        tuple(params["branches"])
+        if "branches" in params
+        else tuple(params[name] for name in ("cond", "body") if name in params)
     )
 
 
@@ -191,9 +193,7 @@ class _Loop:
             else:
                 both = buffer(f"{result.name}_carry", start.dtype, (2, *start.shape))
                 self.places[number] = both
-                self.before += _copy(
-                    start.shape, lambda at, b=both, s=start: Store(b, (ZERO, *at), load(s, at))
-                )
+                self.before += _copy(start, (), both, (ZERO,))
 
     def _store_carry(self, parity: Scalar) -> None:
         """Store the last carry as the result."""
@@ -201,10 +201,7 @@ class _Loop:
             if number in self.current:
                 self.after += [Store(result, at, x) for at, x in self.current[number].items()]
             else:
-                self.after += _copy(
-                    result.shape,
-                    lambda at, b=self.places[number], r=result: Store(r, at, load(b, (parity, *at))),
-                )
+                self.after += _copy(self.places[number], (parity,), result, ())
 
     def _relocation(self, inner: Inner, parity: Scalar) -> Relocation:
         """The inputs of an inner graph that takes the consts and the carry."""
@@ -222,7 +219,7 @@ class _Loop:
     def _step(
         self, inner: Inner, parity: Scalar, row: Scalar, ys: Sequence[Buffer]
     ) -> tuple[Statement, ...]:
-        """One step: the body on the carry and a row of xs, giving the next carry and a row of ys."""
+        """One step: the body on the carry and a row of xs gives the next carry and a row of ys."""
         relocation = self._relocation(inner, parity)
         for own, stack in zip(inner.inputs[self.n_consts + self.n_carry :], self.xs, strict=True):
             relocation.moved[own] = stack, (row,)
@@ -253,12 +250,15 @@ def _positions(one: Buffer) -> list[Position]:
     return [tuple(const(i, INDEX) for i in position) for position in product(*ranges)]
 
 
-def _copy(shape: Sequence[Scalar], store: Callable[[Position], Statement]) -> list[Statement]:
-    """Loops over all positions of a shape."""
+def _copy(
+    source: Buffer, source_at: Position, target: Buffer, target_at: Position
+) -> list[Statement]:
+    """Loops that copy an array between places in buffers; the places are given by first indices."""
+    shape = source.shape[len(source_at) :]
     if any(int(extent.attribute) == 0 for extent in shape):
         return []
-    loops = [index("c", int(extent.attribute)) for extent in shape]
-    body: Statement = store(tuple(loops))
+    loops = tuple(index("c", int(extent.attribute)) for extent in shape)
+    body: Statement = Store(target, (*target_at, *loops), load(source, (*source_at, *loops)))
     for loop, extent in zip(reversed(loops), reversed(shape), strict=True):
         body = For(loop, ZERO, extent, (body,))
     return [body]
@@ -297,5 +297,3 @@ def _branches(
     for i in reversed(range(len(arms) - 1)):
         body = (If(eq(chosen, i), arms[i], body),)
     return Lowered((Let((chosen,), (clipped,)), *body), tuple(scratch), work)
-
-

@@ -18,19 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from functrans.ir.nodes import INDEX, identity
 from functrans.ir.scalar import Scalar
 from functrans.lower.affine import Coefficients
-from functrans.lower.llvm_expression import Expressions, Vector
+from functrans.lower.llvm_expression import Expressions
+from functrans.lower.llvm_memory import Vector, memory_suffix
 from functrans.lower.llvm_text import (
     BOOL,
     Value,
     Writer,
     memory_type,
     register_type,
-    suffix,
 )
 from functrans.lower.loops import (
     Address,
@@ -150,8 +148,9 @@ class _Emitter:
                 case Assign():
                     self._assign(statement)
                 case For():
-                    bounds = self.expressions.scalar(statement.start), self.expressions.scalar(
-                        statement.stop
+                    bounds = (
+                        self.expressions.scalar(statement.start),
+                        self.expressions.scalar(statement.stop),
                     )
                     self._for(statement, bounds)
                 case Reduce():
@@ -199,7 +198,7 @@ class _Emitter:
         if mask is None or value.lanes == 1:
             self.writer.line(f"store {kind} {ref}, ptr {pointer}, align {align}")
             return
-        name = f"llvm.masked.store.{_memory_suffix(target, value.lanes)}.p0"
+        name = f"llvm.masked.store.{memory_suffix(target.dtype, value.lanes)}.p0"
         bits = register_type(BOOL, value.lanes)
         arguments = [(kind, ref), ("ptr", pointer), ("i32", str(align)), (bits, mask)]
         self.writer.call(name, "void", arguments)
@@ -210,7 +209,7 @@ class _Emitter:
         kind = memory_type(target.dtype, lanes)
         mask = self.expressions.mask
         if mask is not None:
-            name = f"llvm.masked.scatter.{_memory_suffix(target, lanes)}.v{lanes}p0"
+            name = f"llvm.masked.scatter.{memory_suffix(target.dtype, lanes)}.v{lanes}p0"
             arguments = [
                 (kind, ref),
                 (f"<{lanes} x ptr>", pointers),
@@ -224,9 +223,7 @@ class _Emitter:
         for lane in range(lanes):
             one = self.writer.define(f"extractelement {kind} {ref}, i64 {lane}")
             place = self.writer.define(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
-            self.writer.line(
-                f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}"
-            )
+            self.writer.line(f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}")
 
     def _values(self, nodes: tuple[Scalar, ...]) -> list[Value]:
         """Values for locals: with all lanes in a vector loop."""
@@ -350,9 +347,7 @@ class _Emitter:
         if statement.repeatable:
             last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
             with self._loop(start, stop, lanes) as counter:
-                base = self.writer.call(
-                    "llvm.smin.i64", "i64", [("i64", counter), ("i64", last)]
-                )
+                base = self.writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
                 with self._vector(statement.index, lanes, base):
                     self._statements(statement.body)
             return
@@ -483,7 +478,3 @@ class _Emitter:
         kind = register_type(target.dtype, 2)
         pair = [Value(define(f"extractelement {kind} {parts.ref}, i64 {i}"), 1) for i in (0, 1)]
         return apply(op, target.dtype, pair, kinds)
-
-
-def _memory_suffix(target: Buffer, lanes: int) -> str:
-    return suffix(np.dtype(np.int8) if target.dtype == BOOL else target.dtype, lanes)

@@ -46,8 +46,10 @@ LONGEST = 60
 
 
 def emit(kernel: Kernel, name: str = "kernel") -> str:
-    """The source of a function of the error flag (an array of one int64), the buffers (as arrays
-    of their shapes), the sizes, and the part ``start <= index < stop`` of a parallel loop to do.
+    """The source of a kernel as a Python function.
+
+    Its arguments are the error flag (an array of one int64), the buffers (as arrays of their
+    shapes), the sizes, and the part ``start <= index < stop`` of a parallel loop to do.
     """
     return _Printer(kernel).function(name)
 
@@ -288,7 +290,9 @@ class _Printer:
             case "abs":
                 return _typed(f"abs({args[0]})", node.dtype)
             case "not":
-                return f"(not {args[0]})" if node.dtype == BOOL else _typed(f"~{args[0]}", node.dtype)
+                return (
+                    f"(not {args[0]})" if node.dtype == BOOL else _typed(f"~{args[0]}", node.dtype)
+                )
         if node.op in _FUNCTIONS and node.dtype.kind == "f":
             return _typed(f"{_FUNCTIONS[node.op]}({', '.join(args)})", node.dtype)
         if len(args) == 2:

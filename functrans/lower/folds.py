@@ -113,5 +113,3 @@ def partials(values: Sequence[Scalar], stop: Scalar, lanes: int) -> int:
     while stop.op == "const" and wanted > max(stop.attribute, 1):
         wanted //= 2
     return wanted
-
-

@@ -70,9 +70,7 @@ class Operations:
     ) -> Value:
         """An operation of `OPERATIONS`, or ``convert`` or ``bitcast``."""
         lanes = max(arg.lanes for arg in args)
-        args = [
-            self.spread(arg, kind, lanes) for arg, kind in zip(args, arg_dtypes, strict=True)
-        ]
+        args = [self.spread(arg, kind, lanes) for arg, kind in zip(args, arg_dtypes, strict=True)]
         refs = [arg.ref for arg in args]
         special = _SPECIAL.get(op)
         if special is not None:

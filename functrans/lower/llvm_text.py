@@ -102,9 +102,7 @@ class Writer:
 
     def alloca(self, type_name: str, align: int = 0) -> str:
         ref = "%" + self.name("slot")
-        self.allocas.append(
-            f"  {ref} = alloca {type_name}" + (f", align {align}" if align else "")
-        )
+        self.allocas.append(f"  {ref} = alloca {type_name}" + (f", align {align}" if align else ""))
         return ref
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:

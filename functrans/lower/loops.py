@@ -163,7 +163,7 @@ class If:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """Over and over: do the statements of ``prepare``; stop unless the condition holds; do the body."""
+    """Repeat: do the statements of ``prepare``, stop unless the condition holds, do the body."""
 
     prepare: tuple[Statement, ...]
     condition: Scalar

@@ -36,7 +36,7 @@ def names() -> dict[str, Any]:
     def typed(signature: Any, generate: Any) -> Any:
         return signature, generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def fma(context, x, y, z):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
             return builder.fma(*args)
@@ -44,7 +44,7 @@ def names() -> dict[str, Any]:
         return typed(x(x, x, x), generate)
 
     def rounding(name: str) -> Any:
-        @intrinsic  # type: ignore[misc]
+        @intrinsic
         def rounded(context, x):  # type: ignore[no-untyped-def]
             def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
                 kind = args[0].type
@@ -56,7 +56,7 @@ def names() -> dict[str, Any]:
         return rounded
 
     def binary(name: str) -> Any:
-        @intrinsic  # type: ignore[misc]
+        @intrinsic
         def operation(context, x, y):  # type: ignore[no-untyped-def]
             def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
                 x, y = args
@@ -77,7 +77,7 @@ def names() -> dict[str, Any]:
         return operation
 
     def bits_as(result: Any) -> Any:
-        @intrinsic  # type: ignore[misc]
+        @intrinsic
         def reinterpreted(context, x):  # type: ignore[no-untyped-def]
             def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
                 target = context.get_value_type(signature.return_type)

@@ -149,9 +149,7 @@ class _Outline:
         return str(bound.attribute) if bound.op == "const" else "?"
 
     def indices(self, position: Sequence[Scalar]) -> str:
-        return ", ".join(
-            i.attribute[0] if i.op == "index" else self.number(i) for i in position
-        )
+        return ", ".join(i.attribute[0] if i.op == "index" else self.number(i) for i in position)
 
     def sources(self, statement: Statement) -> str:
         """How many operations an expression has, and what it is made of."""
@@ -164,5 +162,3 @@ class _Outline:
 
 def _lanes(lanes: int) -> str:
     return f" by {lanes}" if lanes > 1 else ""
-
-

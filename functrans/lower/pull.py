@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-
 from functrans.ir.graph import Atom, Eqn, Literal, Var
 from functrans.ir.nodes import INDEX, index
 from functrans.ir.primitive import Primitive
@@ -80,9 +79,7 @@ class Puller:
             return []
         return [(x, broadcast_index(position, x.aval.shape)) for x in eqn.inputs]
 
-    def _compute(
-        self, atom: Atom, position: Index, operands: list[tuple[Atom, Index]]
-    ) -> Scalar:
+    def _compute(self, atom: Atom, position: Index, operands: list[tuple[Atom, Index]]) -> Scalar:
         if isinstance(atom, Literal):
             return const(atom.value, atom.aval.dtype)
         if atom in self.buffers:
@@ -136,14 +133,15 @@ class Pattern(NamedTuple):
 def pattern(eqn: Eqn) -> Pattern:
     """The pattern of an equation's primitive, found by a trial with symbols."""
     return _pattern(
-        eqn.primitive, tuple(x.aval for x in eqn.inputs), tuple(eqn.params.items()), len(eqn.outputs)
+        eqn.primitive,
+        tuple(x.aval for x in eqn.inputs),
+        tuple(eqn.params.items()),
+        len(eqn.outputs),
     )
 
 
 @lru_cache(maxsize=4096)
-def _pattern(
-    primitive: Primitive, avals: tuple[Aval, ...], params: Any, results: int
-) -> Pattern:
+def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results: int) -> Pattern:
     given = dict(params)
     shape = primitive.infer_all(avals, given)[0].shape
     position = tuple(index("i", n) for n in shape)
@@ -176,5 +174,3 @@ def _pattern(
 
 def _has_probe(where: Index) -> bool:
     return any(node.op == "probe" for node in postorder(where))
-
-

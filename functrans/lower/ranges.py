@@ -7,6 +7,7 @@ index. Within each piece of the range every such condition is decided, and simpl
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from functrans.ir.nodes import INDEX
 from functrans.ir.scalar import Scalar
@@ -36,7 +37,7 @@ def pieces(
     ordered = sorted(cuts)
     if not 2 < len(ordered) <= MOST_PIECES + 1:
         return [(0, extent)]
-    return list(zip(ordered, ordered[1:], strict=False))
+    return list(pairwise(ordered))
 
 
 def _cuts(condition: Scalar, index: Scalar, simplify: Simplifier) -> list[int]:

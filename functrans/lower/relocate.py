@@ -39,7 +39,7 @@ class Relocation:
     def __init__(self, simplify: Simplifier) -> None:
         self.simplify = simplify
         self.moved: dict[Buffer, tuple[Buffer, Position]] = {}
-        """Buffers that are parts of others: the element at ``i`` is the other's at ``prefix + i``."""
+        """Buffers that are parts of others: element ``i`` is the other's at ``prefix + i``."""
         self.held: dict[Buffer, dict[Position, Scalar]] = {}
         """Buffers of which each element is a local."""
         self.made: dict[Buffer, dict[Position, Scalar]] = {}

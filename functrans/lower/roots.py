@@ -116,9 +116,9 @@ class Root:
             return self.given_work
         steps = 0
         for fold in self.folds:
-            steps += prod(
-                int(n.attribute) for n in fold.args[1:] if n.op == "const"
-            ) * max(len(postorder(fold.args[:1])) // 2, 1)
+            steps += prod(int(n.attribute) for n in fold.args[1:] if n.op == "const") * max(
+                len(postorder(fold.args[:1])) // 2, 1
+            )
         return (len(self.nodes) + steps) * prod(map(extent_of, self.loops))
 
 
@@ -354,5 +354,3 @@ def _keep(
     ((eqn, _),) = uses
     size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
     return size > var.aval.size
-
-

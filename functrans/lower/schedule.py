@@ -72,9 +72,7 @@ def schedule(graph: Graph, vector_bytes: int) -> Plan:
     vector_bytes : int
         The size of a vector register of the machine.
     """
-    inputs = tuple(
-        buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs)
-    )
+    inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
     nests, outputs = _nests(graph, inputs, vector_bytes)
     steps = []
     for nest in nests:
@@ -92,9 +90,7 @@ def _nests(
     """The nests that compute a graph, and where its outputs are."""
 
     def lower(inner: Graph) -> Inner:
-        own = tuple(
-            buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(inner.inputs)
-        )
+        own = tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(inner.inputs))
         nests, outputs = _nests(inner, own, vector_bytes)
         return Inner(
             tuple(statement for nest in nests for statement in nest.body),

@@ -67,7 +67,12 @@ class Simplifier:
             result: Scalar | None = rule(self, args, dtype, attribute)
             if result is not None:
                 return result
-        if op in OPERATIONS and op != "fma" and args and all(arg.op in ("const", "zero") for arg in args):
+        if (
+            op in OPERATIONS
+            and op != "fma"
+            and args
+            and all(arg.op in ("const", "zero") for arg in args)
+        ):
             return _evaluate(op, args, dtype)
         if dtype == INDEX and op in ("add", "sub", "mul", "neg"):
             return self._affine(op, args, dtype)
@@ -205,7 +210,7 @@ def from_terms(terms: Mapping[Scalar, int], constant: int) -> Scalar:
 def _evaluate(op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any]) -> Scalar:
     values = [np.asarray(arg.attribute or 0, arg.dtype) for arg in args]
     with np.errstate(all="ignore"):
-        return const(np.asarray(OPERATIONS[op].meaning(*values)).astype(dtype)[()], dtype)
+        return const(np.asarray(OPERATIONS[op].meaning(*values)).astype(dtype).item(), dtype)
 
 
 def _is(node: Scalar, value: float) -> bool:
@@ -270,9 +275,7 @@ def _choice(
     return None
 
 
-def _guard(
-    _: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _guard(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
     condition, yes, no = args
     if condition.op == "const":
         chosen = yes if condition.attribute else no
@@ -294,7 +297,7 @@ def _convert(
     if x.dtype == BOOL and not x.attribute and dtype.kind == "f":
         return zero(dtype)
     with np.errstate(all="ignore"):
-        return const(np.asarray(x.attribute, x.dtype).astype(dtype)[()], dtype)
+        return const(np.asarray(x.attribute, x.dtype).astype(dtype).item(), dtype)
 
 
 def _logic(op: str) -> Any:

@@ -34,7 +34,9 @@ def compiled(eqn: Eqn) -> bool:
     """Whether the equation's primitive has a compiled form."""
     if is_control(eqn):
         inner = inner_graphs(eqn)
-        return has_fixed_sizes(eqn) and all(compiled(each) for graph in inner for each in graph.eqns)
+        return has_fixed_sizes(eqn) and all(
+            compiled(each) for graph in inner for each in graph.eqns
+        )
     return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
 
 
@@ -105,5 +107,3 @@ def _free(group: Sequence[Eqn]) -> list[Var]:
             if isinstance(atom, Var) and atom not in made:
                 found[atom] = None
     return list(found)
-
-

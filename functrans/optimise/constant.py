@@ -1,4 +1,4 @@
-"""Constants: arrays of one number become numbers, and what is computed of numbers is computed now."""
+"""Constants: arrays of one number become numbers; what is computed of numbers is computed now."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
         others = [x.aval.shape for j, x in enumerate(inputs) if j != i]
         if _broadcast(others) == shape:
             value = maker.params["value"]
-            inputs[i] = Literal(
-                np.asarray(value, atom.aval.dtype)[()], atom.aval.update(shape=())
-            )
+            inputs[i] = Literal(np.asarray(value, atom.aval.dtype)[()], atom.aval.update(shape=()))
     return inputs
 
 

@@ -14,6 +14,7 @@ from functrans.optimise.inline import inline
 
 Pass = Callable[[Graph], Graph]
 
+
 def optimise_inner(graph: Graph) -> Graph:
     """Optimise the graphs inside: bodies of loops, branches."""
     if not any(eqn.primitive.higher_order for eqn in graph.eqns):

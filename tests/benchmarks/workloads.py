@@ -7,6 +7,7 @@ function to compile and the arguments. Sizes are the ones people use, and none i
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ def _dense(rng: Any, sizes: tuple[int, ...], dtype: Any) -> list[Any]:
             (rng.standard_normal((i, o)) / np.sqrt(i)).astype(dtype),
             np.zeros(o, dtype),
         )
-        for i, o in zip(sizes, sizes[1:], strict=False)
+        for i, o in pairwise(sizes)
     ]
 
 
@@ -102,8 +103,7 @@ def train_step(lib: Library) -> Job:
     def step(params: Any, x: Any, y: Any) -> Any:
         value, gradient = lib.value_and_grad(loss)(params, x, y)
         return value, [
-            (w - 0.1 * dw, b - 0.1 * db)
-            for (w, b), (dw, db) in zip(params, gradient, strict=True)
+            (w - 0.1 * dw, b - 0.1 * db) for (w, b), (dw, db) in zip(params, gradient, strict=True)
         ]
 
     return Job(step, (params, x, y))
