@@ -104,7 +104,7 @@ def _of_numbers(a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
 
 def _fractions(q: Any, whole: float) -> Any:
     if isinstance(q, Tracer):
-        refuse("a quantile at a traced level", "give the level as a plain number or array")
+        refuse("a quantile whose q is traced", "give q as a plain number or array")
     fractions = np.true_divide(q, whole)
     if not ((fractions >= 0) & (fractions <= 1)).all():
         raise ValueError(
