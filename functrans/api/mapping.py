@@ -207,7 +207,14 @@ class _Call:
             return [as_array(x, lambda: f"a result of {name_of(self.function)}") for x in outs]
 
         staged = stage(
-            flat, avals, kind="vmap", values=values, name=lambda i: self._name(self.traced[i])
+            flat,
+            avals,
+            kind="vmap",
+            values=values,
+            operands=[
+                x if axis is None else UNKNOWN for x, axis in zip(arrays, own_axes, strict=True)
+            ],
+            name=lambda i: self._name(self.traced[i]),
         )
         wanted = self._out_axes(out_axes, staged.graph.out_avals)
         axes = (*own_axes, *(None for _ in staged.captures))

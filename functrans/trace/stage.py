@@ -72,7 +72,7 @@ def stage(
         Concrete arguments; `UNKNOWN` where there is none. If all are known, equations are
         computed while they are recorded.
     operands : sequence, optional
-        What the arguments stand for in the enclosing trace, if they have values where that does.
+        What the arguments stand for in the enclosing trace. See `Trace`.
     outcomes : tuple, optional
         If given, the values hold for the call at hand only: nothing is computed but what Python
         asks for, and its first questions are answered so. See `Trace`.

@@ -41,8 +41,8 @@ class Trace:
     kind : str
         The transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages.
     operands : sequence, optional
-        What the inputs stand for in the enclosing trace (`grad`, not `vmap`): they have values if
-        these do.
+        What the inputs stand for in the enclosing trace; they have values if these do. `UNKNOWN`
+        for one that stands for many (a mapped argument of `vmap`).
     outcomes : tuple, optional
         If given, values for the inputs are at hand that hold for one call only: Python may branch
         on what comes of them, and each such decision is noted. The first ones come out so.
@@ -84,7 +84,8 @@ class Trace:
     @property
     def cause(self) -> str:
         """The transform because of which there are no values: this one, or one around it."""
-        if self.operands is not None and isinstance(self.parent, Trace):
+        follows = self.operands is not None and all(x is not UNKNOWN for x in self.operands)
+        if follows and isinstance(self.parent, Trace):
             return self.parent.cause
         return self.kind
 
@@ -313,8 +314,9 @@ class Trace:
         Gives `UNKNOWN` if it depends on an input that stands for nothing there.
         """
         outside = self._outside
-        if self.operands is not None:
-            outside.update(zip(self.inputs, self.operands, strict=True))
+        for own, operand in zip(self.inputs, self.operands or (), strict=False):
+            if operand is not UNKNOWN:
+                outside[own] = operand
         outside.update(self.captures)
         makers = {out: eqn for eqn in self.eqns for out in eqn.outputs}
         token = current.set(self.parent)

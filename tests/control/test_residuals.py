@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 
-from functrans import grad, lax, trace, value_and_grad
+from functrans import grad, jit, lax, trace, value_and_grad
 from functrans.ir.graph import inner_graphs
 from functrans.ir.types import Aval
 from functrans.ops.control_residuals import choose
@@ -106,3 +106,17 @@ def test_checkpointing_takes_the_root_of_the_memory():
     # 50 carries between the segments and 50 inside of one, of 2500
     assert segmented < plain / 8
     np.testing.assert_allclose(gradient(50)(x), gradient(None)(x), rtol=1e-12)
+
+
+def test_a_hundred_thousand_steps_compiled():
+    def memory(every):
+        def f(x):
+            def body(c, _):
+                return np.sin(c) * 1.01, None
+
+            return np.sum(lax.scan(body, x, length=100_000, checkpoint_every=every)[0])
+
+        return jit(grad(f)).lower(np.ones(16)).cost().temporary_bytes
+
+    assert memory(None) >= 100_000 * 16 * 8
+    assert memory(316) < memory(None) / 50
