@@ -1,0 +1,222 @@
+"""Kernels written by hand: what the two printers make of each kind of statement."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from functrans.ir.nodes import INDEX, bounded, fold, guard, index
+from functrans.ir.scalar import const, convert, unlikely, where
+from functrans.lower import emit_llvm, emit_text
+from functrans.lower.loops import (
+    Assign,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Store,
+    While,
+    buffer,
+    load,
+    local,
+    size,
+)
+from functrans.run import native
+
+F8 = np.dtype(np.float64)
+ZERO = const(0, INDEX)
+N = size(0)
+
+
+def by_llvm(kernel, arrays, sizes, part=(0, 0)):
+    code = native.link(native.compile_object(emit_llvm.emit(kernel)), emit_llvm.ENTRY, {})
+    flag = np.zeros(1, np.int64)
+    words = np.array(
+        [flag.ctypes.data, *(array.ctypes.data for array in arrays), *sizes], np.int64
+    )
+    start, count = np.array([part[0]]), np.array([part[1] - part[0]])
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(code.address)
+    function(start.ctypes.data, count.ctypes.data, None, words.ctypes.data)
+    return flag[0]
+
+
+def by_text(kernel, arrays, sizes, part=(0, 0)):
+    numba = pytest.importorskip("numba")
+    scope = emit_text.namespace()
+    exec(emit_text.emit(kernel), scope)
+    flag = np.zeros(1, np.int64)
+    numba.njit(error_model="numpy")(scope["kernel"])(flag, *arrays, *sizes, *part)
+    return flag[0]
+
+
+BOTH = pytest.mark.parametrize("run", [by_llvm, by_text])
+
+
+def x_and_y(rows, columns=None):
+    shape = (rows,) if columns is None else (rows, columns)
+    rng = np.random.default_rng(0)
+    return rng.normal(size=shape), np.full(shape, 7.0)
+
+
+@BOTH
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 100])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_loop_with_a_masked_rest(run, n, lanes):
+    x, y, i = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index()
+    body = Store(y, (i,), load(x, (i,)) * 2)
+    kernel = Kernel((x, y), 1, (For(i, ZERO, N, (body,), lanes=lanes),))
+    a, b = x_and_y(n + 2)
+    run(kernel, [a, b], [n])
+    np.testing.assert_array_equal(b[:n], a[:n] * 2)
+    assert (b[n:] == 7).all()
+
+
+@BOTH
+def test_a_part_of_a_parallel_loop(run):
+    x, y, i = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index()
+    body = Store(y, (i,), load(x, (i,)) + 1)
+    loop = For(i, ZERO, N, (body,), lanes=4, parallel=True, repeatable=True)
+    a, b = x_and_y(50)
+    run(Kernel((x, y), 1, (loop,)), [a, b], [50], (10, 31))
+    np.testing.assert_array_equal(b[10:31], a[10:31] + 1)
+    assert (b[:10] == 7).all() and (b[31:] == 7).all()
+
+
+@BOTH
+@pytest.mark.parametrize("columns", [1, 2, 3, 8, 11])
+def test_rows_side_by_side_in_lanes(run, columns):
+    x, y, i = buffer("x", F8, (N, columns)), buffer("y", F8, (N, columns)), index()
+    stores = tuple(
+        Store(y, (i, const(c, INDEX)), load(x, (i, const(columns - 1 - c, INDEX))))
+        for c in range(columns)
+    )
+    a, b = x_and_y(21, columns)
+    run(Kernel((x, y), 1, (For(i, ZERO, N, stores, lanes=8, repeatable=True),)), [a, b], [21])
+    np.testing.assert_array_equal(b, a[:, ::-1])
+
+
+@BOTH
+def test_gathers_backwards_and_by_data(run):
+    x, p, y, i = buffer("x", F8, (N,)), buffer("p", INDEX, (N,)), buffer("y", F8, (N,)), index()
+    value = load(x, (bounded(load(p, (i,)), N),)) + load(x, (N - 1 - i,))
+    kernel = Kernel((x, p, y), 1, (For(i, ZERO, N, (Store(y, (i,), value),), lanes=8),))
+    a, b = x_and_y(19)
+    order = np.random.default_rng(0).permutation(19) - 19
+    assert run(kernel, [a, order, b], [19]) == 0
+    np.testing.assert_array_equal(b, a[order] + a[::-1])
+    order[3] = 19
+    assert run(kernel, [a, order, b], [19]) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("lanes", [1, 4, 32])
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 200])
+def test_several_reductions_in_one_loop(run, lanes, n):
+    x, y, k = buffer("x", F8, (N,)), buffer("y", F8, (const(3, INDEX),)), index()
+    value = load(x, (k,))
+    names = tuple(local(F8) for _ in range(3))
+    reduce = Reduce(
+        names, ("add", "max", "mul"), (value, value, value + 1), ((k, ZERO, N),), lanes=lanes
+    )
+    stores = tuple(Store(y, (const(i, INDEX),), name) for i, name in enumerate(names))
+    a, b = np.random.default_rng(0).normal(size=n) * 0.1, np.zeros(3)
+    run(Kernel((x, y), 1, (reduce, *stores)), [a, b], [n])
+    want = [a.sum(), a.max(initial=-np.inf), (a + 1).prod()]
+    np.testing.assert_allclose(b, want, rtol=1e-13)
+
+
+@BOTH
+def test_a_reduction_in_each_lane(run):
+    x, y, i, k = buffer("x", F8, (N, N)), buffer("y", F8, (N,)), index(), index()
+    total = local(F8)
+    reduce = Reduce((total,), ("add",), (load(x, (k, i)),), ((k, ZERO, N),))
+    loop = For(i, ZERO, N, (reduce, Store(y, (i,), total)), lanes=16, repeatable=True)
+    a, b = np.random.default_rng(0).normal(size=(37, 37)), np.zeros(37)
+    run(Kernel((x, y), 1, (loop,)), [a, b], [37])
+    np.testing.assert_allclose(b, a.sum(0), rtol=1e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_guard_reads_nothing_outside(run, lanes):
+    # the array is the first page of a mapping of which the second may not be read
+    x, y, i = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index()
+    shifted = i + 1
+    value = guard(shifted < N, load(x, (shifted,)), const(-1.0, F8))
+    body = Store(y, (i,), value)
+    a, b = x_and_y(13)
+    run(Kernel((x, y), 1, (For(i, ZERO, N, (body,), lanes=lanes),)), [a, b], [13])
+    np.testing.assert_array_equal(b, [*a[1:], -1])
+
+
+@BOTH
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_unlikely_values(run, lanes):
+    x, y, i = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index()
+    v = load(x, (i,))
+    body = Store(y, (i,), unlikely(v > 2.0, v * 100, v))
+    a, b = x_and_y(100)
+    run(Kernel((x, y), 1, (For(i, ZERO, N, (body,), lanes=lanes),)), [a, b], [100])
+    np.testing.assert_array_equal(b, np.where(a > 2, a * 100, a))
+
+
+@BOTH
+def test_locals_while_and_if(run):
+    y = buffer("y", F8, (const(2, INDEX),))
+    value, steps = local(F8), local(F8)
+    halve = Assign((value, steps), (value * 0.5, steps + 1))
+    body = (
+        Let((value, steps), (const(100.0, F8), const(0.0, F8))),
+        While((), const(1.0, F8) < value, (halve,)),
+        If(
+            steps < 5.0,
+            (Store(y, (ZERO,), value),),
+            (Store(y, (ZERO,), -value), Store(y, (const(1, INDEX),), steps)),
+        ),
+    )
+    b = np.zeros(2)
+    run(Kernel((y,), 0, body), [b], [])
+    np.testing.assert_array_equal(b, [-100 / 128, 7])
+
+
+@BOTH
+def test_adding_to_memory_in_order(run):
+    p, y, i = buffer("p", INDEX, (N,)), buffer("y", F8, (const(3, INDEX),)), index()
+    place = load(p, (i,))
+    loop = For(i, ZERO, N, (Store(y, (place,), convert(i, F8), "add"),))
+    places, b = np.array([0, 1, 0, 2, 2, 2]), np.zeros(3)
+    run(Kernel((p, y), 1, (loop,)), [places, b], [6])
+    np.testing.assert_array_equal(b, np.bincount(places, weights=np.arange(6.0)))
+
+
+@BOTH
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_bools_in_memory_are_bytes(run, lanes):
+    boolean = np.dtype(bool)
+    x, m, i = buffer("x", F8, (N,)), buffer("m", boolean, (N,)), index()
+    positive = const(0.0, F8) < load(x, (i,))
+    body = (Store(m, (i,), positive | load(m, (i,))),)
+    a = np.random.default_rng(0).normal(size=40)
+    b = np.arange(40) % 3 == 0
+    want = (a > 0) | b
+    run(Kernel((x, m), 1, (For(i, ZERO, N, body, lanes=lanes),)), [a, b], [40])
+    np.testing.assert_array_equal(b, want)
+
+
+def test_a_fold_of_a_few_elements_is_written_out():
+    few = fold("add", (4,), lambda k: convert(k, F8))
+    assert few.op == "add"
+    assert fold("add", (100,), lambda k: convert(k, F8)).op == "fold"
+
+
+def test_vectors_are_vectors():
+    x, y, i = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index()
+    v = load(x, (i,))
+    body = Store(y, (i,), where(v < 0.0, v * v, v + 1))
+    lanes = native.vector_bytes() // 8
+    loop = For(i, ZERO, N, (body,), lanes=lanes, repeatable=True)
+    text = native.assembly(emit_llvm.emit(Kernel((x, y), 1, (loop,))))
+    register = {64: "zmm", 32: "ymm", 16: "xmm"}[native.vector_bytes()]
+    if "rip" in text:  # x86
+        assert register in text

@@ -1,0 +1,111 @@
+"""Loops and branches in machine code give what they give step by step."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, lax, vmap
+
+
+def same(function, *args, tolerance=1e-12):
+    eager, compiled = function(*args), jit(function)(*args)
+    for want, got in zip(leaves(eager), leaves(compiled), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def leaves(x):
+    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, tuple) else [x]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("size", [(), (3,), (70,), (5, 20)])
+@pytest.mark.parametrize("length", [0, 1, 4, 7])
+def test_scan(reverse, size, length):
+    rng = np.random.default_rng(0)
+
+    def f(init, xs, scale):
+        def step(carry, x):
+            a, b = carry
+            a = np.tanh(a * scale + x)
+            return (a, b + np.sum(a)), (a * 2, b)
+
+        return lax.scan(step, (init, np.float64(0)), xs, reverse=reverse)
+
+    same(f, rng.normal(size=size), rng.normal(size=(length, *size)), 0.5)
+
+
+def test_carries_that_change_places():
+    def f(a, b):
+        return lax.scan(lambda c, _: ((c[1], c[0] + c[1]), c[0]), (a, b), None, length=20)
+
+    same(f, 0.0, 1.0)
+    same(f, np.zeros(100), np.ones(100))
+
+
+def test_the_gradient_of_a_scan():
+    def f(w, xs):
+        def step(h, x):
+            h = np.tanh(w @ h + x)
+            return h, h
+
+        _, hs = lax.scan(step, np.zeros(xs.shape[1]), xs)
+        return np.sum(hs**2)
+
+    rng = np.random.default_rng(0)
+    for n in (3, 40):
+        same(grad(f, argnums=(0, 1)), rng.normal(size=(n, n)) / n, rng.normal(size=(6, n)))
+
+
+def test_a_scan_inside_a_scan():
+    def f(x):
+        def inner(c, y):
+            return c * y + 1, c
+
+        def outer(c, row):
+            c, ys = lax.scan(inner, c, row)
+            return c, np.sum(ys)
+
+        return lax.scan(outer, x[0, 0], x)
+
+    same(f, np.random.default_rng(0).normal(size=(4, 5)))
+
+
+def test_scan_under_vmap():
+    def f(x, y):
+        return lax.scan(lambda c, v: (c * v + x, c), x, y)
+
+    rng = np.random.default_rng(0)
+    same(vmap(f), rng.normal(size=30), rng.normal(size=(30, 5)))
+
+
+@pytest.mark.parametrize("limit", [-1.0, 3.0, 1000.0])
+def test_while_loop(limit):
+    def f(x, limit):
+        return lax.while_loop(lambda c: np.sum(c[0]) < limit, lambda c: (c[0] * 1.5, c[1] + 1), x)
+
+    same(f, (np.float64(1.0), np.int64(0)), limit)
+    same(f, (np.ones(90), np.int64(0)), limit)
+
+
+@pytest.mark.parametrize("pick", [True, False])
+def test_cond(pick):
+    def f(pick, x):
+        return lax.cond(pick, lambda x: (np.sin(x), x[0]), lambda x: (x * 2, np.sum(x)), x)
+
+    same(f, np.bool_(pick), np.arange(3.0))
+    same(f, np.bool_(pick), np.arange(300.0))
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 2, 7])
+def test_switch(number):
+    def f(number, x):
+        return lax.switch(number, [np.sin, np.cos, lambda x: x * x], x)
+
+    same(f, np.int64(number), np.arange(3.0))
+
+
+def test_a_branch_that_is_not_taken_does_nothing():
+    def f(pick, x, i):
+        return lax.cond(pick, lambda x: x[i], lambda x: x[0], x)
+
+    assert jit(f)(np.bool_(False), np.arange(3.0), np.int64(99)) == 0.0
