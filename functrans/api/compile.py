@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,15 @@ def _exactly(value: Any) -> Any:
 
 _NO_STATIC = _Static((), ())
 
+_NO_CONTAINERS = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, np.int64})
+"""Types of common arguments that need not be searched for leaves."""
+
+
+@lru_cache(maxsize=256)
+def _structure_of_leaves(count: int) -> Structure:
+    """The structure of a call with so many arguments, none of which is a container."""
+    return tree.structure(((0,) * count, {}))
+
 
 class JitFunction:
     """What `jit` returns: called like the function, with `lower` to look inside."""
@@ -77,6 +87,7 @@ class JitFunction:
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._given_numbers = numbers
+        _check_numbers(function, numbers)
         self._static_names = frozenset(names)
         self._static_numbers = numbers
         self._has_static = bool(names or numbers)
@@ -116,10 +127,14 @@ class JitFunction:
             args, kwargs, static = self._without_static(args, kwargs)
         else:
             static = _NO_STATIC
-        leaves, structure = tree.flatten((args, kwargs))
+        if not kwargs and _NO_CONTAINERS.issuperset(map(type, args)):
+            leaves: Sequence[Any] = args
+            structure = _structure_of_leaves(len(args))
+        else:
+            leaves, structure = tree.flatten((args, kwargs))
         if current.get() is not None:
             return self._record(leaves, structure, static)
-        key = (structure, static.key, *map(_leaf_key, leaves))
+        key = (structure, static.key if self._has_static else None, *map(_leaf_key, leaves))
         path = self._entries.get(key)
         if path is None:
             path = self._trace(key, leaves, structure, static)
@@ -156,7 +171,7 @@ class JitFunction:
                 ],
             )
 
-    def _record(self, leaves: list[Any], structure: Structure, static: _Static) -> Any:
+    def _record(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> Any:
         """Called while something else is traced: one equation, of which the graph is the inner one.
 
         A graph without traced captures is kept as for a call from outside.
@@ -175,7 +190,9 @@ class JitFunction:
         outs = jit_call(*operands, graph=path.graph, name=name_of(self._function))
         return path.structure.unflatten(outs)
 
-    def _trace(self, key: Any, leaves: list[Any], structure: Structure, static: _Static) -> Path:
+    def _trace(
+        self, key: Any, leaves: Sequence[Any], structure: Structure, static: _Static
+    ) -> Path:
         """The first path through the function for arguments like these."""
 
         def trace(leaves: Sequence[Any], outcomes: Outcomes) -> Path:
@@ -245,8 +262,11 @@ class JitFunction:
     def _leaf_name(self, i: int, structure: Structure, static: _Static) -> str:
         args, kwargs = tree.unflatten(structure, range(structure.num_leaves))
         for position, arg in enumerate(args):
-            if i in tree.leaves(arg):
-                return argument_name(self._function, static.position(position))
+            indices = tree.leaves(arg)
+            if i in indices:
+                path = tree.paths(arg)[indices.index(i)]
+                name = argument_name(self._function, static.position(position))
+                return name + (f", leaf {path}" if path else "")
         (key,) = [k for k, value in kwargs.items() if i in tree.leaves(value)]
         return f"argument {key!r} of {name_of(self._function)}"
 
@@ -268,6 +288,11 @@ class JitFunction:
                     if isinstance(label, int)
                     else f"argument {label!r} of {name_of(self._function)}"
                 )
+                if isinstance(value, Tracer):
+                    raise StaticArgumentError(
+                        f"{name} is static, but it is traced by {value.owner.kind}: what is static "
+                        "is a constant of the compiled program"
+                    ) from None
                 raise StaticArgumentError(
                     f"{name} is static, so it must be hashable, but {describe(value)} is not: pass "
                     "a tuple for a list, or let it be traced"
@@ -297,9 +322,30 @@ class _JitMethod:
         return self._compiled.paths()
 
 
+def _check_numbers(function: Callable[..., Any], numbers: Sequence[int]) -> None:
+    """Raise if a function cannot be called with so many positional arguments."""
+    kinds = [p.kind for p in _parameters(function).values()]
+    if not kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
+        return
+    count = len([k for k in kinds if k is not inspect.Parameter.KEYWORD_ONLY])
+    for number in numbers:
+        if not -count <= number < count:
+            raise ArgnumsError(
+                f"static_argnums names argument {number}, but {name_of(function)} takes {count} "
+                "positional arguments"
+            )
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        return {}
+
+
 def _positions(function: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
     """Where arguments that are static by name stand if they are passed by position."""
-    parameters = inspect.signature(function).parameters
+    parameters = _parameters(function)
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     positions = []
     for name in names:
