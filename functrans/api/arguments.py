@@ -68,15 +68,19 @@ def normalized_argnums(
     argnums: Argnums, count: int, function: Callable[..., Any], option: str = "argnums"
 ) -> tuple[int, ...]:
     """Argument positions, counted from the start, each once."""
-    positions = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
-    result = []
+    positions = tuple(argnums) if isinstance(argnums, (tuple, list)) else (argnums,)
+    result: list[int] = []
     for position in positions:
+        if isinstance(position, bool) or not isinstance(position, (int, np.integer)):
+            raise ArgnumsError(
+                f"{option} must be an integer or a tuple of integers, found {describe(argnums)}"
+            )
         if not -count <= position < count:
             raise ArgnumsError(
                 f"{option}={argnums} for a call of {name_of(function)} with {count} positional "
                 f"argument{'' if count == 1 else 's'}: pass what is differentiated by position"
             )
-        result.append(position % count)
+        result.append(int(position) % count)
     if len(set(result)) < len(result):
         raise ArgnumsError(f"{option}={argnums} names an argument of {name_of(function)} twice")
     return tuple(result)

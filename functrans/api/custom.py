@@ -13,6 +13,7 @@ from functrans.api.arguments import (
     aval_of_leaf,
     check_callable,
     decorated,
+    leaf_names,
     name_of,
     normalized_argnums,
     wrap,
@@ -56,6 +57,22 @@ class _Custom:
 
     def rule(self, call: _CustomCall) -> ops.Rule:
         raise NotImplementedError
+
+    def _check_rule(self, rule: Any, method: str, role: str, takes: str) -> None:
+        """Raise unless a rule takes the arguments that are not differentiated, and two more."""
+        check_callable(rule, method)
+        fixed = self.nondiff_argnums
+        count = 1 if isinstance(fixed, int) else len(fixed)
+        try:
+            inspect.signature(rule).bind(*range(count + 2))
+        except ValueError:
+            return  # a builtin, of which the signature is not known
+        except TypeError:
+            first = f"the {count} of nondiff_argnums, " if count else ""
+            raise CustomRuleError(
+                f"{role} of {self.what} is called with {first}{takes}: {name_of(rule)} takes "
+                f"{inspect.signature(rule)}"
+            ) from None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args = _positional(self.function, args, kwargs)
@@ -118,7 +135,13 @@ class _CustomCall:
             custom.nondiff_argnums, len(args), custom.function, "nondiff_argnums"
         )
         self.moving = [i for i in range(len(args)) if i not in self.fixed]
-        self.inner = Inner(self._call, [args[i] for i in self.moving], {}, custom.what)
+        given = tuple(args[i] for i in self.moving)
+
+        def name(i: int) -> str:
+            hint = " (what is no array is to be named in nondiff_argnums)"
+            return leaf_names(custom.function, self.moving, given)[i] + hint
+
+        self.inner = Inner(self._call, given, custom.what, name)
 
     def _call(self, *moving: Any) -> Any:
         return self.custom.function(*self.merge(moving))
@@ -140,8 +163,7 @@ class _CustomCall:
 
     def arguments(self, leaves: Sequence[Any]) -> Any:
         """The differentiated arguments from their leaves."""
-        args, _ = self.inner.structure.unflatten(leaves)
-        return args
+        return self.inner.structure.unflatten(leaves)
 
 
 class custom_jvp(_Custom):
@@ -193,7 +215,7 @@ class custom_jvp(_Custom):
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule ``rule(*nondiff, primals, tangents) -> (result, tangent)``."""
-        check_callable(rule, "defjvp")
+        self._check_rule(rule, "defjvp", "the rule", "primals, tangents")
         self._jvp = rule
         return rule
 
@@ -201,6 +223,11 @@ class custom_jvp(_Custom):
         """Set a rule ``rule(tangent, result, *primals)`` for each argument; None: no derivative."""
 
         def jvp(primals: Any, tangents: Any) -> Any:
+            if len(rules) != len(primals):
+                raise CustomRuleError(
+                    f"defjvps of {self.what} was given {len(rules)} rules for {len(primals)} "
+                    "arguments: one for each, or None"
+                )
             result = self(*primals)
             parts = [
                 rule(tangent, result, *primals)
@@ -233,11 +260,8 @@ class custom_jvp(_Custom):
                     f"the rule of {self.what} must return (result, tangent), and returned "
                     f"{type(pair).__name__}"
                 )
-            outs, structure = tree.flatten(pair[0])
-            _check_structure(
-                structure, call.inner.out_structure, f"the result of {self.what}'s rule"
-            )
-            avals = [aval_of_leaf(x) for x in outs]
+            structure, avals = call.inner.out_structure, call.inner.out_avals
+            outs = _matching(pair[0], structure, avals, f"the result of {self.what}'s rule")
             dots = _matching(pair[1], structure, avals, f"the tangent of {self.what}'s rule")
             return [
                 *outs,
@@ -308,7 +332,7 @@ class custom_vjp(_Custom):
             argument that is differentiated; None stands for zero.
         """
         check_callable(forward, "defvjp")
-        check_callable(backward, "defvjp")
+        self._check_rule(backward, "defvjp", "the backward rule", "residuals, cotangent")
         self._rules = forward, backward
 
     def has_rule(self) -> bool:
@@ -326,11 +350,12 @@ class custom_vjp(_Custom):
                     f"the forward rule of {self.what} must return (result, residuals), and "
                     f"returned {type(pair).__name__}"
                 )
-            outs, structure = tree.flatten(pair[0])
-            _check_structure(
-                structure, call.inner.out_structure, f"the result of {self.what}'s forward rule"
+            outs = _matching(
+                pair[0],
+                call.inner.out_structure,
+                call.inner.out_avals,
+                f"the result of {self.what}'s forward rule",
             )
-            found["outs"] = [aval_of_leaf(x) for x in outs]
             residuals, found["residuals"] = tree.flatten(pair[1])
             return [*outs, *residuals]
 
@@ -338,7 +363,8 @@ class custom_vjp(_Custom):
             count = found["residuals"].num_leaves
             given = iter(values[count:])
             cotangents = [
-                next(given) if is_float(aval.dtype) else zeros_like(aval) for aval in found["outs"]
+                next(given) if is_float(aval.dtype) else zeros_like(aval)
+                for aval in call.inner.out_avals
             ]
             results = backward(
                 *call.nondiff,
@@ -350,8 +376,11 @@ class custom_vjp(_Custom):
         def avals(graphs: Sequence[Graph]) -> Sequence[Aval]:
             if not graphs:
                 return call.avals
-            moving = [aval for aval in found["outs"] if is_float(aval.dtype)]
-            return [*graphs[0].out_avals[len(found["outs"]) :], *moving]
+            outs = call.inner.out_avals
+            return [
+                *graphs[0].out_avals[len(outs) :],
+                *(aval for aval in outs if is_float(aval.dtype)),
+            ]
 
         return ops.Rule([flat_forward, flat_backward], avals, self.what)
 

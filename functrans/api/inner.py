@@ -8,6 +8,7 @@ from typing import Any
 from functrans.api.arguments import as_array, aval_of_leaf, known_values
 from functrans.ir.graph import Eqn, Var
 from functrans.ir.primitive import Primitive, bind, current
+from functrans.trace.source import user_source
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.tree import core as tree
@@ -16,16 +17,24 @@ from functrans.tree import core as tree
 class Inner:
     """A function that becomes an inner graph: its flat form, and where its leaves go."""
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, what: str) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        what: str,
+        name: Callable[[int], str] = "leaf {}".format,
+    ) -> None:
         self.function = function
         self.what = what
-        leaves, self.structure = tree.flatten((args, kwargs))
-        self.leaves = [as_array(x, f"leaf {{}} of {what}".format, i) for i, x in enumerate(leaves)]
+        leaves, self.structure = tree.flatten(args)
+        self.leaves = [as_array(x, name, i) for i, x in enumerate(leaves)]
 
     def flat(self, *tracers: Any) -> list[Any]:
-        args, kwargs = self.structure.unflatten(tracers)
-        outs, self.out_structure = tree.flatten(self.function(*args, **kwargs))
-        return [as_array(x, lambda: f"a result of {self.what}") for x in outs]
+        args = tree.unflatten(self.structure, tracers)
+        leaves, self.out_structure = tree.flatten(self.function(*args))
+        outs = [as_array(x, str, f"a result of {self.what}") for x in leaves]
+        self.out_avals = [aval_of_leaf(x) for x in outs]
+        return outs
 
     def stage(self) -> Staged:
         """The function's graph; values are computed on the way if there are any."""
@@ -46,5 +55,6 @@ class Inner:
         else:
             values = [staged.value_of(atom) for atom in staged.graph.outputs]
             outputs = [Var(aval) for aval in staged.graph.out_avals]
-            outs = trace.record_again(Eqn(primitive, (), outputs, params), operands, values)
+            eqn = Eqn(primitive, (), outputs, params, user_source())
+            outs = trace.record_again(eqn, operands, values)
         return self.out_structure.unflatten(outs)

@@ -10,6 +10,8 @@ import numpy as np
 
 from functrans.api.arguments import (
     Argnums,
+    argument_name,
+    as_array,
     aval_of_leaf,
     check_callable,
     decorated,
@@ -19,11 +21,12 @@ from functrans.api.arguments import (
 )
 from functrans.api.derivatives import grad, jvp
 from functrans.api.linearization import Linear, Point, own, run
-from functrans.api.problem import Problem, problem_of
+from functrans.api.problem import Problem, matching, problem_of
 from functrans.errors import DtypeError
 from functrans.ir.types import is_float
 from functrans.ops.structural import reshape, zeros
 from functrans.transform.jacobian import forward_block, reverse_block
+from functrans.tree import core as tree
 
 
 def jacfwd(
@@ -237,8 +240,8 @@ def hessian(
     if function is None:
         return decorated(hessian, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
     check_callable(function, "hessian")
-    first = jacrev(function, argnums, has_aux=has_aux)
-    return wrap(function, jacfwd(first, argnums, has_aux=has_aux, chunk_size=chunk_size), "hessian")
+    first = _jacobian(function, argnums, has_aux, None, "hessian", _by_rows)
+    return _jacobian(first, argnums, has_aux, chunk_size, "hessian", _by_columns)
 
 
 def hvp(
@@ -286,7 +289,11 @@ def hvp(
         def along(x: Any) -> Any:
             return gradient(*arguments[:position], x, *arguments[position + 1 :], **kwargs)
 
-        results = jvp(along, (arguments[position],), (vector,), has_aux=has_aux)
+        leaves, structure = tree.flatten(arguments[position])
+        label = argument_name(function, position)
+        avals = [aval_of_leaf(as_array(x, str, label)) for x in leaves]
+        given = tree.unflatten(structure, matching(vector, structure, avals, "the vector", label))
+        results = jvp(along, (arguments[position],), (given,), has_aux=has_aux)
         return results[1:] if has_aux else results[1]
 
     return wrap(function, product, "hvp")

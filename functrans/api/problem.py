@@ -171,13 +171,18 @@ def matching(given: Any, structure: Any, avals: Sequence[Aval], what: str, of: s
         raise TreeMismatchError(
             f"{what} must have the structure of {of}: {difference(structure, found)}"
         )
+
+    def at(i: int) -> str:
+        path = tree.paths(given)[i]
+        return f"at {path}: " if path else ""
+
     result = []
     for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
-        label = f"{what}, leaf {i}" if len(leaves) > 1 else what
-        x = as_array(x, str, label)
-        if aval_of_leaf(x).shape != aval.shape:
+        x = as_array(x, lambda i: f"{what}: {at(i)}what is given", i)
+        shape = aval_of_leaf(x).shape
+        if shape != aval.shape:
             raise ShapeError(
-                f"{label} has shape {aval_of_leaf(x).shape}, but {of} has shape {aval.shape} there"
+                f"{what} must have the shape of {of}: {at(i)}expected {aval.shape}, found {shape}"
             )
         result.append(cast(x, aval.dtype))
     return result

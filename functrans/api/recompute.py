@@ -112,7 +112,7 @@ def checkpoint(
             return function(*inner_args, **inner_kwargs)
 
         arrays = tuple(compress(leaves, traced))
-        inner = Inner(of_arrays, arrays, {}, f"checkpoint({name_of(function)})")
+        inner = Inner(of_arrays, arrays, f"checkpoint({name_of(function)})")
         staged = inner.stage()
         return inner.bind(checkpoint_p, staged, {"graph": staged.graph, "keep": keep})
 

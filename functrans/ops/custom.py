@@ -293,8 +293,8 @@ def _jvp_of_custom_vjp(
 
 def _no_forward_mode(*values: Any, what: str, **params: Any) -> Any:
     raise NotDifferentiableError(
-        f"{what} defines a reverse-mode rule only: forward mode (jvp, jacfwd, and hessian, which "
-        "uses it) needs custom_jvp, or jacrev(grad(f)) in the place of hessian(f)"
+        f"{what} defines a reverse-mode rule only: forward mode (jvp, linearize, jacfwd) needs "
+        "custom_jvp; grad, jacrev, hessian and hvp do not"
     )
 
 

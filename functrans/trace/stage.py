@@ -44,6 +44,11 @@ def active(trace: Trace) -> Iterator[Trace]:
         if isinstance(error.__cause__, TracerConversionError):
             raise error.__cause__ from None
         raise
+    except TypeError as error:
+        # the same where an integer is wanted: np.zeros(n)
+        if trace.refusal is not None and "got 'Tracer(" in str(error):
+            raise trace.refusal from None
+        raise
     finally:
         trace.alive = False
         current.reset(token)

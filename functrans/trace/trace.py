@@ -76,6 +76,8 @@ class Trace:
         self.captures: list[tuple[Var, Any]] = []
         self.values: dict[Var, Any] = {}
         self.source: Source | None = None
+        self.refusal: Exception | None = None
+        """The last error of a conversion to an integer, which NumPy may replace by its own."""
         self._captured: dict[Any, tuple[Any, Tracer]] = {}
         self._pending: dict[Var, Eqn] = {}
         self._recorded: dict[Any, tuple[Tracer, ...]] = {}

@@ -209,12 +209,14 @@ class Tracer:
     def _integer(self, wanted: str) -> int:
         value = self.known_value
         if value is UNKNOWN:
-            raise TracerIndexError(
+            error = TracerIndexError(
                 f"Python needs one integer here, for {wanted}{located(user_source())}, but "
                 f"{self._no_value()}.\nIndex a traced array with it (functrans.numpy.asarray(a)[i] "
                 "if `a` is a plain array), use functrans.lax.fori_loop for a loop of this length, "
                 "or make the argument static: jit(f, static_argnums=...)."
             )
+            self.owner.refusal = error
+            raise error
         if wanted == "an index" and is_float(self.dtype):
             raise TypeError(f"a float ({self.aval}) cannot be used as an index")
         return int(value)
@@ -256,11 +258,16 @@ class Tracer:
         )
 
     def _is_constant(self) -> bool:
-        """Whether the derivative is zero whatever it is taken by: it comes out of stop_gradient."""
-        return any(
-            self.variable in eqn.outputs and isinstance(eqn.primitive.jvp, Piecewise)
-            for eqn in reversed(self.owner.eqns)
-        )
+        """Whether the derivative is zero whatever it is taken by, as behind `stop_gradient`."""
+        unexplained = {self.variable}
+        for eqn in reversed(self.owner.eqns):
+            if not unexplained.isdisjoint(eqn.outputs):
+                unexplained.difference_update(eqn.outputs)
+                if not isinstance(eqn.primitive.jvp, Piecewise):
+                    unexplained.update(x for x in eqn.inputs if isinstance(x, Var))
+                if not unexplained:
+                    return True
+        return False
 
     def __copy__(self) -> Any:
         return protocols.methods["copy"](self)

@@ -119,7 +119,8 @@ def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -
     if primitive.transpose is None:
         raise NotDifferentiableError(
             f"{primitive.name} has no transpose{located(eqn.source)}: it has forward-mode "
-            "derivatives only (jvp, jacfwd)"
+            "derivatives only (jvp, jacfwd). The rule of a custom_jvp must be linear in the "
+            "tangents"
         )
     if primitive.higher_order:
         return primitive.transpose(
