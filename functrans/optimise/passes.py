@@ -11,6 +11,7 @@ from functrans.optimise.algebra import simplify
 from functrans.optimise.common import merge_equal
 from functrans.optimise.constant import fold_constants
 from functrans.optimise.inline import inline
+from functrans.optimise.loops import merge_in_loops, prune_in_loops
 
 Pass = Callable[[Graph], Graph]
 
@@ -36,6 +37,8 @@ def _optimised(value: Any) -> Any:
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("inline", inline),
+    ("merge_in_loops", merge_in_loops),
+    ("prune_in_loops", prune_in_loops),
     ("optimise_inner", optimise_inner),
     ("prune", prune),
     ("fold_constants", fold_constants),

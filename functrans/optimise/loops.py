@@ -1,0 +1,245 @@
+"""Loops and branches without what nobody reads, and without what they hold twice.
+
+A transform leaves such things behind: a derivative that needs no value still has the loop stack it,
+a residual may be a result as well, and a carry may be handed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.optimise.rewrite import Rewriter
+
+LOOPS = ("scan", "counted_scan", "while_loop")
+
+
+class _Const(NamedTuple):
+    """``inner`` are its names in the body and, for a while loop, in the condition."""
+
+    inner: tuple[Var, ...]
+    outer: Atom
+
+
+class _Carry(NamedTuple):
+    inner: tuple[Var, ...]
+    init: Atom
+    out: Atom
+    result: Var
+
+
+class _Row(NamedTuple):
+    inner: Var
+    outer: Atom
+
+
+class _Stacked(NamedTuple):
+    out: Atom
+    result: Var
+
+
+class _Loop:
+    """The equation of a loop, with what belongs together side by side."""
+
+    def __init__(self, eqn: Eqn) -> None:
+        self.eqn = eqn
+        body: Graph = eqn.params["body"]
+        cond: Graph | None = eqn.params.get("cond")
+        n_consts, n_carry = eqn.params["n_consts"], eqn.params["n_carry"]
+        counted = int(eqn.primitive.name == "counted_scan")
+        self.before = list(eqn.inputs[:counted])
+        outer = eqn.inputs[counted:]
+        graphs = [body] if cond is None else [body, cond]
+        names = list(zip(*(g.inputs[: n_consts + n_carry] for g in graphs), strict=True))
+        self.consts = [_Const(*pair) for pair in zip(names[:n_consts], outer, strict=False)]
+        self.carry = [
+            _Carry(*row)
+            for row in zip(
+                names[n_consts:],
+                outer[n_consts : n_consts + n_carry],
+                body.outputs[:n_carry],
+                eqn.outputs[:n_carry],
+                strict=True,
+            )
+        ]
+        last = n_consts + n_carry
+        self.rows = [_Row(*row) for row in zip(body.inputs[last:], outer[last:], strict=True)]
+        # a while loop gives its number of steps behind the carry
+        self.count = list(eqn.outputs[n_carry : n_carry + (cond is not None)])
+        stacks = eqn.outputs[n_carry + len(self.count) :]
+        self.stacked = [_Stacked(*s) for s in zip(body.outputs[n_carry:], stacks, strict=True)]
+        self.body = list(body.eqns)
+        self.cond = cond
+
+    def rebuilt(self) -> Eqn:
+        """The equation again."""
+        params = dict(self.eqn.params)
+        named: list[_Const | _Carry] = [*self.consts, *self.carry]
+        params["body"] = Graph(
+            [*(x.inner[0] for x in named), *(row.inner for row in self.rows)],
+            self.body,
+            [*(c.out for c in self.carry), *(s.out for s in self.stacked)],
+        )
+        if self.cond is not None:
+            params["cond"] = Graph([x.inner[1] for x in named], self.cond.eqns, self.cond.outputs)
+        params["n_consts"], params["n_carry"] = len(self.consts), len(self.carry)
+        inputs = [
+            *self.before,
+            *(c.outer for c in self.consts),
+            *(c.init for c in self.carry),
+            *(row.outer for row in self.rows),
+        ]
+        outputs = [*(c.result for c in self.carry), *self.count, *(s.result for s in self.stacked)]
+        return Eqn(self.eqn.primitive, inputs, outputs, params, self.eqn.source)
+
+    def substitute(self, body: Mapping[Atom, Atom], cond: Mapping[Atom, Atom]) -> None:
+        """Let variables stand for others, in the body and in the condition."""
+        self.body = _substituted(self.body, body)
+        self.carry = [c._replace(out=body.get(c.out, c.out)) for c in self.carry]
+        self.stacked = [s._replace(out=body.get(s.out, s.out)) for s in self.stacked]
+        if self.cond is not None and cond:
+            outputs = [cond.get(x, x) for x in self.cond.outputs]
+            self.cond = Graph((), _substituted(self.cond.eqns, cond), outputs)
+
+
+def _substituted(eqns: Iterable[Eqn], atoms: Mapping[Atom, Atom]) -> list[Eqn]:
+    return [
+        eqn
+        if atoms.keys().isdisjoint(eqn.inputs)
+        else Eqn(
+            eqn.primitive,
+            [atoms.get(x, x) for x in eqn.inputs],
+            eqn.outputs,
+            eqn.params,
+            eqn.source,
+        )
+        for eqn in eqns
+    ]
+
+
+# -- what is there twice ---------------------------------------------------------------------------
+
+
+def merge_in_loops(graph: Graph) -> Graph:
+    """Let a loop take each operand once, stack each value once, and carry only what changes."""
+    if not any(eqn.primitive.name in LOOPS for eqn in graph.eqns):
+        return graph
+    out = Rewriter(graph)
+    for eqn in graph.eqns:
+        if eqn.primitive.name not in LOOPS:
+            out.keep(eqn, out.inputs(eqn))
+            continue
+        loop = _Loop(Eqn(eqn.primitive, out.inputs(eqn), eqn.outputs, eqn.params, eqn.source))
+        for result, atom in _merged(loop).items():
+            out.replace(result, atom)
+        merged = loop.rebuilt()
+        out.keep(merged, merged.inputs)
+    return out.graph_now()
+
+
+def _merged(loop: _Loop) -> dict[Var, Atom]:
+    """Merge what a loop has twice; gives what stands for results that it no longer has."""
+    results: dict[Var, Atom] = {}
+    still = [c for c in loop.carry if c.out is c.inner[0]]
+    loop.consts += [_Const(c.inner, c.init) for c in still]
+    loop.carry = [c for c in loop.carry if c.out is not c.inner[0]]
+    results.update((c.result, c.init) for c in still)
+
+    body: dict[Atom, Atom] = {}
+    cond: dict[Atom, Atom] = {}
+    consts: dict[Atom, _Const] = {}
+    for const in loop.consts:
+        first = consts.setdefault(const.outer, const)
+        if first is not const:
+            body[const.inner[0]] = first.inner[0]
+            cond.update(zip(const.inner[1:], first.inner[1:], strict=True))
+    loop.consts = list(consts.values())
+    rows: dict[Atom, _Row] = {}
+    for row in loop.rows:
+        first_row = rows.setdefault(row.outer, row)
+        if first_row is not row:
+            body[row.inner] = first_row.inner
+    loop.rows = list(rows.values())
+    loop.substitute(body, cond)
+
+    stacked: dict[Atom, _Stacked] = {}
+    for one in loop.stacked:
+        first_stacked = stacked.setdefault(one.out, one)
+        if first_stacked is not one:
+            results[one.result] = first_stacked.result
+    loop.stacked = list(stacked.values())
+    return results
+
+
+# -- what nobody reads -----------------------------------------------------------------------------
+
+
+def prune_in_loops(graph: Graph) -> Graph:
+    """Leave out the results of loops and branches that nobody reads, and what only they need."""
+    if not any(eqn.primitive.name in (*LOOPS, "cond") for eqn in graph.eqns):
+        return graph
+    read: set[Atom] = set(graph.outputs)
+    kept = []
+    for eqn in reversed(graph.eqns):
+        if read.isdisjoint(eqn.outputs):
+            continue
+        if eqn.primitive.name in LOOPS:
+            eqn = _pruned_loop(_Loop(eqn), read)
+        elif eqn.primitive.name == "cond":
+            eqn = _pruned_cond(eqn, read)
+        kept.append(eqn)
+        read.update(eqn.inputs)
+    return Graph(graph.inputs, kept[::-1], graph.outputs)
+
+
+def _pruned_loop(loop: _Loop, read: set[Atom]) -> Eqn:
+    loop.stacked = [s for s in loop.stacked if s.result in read]
+    decides = set() if loop.cond is None else _needed(loop.cond.eqns, loop.cond.outputs)[1]
+    alive = [c for c in loop.carry if c.result in read or not decides.isdisjoint(c.inner)]
+    while True:
+        eqns, inside = _needed(loop.body, [*(c.out for c in alive), *(s.out for s in loop.stacked)])
+        grown = [c for c in loop.carry if c in alive or c.inner[0] in inside]
+        if len(grown) == len(alive):
+            break
+        alive = grown
+    loop.carry = alive
+    loop.body = eqns
+    inside |= decides
+    loop.consts = [c for c in loop.consts if not inside.isdisjoint(c.inner)]
+    loop.rows = [row for row in loop.rows if row.inner in inside]
+    return loop.rebuilt()
+
+
+def _needed(eqns: Sequence[Eqn], outputs: Iterable[Atom]) -> tuple[list[Eqn], set[Any]]:
+    """The equations that outputs need, and all that these mention."""
+    read: set[Any] = set(outputs)
+    kept = []
+    for eqn in reversed(eqns):
+        if not read.isdisjoint(eqn.outputs):
+            kept.append(eqn)
+            read.update(eqn.inputs)
+    return kept[::-1], read
+
+
+def _pruned_cond(eqn: Eqn, read: set[Atom]) -> Eqn:
+    branches: tuple[Graph, ...] = eqn.params["branches"]
+    places = [i for i, var in enumerate(eqn.outputs) if var in read]
+    parts = [_needed(g.eqns, [g.outputs[i] for i in places]) for g in branches]
+    operands = [
+        i
+        for i in range(len(branches[0].inputs))
+        if any(g.inputs[i] in inside for g, (_, inside) in zip(branches, parts, strict=True))
+    ]
+    slim = tuple(
+        Graph([g.inputs[i] for i in operands], eqns, [g.outputs[i] for i in places])
+        for g, (eqns, _) in zip(branches, parts, strict=True)
+    )
+    index, *values = eqn.inputs
+    return Eqn(
+        eqn.primitive,
+        [index, *(values[i] for i in operands)],
+        [eqn.outputs[i] for i in places],
+        {**eqn.params, "branches": slim},
+        eqn.source,
+    )
