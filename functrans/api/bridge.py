@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of
 from functrans.errors import DtypeError
 from functrans.ir.types import Aval
+from functrans.ops.define import lazy
 from functrans.ops.external import Elements, external
-from functrans.run.export import Exported
-from functrans.run.numba_caller import numba_function
 from functrans.trace.stage import stage
+
+if TYPE_CHECKING:
+    from functrans.run.export import Exported
+
+export = lazy("functrans.run.export:Exported")
+numba_function = lazy("functrans.run.numba_caller:numba_function")
 
 
 class Compiled:
@@ -102,7 +107,7 @@ def compile(function: Callable[..., Any], *examples: Any) -> Compiled:
             f"{name_of(function)} uses arrays from outside, and compiled code has nowhere to keep "
             "them: pass them as arguments"
         )
-    return Compiled(Exported(staged.graph), name_of(function), several[0])
+    return Compiled(export(staged.graph), name_of(function), several[0])
 
 
 def from_numba(

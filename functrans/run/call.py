@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from functrans.ir.graph import Graph
 from functrans.ops.call import call_primitive
+from functrans.ops.define import lazy
 from functrans.optimise import optimise
-from functrans.run.jit import Program, compile_graph
+
+if TYPE_CHECKING:
+    from functrans.run.jit import Program
+
+# a third of what importing the library takes would be the compiler: it comes with its first use
+compile_graph = lazy("functrans.run.jit:compile_graph")
 
 _compiling = threading.RLock()
 
 
 @lru_cache(maxsize=1024)
 def _program(graph: Graph) -> Program:
-    return compile_graph(optimise(graph))
+    compiled: Program = compile_graph(optimise(graph))
+    return compiled
 
 
 def program(graph: Graph) -> Program:
