@@ -4,6 +4,8 @@ The examples on the page run in test_docs.py; these go further: forward against 
 derivatives, limits.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -160,3 +162,10 @@ def test_a_branch_that_is_not_taken_contributes_nothing(f, slopes):
         assert np.isfinite(slope)
         if expected is not None:
             np.testing.assert_allclose(slope, expected, rtol=1e-15)
+
+
+def test_a_branch_that_was_not_taken_gives_no_warning_in_the_backward_pass():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0.0)))(np.array([0.0, 4.0]))
+    assert caught == []

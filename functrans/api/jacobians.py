@@ -20,7 +20,7 @@ from functrans.api.arguments import (
     wrap,
 )
 from functrans.api.derivatives import grad, jvp
-from functrans.api.linearization import Linear, Point, own, run
+from functrans.api.linearization import Linear, Point, own, run_derivative
 from functrans.api.problem import Problem, matching, problem_of
 from functrans.errors import DtypeError
 from functrans.ir.types import is_float
@@ -166,7 +166,7 @@ def _by_columns(linear: Linear, problem: Problem, chunk_size: int | None) -> Blo
     residuals = len(linear.residuals)
     for i, (shape, _) in enumerate(_shapes(problem.leaves)):
         parts = [
-            run(
+            run_derivative(
                 forward_block(linear.graph, residuals, i, count),
                 [*linear.residuals, np.int64(start)],
             )
@@ -186,7 +186,7 @@ def _by_rows(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks
     position = 0
     for (out_shape, dtype), nonzero in zip(_shapes(problem.outs), linear.nonzero, strict=False):
         parts = [
-            run(
+            run_derivative(
                 reverse_block(linear.graph, residuals, position, count),
                 [*linear.residuals, np.int64(start)],
             )

@@ -28,6 +28,15 @@ def run(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
     return evaluate(graph, inputs)
 
 
+def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
+    """`run`, without NumPy's warnings about divisions that the user did not write.
+
+    The derivative of a branch that was not taken may divide by zero before it is masked.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return run(graph, inputs)
+
+
 class Point:
     """A flat function, traced at given leaves, and its derivative there.
 
@@ -95,13 +104,13 @@ class Point:
         late = sum(tangent.late)
         linear = (False,) * len(tangent.needed) + (True,) * sum(self.moving)
         transposed, nonzero = transpose_graph(tangent.graph, linear, given + (False,) * late)
-        results = run(transposed, [*self.needed, *compact(wanted)])
+        results = run_derivative(transposed, [*self.needed, *compact(wanted)])
         known = len(results) - sum(nonzero)
         return self.outputs(results[known - late : known]), spread(results[known:], nonzero)
 
     def push(self, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The results, and their tangents (None where zero)."""
-        results = run(self.tangent.graph, [*self.needed, *tangents])
+        results = run_derivative(self.tangent.graph, [*self.needed, *tangents])
         count = sum(self.tangent.nonzero)
         return self.outputs(results[count:]), spread(results[:count], self.tangent.nonzero)
 
@@ -111,7 +120,7 @@ class Point:
         tangent = self.tangent
         unknown = (False,) * len(tangent.needed) + (True,) * sum(self.moving)
         parts: Split = split(tangent.graph, unknown)
-        results = run(parts.known, self.needed)
+        results = run_derivative(parts.known, self.needed)
         known = len(parts.unknown_out) - sum(parts.unknown_out)
         late = sum(tangent.late)
         # a tangent that depends on no input's is a zero that the rules did not recognise
@@ -146,7 +155,7 @@ class Linear(NamedTuple):
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """The tangents of the results."""
-        return spread(run(self.graph, [*self.residuals, *tangents]), self.nonzero)
+        return spread(run_derivative(self.graph, [*self.residuals, *tangents]), self.nonzero)
 
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangents of the leaves."""
@@ -155,7 +164,7 @@ class Linear(NamedTuple):
         count = len(self.residuals)
         linear = (False,) * count + (True,) * (len(self.graph.inputs) - count)
         transposed, nonzero = transpose_graph(self.graph, linear, given)
-        return spread(run(transposed, [*self.residuals, *compact(wanted)]), nonzero)
+        return spread(run_derivative(transposed, [*self.residuals, *compact(wanted)]), nonzero)
 
 
 def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
