@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from functrans.ir.scalar import Scalar
 from functrans.lower.loops import Buffer
-from functrans.lower.roots import CHEAP, Root, extent_of
+from functrans.lower.roots import CHEAP, Root, extent_of, fold_steps
 
 LONG_ROW = 64
 """A row so long pays for what is done once for it without vectors."""
@@ -155,5 +155,4 @@ def row_length(child: Loop | Root) -> int:
     if isinstance(child, Loop):
         assert child.index is not None
         return extent_of(child.index)
-    steps = [int(n.attribute) for fold in child.folds for n in fold.args[1:] if n.op == "const"]
-    return max(steps, default=1)
+    return max(map(fold_steps, child.folds), default=1)

@@ -28,6 +28,9 @@ CHEAP = 4
 LARGEST_EXPRESSION = 600
 """Operations for one element, above which a value is cut in two."""
 
+UNROLLED_SUMS = 7
+"""So many long sums at most are written out in a loop's body; vectors go along more of them."""
+
 UNROLLED_ELEMENTS = 64
 """So many elements of small axes at most are written out in a loop's body."""
 
@@ -100,6 +103,8 @@ class Root:
         if not self.loops or extent_of(self.loops[-1]) < 8:
             return True
         own = Coefficients(self.loops[-1])
+        if any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:]):
+            return True  # vectors cannot go along iterations of different lengths
         misses = [0, 0]
         for fold in self.folds:
             inner = Coefficients(fold.attribute[1][-1])
@@ -116,10 +121,13 @@ class Root:
             return self.given_work
         steps = 0
         for fold in self.folds:
-            steps += prod(int(n.attribute) for n in fold.args[1:] if n.op == "const") * max(
-                len(postorder(fold.args[:1])) // 2, 1
-            )
+            steps += fold_steps(fold) * max(len(postorder(fold.args[:1])) // 2, 1)
         return (len(self.nodes) + steps) * prod(map(extent_of, self.loops))
+
+
+def fold_steps(fold: Scalar) -> int:
+    """How many elements a fold combines, or at most."""
+    return prod(i.attribute[2] or 1 for i in fold.attribute[1])
 
 
 def extent_of(loop: Scalar) -> int:
@@ -144,13 +152,13 @@ class Loops:
         return self._indices[key]
 
 
-def small_axes(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def small_axes(shape: Sequence[int], most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The axes to write out, and those to write out if their elements are made differently.
 
     The first are the last ones, which vectors could not go along; the others are in front of a
-    large axis.
+    large axis. They are ``most`` elements together at most.
     """
-    if prod(shape) <= UNROLLED_ELEMENTS:
+    if prod(shape) <= most:
         return tuple(range(len(shape))), ()
     if all(extent <= UNROLLED for extent in shape):
         # nothing is large: the last axis stays, as the loop that vectors go along
@@ -159,7 +167,7 @@ def small_axes(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     front: list[int] = []
     elements = 1
     for axis in reversed(range(len(shape))):
-        is_small = shape[axis] <= UNROLLED and elements * shape[axis] <= UNROLLED_ELEMENTS
+        is_small = shape[axis] <= UNROLLED and elements * shape[axis] <= most
         if is_small:
             elements *= shape[axis]
             at_end = len(last) == len(shape) - 1 - axis
@@ -232,15 +240,12 @@ class Rooting:
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes that a value is computed in loops over."""
         shape = atom.aval.shape
-        unrolled, front = small_axes(shape)
-        if front:
-            trial = self.loops(shape)
-            position = tuple(
-                const(0, INDEX) if axis in unrolled else i for axis, i in enumerate(trial)
-            )
-            nodes = postorder([self.puller.element(atom, position)])
-            if any(told_apart(nodes, trial[axis]) for axis in front):
-                unrolled += front
+        trial = self.loops(shape)
+        nodes = postorder([self.puller.element(atom, trial)])
+        reduces = any(node.op == "fold" for node in nodes)
+        unrolled, front = small_axes(shape, UNROLLED_SUMS if reduces else UNROLLED_ELEMENTS)
+        if any(told_apart(nodes, trial[axis]) for axis in front):
+            unrolled += front
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
 
     def _add_control(self, eqn: Eqn) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from functrans.ir.graph import Graph
+from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.contract import prepare
 from functrans.lower.control import Inner
@@ -101,7 +102,11 @@ def _nests(
         )
 
     rooting = Rooting(prepare(graph), inputs, lower)
-    roots = rooting.run()
+    roots = [
+        part
+        for root in rooting.run()
+        for part in in_blocks(root, rooting.loops, rooting.puller.simplify)
+    ]
     readers: dict[Buffer, list[Root]] = {}
     for root in roots:
         for source in root.loads:
