@@ -113,10 +113,14 @@ def test_a_branch_that_is_computed_on_both_sides_can_be_compiled(way, x, slope):
     near(both(x), slope)
 
 
-@pytest.mark.parametrize("transform", [jit, vmap])
-def test_where_there_is_no_one_value_a_branch_says_what_to_write(transform):
+@pytest.mark.parametrize(("x", "slope"), [(2.0, 4.0), (-1.0, -3.0)])
+def test_a_branch_on_the_value_is_compiled_along_the_way_that_is_taken(x, slope):
+    near(jit(grad(branch))(x), slope)
+
+
+def test_where_there_is_no_one_value_a_branch_says_what_to_write():
     with pytest.raises(TracerBoolError, match=r"np\.where\(condition, a, b\)"):
-        transform(grad(branch))(np.array([2.0]) if transform is vmap else 2.0)
+        vmap(grad(branch))(np.array([2.0]))
 
 
 # ---- rules of one's own --------------------------------------------------------------------------
