@@ -63,7 +63,7 @@ def cond(
     """
     (pred,) = flattened([pred], "pred").leaves
     check_scalar_bool(pred, "pred of cond", BranchError)
-    return _branch(astype(pred, np.bool_), [false_fun, true_fun], operands, "cond")
+    return _branch(pred, [false_fun, true_fun], operands, "cond")
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
@@ -103,7 +103,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if len(branches) == 1:
         check_function(branches[0], "branch 0", "switch")
         return branches[0](*operands)
-    chosen = astype(index > 0, np.bool_) if len(branches) == 2 else astype(index, np.int64)
+    chosen = index > 0 if len(branches) == 2 else astype(index, np.int64)
     return _branch(chosen, branches, operands, "switch")
 
 
