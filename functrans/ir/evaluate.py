@@ -96,7 +96,9 @@ def _compile(graph: Graph) -> Program:
         for var in eqn.outputs:
             names[var] = f"v{len(names)}"
         function = f"f{len(scope)}"
-        scope[function] = partial(eqn.primitive.numpy, **eqn.params) if eqn.params else eqn.primitive.numpy
+        scope[function] = (
+            partial(eqn.primitive.numpy, **eqn.params) if eqn.params else eqn.primitive.numpy
+        )
         left = ", ".join(names[var] for var in eqn.outputs)
         comma = "," if eqn.primitive.several and len(eqn.outputs) == 1 else ""
         call = f"{function}({', '.join(map(name, eqn.inputs))})"

@@ -88,6 +88,7 @@ def graph_html(graph: Graph) -> str:
     for line in graph_text(graph, sources=True).split("\n"):
         code, mark, comment = line.partition("    # ")
         rows.append(
-            escape(code) + (f'<span style="color: gray">    # {escape(comment)}</span>' if mark else "")
+            escape(code)
+            + (f'<span style="color: gray">    # {escape(comment)}</span>' if mark else "")
         )
     return '<pre style="line-height: 1.3">' + "\n".join(rows) + "</pre>"
