@@ -291,6 +291,8 @@ class Rooting:
     def _add(self, atom: Atom, name: str, output: bool = False) -> Buffer:
         shape = atom.aval.shape
         target = buffer(name, atom.aval.dtype, shape)
+        if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
+            return target
         axes = self._loop_axes(atom)
         loops = self.loops([shape[axis] for axis in axes])
         ranges = []

@@ -109,3 +109,25 @@ def test_a_branch_that_is_not_taken_does_nothing():
         return lax.cond(pick, lambda x: x[i], lambda x: x[0], x)
 
     assert jit(f)(np.bool_(False), np.arange(3.0), np.int64(99)) == 0.0
+
+
+def test_contractions_leave_the_loop():
+    def loss(w, u, b, xs):
+        def step(h, x):
+            h = np.tanh(x @ w + h @ u + b)
+            return h, h
+
+        _, hs = lax.scan(step, np.zeros((20, 30)), xs)
+        return np.sum(hs * hs)
+
+    rng = np.random.default_rng(0)
+    w, u = rng.normal(size=(40, 30)) / 9, rng.normal(size=(30, 30)) / 9
+    args = w, u, rng.normal(size=30), rng.normal(size=(12, 20, 40))
+    same(loss, *args, tolerance=1e-11)
+    gradient = grad(loss, argnums=(0, 1, 2, 3))
+    same(gradient, *args, tolerance=1e-11)
+    loops = [
+        nest for nest in jit(gradient).lower(*args).schedule().split("nest") if "for t in" in nest
+    ]
+    # one contraction with the carry in each direction stays; the other four are outside
+    assert [nest.count("gemm") for nest in loops] == [1, 1]
