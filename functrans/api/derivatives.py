@@ -195,13 +195,18 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     linear = point.linear
     result, aux = problem.unpack(linear.outputs)
 
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
+    def pullback(cotangent: Any, *more: Any) -> tuple[Any, ...]:
+        if more:
+            raise TypeError(
+                f"a pullback takes one cotangent, like the result of {name_of(function)}: write "
+                "pullback((ct0, ct1)) if that is a tuple"
+            )
         cotangents = matching(
             cotangent, problem.out_structure, [aval_of_leaf(x) for x in problem.outs],
             "the cotangent", f"the result of {name_of(function)}",
         )  # fmt: skip
         padding = [None] * (len(linear.nonzero) - problem.out_count)
-        return problem.derivative(linear.pull([*cotangents, *padding]), point)
+        return problem.derivative(linear.pull([*cotangents, *padding]), point, cotangents)
 
     return (result, pullback, aux) if has_aux else (result, pullback)
 
@@ -250,5 +255,5 @@ def jvp(
     point = problem.point()
     outputs, dots = point.push(moving)
     result, aux = problem.unpack(outputs)
-    tangent = filled_tangents(problem, dots, point)
+    tangent = filled_tangents(problem, dots, point, moving)
     return (result, tangent, aux) if has_aux else (result, tangent)

@@ -20,11 +20,12 @@ from functrans.api.arguments import (
     wrap,
 )
 from functrans.api.derivatives import grad, jvp
-from functrans.api.linearization import Linear, Point, own, run_derivative
+from functrans.api.linearization import Linear, Point, run_derivative
 from functrans.api.problem import Problem, matching, problem_of
 from functrans.errors import DtypeError
 from functrans.ir.types import is_float
 from functrans.ops.structural import reshape, zeros
+from functrans.run.ownership import own
 from functrans.transform.jacobian import forward_block, reverse_block
 from functrans.tree import core as tree
 
@@ -127,7 +128,14 @@ def _jacobian(
         _check_float_results(problem)
         linear = point.linear
         _, aux = problem.unpack(linear.outputs)
-        blocks = blocks_of(linear, problem, chunk_size)
+        try:
+            blocks = blocks_of(linear, problem, chunk_size)
+        except MemoryError as error:
+            error.add_note(
+                f"{transform} of {name_of(function)}: chunk_size=n takes n directions at once; "
+                "jvp, vjp and hvp take one, and do without the matrix."
+            )
+            raise
         rows = [_row(problem, row, point, argnums) for row in blocks]
         derivative = problem.out_structure.unflatten(rows)
         return (derivative, aux) if has_aux else derivative

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check_callable, name_of
-from functrans.api.linearization import own, run
+from functrans.api.linearization import run
 from functrans.api.problem import filled_tangents, forward_problem, matching
 from functrans.ir.types import Aval
 from functrans.ops.call import spread
 from functrans.ops.structural import zeros_like
+from functrans.run.ownership import own
 from functrans.trace.stage import stage
 from functrans.transform.transpose import check_linear, transpose_graph
 from functrans.tree import core as tree
@@ -56,7 +57,7 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
             tangents, problem.structure, [aval_of_leaf(x) for x in problem.leaves],
             "the tangents", "the primals",
         )  # fmt: skip
-        return filled_tangents(problem, linear.push(moving), point)
+        return filled_tangents(problem, linear.push(moving), point, moving)
 
     return (result, pushforward, aux) if has_aux else (result, pushforward)
 
@@ -117,6 +118,6 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
         filled = [
             zeros_like(aval) if ct is None else ct for aval, ct in zip(avals, results, strict=True)
         ]
-        return tuple(tree.unflatten(structure, own(filled, staged.captures)))
+        return tuple(tree.unflatten(structure, own(filled, [*staged.captures, *cotangents])))
 
     return transposed

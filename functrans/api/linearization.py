@@ -14,6 +14,7 @@ from functrans.ir.graph import Atom, Graph
 from functrans.ir.primitive import current
 from functrans.ops.call import compact, spread
 from functrans.ops.custom import resolve
+from functrans.run.ownership import own
 from functrans.trace.stage import replay, replay_known, replay_values, stage
 from functrans.trace.tracer import Tracer
 from functrans.transform.forward import Tangent, tangent_graph, variables
@@ -165,29 +166,3 @@ class Linear(NamedTuple):
         linear = (False,) * count + (True,) * (len(self.graph.inputs) - count)
         transposed, nonzero = transpose_graph(self.graph, linear, given)
         return spread(run_derivative(transposed, [*self.residuals, *compact(wanted)]), nonzero)
-
-
-def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Results that the caller may write to: none shares memory with an input or another result.
-
-    Zero-dimensional results are NumPy scalars.
-    """
-    taken = {id(_root(x)) for x in inputs if isinstance(x, np.ndarray)}
-    owned = []
-    for x in results:
-        if isinstance(x, np.ndarray):
-            if x.ndim == 0:
-                x = x[()]
-            else:
-                root = id(_root(x))
-                if root in taken or not x.flags.writeable:
-                    x = x.copy()
-                taken.add(root)
-        owned.append(x)
-    return owned
-
-
-def _root(array: np.ndarray[Any, Any]) -> Any:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array

@@ -17,9 +17,10 @@ from functrans.api.arguments import (
     value_of_leaf,
     wrap,
 )
-from functrans.api.linearization import own, run
+from functrans.api.linearization import run
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.types import SUPPORTED_KINDS, Aval, describe
+from functrans.run.ownership import own
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import stage
 from functrans.transform.batch import batch_graph
@@ -270,8 +271,9 @@ def _spread_axes(function: Callable[..., Any], args: tuple[Any, ...], in_axes: A
     """The mapped axis of each leaf of the positional arguments."""
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         raise AxesError(
-            f"in_axes has {len(in_axes)} entries, but {name_of(function)} was called with "
-            f"{len(args)} positional argument{'' if len(args) == 1 else 's'}"
+            f"in_axes has {len(in_axes)} entr{'y' if len(in_axes) == 1 else 'ies'}, but "
+            f"{name_of(function)} was called with {len(args)} positional "
+            f"argument{'' if len(args) == 1 else 's'}"
         )
     if not isinstance(in_axes, tuple):
         in_axes = (in_axes,) * len(args)

@@ -16,12 +16,13 @@ from functrans.api.arguments import (
     name_of,
     normalized_argnums,
 )
-from functrans.api.linearization import Point, own
+from functrans.api.linearization import Point
 from functrans.errors import ShapeError, TreeMismatchError
 from functrans.ir.types import Aval, describe
 from functrans.ops.promotion import cast
 from functrans.ops.stop import stop_gradient
 from functrans.ops.structural import zeros_like
+from functrans.run.ownership import own
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
@@ -115,13 +116,18 @@ class Problem:
             self.aux_structure.unflatten(aux),
         )
 
-    def derivative(self, cotangents: Sequence[Any], point: Point) -> tuple[Any, ...]:
-        """Cotangents of the leaves as one pytree for each differentiated argument."""
+    def derivative(
+        self, cotangents: Sequence[Any], point: Point, given: Sequence[Any] = ()
+    ) -> tuple[Any, ...]:
+        """Cotangents of the leaves as one pytree for each differentiated argument.
+
+        ``given`` are the cotangents that they were computed from, which the caller still holds.
+        """
         filled = [
             zeros_like(aval_of_leaf(x)) if ct is None else ct
             for x, ct in zip(self.leaves, cotangents, strict=True)
         ]
-        return tuple(tree.unflatten(self.structure, own(filled, point.inputs)))
+        return tuple(tree.unflatten(self.structure, own(filled, [*point.inputs, *given])))
 
 
 def _read_only(x: Any) -> Any:
@@ -156,12 +162,15 @@ def forward_problem(
     return Problem(function, primals, {}, tuple(range(len(primals))), has_aux, transform)
 
 
-def filled_tangents(problem: Problem, dots: Sequence[Any], point: Point) -> Any:
+def filled_tangents(
+    problem: Problem, dots: Sequence[Any], point: Point, given: Sequence[Any]
+) -> Any:
+    """Tangents as a pytree like the result; ``given`` are those of the arguments."""
     filled = [
         zeros_like(aval_of_leaf(x)) if t is None else t
         for x, t in zip(problem.outs, dots, strict=False)
     ]
-    return problem.out_structure.unflatten(own(filled, point.inputs))
+    return problem.out_structure.unflatten(own(filled, [*point.inputs, *given]))
 
 
 def matching(given: Any, structure: Any, avals: Sequence[Aval], what: str, of: str) -> list[Any]:

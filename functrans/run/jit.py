@@ -14,6 +14,7 @@ from functrans.lower.loops import Call, walk
 from functrans.lower.schedule import Step, schedule
 from functrans.lower.split import Segment, split
 from functrans.run import blas, cache, entry, native, threads
+from functrans.run.ownership import own
 
 GIL_THRESHOLD = 20_000
 """Scalar operations of a program that are worth letting other Python threads run meanwhile."""
@@ -51,10 +52,11 @@ class Program:
             values.update(zip(segment.outputs, results, strict=True))
             for var in segment.dead:
                 del values[var]
-        return tuple(
+        outputs = [
             atom.aval.dtype.type(atom.value) if isinstance(atom, Literal) else values[atom]
             for atom in self.graph.outputs
-        )
+        ]
+        return tuple(own(outputs, arrays))
 
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""

@@ -1,0 +1,34 @@
+"""Whose memory results are in: the caller's alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Results that the caller may write to: none shares memory with an input or another result.
+
+    Zero-dimensional results are NumPy scalars.
+    """
+    taken = {id(_root(x)) for x in inputs if isinstance(x, np.ndarray)}
+    owned = []
+    for x in results:
+        if isinstance(x, np.ndarray):
+            if x.ndim == 0:
+                x = x[()]
+            else:
+                root = id(_root(x))
+                if root in taken or not x.flags.writeable:
+                    x = x.copy()
+                taken.add(root)
+        owned.append(x)
+    return owned
+
+
+def _root(array: np.ndarray[Any, Any]) -> Any:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
