@@ -14,7 +14,7 @@ from functrans.api.derivatives import jvp, vjp
 from functrans.api.mapping import vmap
 from functrans.errors import GradientCheckError, GraphTypeError
 from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind
-from functrans.ir.types import aval_of, is_float
+from functrans.ir.types import aval_of, describe, is_float
 from functrans.tree import core as tree
 
 Flat = Callable[[list[Any]], list[Any]]
@@ -70,6 +70,11 @@ def check_grads(
     for mode in modes:
         if mode not in ("fwd", "rev"):
             raise ValueError(f"modes are 'fwd' and 'rev', found {mode!r}")
+    if not isinstance(args, (tuple, list)):
+        raise TypeError(
+            f"check_grads takes the arguments of {name_of(function)} as a tuple, not "
+            f"{describe(args)}: write (x,) for one"
+        )
     rng = np.random.default_rng(seed)
     leaves, structure = tree.flatten(tuple(args))
     names = [

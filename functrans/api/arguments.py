@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -105,11 +106,27 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in SUPPORTED_KINDS:
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))
-        return np.asarray(x) if isinstance(x, np.ndarray) and type(x) is not np.ndarray else x
+        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
+            _check_subclass(x, name, *place)
+            return np.asarray(x)
+        return x
     hint = ""
     if isinstance(x, (complex, np.ndarray, np.generic)):
         hint = ": bool, integers and floats are supported"
+    elif is_dataclass(x):
+        hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
     raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
+
+
+def _check_subclass(x: np.ndarray[Any, Any], name: Callable[..., str], *place: Any) -> None:
+    """Raise if to compute with ``x`` means something else than with an array."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise DtypeError(
+            f"{name(*place)} is a masked array, whose mask would be lost: pass its data and its "
+            "mask as two arrays, and write np.where(mask, 0.0, data)"
+        )
+    if isinstance(x, np.matrix):
+        raise DtypeError(f"{name(*place)} is a np.matrix: pass np.asarray(x), and multiply by @")
 
 
 def aval_of_leaf(x: Any) -> Aval:

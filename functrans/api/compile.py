@@ -99,6 +99,9 @@ class JitFunction:
         self._methods: dict[int, JitFunction] = {}
         self._lock = threading.RLock()
 
+    def __repr__(self) -> str:
+        return f"<jit of {self._function!r}>"
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
@@ -370,10 +373,10 @@ def _with_static(args: Any, kwargs: Any, static: _Static) -> tuple[list[Any], di
 
 def _leaf_key(x: Any) -> Any:
     kind = type(x)
-    if kind is np.ndarray:
+    if kind is np.ndarray or isinstance(x, np.generic):
         return x.dtype, x.shape
-    if isinstance(x, (np.ndarray, np.generic)):
-        return x.dtype, x.shape
+    if isinstance(x, np.ndarray):
+        return x.dtype, x.shape, kind  # a subclass: `as_array` is to look at it
     return kind
 
 

@@ -155,6 +155,12 @@ class Tracer:
             if trace is self.owner:
                 return
             trace = trace.parent  # type: ignore[attr-defined]
+        if self.owner.alive:
+            raise LeakedTracerError(
+                f"a value traced by {self.owner.kind} ({self.aval}) is used in another thread than "
+                f"the one that it is traced in{located(user_source())}.\n"
+                "Let the function that is transformed do its work in one thread; jit uses several."
+            )
         raise LeakedTracerError(
             f"a value traced by {self.owner.kind} ({self.aval}) is used after the function that it "
             f"was traced in has returned{self._made_at()}.\n"

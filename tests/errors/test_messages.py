@@ -70,7 +70,7 @@ def message_of(kind, action):
 CALLS = [
     # -- vmap
     (AxesError, lambda: vmap(loss, in_axes=(0,))(X, X),
-     "in_axes has 1 entries, but loss was called with 2 positional arguments"),
+     "in_axes has 1 entry, but loss was called with 2 positional arguments"),
     (AxesError, lambda: vmap(loss, in_axes=(0, 2))(X, X),
      "in_axes maps axis 2 of argument 1 ('x') of loss, which has shape (3,)"),
     (AxesError, lambda: vmap(loss)(X, 2.0),
