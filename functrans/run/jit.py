@@ -16,6 +16,9 @@ from functrans.lower.split import Segment, split
 from functrans.run import blas, cache, entry, native, threads
 from functrans.run.ownership import own
 
+RUNNERS: dict[str, Callable[[Eqn, Sequence[Any]], Sequence[Any] | None]] = {}
+"""How to run primitives that are compiled when their sizes are known, by name; None: by NumPy."""
+
 GIL_THRESHOLD = 20_000
 """Scalar operations of a program that are worth letting other Python threads run meanwhile."""
 
@@ -99,6 +102,10 @@ def _call(segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
     values = [
         x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
     ]
+    runner = RUNNERS.get(eqn.primitive.name)
+    results = runner(eqn, values) if runner is not None else None
+    if results is not None:
+        return tuple(results)
     result = eqn.primitive.numpy(*values, **eqn.params)
     return tuple(result) if eqn.primitive.several else (result,)
 
@@ -136,19 +143,20 @@ class NativeProgram:
 
     def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The inputs as C-contiguous arrays of exactly the types of the graph."""
+        if len(arrays) != len(self._in_avals):
+            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._in_avals)}")
         converted = []
         for number, (value, aval) in enumerate(zip(arrays, self._in_avals, strict=True)):
-            array = np.require(np.asarray(value), aval.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
-            # a copy of the dtype object itself would not be recognised
-            array = array.view(aval.dtype) if array.dtype is not aval.dtype else array
-            if array.shape != aval.shape and array.size == 1 == aval.size:
-                array = array.reshape(aval.shape)  # np.require makes a number one-dimensional
-            if array.shape != aval.shape:
+            # the one object that arrays of a built-in dtype refer to, without metadata
+            dtype = np.dtype(aval.dtype.type)
+            given = np.asarray(value, dtype if isinstance(value, int) else None)
+            if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
                 raise TypeError(
-                    f"input {number} has shape {array.shape}: this program is compiled for "
-                    f"{aval.shape}"
+                    f"input {number} is {given.dtype} of shape {given.shape}: this program is "
+                    f"compiled for {dtype} of shape {aval.shape}"
                 )
-            converted.append(array)
+            array = np.asarray(given, dtype, order="C").view(dtype)
+            converted.append(array if array.flags.aligned else array.copy())
         return converted
 
     def _make_table(self, graph: Graph) -> np.ndarray[Any, Any]:
