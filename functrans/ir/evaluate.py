@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from functrans.ir.graph import Atom, Graph, Literal, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 
 Program = Callable[..., tuple[Any, ...]]
 
@@ -47,8 +47,14 @@ class _Evaluator:
             assert trace is not None
             if trace.tb_next is not None and trace.tb_next.tb_frame.f_code.co_filename == _FILE:
                 eqn = self.graph.eqns[trace.tb_next.tb_lineno - 2]
-                error.add_note(f"  in {eqn.primitive.name}, written at {eqn.source}")
+                error.add_note(_place(eqn))
             raise
+
+
+def _place(eqn: Eqn) -> str:
+    """Which operation failed, and where the user wrote it (unless the library did)."""
+    written = "" if eqn.source is None else f", written at {eqn.source}"
+    return f"  in {eqn.primitive.name}{written}"
 
 
 def _interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
@@ -63,7 +69,7 @@ def _interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         try:
             results = eqn.primitive.numpy(*map(read, eqn.inputs), **eqn.params)
         except Exception as error:
-            error.add_note(f"  in {eqn.primitive.name}, written at {eqn.source}")
+            error.add_note(_place(eqn))
             raise
         if eqn.primitive.several:
             values.update(zip(eqn.outputs, results, strict=True))
