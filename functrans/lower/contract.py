@@ -19,6 +19,7 @@ from functrans.ir.primitive import registry
 from functrans.ir.scalar import Scalar, const, convert
 from functrans.ir.types import Aval, Shape
 from functrans.lower.loops import Address, Buffer, Call, For, Statement
+from functrans.lower.pull import Puller
 
 CONTRACTION = "dot_general"
 
@@ -30,6 +31,9 @@ SMALLEST_WORK = 8192
 
 WORTH_SPLITTING = 1 << 20
 """Multiplications of one contraction that are worth the waking of threads."""
+
+LARGEST_PATTERN = 16
+"""An identity matrix is made by so few equations at most."""
 
 _ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
 
@@ -203,8 +207,51 @@ def prepare(graph: Graph) -> Graph:
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        eqns += _prepared(eqn, producers) if by_library(eqn) else [eqn]
+        if not by_library(eqn):
+            eqns.append(eqn)
+            continue
+        known = _by_identity(eqn, producers)
+        eqns += _prepared(eqn, producers) if known is None else [known]
     return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _by_identity(eqn: Eqn, producers: dict[Var, Eqn]) -> Eqn | None:
+    """What a contraction with an identity matrix is: the other operand, its axes reordered."""
+    for number, axes in enumerate(sides(eqn)):
+        if axes.batch or len(axes.free) != 1 or len(axes.contract) != 1:
+            continue
+        if not _is_identity(eqn.inputs[number], producers):
+            continue
+        other = sides(eqn)[1 - number]
+        groups = (other.contract, other.free) if number == 0 else (other.free, other.contract)
+        order = (*groups[0], *groups[1])
+        made: list[Eqn] = []
+        _transposed(eqn.inputs[1 - number], order, eqn, made)
+        (turn,) = made
+        return Eqn(turn.primitive, turn.inputs, eqn.outputs, turn.params, eqn.source)
+    return None
+
+
+def _is_identity(atom: Atom, producers: dict[Var, Eqn]) -> bool:
+    """Whether a value is an identity matrix: its elements are those of ``i == j``, as numbers."""
+    if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
+        return False
+    # only what is made of nothing: counters, constants
+    needed: set[Eqn] = set()
+    stack: list[Var] = [atom]
+    while stack:
+        maker = producers.get(stack.pop())
+        if maker is None or len(needed) > LARGEST_PATTERN:
+            return False
+        if maker.primitive.scalar is None and maker.primitive.pull is None:
+            return False
+        needed.add(maker)
+        stack += [x for x in maker.inputs if isinstance(x, Var) and producers.get(x) not in needed]
+    row, column = (index("i", n) for n in atom.aval.shape)
+    element = Puller(producers, {}).element(atom, (row, column))
+    if element.op != "convert" or element.args[0].op != "eq":
+        return False
+    return set(element.args[0].args) == {row, column}
 
 
 def _prepared(eqn: Eqn, producers: dict[Var, Eqn]) -> list[Eqn]:

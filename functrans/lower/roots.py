@@ -19,7 +19,8 @@ from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
-from functrans.lower.loops import Buffer, Statement, buffer
+from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
+from functrans.lower.loops import Buffer, Statement, buffer, loaded
 from functrans.lower.pull import Index, Pattern, Puller, pattern
 
 CHEAP = 4
@@ -220,6 +221,9 @@ class Rooting:
             if is_control(eqn):
                 self._add_control(eqn)
                 continue
+            if is_inplace(eqn):
+                self._add_inplace(eqn)
+                continue
             for var in eqn.outputs:
                 if var in chosen:
                     self._add(var, f"t{len(self.roots)}")
@@ -271,6 +275,33 @@ class Rooting:
         )
         self.buffers.update(zip(eqn.outputs, targets, strict=True))
 
+    def _add_inplace(self, eqn: Eqn) -> None:
+        """What is done to memory in order; a scatter starts from a copy of its first operand."""
+        (var,) = eqn.outputs
+
+        def element(number: int, position: Index) -> Scalar:
+            simple = tuple(map(self.puller.simplify, position))
+            return self.puller.element(eqn.inputs[number], simple)
+
+        if eqn.primitive.name in SCATTERS:
+            target = self._add(eqn.inputs[0], f"t{len(self.roots)}", copied=True)
+            statements = updates(eqn, target, element, self.puller.simplify)
+        else:
+            target = buffer(f"t{len(self.roots)}", var.aval.dtype, var.aval.shape)
+            statements = running(eqn, target, element, self.puller.simplify)
+        self.roots.append(
+            Root(
+                target,
+                (),
+                (),
+                (),
+                call=statements,
+                operands=tuple(loaded(statements) | {target}),
+                given_work=16 * eqn.inputs[-1].aval.size,
+            )
+        )
+        self.buffers[var] = target
+
     def _add_contraction(self, eqn: Eqn) -> None:
         """A contraction, as a call of BLAS on operands in memory."""
         (var,) = eqn.outputs
@@ -288,7 +319,8 @@ class Rooting:
             return self.buffers[atom]
         return self._add(atom, f"t{len(self.roots)}")
 
-    def _add(self, atom: Atom, name: str, output: bool = False) -> Buffer:
+    def _add(self, atom: Atom, name: str, output: bool = False, copied: bool = False) -> Buffer:
+        """Compute a value into a buffer; one that is copied is to be changed there."""
         shape = atom.aval.shape
         target = buffer(name, atom.aval.dtype, shape)
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
@@ -305,7 +337,7 @@ class Rooting:
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
         self.roots.append(Root(target, loops, axes, elements, output))
-        if not output and isinstance(atom, Var):
+        if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
 
@@ -319,7 +351,7 @@ def choose(graph: Graph) -> set[Var]:
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = [atom for atom in graph.outputs if isinstance(atom, Var)]
     patterns = {
-        eqn: AS_A_WHOLE if by_library(eqn) or is_control(eqn) else pattern(eqn)
+        eqn: AS_A_WHOLE if by_library(eqn) or is_control(eqn) or is_inplace(eqn) else pattern(eqn)
         for eqn in graph.eqns
     }
     chosen: set[Var] = set()

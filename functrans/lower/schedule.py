@@ -15,6 +15,7 @@ from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.nests import fuse
 from functrans.lower.roots import Root, Rooting
+from functrans.lower.steps import lighten
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -101,7 +102,7 @@ def _nests(
             sum(nest.work for nest in nests),
         )
 
-    rooting = Rooting(prepare(graph), inputs, lower)
+    rooting = Rooting(prepare(lighten(graph)), inputs, lower)
     roots = [
         part
         for root in rooting.run()

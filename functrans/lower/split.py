@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from functrans.ir.graph import Eqn, Graph, Var
 from functrans.lower.control import has_fixed_sizes, inner_graphs, is_control
+from functrans.lower.inplace import is_inplace
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ def compiled(eqn: Eqn) -> bool:
         return has_fixed_sizes(eqn) and all(
             compiled(each) for graph in inner for each in graph.eqns
         )
+    if is_inplace(eqn):
+        return True
     return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
 
 

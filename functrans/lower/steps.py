@@ -159,8 +159,9 @@ def _sunk(eqn: Eqn) -> tuple[Eqn, list[Eqn], dict[Atom, Atom]]:
     """The scan without sums, the equations that make them, and what stands for its results."""
     parts = Parts.of(eqn)
     consts, carry, xs = parts.body_inputs()
-    sums = _sums(parts)
-    if not sums:
+    late = _late(parts)
+    sums = _sums(parts, [x for maker in late.values() for x in maker.inputs])
+    if not sums and not late:
         return eqn, [], {}
     n_carry = len(carry)
     carry_out, ys_out = list(parts.body.outputs[:n_carry]), list(parts.body.outputs[n_carry:])
@@ -169,19 +170,29 @@ def _sunk(eqn: Eqn) -> tuple[Eqn, list[Eqn], dict[Atom, Atom]]:
     stacks.update(zip(ys_out, ys, strict=True))
     after: list[Eqn] = []
     results: dict[Atom, Atom] = {}
-    for each in sums:
-        for operand in each.reduction.inputs:
-            if operand not in stacks:
+    outer: dict[Atom, Atom] = dict(zip(consts, parts.consts, strict=True))
+    for maker in (*late.values(), *(each.reduction for each in sums)):
+        for operand in maker.inputs:
+            if operand not in stacks and operand not in outer:
                 shape = (parts.length, *operand.aval.shape)
                 stack = Var(operand.aval.update(shape=shape))
                 stacks[operand] = stack
                 ys_out.append(operand)
                 ys.append(stack)
+    for number, maker in late.items():
+        once = Graph([x for x in maker.inputs if isinstance(x, Var)], [maker], maker.outputs)
+        axes = tuple(None if x in outer else 0 for x in maker.inputs)
+        batched, _ = batch_graph(once, axes, parts.length, (0,))
+        operands = [outer[x] if x in outer else stacks[x] for x in maker.inputs]
+        made, (results[eqn.outputs[n_carry + number]],) = inlined(batched, operands, eqn.source)
+        after += made
+    for number in sorted(late, reverse=True):
+        del ys_out[number], ys[number]
+    for each in sums:
         total = _total(each, [stacks[x] for x in each.reduction.inputs], after)
         result = eqn.outputs[each.number]
         out = Var(result.aval)
-        operands = (parts.init[each.number], total)
-        after.append(Eqn(registry["add"], operands, (out,), {}, eqn.source))
+        after.append(Eqn(registry["add"], (parts.init[each.number], total), (out,), {}, eqn.source))
         results[result] = out
     gone = {each.number for each in sums}
     kept = [i for i in range(n_carry) if i not in gone]
@@ -195,8 +206,25 @@ def _sunk(eqn: Eqn) -> tuple[Eqn, list[Eqn], dict[Atom, Atom]]:
     return parts.rebuilt(body, outputs), after, results
 
 
-def _sums(parts: Parts) -> list[Sum]:
-    """The carries that only add up, of which taking them out of the loop is worth it."""
+def _late(parts: Parts) -> dict[int, Eqn]:
+    """Contractions that only make a row of ys, by its number."""
+    makers = {var: eqn for eqn in parts.body.eqns for var in eqn.outputs}
+    atoms = [*(x for eqn in parts.body.eqns for x in eqn.inputs), *parts.body.outputs]
+    found: dict[int, Eqn] = {}
+    for number, out in enumerate(parts.body.outputs[len(parts.init) :]):
+        maker = makers.get(out) if isinstance(out, Var) else None
+        if maker is None or atoms.count(out) != 1 or not _worth(maker):
+            continue
+        if all(isinstance(x, Var) and _fits(x.aval, parts.length) for x in maker.inputs):
+            found[number] = maker
+    return found
+
+
+def _sums(parts: Parts, stacked: Sequence[Atom]) -> list[Sum]:
+    """The carries that only add up, of which taking them out of the loop is worth it.
+
+    ``stacked`` are values that will be there for all steps in any case.
+    """
     consts, carry, xs = parts.body_inputs()
     makers = {var: eqn for eqn in parts.body.eqns for var in eqn.outputs}
     uses: dict[Atom, int] = {}
@@ -223,11 +251,11 @@ def _sums(parts: Parts) -> list[Sum]:
         if not any(isinstance(x, Literal) or x in invariant for x in maker.inputs):
             found.append(Sum(number, maker, turned))
     chosen = [each for each in found if _worth(each.reduction) and _stackable(each, parts)]
-    at_hand = {*xs, *parts.body.outputs[len(carry) :]}
+    at_hand = {*xs, *parts.body.outputs[len(carry) :], *stacked}
     at_hand.update(x for each in chosen for x in each.reduction.inputs)
     for each in found:
         # what is stacked in any case may as well be summed there
-        if each.reduction.primitive.name == "reduce_sum" and chosen:
+        if each.reduction.primitive.name == "reduce_sum" and (chosen or stacked):
             if each.reduction.inputs[0] in at_hand:
                 chosen.append(each)
     return chosen

@@ -37,6 +37,15 @@ def _times(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     return y if is_number(x, 1) else None
 
 
+def _plus(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
+    x, y = inputs
+    if x.aval.dtype.kind not in "iu":
+        return None
+    if is_number(y, 0):
+        return x
+    return y if is_number(x, 0) else None
+
+
 def _minus(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     return inputs[0] if is_number(inputs[1], 0) else None
 
@@ -113,6 +122,7 @@ def _again(eqn: Eqn, source: Atom, params: object) -> Eqn:
 
 RULES: dict[str, Rule] = {
     "multiply": _times,
+    "add": _plus,
     "subtract": _minus,
     "divide": _over,
     "negative": _undone("negative"),

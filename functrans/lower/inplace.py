@@ -1,0 +1,102 @@
+"""What is done to memory in order: scattered updates, and running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from functrans.ir.graph import Eqn
+from functrans.ir.nodes import INDEX, bounded, identity, index
+from functrans.ir.scalar import Scalar, const, convert
+from functrans.lower.folds import lower_folds
+from functrans.lower.loops import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.lower.pull import Index, broadcast_index
+from functrans.lower.simplify import Simplifier
+
+SCATTERS: dict[str, str | None] = {
+    "scatter_set": None,
+    "scatter_add": "add",
+    "scatter_multiply": "mul",
+    "scatter_min": "min",
+    "scatter_max": "max",
+}
+"""How each primitive of the family combines an update with what is there."""
+
+RUNNING = {"cumsum": "add", "cumprod": "mul", "cummin": "min", "cummax": "max"}
+
+ZERO = const(0, INDEX)
+
+Element = Callable[[int, Index], Scalar]
+"""The element of an operand, by its number, at an index."""
+
+
+def is_inplace(eqn: Eqn) -> bool:
+    """Whether an equation is done by updating memory."""
+    return eqn.primitive.name in SCATTERS or eqn.primitive.name in RUNNING
+
+
+def updates(
+    eqn: Eqn, target: Buffer, element: Element, simplify: Simplifier
+) -> tuple[Statement, ...]:
+    """The statements of a scatter, when its first operand has been copied to the target.
+
+    In order: where an element is set twice, the last one wins.
+    """
+    x, given, *indices = (operand.aval for operand in eqn.inputs)
+    axes: tuple[int, ...] = eqn.params["axes"]
+    loops = tuple(index("u", n) for n in given.shape)
+    ndim = len(given.shape) - (len(x.shape) - len(axes))
+    found: dict[int, Scalar] = {}
+    for number, (axis, own) in enumerate(zip(axes, indices, strict=True), 2):
+        position = element(number, broadcast_index(loops[:ndim], own.shape))
+        found[axis] = bounded(convert(position, INDEX), x.shape[axis])
+    rest = iter(loops[ndim:])
+    place = [found[axis] if axis in found else next(rest) for axis in range(len(x.shape))]
+    before, (value, *where) = lower_folds([element(1, loops), *place], 1, simplify)
+    store = Store(target, tuple(where), value, SCATTERS[eqn.primitive.name])
+    return _nest(loops, (*before, store))
+
+
+def running(
+    eqn: Eqn, target: Buffer, element: Element, simplify: Simplifier
+) -> tuple[Statement, ...]:
+    """The statements of a running sum, product or extreme."""
+    (x,) = (operand.aval for operand in eqn.inputs)
+    axis: int = eqn.params["axis"]
+    op = RUNNING[eqn.primitive.name]
+    loops = tuple(index("r", n) for n in x.shape)
+    at: Scalar = loops[axis]
+    if eqn.params["reverse"]:
+        at = simplify(const(x.shape[axis] - 1, INDEX) - at)
+    position = (*loops[:axis], at, *loops[axis + 1 :])
+    before, (value,) = lower_folds([element(0, position)], 1, simplify)
+    if axis == len(x.shape) - 1:
+        total = local(x.dtype, "total")
+        new = Scalar(op, (total, value), x.dtype)
+        step = (*before, Assign((total,), (new,)), Store(target, position, total))
+        start = Let((total,), (const(identity(op, x.dtype), x.dtype),))
+        return _nest(loops[:-1], (start, *_nest(loops[-1:], step)))
+    # along rows: each is the one before, combined with its own
+    first = {loops[axis]: ZERO}
+    later = index("r", max(x.shape[axis] - 1, 0))
+    moved = {loops[axis]: simplify(later + 1)}
+    previous = simplify.substitute(position, {loops[axis]: later})
+    (*start_at, start_value) = simplify.substitute([*position, value], first)
+    (*now, now_value) = simplify.substitute([*position, value], moved)
+    combined = Scalar(op, (load(target, previous), now_value), x.dtype)
+    others = [loop for i, loop in enumerate(loops) if i != axis]
+    return (
+        *_nest(others, (*before, Store(target, tuple(start_at), start_value))),
+        *_nest(
+            [*loops[:axis], later, *loops[axis + 1 :]],
+            (*before, Store(target, tuple(now), combined)),
+        ),
+    )
+
+
+def _nest(loops: Sequence[Scalar], body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Plain loops, one after the other step."""
+    if any(loop.attribute[2] == 0 for loop in loops):
+        return ()
+    for loop in reversed(loops):
+        body = (For(loop, ZERO, const(loop.attribute[2], INDEX), body),)
+    return body
