@@ -1,6 +1,11 @@
 """Settings that every test shares."""
 
+import os
+
 from hypothesis import settings
+
+# What is tested is this code, and not what an earlier version of it left on the disk.
+os.environ.setdefault("FUNCTRANS_CACHE", "0")
 
 # No deadline: the first call of a compiled function takes as long as compiling it does.
 settings.register_profile("functrans", deadline=None, print_blob=True)

@@ -1,0 +1,67 @@
+"""``functrans cache``: what is kept where, and its removal."""
+
+import subprocess
+import sys
+
+import pytest
+
+from functrans import config
+from functrans.__main__ import main
+from functrans.run.store import Store
+from functrans.version import __version__
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache", True)
+    monkeypatch.setattr(config, "cache_dir", tmp_path / "cache")
+    monkeypatch.setattr(config, "cache_bytes", 3 << 20)
+    return tmp_path / "cache"
+
+
+def fill(folder):
+    store = Store(folder, 1 << 30)
+    store.put("0" * 64, bytes(5000))
+    store.put("1" * 64, bytes(2 << 20))
+
+
+def test_it_shows_where_and_how_much(folder, capsys):
+    assert main(["cache"]) == 0
+    fill(folder)
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{folder}: 0 files, 0 KiB of at most 3.0 MiB",
+        f"{folder}: 2 files, 2.0 MiB of at most 3.0 MiB",
+    ]
+
+
+def test_it_clears(folder, capsys):
+    fill(folder)
+    assert main(["cache", "--clear"]) == 0
+    assert capsys.readouterr().out == f"removed 2 files, 2.0 MiB from {folder}\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_it_says_if_nothing_is_kept(monkeypatch, capsys):
+    monkeypatch.setattr(config, "cache", False)
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out.startswith("off: no compiled code is kept")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file modes are POSIX")
+@pytest.mark.parametrize("options", [[], ["--clear"]])
+def test_it_says_why_a_folder_is_not_used(folder, capsys, options):
+    fill(folder)
+    folder.chmod(0o777)
+    assert main(["cache", *options]) == 1
+    assert capsys.readouterr().err == f"{folder} is not used: other users may write to it\n"
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_it_is_a_program():
+    command = [sys.executable, "-m", "functrans", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"functrans {__version__}\n"
+    done = subprocess.run([*command[:-1], "cash"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "invalid choice: 'cash'" in done.stderr
