@@ -17,12 +17,13 @@ from functrans.ir.primitive import (
     Sample,
     not_differentiable,
     registry,
-    unregister,
 )
+from functrans.ir.primitive import unregister as _leave_registry
 from functrans.ops.define import lazy, primitive
 from functrans.ops.pointwise import elementwise
 from functrans.ops.promotion import common, floating
 from functrans.ops.samples import away_from_integers, booleans, broadcasting, cases, integers, reals
+from functrans.trace import protocols
 
 __all__ = [
     "ALL_LINEAR",
@@ -48,3 +49,14 @@ __all__ = [
     "unregister",
     "vecmath",
 ]
+
+
+def unregister(name: str) -> None:
+    """Take a primitive out again, so that another can have its name (a notebook's cell run twice).
+
+    The ufunc that it was defined with, if it was one, is no longer supported on traced values.
+    """
+    primitive = registry.get(name)
+    _leave_registry(name)
+    for ufunc in [key for key, answer in protocols.ufuncs.items() if answer is primitive]:
+        del protocols.ufuncs[ufunc]

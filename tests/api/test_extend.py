@@ -1,0 +1,72 @@
+"""Primitives of a user's own: defined, defined again, and checked."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+from functrans import extend, grad
+from functrans.errors import GradientCheckError, GraphTypeError, UnsupportedNumPyError
+from functrans.testing import check_primitive
+
+
+@pytest.fixture(autouse=True)
+def registry_as_before():
+    before = set(extend.registry)
+    yield
+    for name in set(extend.registry) - before:
+        extend.unregister(name)
+
+
+def sinus(**parts):
+    given = {
+        "numpy": extend.lazy("scipy.special:sindg"),
+        "jvp": lambda x, out, dx: dx * (np.pi / 180.0) * np.cos(x * (np.pi / 180.0)),
+        "samples": extend.reals(-90, 90),
+    }
+    return extend.elementwise("sinus", **{**given, **parts})
+
+
+def test_a_ufunc_is_answered_for_until_its_primitive_is_taken_out():
+    sinus()
+    np.testing.assert_allclose(grad(scipy.special.sindg)(60.0), np.pi / 360.0)
+    extend.unregister("sinus")
+    with pytest.raises(UnsupportedNumPyError, match="sindg"):
+        grad(scipy.special.sindg)(60.0)
+
+
+def test_a_name_can_be_taken_once():
+    sinus()
+    with pytest.raises(ValueError, match="there is a primitive 'sinus' already"):
+        sinus()
+    extend.unregister("sinus")
+    sinus()
+
+
+def test_what_is_right_passes():
+    check_primitive(sinus())
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "words"),
+    [
+        ({"jvp": lambda x, out, dx: dx * out}, GradientCheckError, "of sinus"),
+        ({"result": "int64"}, GraphTypeError, r"sinus gives \[i64\[\]\].*result='float64'"),
+        ({"scalar": lambda x: x + 0.0}, AssertionError, "sinus, compiled"),
+    ],
+)
+def test_what_is_wrong_is_found(parts, error, words):
+    with pytest.raises(error, match=words):
+        check_primitive(sinus(**parts))
+
+
+def test_a_wrong_batching_rule_is_found():
+    last = extend.primitive(
+        "last",
+        infer=lambda x: x.update(shape=x.shape[1:]),
+        numpy=lambda x: x[-1],
+        jvp=extend.not_differentiable("a test"),
+        batch=lambda operands, axes: (np.moveaxis(operands[0], axes[0], 0)[:, 0], 0),
+        samples=extend.cases(((3,), {}), ((2, 3), {})),
+    )
+    with pytest.raises(AssertionError, match=r"last, vmap\(in_axes=\(0,\)\)"):
+        check_primitive(last)
