@@ -104,7 +104,7 @@ class Graph:
         for eqn in self.eqns:
             lines.append(
                 (
-                    eqn.primitive.name,
+                    eqn.primitive,
                     tuple(map(reference, eqn.inputs)),
                     tuple(eqn.params.items()),
                 )
