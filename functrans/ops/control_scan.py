@@ -13,7 +13,8 @@ first), ``n_consts``, ``n_carry``, ``unroll`` (a hint to the compiler).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from functrans.ir.evaluate import evaluate
@@ -52,17 +53,24 @@ def _infer(scan: Scan, *avals: Aval) -> tuple[Aval, ...]:
     return (*results, *(stacked(y, scan.length) for y in ys))
 
 
-def _evaluate(scan: Scan, *operands: Any) -> tuple[Any, ...]:
+def step_by_step(
+    scan: Scan, operands: Sequence[Any], body: Callable[[Sequence[Any]], Sequence[Any]]
+) -> tuple[Any, ...]:
+    """The results of a scan, by a Python loop that calls ``body`` for each step."""
     counted, consts, carry, xs = scan.parts(operands)
     steps = int(counted[0]) if counted else scan.length
     room = steps if scan.length == GROWS else scan.length
     ys = [new_stack(aval, room) for aval in scan.body.out_avals[scan.n_carry :]]
     for i in reversed(range(steps)) if scan.reverse else range(steps):
-        results = evaluate(scan.body, [*consts, *carry, *(x[i] for x in xs)])
+        results = body([*consts, *carry, *(x[i] for x in xs)])
         carry = results[: scan.n_carry]
         for y, row in zip(ys, results[scan.n_carry :], strict=True):
             y[i] = row
     return (*carry, *ys)
+
+
+def _evaluate(scan: Scan, *operands: Any) -> tuple[Any, ...]:
+    return step_by_step(scan, operands, partial(evaluate, scan.body))
 
 
 # -- forward mode ----------------------------------------------------------------------------------

@@ -81,10 +81,7 @@ def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
     steps = 0
     while evaluate(loop.cond, [*consts, *carry])[0]:
         if steps == loop.max_steps:
-            raise StepLimitError(
-                f"a while_loop has not ended after max_steps={loop.max_steps} steps: allow more, "
-                "or see that its condition becomes false"
-            )
+            raise step_limit_error(steps)
         carry, row = cut(evaluate(loop.body, [*consts, *carry]), loop.n_carry)
         rows.append(row)
         steps += 1
@@ -95,6 +92,14 @@ def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
             stack[i] = row[j]
         stacks.append(stack)
     return (*carry, np.int64(steps), *stacks)
+
+
+def step_limit_error(limit: int) -> StepLimitError:
+    """What is raised for a loop that goes on after so many steps."""
+    return StepLimitError(
+        f"a while_loop has not ended after max_steps={limit} steps: allow more, or see that its "
+        "condition becomes false"
+    )
 
 
 # -- forward mode ----------------------------------------------------------------------------------

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from functrans.run.jit import Program
 
 # a third of what importing the library takes would be the compiler: it comes with its first use
-compile_graph = lazy("functrans.run.jit:compile_graph")
+compile_program = lazy("functrans.run.growing:compile_program")
 
 _compiling = threading.RLock()
 
 
 @lru_cache(maxsize=1024)
 def _program(graph: Graph) -> Program:
-    compiled: Program = compile_graph(optimise(graph))
+    compiled: Program = compile_program(optimise(graph))
     return compiled
 
 

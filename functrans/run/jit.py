@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrans import config
-from functrans.ir.graph import Atom, Graph, Literal
+from functrans.ir.graph import Atom, Eqn, Graph, Literal
 from functrans.lower import emit_llvm, emit_text, outline
 from functrans.lower.loops import Call, walk
 from functrans.lower.schedule import Step, schedule
@@ -16,11 +16,12 @@ from functrans.lower.split import Segment, split
 from functrans.run import blas, cache, entry, native, threads
 from functrans.run.ownership import own
 
-RUNNERS: dict[str, Callable[[Eqn, Sequence[Any]], Sequence[Any] | None]] = {}
-"""How to run primitives that are compiled when their sizes are known, by name; None: by NumPy."""
-
 GIL_THRESHOLD = 20_000
 """Scalar operations of a program that are worth letting other Python threads run meanwhile."""
+
+
+Runner = Callable[[Eqn, Sequence[Any]], Sequence[Any] | None]
+"""Runs an equation; gives None if it cannot."""
 
 
 def compile_graph(graph: Graph) -> Program:
@@ -31,11 +32,13 @@ def compile_graph(graph: Graph) -> Program:
 class Program:
     """A compiled graph: call it with its inputs as arrays or numbers, in order.
 
-    The results are a tuple of new arrays (NumPy scalars where they have no axes).
+    The results are a tuple of new arrays (NumPy scalars where they have no axes). What has no
+    compiled form is run by ``runners``, by the primitive's name, and else by NumPy.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, runners: Mapping[str, Runner] | None = None) -> None:
         self.graph = graph
+        self.runners = runners or {}
         self.segments = split(graph)
         self.parts = [
             None if segment.call is not None else NativeProgram(segment.graph)
@@ -51,7 +54,7 @@ class Program:
         values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            results = _call(segment, operands) if part is None else part(*operands)
+            results = part(*operands) if part else _call(segment, operands, self.runners)
             values.update(zip(segment.outputs, results, strict=True))
             for var in segment.dead:
                 del values[var]
@@ -93,7 +96,9 @@ class Program:
         return [step for part in self.parts if part is not None for step in part.plan.steps]
 
 
-def _call(segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
+def _call(
+    segment: Segment, operands: Sequence[Any], runners: Mapping[str, Runner]
+) -> tuple[Any, ...]:
     """Apply a primitive without a compiled form, by NumPy."""
     eqn = segment.call
     assert eqn is not None
@@ -102,7 +107,7 @@ def _call(segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
     values = [
         x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
     ]
-    runner = RUNNERS.get(eqn.primitive.name)
+    runner = runners.get(eqn.primitive.name)
     results = runner(eqn, values) if runner is not None else None
     if results is not None:
         return tuple(results)
