@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.errors import DtypeError
+
 BOOL = np.dtype(np.bool_)
 
 
@@ -22,7 +24,10 @@ def register_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
     name = {"f": {2: "half", 4: "float", 8: "double"}.get(dtype.itemsize), "b": "i1"}.get(
         dtype.kind, f"i{8 * dtype.itemsize}"
     )
-    assert name is not None, f"no machine type for {dtype}"
+    if name is None:
+        raise DtypeError(
+            f"there is no machine code for {dtype}: use .astype(np.float64), or no jit"
+        )
     return name if lanes == 1 else f"<{lanes} x {name}>"
 
 
