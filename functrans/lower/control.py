@@ -4,21 +4,26 @@ The inner graph is lowered as if it were a program of its own, on buffers that s
 inputs and outputs. Then these are put where they belong: a step's slice of a stacked array, or the
 carry. A carry that is used element by element, at constant indices, is held in locals (registers);
 any other one has two places in memory, of which a step reads one and writes the other.
+
+Many loops side by side (a scan under vmap) whose steps do not mix them change places with the loop
+over the steps: each then runs through all its steps with its carry in registers, many of them in
+the lanes of vectors, and threads share them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const, eq
+from functrans.ir.scalar import Scalar, const, eq, postorder
 from functrans.lower.loops import (
     Assign,
     Buffer,
+    Call,
     For,
     If,
     Let,
@@ -26,8 +31,10 @@ from functrans.lower.loops import (
     Store,
     While,
     buffer,
+    expressions,
     load,
     local,
+    walk,
 )
 from functrans.lower.relocate import Position, Relocation, constant_positions
 from functrans.lower.simplify import Simplifier, from_terms
@@ -147,16 +154,92 @@ class _Loop:
         if self.counted:
             steps = local(INDEX, "steps")
             self.before.append(Let((steps,), (load(self.steps_given[0], ()),)))
+        lanes = None if self.counted else self._side_by_side()
+        if lanes is not None:
+            return self._interchanged(lanes), self.body.scratch, length * max(self.body.work, 1)
         self._hold_carry([self.body])
-        row: Scalar = self.counter
-        if params["reverse"]:
-            row = Scalar("sub", (Scalar("sub", (steps, ONE), INDEX), self.counter), INDEX)
-            row = self.simplify(row)
         parity = Scalar("and", (self.counter, ONE), INDEX)
-        body = self._step(self.body, parity, row, self.targets[self.n_carry :])
+        body = self._step(self.body, parity, self._row(steps), self.targets[self.n_carry :])
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
         loop = For(self.counter, ZERO, steps, body)
         return (loop,), self.body.scratch, length * max(self.body.work, 1)
+
+    def _row(self, steps: Scalar) -> Scalar:
+        """Which elements of the stacked arrays a step is about."""
+        if not self.eqn.params["reverse"]:
+            return self.counter
+        last = Scalar("sub", (steps, ONE), INDEX)
+        return self.simplify(Scalar("sub", (last, self.counter), INDEX))
+
+    def _side_by_side(self) -> For | None:
+        """The one loop that the body is, if its iterations keep to their own part of the carry."""
+        if len(self.body.statements) != 1 or self.n_carry == 0:
+            return None
+        (loop,) = self.body.statements
+        if not isinstance(loop, For) or any(
+            isinstance(each, (For, If, While, Call)) for each in walk(loop.body)
+        ):
+            return None
+        carried = self.body.inputs[self.n_consts :][: self.n_carry]
+        made = self.body.outputs[: self.n_carry]
+        for start, before, after in zip(self.init, carried, made, strict=True):
+            used = _positions_of(loop.body, before) | _positions_of(loop.body, after)
+            axes = {at.index(loop.index) for at in used if loop.index in at}
+            if len(axes) != 1 or _size(start) // loop.index.attribute[2] > MOST_LOCALS:
+                return None
+            (axis,) = axes
+            if any(
+                (i is loop.index) != (number == axis) or (number != axis and i.op != "const")
+                for at in used
+                for number, i in enumerate(at)
+            ):
+                return None
+        return loop
+
+    def _interchanged(self, loop: For) -> tuple[Statement, ...]:
+        """The loop over lanes with the loop over steps inside."""
+        length = const(self.eqn.params["length"], INDEX)
+        relocation = Relocation(self.simplify)
+        for own, const_ in zip(self.body.inputs, self.consts, strict=False):
+            relocation.moved[own] = const_, ()
+        row = self._row(length)
+        for own, stack in zip(
+            self.body.inputs[self.n_consts + self.n_carry :], self.xs, strict=True
+        ):
+            relocation.moved[own] = stack, (row,)
+        for own, stack in zip(
+            self.body.outputs[self.n_carry :], self.targets[self.n_carry :], strict=True
+        ):
+            relocation.moved[own] = stack, (row,)
+        first: list[Statement] = []
+        last: list[Statement] = []
+        for number, (start, result) in enumerate(zip(self.init, self.results, strict=True)):
+            before = self.body.inputs[self.n_consts + number]
+            after = self.body.outputs[number]
+            used = _positions_of(loop.body, after)
+            axis = next(iter(used)).index(loop.index)
+            positions = [
+                (*at[:axis], loop.index, *at[axis + 1 :]) for at in _positions(start, axis)
+            ]
+            names = tuple(local(start.dtype, "carry") for _ in positions)
+            first.append(Let(names, tuple(load(start, at) for at in positions)))
+            last += [Store(result, at, x) for at, x in zip(positions, names, strict=True)]
+            self.current[number] = dict(zip(positions, names, strict=True))
+            relocation.held[before] = self.current[number]
+            relocation.made[after] = {}
+        steps = (*relocation.statements(loop.body), self._next_carry(relocation))
+        inner = For(self.counter, ZERO, length, steps)
+        return (replace(loop, body=(*first, inner, *last), parallel=True, whole=False),)
+
+    def _next_carry(self, relocation: Relocation) -> Assign:
+        """The carry that is held in locals becomes what the step has made."""
+        old: list[Scalar] = []
+        new: list[Scalar] = []
+        for number, names in self.current.items():
+            made = relocation.made[self.body.outputs[number]]
+            old += names.values()
+            new += [made[at] for at in names]
+        return Assign(tuple(old), tuple(new))
 
     def _while(self) -> tuple[tuple[Statement, ...], tuple[Buffer, ...], int]:
         test = self.lower(self.eqn.params["cond"])
@@ -232,22 +315,31 @@ class _Loop:
         for made, stack in zip(inner.outputs[self.n_carry :], ys, strict=True):
             relocation.moved[made] = stack, (row,)
         statements = relocation.statements(inner.statements)
-        old: list[Scalar] = []
-        new: list[Scalar] = []
-        for number, names in self.current.items():
-            made_now = relocation.made[inner.outputs[number]]
-            old += names.values()
-            new += [made_now[at] for at in names]
-        return (*statements, Assign(tuple(old), tuple(new))) if old else statements
+        return (*statements, self._next_carry(relocation)) if self.current else statements
 
 
 def _size(one: Buffer) -> int:
     return prod(int(extent.attribute) for extent in one.shape)
 
 
-def _positions(one: Buffer) -> list[Position]:
-    ranges = [range(int(extent.attribute)) for extent in one.shape]
+def _positions(one: Buffer, but: int | None = None) -> list[Position]:
+    """Every index of an array; of one axis only the first."""
+    ranges = [
+        range(1 if axis == but else int(extent.attribute)) for axis, extent in enumerate(one.shape)
+    ]
     return [tuple(const(i, INDEX) for i in position) for position in product(*ranges)]
+
+
+def _positions_of(statements: Sequence[Statement], one: Buffer) -> set[Position]:
+    """Where statements read or write a buffer."""
+    found: set[Position] = set()
+    for statement in walk(statements):
+        for node in postorder(expressions(statement)):
+            if node.op == "load" and node.attribute is one:
+                found.add(node.args)
+        if isinstance(statement, Store) and statement.target is one:
+            found.add(statement.indices)
+    return found
 
 
 def _copy(

@@ -131,3 +131,24 @@ def test_contractions_leave_the_loop():
     ]
     # one contraction with the carry in each direction stays; the other four are outside
     assert [nest.count("gemm") for nest in loops] == [1, 1]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_many_loops_side_by_side_change_places_with_their_steps(reverse):
+    def pendulum(y, pushes, friction):
+        def step(y, push):
+            angle, speed = y[0], y[1]
+            speed = speed - 0.01 * (np.sin(angle) + friction * speed) + push
+            return np.stack([angle + 0.01 * speed, speed]), angle
+
+        return lax.scan(step, y, pushes, reverse=reverse)
+
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=(70, 2)), rng.normal(size=(70, 9)), rng.random(70)
+    many = vmap(pendulum)
+    same(many, *args)
+    same(vmap(grad(lambda *x: np.sum(pendulum(*x)[1] ** 2))), *args)
+    # the loop over the steps is the inner one
+    lines = jit(many).lower(*args).schedule().splitlines()
+    depth = {line.split()[1]: len(line) - len(line.lstrip()) for line in lines if " for " in line}
+    assert depth["t"] > depth["i"]
