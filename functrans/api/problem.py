@@ -58,8 +58,8 @@ class Problem:
         transform: str,
     ) -> None:
         self.function = function
-        self.args = [x if i in positions else tree.map(_read_only, x) for i, x in enumerate(args)]
-        self.kwargs = {key: tree.map(_read_only, x) for key, x in kwargs.items()}
+        self.args = [x if i in positions else _held(x) for i, x in enumerate(args)]
+        self.kwargs = {key: _held(x) for key, x in kwargs.items()}
         self.positions = positions
         self.has_aux = has_aux
         self.transform = transform
@@ -74,10 +74,11 @@ class Problem:
 
     def flat(self, *leaves: Any) -> list[Any]:
         """The user's function, from leaves to leaves: those of the result, then those of aux."""
+        args = list(self.args)
         for position, value in zip(self.positions, self.structure.unflatten(leaves), strict=True):
-            self.args[position] = value
+            args[position] = value
         try:
-            result = self.function(*self.args, **self.kwargs)
+            result = self.function(*args, **self.kwargs)
         except ValueError as error:
             if "read-only" in str(error):
                 error.add_note(_READ_ONLY)
@@ -128,6 +129,13 @@ class Problem:
             for x, ct in zip(self.leaves, cotangents, strict=True)
         ]
         return tuple(tree.unflatten(self.structure, own(filled, [*point.inputs, *given])))
+
+
+def _held(argument: Any) -> Any:
+    """An argument that is not differentiated, with its arrays read-only."""
+    if isinstance(argument, np.ndarray):
+        return _read_only(argument)
+    return tree.map(_read_only, argument)
 
 
 def _read_only(x: Any) -> Any:

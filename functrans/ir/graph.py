@@ -95,27 +95,16 @@ class Graph:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """The structure: equal for graphs that compute the same thing in the same way."""
-        number: dict[Var, int] = {var: i for i, var in enumerate(self.inputs)}
-
-        def reference(atom: Atom) -> Any:
-            return number[atom] if isinstance(atom, Var) else atom.key
-
+        # computed for every gradient of an eager function: written for speed
+        name: dict[Atom, Any] = {var: i for i, var in enumerate(self.inputs)}
         lines = []
         for eqn in self.eqns:
-            lines.append(
-                (
-                    eqn.primitive,
-                    tuple(map(reference, eqn.inputs)),
-                    tuple(eqn.params.items()),
-                )
-            )
+            operands = tuple([name[x] if x in name else _key(x) for x in eqn.inputs])
+            lines.append((eqn.primitive, operands, tuple(eqn.params.items())))
             for var in eqn.outputs:
-                number[var] = len(number)
-        return (
-            tuple(var.aval for var in self.inputs),
-            tuple(lines),
-            tuple(map(reference, self.outputs)),
-        )
+                name[var] = len(name)
+        outputs = tuple([name[x] if x in name else _key(x) for x in self.outputs])
+        return tuple([var.aval for var in self.inputs]), tuple(lines), outputs
 
     @cached_property
     def _hash(self) -> int:
@@ -145,6 +134,11 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph {self.in_avals} -> {self.out_avals}, {len(self.eqns)} equations>"
+
+
+def _key(atom: Atom) -> tuple[bytes, Aval]:
+    assert isinstance(atom, Literal), f"{atom} is not defined in the graph"
+    return atom.key
 
 
 def prune(graph: Graph) -> Graph:

@@ -146,7 +146,10 @@ class Primitive:
         """Apply to tracers, arrays and numbers, after NumPy's promotion of dtypes."""
         if self.prepare is not None:
             operands, params = self.prepare(*operands, **params)
-        return bind(self, operands, params)
+        interpreter = current.get()
+        if interpreter is None:
+            return self.numpy(*operands, **params)
+        return interpreter.bind(self, operands, params)
 
     def linear_groups(self, arity: int) -> tuple[tuple[int, ...], ...]:
         """The groups of operands that the result is jointly linear in."""

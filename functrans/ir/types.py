@@ -17,6 +17,9 @@ _SHORT_NAMES = {
 }  # fmt: skip
 
 
+_WEAK: dict[str, type] = {"i": int, "f": float}
+
+
 class Aval:
     """An abstract value: everything about an array but its numbers.
 
@@ -36,16 +39,19 @@ class Aval:
     0
     """
 
-    __slots__ = ("_hash", "dtype", "shape", "weak")
+    __slots__ = ("_hash", "dtype", "promotes_as", "shape", "weak")
 
     shape: Shape
     dtype: np.dtype[Any]
     weak: bool
+    promotes_as: np.dtype[Any] | type
+    """What it brings to promotion: its dtype, or Python's int or float if it is weak."""
 
     def __init__(self, shape: Shape, dtype: DTypeLike, weak: bool = False) -> None:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.weak = weak
+        self.promotes_as = _WEAK.get(self.dtype.kind, self.dtype) if weak else self.dtype
         self._hash = hash((shape, self.dtype, weak))
 
     @property
@@ -80,9 +86,7 @@ class Aval:
 
     def update(self, *, shape: Shape | None = None, dtype: DTypeLike | None = None) -> Aval:
         """A strong aval like this one, with another shape or dtype."""
-        return Aval(
-            self.shape if shape is None else shape, self.dtype if dtype is None else dtype
-        )
+        return Aval(self.shape if shape is None else shape, self.dtype if dtype is None else dtype)
 
 
 @lru_cache(maxsize=4096)

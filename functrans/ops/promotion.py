@@ -24,14 +24,11 @@ DtypeKey = np.dtype[Any] | type
 Promotion = Callable[[tuple[DtypeKey, ...]], tuple[np.dtype[Any], ...]]
 """From the operands' dtypes to the ones that they are to be cast to."""
 
-_PYTHON_TYPES: dict[str, DtypeKey] = {"b": np.dtype(np.bool_), "i": int, "f": float}
-
 
 def dtype_key(x: Any) -> DtypeKey:
     """What a value brings to promotion."""
     if isinstance(x, Tracer):
-        aval = x.variable.aval
-        return _PYTHON_TYPES[aval.dtype.kind] if aval.weak else aval.dtype
+        return x.variable.aval.promotes_as
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.kind not in SUPPORTED_KINDS:
             raise DtypeError(
@@ -62,7 +59,17 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
 def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands, cast to the dtypes that a primitive takes."""
     keys = tuple([dtype_key(x) for x in operands])
-    return tuple([cast(x, dtype) for x, dtype in zip(operands, promotion(keys), strict=True)])
+    dtypes = _casts(promotion, keys)
+    if dtypes is None:
+        return operands
+    return tuple([cast(x, dtype) for x, dtype in zip(operands, dtypes, strict=True)])
+
+
+@lru_cache(maxsize=8192)
+def _casts(promotion: Promotion, keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...] | None:
+    """What the operands are to be cast to; None if they are of those dtypes already."""
+    dtypes = promotion(keys)
+    return None if all(a is b for a, b in zip(keys, dtypes, strict=True)) else dtypes
 
 
 def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:

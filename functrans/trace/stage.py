@@ -50,7 +50,7 @@ def active(trace: Trace) -> Iterator[Trace]:
             raise trace.refusal from None
         raise
     finally:
-        trace.alive = False
+        trace.close()
         current.reset(token)
 
 

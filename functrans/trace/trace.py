@@ -91,6 +91,13 @@ class Trace:
             return self.parent.cause
         return self.kind
 
+    def close(self) -> None:
+        """Record no more; what is left is freed as soon as nobody holds it."""
+        self.alive = False
+        # tracers refer to their trace: without the way back there is no cycle to collect
+        self._captured.clear()
+        self._recorded.clear()
+
     # -- values coming in ----------------------------------------------------------------------
 
     def input(
@@ -158,8 +165,13 @@ class Trace:
 
     def bind(self, primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a primitive; what involves no tracer is computed at once."""
-        if not self.rewriting and not any(isinstance(x, Tracer) for x in operands):
-            return primitive.numpy(*operands, **params)
+        # every operation of a traced function comes along here: no calls that are not needed
+        for x in operands:
+            if isinstance(x, Tracer):
+                break
+        else:
+            if not self.rewriting:
+                return primitive.numpy(*operands, **params)
         outs = self.record(primitive, operands, params)
         return outs if primitive.several else outs[0]
 
@@ -170,13 +182,20 @@ class Trace:
 
         Its value is computed now if it is wanted soon: in a concrete trace of simple operations.
         """
-        lifted = [self.lift(x) for x in operands]
-        atoms = [x if isinstance(x, Literal) else x.variable for x in lifted]
-        if self.rewriting or any(x.value is UNKNOWN for x in lifted):
+        atoms: list[Atom] = []
+        values: list[Any] = []
+        for x in operands:
+            lifted = self.lift(x)
+            atoms.append(lifted if isinstance(lifted, Literal) else lifted.variable)
+            values.append(lifted.value)
+        if self.rewriting or any([value is UNKNOWN for value in values]):
             return self._record(primitive, atoms, params)
         if primitive.higher_order or not self.concrete:
             return self._record_pending(primitive, atoms, params)
-        return self._record_computed(primitive, atoms, params)
+        for i, value in enumerate(values):
+            if value is PENDING:
+                values[i] = self.value_of(atoms[i])
+        return self._record_computed(primitive, atoms, values, params)
 
     def create(self, primitive: Primitive, params: dict[str, Any]) -> Tracer:
         """Record a primitive without operands, whose result the traced function may assign to.
@@ -227,19 +246,25 @@ class Trace:
         return outs
 
     def _record_computed(
-        self, primitive: Primitive, atoms: Sequence[Atom], params: dict[str, Any]
+        self,
+        primitive: Primitive,
+        atoms: Sequence[Atom],
+        values: Sequence[Any],
+        params: dict[str, Any],
     ) -> tuple[Tracer, ...]:
+        avals = [atom.aval for atom in atoms]
         try:
-            results = primitive.numpy(*map(self.value_of, atoms), **params)
+            results = primitive.numpy(*values, **params)
         except Exception:
-            infer(primitive, tuple(atom.aval for atom in atoms), params)
+            infer(primitive, tuple(avals), params)
             raise
-        weak = _gives_weak(primitive, [atom.aval for atom in atoms])
-        outs = [
-            self._tracer(Var(interned(value.shape, value.dtype, weak)), value)
-            for value in (results if primitive.several else (results,))
-        ]
-        outputs = [out.variable for out in outs]
+        weak = _gives_weak(primitive, avals)
+        outputs, outs = [], []
+        for value in results if primitive.several else (results,):
+            var = Var(interned(value.shape, value.dtype, weak))
+            self.values[var] = value
+            outputs.append(var)
+            outs.append(Tracer(self, var, value))
         self.eqns.append(Eqn(primitive, atoms, outputs, params, user_source()))
         return tuple(outs)
 
@@ -369,7 +394,7 @@ def _gives_weak(primitive: Primitive, avals: Sequence[Aval]) -> bool:
     """Whether the result stands for a Python number, as all operands do."""
     if not primitive.elementwise or primitive.always_strong or not avals:
         return False
-    return all(aval.weak for aval in avals)
+    return all([aval.weak for aval in avals])
 
 
 @lru_cache(maxsize=16384)
