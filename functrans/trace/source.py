@@ -50,9 +50,9 @@ def _is_library(filename: str) -> bool:
 
 def user_source() -> Source | None:
     """The innermost place in the calling stack outside of this package, NumPy and SciPy."""
-    frame = sys._getframe(1)
+    frame = sys._getframe(1).f_back
     while frame is not None and _is_library(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None if frame is None else Source(frame.f_code, frame.f_lasti)
 
 

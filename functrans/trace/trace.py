@@ -138,7 +138,7 @@ class Trace:
         if aval.shape == ():
             return self._capture(x, aval, x)
         known = self._captured.get(id(x))
-        if known is not None and np.array_equal(known[1].value, x):
+        if known is not None and (known[1].value is x or np.array_equal(known[1].value, x)):
             return known[1]
         # the user may write to the array later: what the graph means is the array as it is now
         frozen = np.array(x, order="K") if x.flags.writeable else x
@@ -182,19 +182,15 @@ class Trace:
 
         Its value is computed now if it is wanted soon: in a concrete trace of simple operations.
         """
-        atoms: list[Atom] = []
-        values: list[Any] = []
-        for x in operands:
-            lifted = self.lift(x)
-            atoms.append(lifted if isinstance(lifted, Literal) else lifted.variable)
-            values.append(lifted.value)
-        if self.rewriting or any([value is UNKNOWN for value in values]):
+        lifted = [self.lift(x) for x in operands]
+        atoms = [x if isinstance(x, Literal) else x.variable for x in lifted]
+        values = [x.value for x in lifted]
+        if self.rewriting or _holds(values, UNKNOWN):
             return self._record(primitive, atoms, params)
         if primitive.higher_order or not self.concrete:
             return self._record_pending(primitive, atoms, params)
-        for i, value in enumerate(values):
-            if value is PENDING:
-                values[i] = self.value_of(atoms[i])
+        if _holds(values, PENDING):
+            values = [self.value_of(atom) for atom in atoms]
         return self._record_computed(primitive, atoms, values, params)
 
     def create(self, primitive: Primitive, params: dict[str, Any]) -> Tracer:
@@ -377,6 +373,13 @@ class Trace:
         return Graph([*self.inputs, *(var for var, _ in self.captures)], self.eqns, atoms)
 
 
+def _holds(values: Sequence[Any], absent: Any) -> bool:
+    for value in values:  # not `absent in values`, which compares arrays
+        if value is absent:
+            return True
+    return False
+
+
 def infer(
     primitive: Primitive, avals: tuple[Aval, ...], params: dict[str, Any]
 ) -> tuple[Aval, ...]:
@@ -392,9 +395,9 @@ def infer(
 
 def _gives_weak(primitive: Primitive, avals: Sequence[Aval]) -> bool:
     """Whether the result stands for a Python number, as all operands do."""
-    if not primitive.elementwise or primitive.always_strong or not avals:
+    if not primitive.elementwise or primitive.always_strong or not avals or not avals[0].weak:
         return False
-    return all([aval.weak for aval in avals])
+    return all(aval.weak for aval in avals)
 
 
 @lru_cache(maxsize=16384)
