@@ -60,6 +60,10 @@ def _exactly(value: Any) -> Any:
     return type(value), value.hex() if isinstance(value, float) else value
 
 
+MOST_ENTRIES = 1024
+"""For so many types of arguments, and values of static ones, a function remembers its programs.
+What came first goes first: a static value that changes at every call must not fill the memory."""
+
 _NO_STATIC = _Static((), ())
 
 _NO_CONTAINERS = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, np.int64})
@@ -94,8 +98,8 @@ class JitFunction:
         if names:
             self._static_numbers += _positions(function, names)
         self._max_paths = max_paths
-        self._entries: dict[Any, Path] = {}
-        self._paths: dict[Any, Paths] = {}
+        # with the other paths, if there are some
+        self._entries: dict[Any, tuple[Path, Paths | None]] = {}
         self._methods: dict[int, JitFunction] = {}
         self._lock = threading.RLock()
 
@@ -138,11 +142,9 @@ class JitFunction:
         if current.get() is not None:
             return self._record(leaves, structure, static)
         key = (structure, static.key if self._has_static else None, *map(_leaf_key, leaves))
-        path = self._entries.get(key)
-        if path is None:
-            path = self._trace(key, leaves, structure, static)
-        if path.decisions:
-            return self._paths[key](leaves)
+        path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
+        if paths is not None:
+            return paths(leaves)
         return path.structure.unflatten(path.run(*leaves, *path.captures))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -169,8 +171,8 @@ class JitFunction:
             return PathReport(
                 name_of(self._function),
                 [
-                    self._paths[key].paths if path.decisions else [path]
-                    for key, path in self._entries.items()
+                    [path] if paths is None else paths.paths
+                    for path, paths in self._entries.values()
                 ],
             )
 
@@ -181,12 +183,12 @@ class JitFunction:
         """
         leaves = self._arrays(leaves, structure, static)
         key = (structure, static.key, *(aval_of_leaf(x) for x in leaves))
-        path = self._entries.get(key)
+        path, _ = self._entries.get(key, (None, None))
         if path is None:
             path, staged = self._stage(leaves, structure, static, None)
             # where Python branched, the graph is good for the enclosing trace alone
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
-                self._entries[key] = path
+                self._remember(key, path, None)
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
             return path.structure.unflatten(program(path.graph)(*operands))
@@ -195,8 +197,8 @@ class JitFunction:
 
     def _trace(
         self, key: Any, leaves: Sequence[Any], structure: Structure, static: _Static
-    ) -> Path:
-        """The first path through the function for arguments like these."""
+    ) -> tuple[Path, Paths | None]:
+        """The first path through the function for arguments like these, and all, if it branches."""
 
         def trace(leaves: Sequence[Any], outcomes: Outcomes) -> Path:
             return self._stage(leaves, structure, static, outcomes)[0]
@@ -205,10 +207,14 @@ class JitFunction:
             if key not in self._entries:
                 paths = Paths(trace, self._max_paths, name_of(self._function))
                 path = paths.along(leaves, ())
-                if path.decisions:
-                    self._paths[key] = paths
-                self._entries[key] = path
+                self._remember(key, path, paths if path.decisions else None)
             return self._entries[key]
+
+    def _remember(self, key: Any, path: Path, paths: Paths | None) -> None:
+        with self._lock:
+            while len(self._entries) >= MOST_ENTRIES:
+                del self._entries[next(iter(self._entries))]
+            self._entries[key] = path, paths
 
     def _stage(
         self,

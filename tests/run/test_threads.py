@@ -92,7 +92,7 @@ def test_one_function_in_several_threads(several):
         compiled = jit(function)
         expected = [leaves(compiled(x * scale)) for scale in range(4)]
         with ThreadPoolExecutor(4) as pool:
-            results = list(pool.map(lambda i: leaves(compiled(x * (i % 4))), range(24)))
+            results = list(pool.map(leaves, pool.map(compiled, [x * (i % 4) for i in range(24)])))
         for i, result in enumerate(results):
             for one, other in zip(result, expected[i % 4], strict=True):
                 np.testing.assert_array_equal(one, other)
