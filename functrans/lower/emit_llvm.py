@@ -109,6 +109,7 @@ class _Emitter:
         lines = [
             *self.writer.global_lines(),
             *self.writer.declarations.values(),
+            *self.writer.texts,
             f"define internal void @body({', '.join(parameters)}) noinline nounwind {{",
             "entry:",
             *self.writer.allocas,

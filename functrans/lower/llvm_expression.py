@@ -26,6 +26,10 @@ from functrans.lower.llvm_text import (
 from functrans.lower.loops import Buffer
 
 
+_WORTH_A_CALL = 24
+"""So many operations that are rarely needed are put into a function."""
+
+
 class Expressions(Memory):
     """Emits expressions; remembers what has been computed.
 
@@ -47,6 +51,7 @@ class Expressions(Memory):
         self.sizes = sizes
         self.indices: dict[Scalar, str] = {}
         self.slots: dict[Scalar, tuple[str, int]] = {}
+        self.parameters = 1
         self._changes: dict[Scalar, bool] = {}
 
     # -- what is known ------------------------------------------------------------------------
@@ -144,6 +149,8 @@ class Expressions(Memory):
                 return Value(literal(node.attribute, node.dtype), 1)
             case "zero":
                 return Value(literal(0, node.dtype), 1)
+            case "parameter":
+                return Value(f"%p{node.attribute}", self.parameters)
             case "size":
                 return Value(self.sizes[node.attribute], 1)
             case "index":
@@ -260,16 +267,90 @@ class Expressions(Memory):
         test = self._known(condition, base)
         usual = self._known(common, base)
         if test.lanes == 1:
-            return self._branch(test.ref, node.dtype, lambda: self.value(rare, base), lambda: usual)
+            return self._branch(
+                test.ref, node.dtype, lambda: self._rarely(rare, base, 1), lambda: usual
+            )
         kind = register_type(BOOL, test.lanes)
         anywhere = self.writer.call(
             f"llvm.vector.reduce.or.v{test.lanes}i1", "i1", [(kind, test.ref)]
         )
 
         def mixed() -> Value:
-            return self.operations.select(test, self.value(rare, base), usual, node.dtype)
+            computed = self._rarely(rare, base, test.lanes)
+            return self.operations.select(test, computed, usual, node.dtype)
 
         return self._branch(anywhere, node.dtype, mixed, lambda: usual)
+
+    def _rarely(self, node: Scalar, base: bool, lanes: int) -> Value:
+        """A value that is seldom needed: by a call, if computing it takes many operations.
+
+        The same function serves wherever the kernel has an expression of this form. A kernel with a
+        hundred sines would else hold their argument reduction a hundred times.
+        """
+        arguments, form = self._form(node, base)
+        if form is None or self.mask is not None:
+            return self.value(node, base)
+        kinds = [register_type(x.dtype, lanes) for x in arguments]
+        name = self.writer.functions.get((form, lanes))
+        if name is None:
+            name = self._function(form, kinds, lanes)
+        values = [self.operations.spread(self._known(x, base), x.dtype, lanes) for x in arguments]
+        given = ", ".join(f"{kind} {v.ref}" for kind, v in zip(kinds, values, strict=True))
+        result = register_type(node.dtype, lanes)
+        return Value(self.writer.define(f"call {result} @{name}({given})"), lanes)
+
+    def _form(self, node: Scalar, base: bool) -> tuple[list[Scalar], Scalar | None]:
+        """What of an expression is known already, and the expression with parameters for it.
+
+        The form is None if the expression is short or reads memory.
+        """
+        arguments: dict[Scalar, Scalar] = {}
+        forms: dict[Scalar, Scalar] = {}
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            missing = []
+            if top.op == "const":
+                forms[top] = top
+            elif self._lookup(top, base) is not None:
+                parameter = Scalar("parameter", (), top.dtype, len(arguments))
+                forms[top] = arguments.setdefault(top, parameter)
+            elif not top.args:
+                return [], None
+            else:
+                missing = [x for x in top.args if x not in forms]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if top not in forms:
+                args = tuple(forms[x] for x in top.args)
+                forms[top] = Scalar(top.op, args, top.dtype, top.attribute)
+        computed = len(forms) - len(arguments)
+        return list(arguments), forms[node] if computed >= _WORTH_A_CALL else None
+
+    def _function(self, form: Scalar, kinds: list[str], lanes: int) -> str:
+        """Write a function of the module that computes a form; gives its name."""
+        name = f"rare{len(self.writer.functions)}"
+        self.writer.functions[form, lanes] = name
+        inner = Expressions(self.writer.for_function(), {}, [], set())
+        inner.parameters = lanes
+        value = inner.operations.spread(inner.value(form), form.dtype, lanes)
+        result = register_type(form.dtype, lanes)
+        parameters = ", ".join(f"{kind} %p{i}" for i, kind in enumerate(kinds))
+        self.writer.texts.append(
+            "\n".join(
+                [
+                    f"define internal {result} @{name}({parameters}) noinline cold nounwind {{",
+                    "entry:",
+                    *inner.writer.allocas,
+                    *inner.writer.lines,
+                    f"  ret {result} {value.ref}",
+                    "}",
+                ]
+            )
+        )
+        return name
 
     def _checked(self, node: Scalar, base: bool) -> Value:
         """An index that must be in bounds: if it is not, set the flag and use 0 instead."""

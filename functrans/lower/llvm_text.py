@@ -63,15 +63,24 @@ def splat_literal(text: str, type_name: str, lanes: int) -> str:
 
 
 class Writer:
-    """The lines of one function, its stack slots, and what its module must declare."""
+    """The lines of one function, its stack slots, and what its module declares and holds besides."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.allocas: list[str] = []
         self.globals: dict[str, str] = {}
         self.declarations: dict[str, str] = {}
+        self.functions: dict[Any, str] = {}
+        self.texts: list[str] = []
         self.block = "entry"
         self._count = 0
+
+    def for_function(self) -> Writer:
+        """A writer of another function of the same module."""
+        other = Writer()
+        other.globals, other.declarations = self.globals, self.declarations
+        other.functions, other.texts = self.functions, self.texts
+        return other
 
     def name(self, prefix: str = "v") -> str:
         self._count += 1
