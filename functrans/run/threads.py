@@ -8,7 +8,8 @@ rest. Three things about it decide what is done here:
 - a forked child has no threads of it, until they are launched again. Not every version does that by
   itself, so each use asks for it, which costs nothing if they are there (OpenMP's pool would never
   work again);
-- it must not be asked for more threads than were launched the first time: it waits for them forever.
+- it must not be asked for more threads than were launched the first time: it would
+  wait for them forever.
 
 How many threads are used is ``functrans.config.threads``, unless ``threadpoolctl`` (if it is
 installed) has set another number since.
