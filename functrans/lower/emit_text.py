@@ -6,6 +6,7 @@ with the plainest means: one number after another, no vectors, sums in order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from functrans.ir.nodes import INDEX, identity
 from functrans.ir.scalar import BOOL, Scalar, postorder
+from functrans.lower import emit_names
 from functrans.lower.loops import (
     Address,
     Assign,
@@ -327,8 +329,4 @@ def _number(value: Any, dtype: np.dtype[Any]) -> str:
 
 def namespace() -> dict[str, Any]:
     """The names that the source uses, for compiling it with Numba on the CPU."""
-    import math
-
-    from functrans.lower import numba_names
-
-    return {"np": np, "math": math, **numba_names.names()}
+    return {"np": np, "math": math, **emit_names.names()}

@@ -64,6 +64,6 @@ def _module() -> Any:
                 module = importlib.util.module_from_spec(spec)
                 loader.exec_module(module)
                 return module
-    import scipy.linalg.cython_blas as module
+    import scipy.linalg.cython_blas as routines
 
-    return module
+    return routines
