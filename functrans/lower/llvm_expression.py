@@ -25,7 +25,6 @@ from functrans.lower.llvm_text import (
 )
 from functrans.lower.loops import Buffer
 
-
 _WORTH_A_CALL = 24
 """So many operations that are rarely needed are put into a function."""
 

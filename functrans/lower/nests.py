@@ -13,6 +13,9 @@ from functrans.ir.scalar import Scalar
 from functrans.lower.loops import Buffer
 from functrans.lower.roots import CHEAP, Root, extent_of, fold_steps
 
+LARGEST_NEST = 2000
+"""Roots that have nothing in common share a loop up to so many operations."""
+
 LONG_ROW = 64
 """A row so long pays for what is done once for it without vectors."""
 
@@ -82,6 +85,9 @@ class _Fuser:
         members = list(nest.roots())
         if any(maker in members for maker in read):
             return True
+        if len(root.loops) == 1 and nest.vector and not root.by_rows:
+            # nothing is lost, and what reads both will find them in one place
+            return sum(len(member.nodes) for member in members) <= LARGEST_NEST
         return any(source in member.loads for member in members for source in root.loads)
 
     def _join(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:

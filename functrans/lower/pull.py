@@ -118,15 +118,15 @@ class Pattern(NamedTuple):
         The scalar operations for an element, or for one step of its folds.
     folds : int
         How many steps the folds make together; 1 if there is none.
-    moves : bool
-        Whether an operand is read at another index than the result's, or several times.
+    reads : tuple of int
+        How many elements of each operand it reads.
     by_data : tuple of bool
         For each operand, whether it is read at indices that come from data.
     """
 
     cost: int
     folds: int
-    moves: bool
+    reads: tuple[int, ...]
     by_data: tuple[bool, ...]
 
 
@@ -164,12 +164,12 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
         if node.op == "fold":
             for extent in node.args[1:]:
                 steps *= int(extent.attribute) if extent.op == "const" else 1
-    arithmetic = sum(node.dtype != INDEX and bool(node.args) for node in nodes)
+    cost = sum(node.dtype != INDEX and bool(node.args) and node.op != "probe" for node in nodes)
     by_data = tuple(
         any(n == number and _has_probe(where) for n, where in reads) for number in range(len(avals))
     )
-    moves = any(where != position for _, where in reads) or len(reads) > len(avals)
-    return Pattern(arithmetic - len({n for n in nodes if n.op == "probe"}), steps, moves, by_data)
+    counts = tuple(max(sum(n == number for n, _ in reads), 1) for number in range(len(avals)))
+    return Pattern(cost, steps, counts, by_data)
 
 
 def _has_probe(where: Index) -> bool:

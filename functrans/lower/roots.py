@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.affine import Coefficients
@@ -29,6 +29,15 @@ CHEAP = 4
 LARGEST_EXPRESSION = 600
 """Operations for one element, above which a value is cut in two."""
 
+REPEATED = 4
+"""So many times an element is rather made again than kept, where it is made in one expression."""
+
+DEEPEST = 40
+"""So many movements of elements at most are done one inside another."""
+
+LARGEST_BODY = 16_000
+"""About so many operations at most are written out for the elements along small axes."""
+
 UNROLLED_SUMS = 7
 """So many long sums at most are written out in a loop's body; vectors go along more of them."""
 
@@ -36,7 +45,7 @@ UNROLLED_ELEMENTS = 64
 """So many elements of small axes at most are written out in a loop's body."""
 
 
-AS_A_WHOLE = Pattern(0, 2, True, ())
+AS_A_WHOLE = Pattern(0, 2, (), ())
 """The pattern of what a library or a loop computes: from memory to memory."""
 
 
@@ -247,7 +256,8 @@ class Rooting:
         trial = self.loops(shape)
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
-        unrolled, front = small_axes(shape, UNROLLED_SUMS if reduces else UNROLLED_ELEMENTS)
+        most = UNROLLED_SUMS if reduces else UNROLLED_ELEMENTS
+        unrolled, front = small_axes(shape, min(most, max(LARGEST_BODY // len(nodes), 1)))
         if any(told_apart(nodes, trial[axis]) for axis in front):
             unrolled += front
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
@@ -356,16 +366,24 @@ def choose(graph: Graph) -> set[Var]:
     }
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
+    depths: dict[Atom, int] = {}
     for eqn in graph.eqns:
         own = patterns[eqn]
-        cost = own.cost + sum(costs.get(x, 0) for x in eqn.inputs if not isinstance(x, Literal))
+        cost = own.cost
+        if own is not AS_A_WHOLE:
+            cost += sum(
+                costs.get(x, 0) * reads for x, reads in zip(eqn.inputs, own.reads, strict=True)
+            )
+        depth = max((depths.get(x, 0) for x in eqn.inputs), default=0)
+        depth += eqn.primitive.scalar is None
         for var in eqn.outputs:
             used = uses.get(var, [])
-            if _keep(var, own, cost, used, patterns, var in outputs):
+            if depth > DEEPEST or _keep(var, own, cost, used, patterns, var in outputs):
                 chosen.add(var)
-                costs[var] = 0
+                costs[var] = depths[var] = 0
             else:
                 costs[var] = cost
+                depths[var] = depth
     return chosen
 
 
@@ -392,4 +410,4 @@ def _keep(
         return True
     ((eqn, _),) = uses
     size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
-    return size > var.aval.size
+    return size > REPEATED * var.aval.size
