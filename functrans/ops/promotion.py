@@ -56,13 +56,27 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     return dtype.type(x)
 
 
+def _operand(x: Any, dtype: np.dtype[Any]) -> Any:
+    """As `cast`, but a Python number stays one if it can: among weak operands it is weak."""
+    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+        return cast(x, dtype)
+    return _PYTHON_NUMBERS.get(dtype, dtype.type)(x)
+
+
+_PYTHON_NUMBERS: dict[Any, Callable[[Any], Any]] = {
+    np.dtype(np.bool_): bool,
+    np.dtype(np.int64): int,
+    np.dtype(np.float64): float,
+}
+
+
 def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands, cast to the dtypes that a primitive takes."""
     keys = tuple([dtype_key(x) for x in operands])
     dtypes = _casts(promotion, keys)
     if dtypes is None:
         return operands
-    return tuple([cast(x, dtype) for x, dtype in zip(operands, dtypes, strict=True)])
+    return tuple([_operand(x, dtype) for x, dtype in zip(operands, dtypes, strict=True)])
 
 
 @lru_cache(maxsize=8192)

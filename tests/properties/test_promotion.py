@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+import functrans
 from functrans.ir.types import aval_of
 from functrans.trace import protocols
 from functrans.trace.stage import stage
@@ -94,3 +95,18 @@ def test_there_are_ufuncs_to_look_at():
     assert len(UNARY) > 30
     assert len(BINARY) > 25
     assert len(PRIMITIVES) > 100
+
+
+def test_python_numbers_among_themselves_stay_weak_under_operators_and_not_under_ufuncs():
+    x = np.ones(3, np.float32)
+
+    def by_operators(s):
+        return x * (s**2 * 2.0 + 1 - s / 2)
+
+    def by_a_ufunc(s):
+        return x * np.sin(s)
+
+    for function in (by_operators, by_a_ufunc):
+        expected = function(3.0).dtype
+        assert functrans.jit(function)(3.0).dtype == expected
+        assert functrans.jvp(function, (3.0,), (1.0,))[0].dtype == expected
