@@ -55,14 +55,13 @@ def identity(op: str, dtype: np.dtype[Any]) -> Number:
     return int(limits.max if op == "min" else limits.min)
 
 
-def fold(
-    op: str, extents: Sequence[Scalar | int], body: Callable[..., Scalar]
-) -> Scalar:
+def fold(op: str, extents: Sequence[Scalar | int], body: Callable[..., Scalar]) -> Scalar:
     """Combine ``body(k, l, ...)`` over all ``0 <= k < extents[0]``, ``0 <= l < extents[1]``, ...
 
-    A few elements (`UNROLLED`) are combined by an expression, more by a loop. The order of the combination is not given: compiled code keeps several partial results (always
-    the same number of them for the same extents, so that the bits of the result do not depend on
-    the number of threads). Over no index at all, it is the identity of the operation.
+    A few elements (`UNROLLED`) are combined by an expression, more by a loop. The order of the
+    combination is not given: compiled code keeps several partial results (always the same number of
+    them for the same extents, so that the bits of the result do not depend on the number of
+    threads). Over no index at all, it is the identity of the operation.
 
     Parameters
     ----------

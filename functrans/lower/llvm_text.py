@@ -63,7 +63,7 @@ def splat_literal(text: str, type_name: str, lanes: int) -> str:
 
 
 class Writer:
-    """The lines of one function, its stack slots, and what its module declares and holds besides."""
+    """The lines of one function, its stack slots, and what its module holds besides."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

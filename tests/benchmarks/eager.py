@@ -41,8 +41,7 @@ def problem(width: int, depth: int, batch: int) -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(0)
     sizes = [width] * (depth + 1) + [1]
     params = [
-        (rng.normal(size=(a, b)) / np.sqrt(a), rng.normal(size=b))
-        for a, b in pairwise(sizes)
+        (rng.normal(size=(a, b)) / np.sqrt(a), rng.normal(size=b)) for a, b in pairwise(sizes)
     ]
     return params, rng.normal(size=(batch, width)), rng.normal(size=(batch, 1))
 

@@ -150,7 +150,7 @@ def test_a_small_jacobian_is_straight_line_code():
         a, b, c = y[0], y[1], y[2]
         return np.stack([10 * (b - a), a * (28 - c) - b, a * b - 2.5 * c])
 
-    jacobian = vmap(lambda y: np.stack([grad(lambda y: field(y)[i])(y) for i in range(3)]))
+    jacobian = vmap(lambda y: np.stack([grad(lambda y, i=i: field(y)[i])(y) for i in range(3)]))
     lowered = jit(jacobian).lower(np.ones((1000, 3)))
     assert lowered.schedule().count("nest") == 1
     assert lowered.schedule().count("for ") == 1

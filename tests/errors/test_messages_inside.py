@@ -1,0 +1,483 @@
+"""The exact words of the errors that are raised inside of a user's function or rule.
+
+``{here}`` in a message stands for the place in this file where the user's function went wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import functrans as ft
+from functrans import (
+    custom_jvp,
+    custom_vjp,
+    grad,
+    jit,
+    jvp,
+    linear_transpose,
+    vmap,
+)
+from functrans.errors import (
+    CustomRuleError,
+    DtypeError,
+    LeakedTracerError,
+    MutationError,
+    NotDifferentiableError,
+    ShapeError,
+    TracerBoolError,
+    TracerConversionError,
+    TracerIndexError,
+    UnsupportedAttributeError,
+    UnsupportedNumPyError,
+)
+from tests.errors.words import X, located, message_of
+
+# -- inside of the user's function -----------------------------------------------------------------
+
+CONVERSION = (
+    ": {reason}.\nUse NumPy's functions (np.sin, not math.sin). Make the arrays that you store it "
+    "in by np.zeros_like(x), np.stack([x, y]) or functrans.numpy.zeros(n). "
+)
+LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + (
+    "If a constant is meant, write functrans.stop_gradient(x)."
+)
+FLOAT = "a plain float (float, math.sin, or storing it in an ndarray)"
+ARRAY = "a plain np.ndarray (np.asarray, or storing it in an array)"
+
+
+def conversion(aval, target):
+    return f"a value traced by grad ({aval}) cannot become {target}{{here}}{LOST}"
+
+
+def calls_float(x):
+    return float(x) * x  # here
+
+
+def calls_math(x):
+    return math.sin(x)  # here
+
+
+def calls_item(x):
+    return x.sum().item()  # here
+
+
+def calls_asarray(x):
+    return np.asarray(x).sum()  # here
+
+
+def makes_an_array(x):
+    return np.array([x, x]).sum()  # here
+
+
+def stores_a_number(x):
+    y = np.zeros(3)
+    y[0] = x  # here
+    return y.sum()
+
+
+def stores_an_array(x):
+    y = np.zeros(3)
+    y[:] = x  # here
+    return y.sum()
+
+
+def adds_to_an_ndarray(x):
+    y = np.zeros(3)
+    y += x  # here
+    return y.sum()
+
+
+def assigns_to_its_argument(x):
+    x[0] = 0.0  # here
+    return x.sum()
+
+
+def assigns_to_a_view_of_its_argument(x):
+    y = x[1:]
+    y[0] = 2.0  # here
+    return x.sum()
+
+
+def adds_to_its_argument(x):
+    x += 1.0  # here
+    return x.sum()
+
+
+def deletes_an_element(x):
+    del x[0]  # here
+
+
+def multiplies_by_complex(x):
+    return np.sum(x * 1j)  # here
+
+
+def multiplies_by_objects(x):
+    return np.sum(x * np.array([None, 2, 3]))  # here
+
+
+def adds_shapes(x):
+    return np.sum(x + np.ones(2))  # here
+
+
+def calls_histogram(x):
+    return np.histogram(x)[0]  # here
+
+
+def asks_for_memory(x):
+    return x.ctypes  # here
+
+
+def misspells(x):
+    return x.meen()  # here
+
+
+def pickles(x):
+    return x.__reduce__()  # here
+
+
+IN_GRAD = [
+    (calls_float, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
+    (calls_math, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
+    (calls_item, X, TracerConversionError, conversion("f64[]", "a Python number (.item())")),
+    (calls_asarray, X, TracerConversionError, conversion("f64[3]", ARRAY)),
+    (makes_an_array, 1.0, TracerConversionError, conversion("f64*[]", ARRAY)),
+    (stores_a_number, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
+    (stores_an_array, X, TracerConversionError, conversion("f64[3]", ARRAY)),
+    (adds_to_an_ndarray, X, TracerConversionError,
+     "np.add is to store a traced result in an ndarray{here}, which would lose its derivative.\n"
+     "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
+     "a = functrans.numpy.array(a)."),
+    (assigns_to_its_argument, X, MutationError,
+     "assignment to an element{here}: the array is argument 0 ('x') of assigns_to_its_argument, "
+     "which the caller still holds.\nWork on a copy (x = x.copy()), or write x = x.at[i].set(v)."),
+    (assigns_to_a_view_of_its_argument, X, MutationError,
+     "assignment to an element{here}: the array is argument 0 ('x') of "
+     "assigns_to_a_view_of_its_argument, which the caller still holds.\n"
+     "Work on a copy (x = x.copy()), or write x = x.at[i].set(v)."),
+    (adds_to_its_argument, X, MutationError,
+     "add in place{here}: the array is argument 0 ('x') of adds_to_its_argument, which the caller "
+     "still holds.\nWork on a copy (x = x.copy()), or write x = x.at[i].set(v)."),
+    (deletes_an_element, X, MutationError,
+     "an array cannot lose elements: use np.delete(x, i)"),
+    (multiplies_by_complex, X, DtypeError,
+     "expected an array of bool, integer or float dtype{here}, found 1j of type complex"),
+    (multiplies_by_objects, X, DtypeError,
+     "expected an array of bool, integer or float dtype{here}, found ndarray object[3]"),
+    (adds_shapes, X, ShapeError,
+     "arrays of shapes (3,) and (2,) do not broadcast: counted from the last axis, sizes must be "
+     "equal or 1\n  in add{here}"),
+    (calls_histogram, X, UnsupportedNumPyError,
+     "np.histogram is not supported on traced values{here}"),
+    (asks_for_memory, X, UnsupportedAttributeError,
+     "ndarray.ctypes is not supported on traced values{here}; the nearest supported is astype"),
+    (misspells, X, AttributeError,
+     "an array has no attribute 'meen'; the nearest supported is mean"),
+    (pickles, X, TracerConversionError,
+     "a value traced by grad (f64[3]) cannot be pickled{here}: it stands for an array only while "
+     "the function is traced"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "kind", "message"), IN_GRAD, ids=[f.__name__ for f, *_ in IN_GRAD]
+)
+def test_inside_of_a_function(function, x, kind, message):
+    assert message_of(kind, lambda: grad(function)(x)) == located(message, function)
+
+
+def branches(x):
+    return x if x > 0 else -x  # here
+
+
+def loops(x, n):
+    for _ in range(n):  # here
+        x = x * 2.0
+    return x
+
+
+def looks_up(x):
+    return [1.0, 2.0, 3.0][x]  # here
+
+
+def makes_zeros(n):
+    return np.zeros(n)  # here
+
+
+def indexes_a_plain_array(i):
+    return X[i]  # here
+
+
+BOOL = (
+    "Python cannot branch on this value{here}: it is traced by vmap, where bool[] stands for every "
+    "element along the mapped axis.\nWrite np.where(condition, a, b), or "
+    "functrans.lax.cond(condition, f, g, *xs) to compute only one branch, or "
+    "functrans.lax.while_loop for a loop."
+)
+INDEX = (
+    "Python needs one integer here, for an index{here}, but it is traced by {cause}.\n"
+    "Index a traced array with it (functrans.numpy.asarray(a)[i] if `a` is a plain array), use "
+    "functrans.lax.fori_loop for a loop of this length, or make the argument static: "
+    "jit(f, static_argnums=...)."
+)
+BY_JIT = "jit, where i64*[] stands for any value"
+BY_VMAP = "vmap, where i64[] stands for every element along the mapped axis"
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        vmap,
+        lambda f: jit(vmap(f)),
+        lambda f: vmap(grad(f)),
+        lambda f: grad(lambda x: vmap(f)(x)[0]),
+    ],
+)
+def test_branching_under_vmap(transform):
+    assert message_of(TracerBoolError, lambda: transform(branches)(X)) == located(BOOL, branches)
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "cause"),
+    [
+        (loops, lambda: jit(loops)(1.0, 3), BY_JIT),
+        (looks_up, lambda: jit(looks_up)(1), BY_JIT),
+        (makes_zeros, lambda: jit(makes_zeros)(1), BY_JIT),
+        (looks_up, lambda: vmap(looks_up)(np.arange(3)), BY_VMAP),
+    ],
+)
+def test_integers_that_are_not_known(function, call, cause):
+    assert message_of(TracerIndexError, call) == located(INDEX, function).replace("{cause}", cause)
+
+
+def test_a_plain_array_indexed_by_an_unknown_integer():
+    found = message_of(TracerConversionError, lambda: jit(indexes_a_plain_array)(1))
+    expected = f"a value traced by jit (i64*[]) cannot become {ARRAY}{{here}}" + CONVERSION
+    reason = f"it is traced by {BY_JIT}"
+    last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
+    expected = expected.replace("{reason}", reason) + last
+    assert found == located(expected, indexes_a_plain_array)
+    assert grad(lambda x: indexes_a_plain_array(np.argmax(x)) * x[0])(X)[0] == 3.0
+
+
+def test_what_has_no_derivative_converts():
+    @grad
+    def f(x):
+        held = ft.stop_gradient(x)
+        factors = float(held), float(np.floor(x)), int(x > 0), held.item(), np.asarray(held)
+        return x * np.prod([float(factor) for factor in factors])
+
+    assert f(3.5) == 3.5 * 3 * 3.5 * 3.5
+    with pytest.raises(TracerConversionError):
+        grad(lambda x: x * float(ft.stop_gradient(x) * x))(3.5)
+    with pytest.raises(TracerConversionError, match="stands for any value"):
+        jit(lambda x: x * float(ft.stop_gradient(x)))(3.5)
+
+
+def test_hasattr_answers():
+    @grad
+    def f(x):
+        assert not hasattr(x, "ctypes")
+        assert not hasattr(x, "no_such_thing")
+        assert getattr(x, "data", None) is None
+        return x
+
+    assert f(1.0) == 1.0
+
+
+def makes(x):
+    y = x * 2.0  # here
+    KEPT.append(y)
+    return y
+
+
+KEPT = []
+
+LEAKED = (
+    "a value traced by grad (f64*[]) is used after the function that it was traced in has "
+    "returned; it was made{here}.\n"
+    "Return it from the function instead of keeping it in a global, an attribute or a list."
+)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda y: y + 1.0,
+        lambda y: np.sin(y),
+        lambda y: np.sum(y),
+        lambda y: y.sum(),
+        lambda y: grad(lambda x: x * y)(1.0),
+        lambda y: jit(lambda x: x * y)(1.0),
+        lambda y: vmap(lambda x: x * y)(X),
+    ],
+)
+def test_a_leaked_value_says_where_it_was_made(use):
+    KEPT.clear()
+    grad(makes)(1.0)
+    assert message_of(LeakedTracerError, lambda: use(KEPT[0])) == located(LEAKED, makes)
+
+
+def test_a_leaked_argument_says_which():
+    vmap(lambda x: KEPT.append(x) or x)(X)
+    found = message_of(LeakedTracerError, lambda: KEPT[-1] * 2.0)
+    assert found.startswith(
+        "a value traced by vmap (f64[]) is used after the function that it was traced in has "
+        "returned; it is argument 0 ('x') of <lambda>.\n"
+    )
+
+
+def test_an_array_of_an_enclosing_function():
+    def outer(x):
+        y = x * 2.0
+
+        def inner(z):
+            y[0] = z
+            return z
+
+        return grad(inner)(1.0) + y.sum()
+
+    found = message_of(MutationError, lambda: grad(outer)(X))
+    assert re.fullmatch(
+        r"assignment to an element at test_messages_inside.py:\d+ \(.*inner\), `y\[0\] = z`: the array "
+        r"belongs to an enclosing function.\nReturn the new value from the inner function instead.",
+        found,
+    )
+
+
+def test_an_argument_that_is_not_differentiated_is_read_only():
+    def f(x, y):
+        y[0] = 2.0
+        return x.sum()
+
+    y = np.zeros(3)
+    with pytest.raises(ValueError, match="read-only") as caught:
+        grad(f)(X, y)
+    assert caught.value.__notes__ == [
+        "Arguments that are not differentiated are read-only while a function is transformed: the "
+        "caller still holds them. Work on a copy: x = x.copy()."
+    ]
+    y[0] = 1.0  # the caller's own array is not
+
+
+def test_a_function_that_is_not_linear():
+    def f(x):
+        return x + 1.0  # here
+
+    expected = "f is not linear in its arguments: add is applied to them{here}"
+    found = message_of(NotDifferentiableError, lambda: linear_transpose(f, X))
+    assert found == located(expected, f)
+
+
+# -- rules for derivatives -------------------------------------------------------------------------
+
+
+def product(x, y):
+    return x * y
+
+
+def with_vjp(forward, backward):
+    def call():
+        f = custom_vjp(product)
+        f.defvjp(forward, backward)
+        return grad(f, argnums=(0, 1))(1.0, 2.0)
+
+    return call
+
+
+def with_jvp(rule):
+    def call():
+        f = custom_jvp(product)
+        f.defjvp(rule)
+        return grad(f)(1.0, 2.0)
+
+    return call
+
+
+def forward(x, y):
+    return x * y, (x, y)
+
+
+RULES = [
+    (lambda: grad(custom_vjp(product))(1.0, 2.0),
+     "custom_vjp(product) has no rule yet: define it by defvjp(forward, backward)"),
+    (lambda: grad(custom_jvp(product))(1.0, 2.0),
+     "custom_jvp(product) has no rule yet: define it by defjvp"),
+    (with_vjp(forward, lambda saved, ct: (ct,)),
+     "the backward rule of custom_vjp(product) must return a tuple of 2 cotangents, one for each "
+     "argument, and returned 1; write (ct,) for one argument"),
+    (with_vjp(forward, lambda saved, ct: ct),
+     "the backward rule of custom_vjp(product) must return a tuple of 2 cotangents, one for each "
+     "argument, and returned Tracer; write (ct,) for one argument"),
+    (with_vjp(forward, lambda saved, ct: (np.stack([ct, ct]), None)),
+     "cotangent 0 of the backward rule of custom_vjp(product) has shape (2,) at leaf 0, expected "
+     "()"),
+    (with_vjp(forward, lambda saved, ct: ({"a": ct}, None)),
+     "cotangent 0 of the backward rule of custom_vjp(product) must have the structure of the "
+     "function's: expected a leaf, found a dict with key 'a'"),
+    (with_vjp(lambda x, y: x * y, lambda saved, ct: (ct, ct)),
+     "the forward rule of custom_vjp(product) must return (result, residuals), and returned "
+     "Tracer"),
+    (with_vjp(lambda x, y: ((x, y), None), lambda saved, ct: (ct, ct)),
+     "the result of custom_vjp(product)'s forward rule must have the structure of the function's: "
+     "expected a leaf, found a tuple of 2"),
+    (with_vjp(lambda x, y: (np.stack([x, y]), None), lambda saved, ct: (ct, ct)),
+     "the result of custom_vjp(product)'s forward rule has shape (2,) at leaf 0, expected ()"),
+    (with_vjp(forward, lambda ct: (ct, ct)),
+     "the backward rule of custom_vjp(product) is called with residuals, cotangent: <lambda> takes "
+     "(ct)"),
+    (with_jvp(lambda primals, tangents: tangents[0]),
+     "the rule of custom_jvp(product) must return (result, tangent), and returned Tracer"),
+    (with_jvp(lambda primals, tangents: (primals[0], np.stack(tangents))),
+     "the tangent of custom_jvp(product)'s rule has shape (2,) at leaf 0, expected ()"),
+    (with_jvp(lambda primals, tangents: (primals[0], tangents)),
+     "the tangent of custom_jvp(product)'s rule must have the structure of the function's: "
+     "expected a leaf, found a tuple of 2"),
+    (with_jvp(lambda primals, tangents: (np.stack(primals), tangents[0])),
+     "the result of custom_jvp(product)'s rule has shape (2,) at leaf 0, expected ()"),
+    (with_jvp(lambda primals: primals),
+     "the rule of custom_jvp(product) is called with primals, tangents: <lambda> takes (primals)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), RULES, ids=[m[:60] for _, m in RULES])
+def test_rules(call, message):
+    assert message_of(CustomRuleError, call) == message
+
+
+def test_a_rule_that_is_not_linear_in_the_tangents():
+    def rule(primals, tangents):
+        return primals[0], tangents[0] ** 2  # here
+
+    expected = (
+        "square has no transpose{here}: it has forward-mode derivatives only (jvp, jacfwd). The "
+        "rule of a custom_jvp must be linear in the tangents"
+    )
+    assert message_of(NotDifferentiableError, with_jvp(rule)) == located(expected, rule)
+
+
+def test_forward_mode_of_a_reverse_rule():
+    f = custom_vjp(product)
+    f.defvjp(forward, lambda saved, ct: (ct * saved[1], ct * saved[0]))
+    found = message_of(NotDifferentiableError, lambda: jvp(f, (1.0, 2.0), (1.0, 0.0)))
+    assert found == (
+        "custom_vjp(product) defines a reverse-mode rule only: forward mode (jvp, linearize, "
+        "jacfwd) needs custom_jvp; grad, jacrev, hessian and hvp do not"
+    )
+
+
+def test_a_method_whose_self_is_differentiated():
+    class Model:
+        @custom_jvp
+        def f(self, x):
+            return x
+
+    model = Model()
+    Model.f.defjvp(lambda primals, tangents: (primals[1], tangents[1]))
+    found = message_of(DtypeError, lambda: grad(model.f)(1.0))
+    assert found.startswith(
+        "argument 0 ('self') of f (what is no array is to be named in nondiff_argnums) is <"
+    )
