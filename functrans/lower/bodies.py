@@ -211,10 +211,19 @@ class Bodies:
         statements, values = lower_folds(values, max(vector_bytes // widest, 1), self.simplify)
         yield from statements
         if root in self._contracted:
-            targets = tuple(local(root.target.dtype, root.target.name) for _ in values)
-            yield Let(targets, tuple(values))
-            for (position, _), target in zip(root.elements, targets, strict=True):
-                self._known[load(root.target, position)] = target
+            names: list[Scalar] = []
+            named: list[Scalar] = []
+            for (position, _), value in zip(root.elements, values, strict=True):
+                element = load(root.target, position)
+                if value.args and value.op != "load":
+                    name = local(root.target.dtype, root.target.name)
+                    names.append(name)
+                    named.append(value)
+                    self._known[element] = name
+                else:
+                    self._known[element] = value  # a zero stays known to be one
+            if names:
+                yield Let(tuple(names), tuple(named))
             return
         where, dropped = self._moved.get(root.target, (root.target, ()))
         for (position, _), value in zip(root.elements, values, strict=True):

@@ -13,7 +13,7 @@ from functrans.ir.scalar import Scalar
 from functrans.lower.loops import Buffer
 from functrans.lower.roots import CHEAP, Root, extent_of, fold_steps
 
-LARGEST_NEST = 2000
+LARGEST_NEST = 6000
 """Roots that have nothing in common share a loop up to so many operations."""
 
 LONG_ROW = 64

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.affine import Coefficients
@@ -23,8 +23,8 @@ from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
 from functrans.lower.loops import Buffer, Statement, buffer, loaded
 from functrans.lower.pull import Index, Pattern, Puller, pattern
 
-CHEAP = 4
-"""Scalar operations that are rather done twice than remembered."""
+CHEAP = 12
+"""Scalar operations that are rather done twice than kept in memory."""
 
 LARGEST_EXPRESSION = 600
 """Operations for one element, above which a value is cut in two."""
@@ -367,6 +367,7 @@ def choose(graph: Graph) -> set[Var]:
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}
+    constants: set[Atom] = set()
     for eqn in graph.eqns:
         own = patterns[eqn]
         cost = own.cost
@@ -376,6 +377,10 @@ def choose(graph: Graph) -> set[Var]:
             )
         depth = max((depths.get(x, 0) for x in eqn.inputs), default=0)
         depth += eqn.primitive.scalar is None
+        if own.folds == 1 and all(isinstance(x, Literal) or x in constants for x in eqn.inputs):
+            # made of nothing: its zeros and ones are worth more than the work they save
+            constants.update(eqn.outputs)
+            continue
         for var in eqn.outputs:
             used = uses.get(var, [])
             if depth > DEEPEST or _keep(var, own, cost, used, patterns, var in outputs):

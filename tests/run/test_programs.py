@@ -161,3 +161,15 @@ def test_what_has_no_compiled_form_is_called():
     program = compiled(lambda x: np.sort(np.exp(x), axis=0) * 2, x)
     assert "call NumPy" in program.schedule()
     np.testing.assert_allclose(program(x)[0], np.sort(np.exp(x), axis=0) * 2, rtol=1e-14)
+
+
+def test_a_long_chain_of_movements_compiles_in_time_proportional_to_it():
+    def chain(x, steps):
+        for _ in range(steps):
+            x = np.concatenate([x[1:] * 0.5 + x[:-1] * 0.25, x[:1]])
+        return x
+
+    x = np.random.default_rng(0).normal(size=100)
+    program = compiled(lambda x: chain(x, 60), x)
+    assert len(program.llvm()) < 2_000_000
+    np.testing.assert_allclose(program(x)[0], chain(x, 60), rtol=1e-12)
