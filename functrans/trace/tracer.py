@@ -256,6 +256,7 @@ class Tracer:
             last = "If a constant is meant, write functrans.stop_gradient(x)."
         else:
             return value
+        self.check_usable()
         raise TracerConversionError(
             f"a value traced by {self.owner.kind} ({self.aval}) cannot become {target}"
             f"{located(user_source())}: {reason}.\n"
