@@ -30,6 +30,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     each), and takes no operands that are not needed for them.
 ``transpose_moves``
     whether the transpose only moves or repeats elements, so that a mask can be moved along.
+``transpose_adds``
+    whether the transpose adds up elements without weights, so that a mask can be moved along by
+    counting what is let through.
 ``always_strong``
     whether the result of an elementwise primitive has a dtype that does not yield, even if all its
     operands stand for Python numbers: it is a conversion.
@@ -129,6 +132,7 @@ class Primitive:
     split: Callable[..., EqnSplit] | None = None
     trim: Callable[[Eqn, Sequence[bool]], Eqn] | None = None
     transpose_moves: bool = False
+    transpose_adds: bool = False
     samples: Samples | None = None
     several: bool = False
     higher_order: bool = False

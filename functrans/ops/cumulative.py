@@ -54,6 +54,7 @@ cumsum: Primitive = _cumulative(
     "cumsum", np.add,
     linear=LINEAR,
     transpose=[lambda ct, x, *, axis, reverse: cumsum(ct, axis=axis, reverse=not reverse)],
+    transpose_adds=True,
 )  # fmt: skip
 
 

@@ -165,6 +165,7 @@ gather: Primitive = primitive(
     numpy=_gather,
     linear=LINEAR,
     transpose=_transpose_gather,
+    transpose_adds=True,
     batch=_batch_gather,
     pull=_pull_gather,
     samples=cases(

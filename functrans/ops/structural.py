@@ -137,6 +137,7 @@ broadcast_to_p = primitive(
     numpy=lambda x, *, shape: np.broadcast_to(x, shape),
     linear=LINEAR,
     transpose=[lambda ct, x, *, shape: sum_to(ct, x.shape)],
+    transpose_adds=True,
     batch=_batch_broadcast,
     pull=_pull_broadcast,
     samples=cases(

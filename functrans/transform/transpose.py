@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from functrans.errors import NotDifferentiableError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ops.masked import Masked, added, applied
-from functrans.ops.structural import zeros_like
+from functrans.ops.structural import cast, zeros_like
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, at_source_of, replay, rewrite
 from functrans.transform.split import split
@@ -138,7 +138,15 @@ def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -
             None if v is None else cotangent._replace(mask=m, value=v)
             for v, m in zip(values, masks, strict=True)
         ]
-    return primitive.transpose(cotangent.apply(), *operands, **eqn.params)
+    totals = primitive.transpose(cotangent.apply(), *operands, **eqn.params)
+    if not primitive.transpose_adds:
+        return totals
+    ones = cast(cotangent.whole_mask(), dtype=cotangent.value.dtype)
+    counts = primitive.transpose(ones, *operands, **eqn.params)
+    return [
+        None if total is None else cotangent._replace(mask=count > 0, value=total)
+        for total, count in zip(totals, counts, strict=True)
+    ]
 
 
 def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
