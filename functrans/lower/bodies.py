@@ -23,6 +23,9 @@ LARGEST_SCRATCH = 1 << 16
 WIDE_COLUMNS = 8
 """Sums down columns go over this many vectors at once, so that whole cache lines are used."""
 
+NARROW_BODY = 48
+"""With more operations than this, registers would not do for so many vectors."""
+
 
 LARGEST_COPIED = 1500
 """A loop with more operations inside than this is not cut into pieces."""
@@ -235,7 +238,7 @@ class Bodies:
         roots = [child for child in loop.children if isinstance(child, Root)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.vector_bytes // widest
-        if any(root.folds for root in roots):
+        if any(root.folds for root in roots) and sum(len(r.nodes) for r in roots) <= NARROW_BODY:
             lanes *= WIDE_COLUMNS
         while lanes > extent:
             lanes //= 2

@@ -85,7 +85,8 @@ class _Fuser:
         members = list(nest.roots())
         if any(maker in members for maker in read):
             return True
-        if len(root.loops) == 1 and nest.vector and not root.by_rows:
+        plain = not root.folds and not any(member.folds for member in members)
+        if len(root.loops) == 1 and nest.vector and plain:
             # nothing is lost, and what reads both will find them in one place
             return sum(len(member.nodes) for member in members) <= LARGEST_NEST
         return any(source in member.loads for member in members for source in root.loads)
