@@ -249,7 +249,8 @@ def hessian(
         return decorated(hessian, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
     check_callable(function, "hessian")
     first = _jacobian(function, argnums, has_aux, None, "hessian", _by_rows)
-    return _jacobian(first, argnums, has_aux, chunk_size, "hessian", _by_columns)
+    second = _jacobian(first, argnums, has_aux, chunk_size, "hessian", _by_columns)
+    return wrap(function, second, "hessian")
 
 
 def hvp(

@@ -51,7 +51,15 @@ class Point:
         The transform that asks.
     name : callable
         What messages call a leaf, by its number.
+
+    Attributes
+    ----------
+    count : int or None
+        How many results are differentiated, the others being auxiliary; all if it is None. It is
+        known when the function has been traced.
     """
+
+    count: int | None = None
 
     def __init__(
         self,
@@ -76,7 +84,7 @@ class Point:
     @cached_property
     def tangent(self) -> Tangent:
         """The graph of the tangents."""
-        return tangent_graph(self.graph, self.moving)
+        return tangent_graph(self.graph, self.moving, self.count)
 
     @property
     def needed(self) -> list[Any]:

@@ -20,7 +20,6 @@ from functrans.api.linearization import Point
 from functrans.errors import ShapeError, TreeMismatchError
 from functrans.ir.types import Aval, describe
 from functrans.ops.promotion import cast
-from functrans.ops.stop import stop_gradient
 from functrans.ops.structural import zeros_like
 from functrans.run.ownership import own
 from functrans.trace.tracer import Tracer
@@ -97,7 +96,7 @@ class Problem:
         auxiliary, self.aux_structure = tree.flatten(aux)
         # auxiliary data may be anything; only what is traced has to be taken out of the trace
         self.aux = auxiliary
-        traced = [stop_gradient(x) for x in auxiliary if isinstance(x, Tracer)]
+        traced = [x for x in auxiliary if isinstance(x, Tracer)]
         return [*self.outs, *traced]
 
     def _result_name(self, i: int) -> str:
@@ -105,7 +104,9 @@ class Problem:
 
     def point(self) -> Point:
         """The function, traced at the arguments."""
-        return Point(self.flat, self.leaves, self.transform, self.leaf_name)
+        point = Point(self.flat, self.leaves, self.transform, self.leaf_name)
+        point.count = self.out_count
+        return point
 
     def unpack(self, outputs: Sequence[Any]) -> tuple[Any, Any]:
         """The result and the auxiliary data from the flat outputs."""

@@ -127,8 +127,12 @@ def variables(graph: Graph) -> list[Var]:
 
 
 @lru_cache(maxsize=2048)
-def tangent_graph(graph: Graph, moving: tuple[bool, ...]) -> Tangent:
-    """The tangents of the outputs, from values that are known and the tangents of some inputs."""
+def tangent_graph(graph: Graph, moving: tuple[bool, ...], count: int | None = None) -> Tangent:
+    """The tangents of the outputs, from values that are known and the tangents of some inputs.
+
+    If there is a ``count``, only so many of the first outputs have tangents: the others are
+    auxiliary.
+    """
     computed = [var for eqn in graph.eqns for var in eqn.outputs if not eqn.primitive.higher_order]
     known = [*graph.inputs, *computed]
     at_hand = set(known)
@@ -140,6 +144,8 @@ def tangent_graph(graph: Graph, moving: tuple[bool, ...]) -> Tangent:
         tangents = [next(given) if flag else None for flag in moving]
         env = dict(zip(known, values, strict=True))
         outs, dots = push_forward(graph, values[: len(moving)], tangents, env)
+        if count is not None:
+            dots[count:] = [None] * (len(dots) - count)
         nonzero.extend(t is not None for t in dots)
         return [
             *(t for t in dots if t is not None),
