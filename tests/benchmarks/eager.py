@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from importlib import import_module
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-import autograd
-import autograd.numpy as autograd_numpy
 import numpy as np
 
 import functrans
@@ -59,6 +58,9 @@ def in_turns(functions: list[Callable[[], Any]], rounds: int) -> list[float]:
 
 def compare(width: int, depth: int, batch: int = 32, rounds: int = 400) -> tuple[float, float]:
     """The medians of autograd and of functrans, after a check that they agree."""
+    # only the benchmarks need it, and pytest imports this file
+    autograd = import_module("autograd")
+    autograd_numpy = import_module("autograd.numpy")
     arguments = problem(width, depth, batch)
     theirs = autograd.grad(loss_with(autograd_numpy))
     ours = functrans.grad(loss_with(np))
