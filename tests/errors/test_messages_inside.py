@@ -343,7 +343,8 @@ def test_an_array_of_an_enclosing_function():
     found = message_of(MutationError, lambda: grad(outer)(X))
     assert re.fullmatch(
         r"assignment to an element at test_messages_inside.py:\d+ \(.*inner\), `y\[0\] = z`: "
-        r"the array belongs to an enclosing function.\nReturn the new value from the inner function instead.",
+        r"the array belongs to an enclosing function.\n"
+        r"Return the new value from the inner function instead.",
         found,
     )
 
