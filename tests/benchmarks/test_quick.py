@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.benchmarks.adjoint import compare
 from tests.benchmarks.one import functrans_library
 from tests.benchmarks.workloads import WORKLOADS
 
@@ -14,3 +15,9 @@ def test_it_runs(name):
     results = flat(compiled(job.function)(*job.arguments))
     assert results
     assert all(np.isfinite(result).all() for result in results)
+
+
+def test_the_adjoint_by_hand_agrees():
+    hand, found = compare(rounds=1)
+    assert hand > 0
+    assert found > 0
