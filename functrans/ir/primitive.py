@@ -95,7 +95,8 @@ class Sample(NamedTuple):
     params: dict[str, Any] = {}  # noqa: RUF012  a NamedTuple default, never written to
 
 
-Samples = Callable[[np.random.Generator], Iterator[Sample]]
+# a string: NumPy imports its random module, a tenth of itself, when it is named
+Samples = Callable[["np.random.Generator"], Iterator[Sample]]
 
 
 def not_differentiable(reason: str) -> NotDifferentiable:
