@@ -39,6 +39,11 @@ class _Custom:
     transform: str
     primitive: Primitive
 
+    def __new__(cls, function: Any = None, /, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+        if function is None:
+            return decorated(cls, nondiff_argnums=nondiff_argnums)
+        return super().__new__(cls)
+
     def __init__(self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int]) -> None:
         check_callable(function, self.transform)
         self.function = function
@@ -204,11 +209,6 @@ class custom_jvp(_Custom):
     transform = "custom_jvp"
     primitive = ops.custom_jvp_p
 
-    def __new__(cls, function: Any = None, /, nondiff_argnums: int | Sequence[int] = ()) -> Any:
-        if function is None:
-            return decorated(cls, nondiff_argnums=nondiff_argnums)
-        return super().__new__(cls)
-
     def __init__(self, function: Any = None, /, nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(function, nondiff_argnums)
         self._jvp: Callable[..., Any] | None = None
@@ -310,11 +310,6 @@ class custom_vjp(_Custom):
 
     transform = "custom_vjp"
     primitive = ops.custom_vjp_p
-
-    def __new__(cls, function: Any = None, /, nondiff_argnums: int | Sequence[int] = ()) -> Any:
-        if function is None:
-            return decorated(cls, nondiff_argnums=nondiff_argnums)
-        return super().__new__(cls)
 
     def __init__(self, function: Any = None, /, nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(function, nondiff_argnums)
