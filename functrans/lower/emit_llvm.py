@@ -1,13 +1,11 @@
 """The loop IR as LLVM IR: what runs on the CPU.
 
-Every kernel becomes one function of the shape that Numba's threading layers call (that of a
-NumPy inner loop)::
+Every kernel becomes one function::
 
-    void kernel(char **args, intptr_t *dims, intptr_t *steps, void *data)
+    void kernel(int64_t start, int64_t stop, void *data)
 
-``args[0]`` and ``dims[0]`` are the start and the length of the part of a parallel loop to do
-(ignored by other kernels); ``data`` points to words: the address of the error flag, those of the
-buffers, and the sizes.
+``start`` and ``stop`` are the part of a parallel loop to do (ignored by other kernels); ``data``
+points to words: the address of the error flag, those of the buffers, and the sizes.
 
 Vector loops are written as vectors here and not left to LLVM's vectoriser: it refuses ordered
 float reductions, loops with rare branches and outer loops, costs compile time, and fails silently.
@@ -21,6 +19,7 @@ from contextlib import contextmanager
 from functrans.ir.nodes import INDEX, identity
 from functrans.ir.scalar import Scalar
 from functrans.lower.affine import Coefficients
+from functrans.lower.functions import often
 from functrans.lower.llvm_expression import Expressions
 from functrans.lower.llvm_memory import Vector, memory_suffix
 from functrans.lower.llvm_text import (
@@ -74,6 +73,7 @@ class _Emitter:
             pointers,
             [f"%s{i}" for i in range(kernel.sizes)],
             loaded(kernel.body) & stored(kernel.body),
+            often(kernel),
         )
 
     def _scratch(self, buffer: Buffer) -> str:
@@ -122,11 +122,7 @@ class _Emitter:
     def _entry(self) -> list[str]:
         """The function that takes the words apart and calls the body."""
         lines = [
-            f"define void @{ENTRY}(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{",
-            "  %first = load ptr, ptr %args",
-            "  %start = ptrtoint ptr %first to i64",
-            "  %count = load i64, ptr %dims",
-            "  %stop = add i64 %start, %count",
+            f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) nounwind {{",
         ]
         arguments = []
         kinds = ["ptr"] * (1 + len(self.kernel.buffers)) + ["i64"] * self.kernel.sizes

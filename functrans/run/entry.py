@@ -8,15 +8,15 @@ array of int64, which is the ``self`` of the Python function object)::
           3  bytes of the arena    4  the arena between calls, or 0 (swapped atomically)
           5  number of temporaries 6  number of steps
           7  whether to release the GIL
-          8  address of the record of threads, or 0: the addresses of the layer's parallel_for and
-             launch_threads, the number to launch, the number to use, whether they are in use
+          8  address of the record of threads (`functrans.run.pool`), or 0
           9  address of the BLAS record, or 0: its number of users, the number of threads it had,
              the addresses of the functions that give and set this number
     then for each input: the addresses of its dtype, and of the types of NumPy's and Python's
         scalars of the dtype (or 0), its number of axes, its extents
     then for each temporary: its offset in the arena
-    then for each step: the kernel's address, the extent of its parallel loop (0: none), whether to
-        split it, the number of its buffers and the slot of each, the number of its sizes and those
+    then for each step: the kernel's address, the extent of its parallel loop (0: none), the grain
+        of the parts of it that threads get (0: it is not shared), the number of its buffers and the
+        slot of each, the number of its sizes and those
 
 The slots are the arrays and after them the temporaries. The function returns an int: 0, or 1 if an
 index was out of bounds, or -1 if an input is not as the table says (then nothing has been done).
@@ -138,42 +138,29 @@ define internal void @give_back(ptr %table, ptr %arena) {
   ret void
 }
 
-define internal void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %split, ptr %data) {
-  %args = alloca ptr
-  %dims = alloca i64
-  %steps = alloca i64
-  store ptr null, ptr %args
-  store i64 %extent, ptr %dims
-  store i64 1, ptr %steps
-  %wanted = icmp ne i64 %split, 0
+define internal void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, ptr %data) {
+  %wanted = icmp ne i64 %grain, 0
   br i1 %wanted, label %maybe, label %alone
 maybe:
   %record.p = getelementptr i64, ptr %table, i64 8
   %record = load ptr, ptr %record.p
-  %threads.p = getelementptr i64, ptr %record, i64 3
-  %threads = load i64, ptr %threads.p
+  %threads = load i64, ptr %record
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %try, label %alone
 try:
-  %lock = getelementptr i64, ptr %record, i64 4
+  %lock = getelementptr i64, ptr %record, i64 1
   %pair = cmpxchg ptr %lock, i64 0, i64 1 acquire monotonic
   %free = extractvalue { i64, i1 } %pair, 1
   br i1 %free, label %together, label %alone       ; busy: the same result on this thread alone
 together:
-  %launch.p = getelementptr i64, ptr %record, i64 1
-  %launch = load ptr, ptr %launch.p
-  %launched.p = getelementptr i64, ptr %record, i64 2
-  %launched = load i64, ptr %launched.p
-  %launched32 = trunc i64 %launched to i32
-  call void %launch(i32 %launched32)               ; does something after a fork only
-  %pool = load ptr, ptr %record
-  %threads32 = trunc i64 %threads to i32
-  call void %pool(ptr %kernel, ptr %args, ptr %dims, ptr %steps, ptr %data,
-                  i64 0, i64 1, i32 %threads32)
+  %share.p = getelementptr i64, ptr %record, i64 2
+  %share = load ptr, ptr %share.p
+  call void %share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
+                   i64 %threads)
   store atomic i64 0, ptr %lock release, align 8
   ret void
 alone:
-  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr %data)
+  call void %kernel(i64 0, i64 %extent, ptr %data)
   ret void
 }
 
@@ -318,8 +305,8 @@ prepare:
   %kernel = load ptr, ptr %at
   %extent.p = getelementptr i64, ptr %at, i64 1
   %extent = load i64, ptr %extent.p
-  %split.p = getelementptr i64, ptr %at, i64 2
-  %split = load i64, ptr %split.p
+  %grain.p = getelementptr i64, ptr %at, i64 2
+  %grain = load i64, ptr %grain.p
   %buffers.p = getelementptr i64, ptr %at, i64 3
   %buffers = load i64, ptr %buffers.p
   %names = getelementptr i64, ptr %at, i64 4
@@ -357,7 +344,7 @@ copy:
   %z.next = add i64 %z, 1
   br label %size
 kernel.go:
-  call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %split, ptr %words)
+  call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, ptr %words)
   br label %kernel.done
 kernel.done:
   %at.next = getelementptr i64, ptr %values, i64 %size.count

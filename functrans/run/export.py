@@ -101,12 +101,10 @@ def _parameter(aval: Aval, i: int) -> str:
 def _with_status(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> str:
     parameters = [_parameter(aval, i) for i, aval in enumerate(in_avals)]
     parameters += [f"ptr %out{i}" for i in range(len(out_avals))]
-    lines = [f"declare void @kernel{i}(ptr, ptr, ptr, ptr)" for i in range(len(plan.steps))]
+    lines = [f"declare void @kernel{i}(i64, i64, ptr)" for i in range(len(plan.steps))]
     lines += ["declare ptr @PyMem_RawMalloc(i64)", "declare void @PyMem_RawFree(ptr)"]
     lines += [f"define i64 @{_SYMBOL}({', '.join(parameters)}) {{"]
     lines += ["  %flag = alloca i64", "  store i64 0, ptr %flag"]
-    lines += ["  %first = alloca ptr", "  store ptr null, ptr %first"]
-    lines += ["  %extent = alloca i64", "  %step = alloca i64", "  store i64 1, ptr %step"]
     names: dict[Any, str] = {}
     for i, (one, aval) in enumerate(zip(plan.inputs, in_avals, strict=True)):
         names[one] = f"%in{i}"
@@ -132,8 +130,7 @@ def _with_status(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
         for j, word in enumerate(words):
             lines.append(f"  %w{i}.{j} = getelementptr i64, ptr %words{i}, i64 {j}")
             lines.append(f"  store {word}, ptr %w{i}.{j}")
-        lines.append(f"  store i64 {step.extent}, ptr %extent")
-        lines.append(f"  call void @kernel{i}(ptr %first, ptr %extent, ptr %step, ptr %words{i})")
+        lines.append(f"  call void @kernel{i}(i64 0, i64 {step.extent}, ptr %words{i})")
     lines += ["  call void @PyMem_RawFree(ptr %arena)"]
     lines += ["  %status = load i64, ptr %flag", "  ret i64 %status", "}"]
     return "\n".join(lines) + "\n"

@@ -169,7 +169,7 @@ class NativeProgram:
         arrays = [*plan.inputs, *plan.outputs]
         temporaries = list(plan.offsets)
         slots = {one: slot for slot, one in enumerate([*arrays, *temporaries])}
-        splits = [_worth_threads(step) for step in plan.steps]
+        grains = [_grain(step) for step in plan.steps]
         words = [
             id(np.ndarray),
             len(plan.inputs),
@@ -179,14 +179,14 @@ class NativeProgram:
             len(temporaries),
             len(plan.steps),
             int(sum(step.work for step in plan.steps) > GIL_THRESHOLD),
-            threads.record() if any(splits) else 0,
+            threads.record() if any(grains) else 0,
             blas.limiter() if any(map(_library_calls, plan.steps)) else 0,
         ]
         for aval in graph.in_avals:
             words += entry.input_record(aval.shape, aval.dtype)
         words += [plan.offsets[one] for one in temporaries]
-        for step, code, wanted in zip(plan.steps, self.codes, splits, strict=True):
-            words += [code.address, step.extent, int(wanted)]
+        for step, code, grain in zip(plan.steps, self.codes, grains, strict=True):
+            words += [code.address, step.extent, grain]
             words += [len(step.buffers), *(slots[one] for one in step.buffers)]
             words += [len(step.sizes), *step.sizes]
         return np.array(words, np.int64)
@@ -197,9 +197,12 @@ def _library_calls(step: Step) -> set[str]:
     return {each.symbol for each in walk(step.kernel.body) if isinstance(each, Call)}
 
 
-def _worth_threads(step: Step) -> bool:
-    """Whether a step's loop is to be shared by threads: each must get some whole vectors."""
+def _grain(step: Step) -> int:
+    """Of how many iterations the parts of a loop are made that threads get: 0 if it is not shared.
+
+    Each part must have whole vectors.
+    """
     loop = step.kernel.parallel
-    if loop is None or step.work < config.parallel_threshold:
-        return False
-    return step.extent >= 4 * config.threads * loop.lanes if loop.lanes > 1 else step.extent > 1
+    if loop is None or step.work < config.parallel_threshold or step.extent < 2 * loop.lanes:
+        return 0
+    return loop.lanes

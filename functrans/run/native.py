@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 """To be raised whenever the same text shall become other machine code, for the sake of what is kept
 on disk."""
 
@@ -69,6 +69,15 @@ def cpu_features() -> str:
         # 512-bit registers also where LLVM's tuning for the CPU would halve them
         flags["prefer-256-bit"] = False
     return ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
+
+
+@lru_cache(maxsize=1)
+def architecture() -> str:
+    """The kind of CPU, as LLVM names it."""
+    import llvmlite.binding as llvm
+
+    name: str = llvm.get_default_triple().split("-")[0]
+    return {"arm64": "aarch64"}.get(name, name)
 
 
 def target() -> tuple[str, ...]:

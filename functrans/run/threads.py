@@ -1,15 +1,9 @@
-"""Threads: Numba's pool, used by the native programs without Numba's compiler.
+"""Threads that native programs share their loops with.
 
-The pool is the *workqueue* layer, an extension module inside of Numba that needs nothing of the
-rest. Three things about it decide what is done here:
-
-- two threads must not enter it at once: a program that finds it busy runs on the caller's thread,
-  with the same result;
-- a forked child has no threads of it, until they are launched again. Not every version does that by
-  itself, so each use asks for it, which costs nothing if they are there (OpenMP's pool would never
-  work again);
-- it must not be asked for more threads than were launched the first time: it would
-  wait for them forever.
+The threads are started by Python and never come back to it: each stays in the native code of
+`functrans.run.pool`, which says how loops are shared. A program that finds them busy runs on the
+caller's thread, with the same result. A forked child has none of its parent's threads and starts
+its own.
 
 How many threads are used is ``functrans.config.threads``, unless ``threadpoolctl`` (if it is
 installed) has set another number since.
@@ -17,80 +11,84 @@ installed) has set another number since.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import threading
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from functrans import config
+from functrans.run import pool
+from functrans.run.pool import MOST_THREADS, THREADS, WORKER
 from functrans.version import __version__
 
-_LAYER = "numba.np.ufunc.workqueue"
+# Aligned to whole lines of the cache by leaving out the first words.
+_memory = np.zeros(pool.WORDS + 8, np.int64)
+_record = _memory[-_memory.ctypes.data // 8 % 8 :]
 
-_PARALLEL_FOR, _LAUNCH, _LAUNCHED, _THREADS, _BUSY = range(5)
-
-# What `functrans.run.entry` reads: the addresses of the layer's functions, how many threads were
-# launched, how many are to be used, and whether some program is using them.
-_record = np.array([0, 0, 0, 1, 0], np.int64)
+_lock = threading.Lock()
+_started = 0
 
 
 def record() -> int:
-    """The address of the record by which programs use the threads; they are launched."""
-    _launch()
+    """The address of the record by which programs use the threads (`functrans.run.pool`)."""
+    _prepare()
     return _record.ctypes.data
 
 
 @lru_cache(maxsize=1)
-def _launch() -> None:
-    layer = _layer()
-    if layer is None:
-        return
-    most = max(config.threads, os.cpu_count() or 1)
-    ctypes.CFUNCTYPE(None, ctypes.c_int)(layer.launch_threads)(most)
-    _record[:_THREADS] = layer.parallel_for, layer.launch_threads, _launched(layer)
+def _prepare() -> None:
+    code = pool.code()
+    # threads are at work in both until the process has ended, which is after Python has
+    for one in (_memory, code):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+    initialise = partial(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address), _record.ctypes.data)
+    initialise()
     config.on_change("threads", _limit)
     _limit(config.threads)
-    _join_threadpoolctl(Path(layer.__file__).name)
+    _join_threadpoolctl()
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_after_fork)
+        os.register_at_fork(after_in_child=partial(_after_fork, initialise))
 
 
-def _launched(layer: Any) -> int:
-    """How many threads there are: Numba may have launched them before us."""
-    found: list[int] = []
-    get = ctypes.CFUNCTYPE(ctypes.c_int)(layer.get_num_threads)
-    # in a thread where nobody has set another number
-    thread = threading.Thread(target=lambda: found.append(get()))
-    thread.start()
-    thread.join()
-    return found[0]
+def _limit(number: int) -> None:
+    """Use so many threads, with the one that calls, and start those that are missing."""
+    global _started
+    number = max(1, min(number, MOST_THREADS))
+    with _lock:
+        while _started < number - 1:
+            _started += 1
+            _thread.start_new_thread(_work, (_started,))
+    _record[THREADS] = number
 
 
-def _limit(threads: int) -> None:
-    _record[_THREADS] = max(1, min(threads, int(_record[_LAUNCHED])))
+def _work(number: int) -> None:
+    pointer_and_number = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    pointer_and_number(int(_record[WORKER]))(_record.ctypes.data, number)
 
 
-def _join_threadpoolctl(library: str) -> None:
+def _join_threadpoolctl() -> None:
     """Have ``threadpoolctl.threadpool_limits`` count for our threads too."""
     try:
         import threadpoolctl
     except ImportError:
         return
 
+    umath = sys.modules["numpy._core._multiarray_umath"]
+
     class Controller(threadpoolctl.LibController):  # type: ignore[misc]
         user_api = "functrans"
         internal_api = "functrans"
-        filename_prefixes = (library,)
+        # it looks for libraries: our threads are in none, so they go by one that is always there
+        filename_prefixes = (Path(str(umath.__file__)).name.lower(),)
 
         def get_num_threads(self) -> int:
-            return int(_record[_THREADS])
+            return int(_record[THREADS])
 
         def set_num_threads(self, num_threads: int) -> None:
             _limit(num_threads)
@@ -101,26 +99,12 @@ def _join_threadpoolctl(library: str) -> None:
     threadpoolctl.register(Controller)
 
 
-def _after_fork() -> None:
-    # whoever was using the threads is not in this process
-    _record[_BUSY] = 0
-
-
-def _layer() -> Any:
-    """The extension module, loaded without the half second that importing Numba takes."""
-    loaded = sys.modules.get(_LAYER)
-    if loaded is not None:
-        return loaded
-    numba = importlib.util.find_spec("numba")
-    if numba is None or not numba.submodule_search_locations:
-        return None
-    folder = Path(numba.submodule_search_locations[0], "np", "ufunc")
-    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        path = folder / f"workqueue{suffix}"
-        if path.exists():
-            loader = importlib.machinery.ExtensionFileLoader(_LAYER, str(path))
-            spec = importlib.machinery.ModuleSpec(_LAYER, loader, origin=str(path))
-            module = importlib.util.module_from_spec(spec)
-            loader.exec_module(module)
-            return module
-    return None
+def _after_fork(initialise: Callable[[], None]) -> None:
+    # whoever was at work or waiting is not in this process
+    global _started, _lock
+    number = int(_record[THREADS])
+    _record[:] = 0
+    initialise()
+    _lock = threading.Lock()
+    _started = 0
+    _limit(number)

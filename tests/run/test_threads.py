@@ -71,20 +71,20 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(name, threshold, severa
 def test_no_more_threads_are_used_than_there_are(several):
     jit(np.tanh)(np.linspace(0, 1, 1_000_003))
     config.threads = 10_000
-    assert 1 < threads._record[threads._THREADS] <= threads._record[threads._LAUNCHED]
+    assert 1 < threads._record[threads.THREADS] <= threads.MOST_THREADS
     config.threads = 1
-    assert threads._record[threads._THREADS] == 1
+    assert threads._record[threads.THREADS] == 1
 
 
 def test_threadpoolctl_limits_our_threads(several):
     threads.record()
-    number = threads._record[threads._THREADS]
+    number = threads._record[threads.THREADS]
     assert number > 1
     with threadpoolctl.threadpool_limits(1):
-        assert threads._record[threads._THREADS] == 1
-    assert threads._record[threads._THREADS] == number
+        assert threads._record[threads.THREADS] == 1
+    assert threads._record[threads.THREADS] == number
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
-        assert threads._record[threads._THREADS] == number
+        assert threads._record[threads.THREADS] == number
 
 
 def test_one_function_in_several_threads(several):
