@@ -12,15 +12,19 @@ operand. Comparison with ``==`` and ``!=`` is node identity, as Python container
 
 from __future__ import annotations
 
+import struct
+import weakref
 from collections.abc import Callable, Container, Iterable
-from typing import Any, NamedTuple, Self
-from weakref import WeakValueDictionary
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Number = bool | int | float
 
 BOOL = np.dtype(np.bool_)
+_INT64 = np.dtype(np.int64)
+
+_bits = struct.Struct("d").pack
 
 
 class Operation(NamedTuple):
@@ -134,7 +138,22 @@ OPERATIONS: dict[str, Operation] = {
 `lookup`, and the leaves that the loop IR adds (a load, a loop index, a local variable)."""
 
 
-_nodes: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+class _Entry(weakref.ref["Scalar"]):
+    """What the table of all nodes holds: a node that may go, and its key."""
+
+    __slots__ = ("key",)
+
+    key: tuple[Any, ...]
+
+
+_nodes: dict[tuple[Any, ...], _Entry] = {}
+"""All nodes. A `WeakValueDictionary` would do, at twice the time for each node."""
+
+
+def _gone(entry: _Entry, nodes: dict[tuple[Any, ...], _Entry] = _nodes) -> None:
+    """Take out the entry of a node that is no more, unless another has come in its place."""
+    if nodes.get(entry.key) is entry:
+        del nodes[entry.key]
 
 
 class Scalar:
@@ -154,16 +173,21 @@ class Scalar:
 
     def __new__(
         cls, op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any], attribute: Any = None
-    ) -> Self:
-        key = (op, args, dtype, _attribute_key(attribute))
-        node = _nodes.get(key)
-        if node is None:
-            node = super().__new__(cls)
-            node.op = op
-            node.args = args
-            node.dtype = dtype
-            node.attribute = attribute
-            _nodes[key] = node
+    ) -> Scalar:
+        # 0.0 and -0.0 are equal, and a NaN is not equal to itself: constants compare by their bits
+        known_by = _bits(attribute) if isinstance(attribute, float) else attribute
+        key = (op, args, dtype, known_by)
+        entry = _nodes.get(key)
+        found = entry() if entry is not None else None
+        if found is not None:
+            return found
+        node = object.__new__(cls)
+        node.op = op
+        node.args = args
+        node.dtype = dtype
+        node.attribute = attribute
+        entry = _nodes[key] = _Entry(node, _gone)
+        entry.key = key
         return node
 
     def __add__(self, other: Scalar | Number) -> Scalar:
@@ -237,14 +261,11 @@ class Scalar:
         return f"{self.op}{suffix}({inside})"
 
 
-def _attribute_key(attribute: Any) -> Any:
-    # 0.0 and -0.0 are equal, and a NaN is not equal to itself: constants compare by their bits
-    return np.float64(attribute).tobytes() if isinstance(attribute, float) else attribute
-
-
 def const(value: Number | np.generic, dtype: Any) -> Scalar:
     """A constant of the given dtype."""
     dtype = np.dtype(dtype)
+    if dtype is _INT64 and type(value) is int and -(2**63) <= value < 2**63:
+        return Scalar("const", (), dtype, value)
     with np.errstate(over="ignore"):
         return Scalar("const", (), dtype, np.asarray(value).astype(dtype).item())
 
@@ -363,16 +384,20 @@ def bitcast(x: Scalar, dtype: Any) -> Scalar:
 def postorder(roots: Iterable[Scalar], known: Container[Scalar] = ()) -> list[Scalar]:
     """Every node below the roots once, operands first; nodes in `known` and below are left out."""
     order: dict[Scalar, None] = {}
-    stack = [(root, False) for root in reversed(list(roots))]
+    stack = list(roots)
+    stack.reverse()
     while stack:
-        node, operands_done = stack.pop()
+        node = stack[-1]
         if node in order or node in known:
+            stack.pop()
             continue
-        if operands_done:
-            order[node] = None
+        missing = [arg for arg in node.args if arg not in order and arg not in known]
+        if missing:
+            missing.reverse()
+            stack += missing
         else:
-            stack.append((node, True))
-            stack.extend((arg, False) for arg in reversed(node.args))
+            order[node] = None
+            stack.pop()
     return list(order)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from functrans.ir.nodes import INDEX, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.folds import START, lower_folds
@@ -83,8 +81,8 @@ class Bodies:
         self._plan(nest, nest, ())
         body = tuple(self._loop(nest, outermost=True))
         scratch = tuple(row for row, _ in self._moved.values())
-        scratch += tuple(row for root in nest.roots() for row in root.scratch)
-        work = sum(root.work for root in nest.roots())
+        scratch += tuple(row for root in nest.roots for row in root.scratch)
+        work = sum(root.work for root in nest.roots)
         if not body:
             return []
         if nest.index is None or len(body) == 1:
@@ -117,7 +115,7 @@ class Bodies:
         readers = self.readers.get(root.target, ())
         shared = 0
         for loop in path:
-            if not set(readers) <= set(loop.roots()):
+            if not all(reader in loop.roots for reader in readers):
                 break
             shared += 1
         if shared == 0 or root.call or not readers:
@@ -169,9 +167,9 @@ class Bodies:
     def _pieces(self, loop: Loop) -> list[tuple[int, int]]:
         assert loop.index is not None
         extent = extent_of(loop.index)
-        nodes = [node for root in loop.roots() for node in root.nodes]
-        if len(nodes) > LARGEST_COPIED:
+        if sum(root.size for root in loop.roots) > LARGEST_COPIED:
             return [(0, extent)]
+        nodes = [node for root in loop.roots for node in root.nodes]
         return pieces(loop.index, extent, nodes, self.simplify)
 
     def _piece(self, loop: Loop, start: int, stop: int, outermost: bool) -> Iterator[Statement]:
@@ -238,7 +236,7 @@ class Bodies:
         roots = [child for child in loop.children if isinstance(child, Root)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.vector_bytes // widest
-        if any(root.folds for root in roots) and sum(len(r.nodes) for r in roots) <= NARROW_BODY:
+        if any(root.folds for root in roots) and sum(r.size for r in roots) <= NARROW_BODY:
             lanes *= WIDE_COLUMNS
         while lanes > extent:
             lanes //= 2
@@ -257,9 +255,9 @@ def _widths_of(root: Root) -> list[int]:
 def _widths(values: Sequence[Scalar]) -> list[int]:
     """The sizes in bytes of the numbers that are computed with, indices left out."""
     return [1] + [
-        node.dtype.itemsize
+        node.attribute.widest if node.op == "apply" else node.dtype.itemsize
         for node in postorder(values)
-        if node.dtype != np.dtype(np.int64) or node.op == "load"
+        if node.dtype != INDEX or node.op == "load"
     ]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from functrans.ir.nodes import INDEX, identity
 from functrans.ir.scalar import BOOL, Scalar, postorder
 from functrans.lower import emit_names
+from functrans.lower.functions import expanded
 from functrans.lower.loops import (
     Address,
     Assign,
@@ -64,6 +65,7 @@ class _Printer:
         self.names: dict[Any, str] = {}
         self.scopes: list[dict[Scalar, str]] = [{}]
         self.counts: dict[str, int] = {}
+        self.expansions: dict[Scalar, Scalar] = {}
         for buffer in (*kernel.buffers, *kernel.scratch):
             self.names[buffer] = self._unique(buffer.name)
 
@@ -209,6 +211,7 @@ class _Printer:
 
     def _texts(self, roots: Sequence[Scalar]) -> list[str]:
         """Expressions; what is long or used several times is put on lines of its own before."""
+        roots = expanded(roots, self.expansions)
         uses: dict[Scalar, int] = {}
         for node in postorder(roots):
             for arg in node.args:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from functrans.ir.nodes import INDEX
 from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower.functions import size
 from functrans.lower.loops import Reduce, Statement, local
 from functrans.lower.simplify import Simplifier
 
@@ -108,7 +109,7 @@ def partials(values: Sequence[Scalar], stop: Scalar, lanes: int) -> int:
     """How many partial results to keep, for a vector register's number of lanes."""
     if lanes == 1:
         return 1
-    operations = sum(bool(node.args) for node in postorder(values))
+    operations = size(node for node in postorder(values) if node.args)
     wanted = lanes * (4 if operations <= PLAIN_BODY else 2 if operations <= 3 * PLAIN_BODY else 1)
     while stop.op == "const" and wanted > max(stop.attribute, 1):
         wanted //= 2

@@ -6,7 +6,7 @@ the vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from functrans.ir.nodes import INDEX
 from functrans.ir.scalar import Scalar
+from functrans.lower.functions import Function
 from functrans.lower.llvm_memory import Frame, Memory
 from functrans.lower.llvm_text import (
     BOOL,
@@ -41,16 +42,25 @@ class Expressions(Memory):
     changing : set of Buffer
         The buffers that the kernel both reads and writes: what was loaded from them is forgotten
         at each store.
+    called : set of Function
+        The functions that are not written out where they occur.
     """
 
     def __init__(
-        self, writer: Writer, buffers: dict[Buffer, str], sizes: list[str], changing: set[Buffer]
+        self,
+        writer: Writer,
+        buffers: dict[Buffer, str],
+        sizes: list[str],
+        changing: set[Buffer],
+        called: set[Function],
     ) -> None:
         super().__init__(writer, buffers, changing)
         self.sizes = sizes
         self.indices: dict[Scalar, str] = {}
         self.slots: dict[Scalar, tuple[str, int]] = {}
         self.parameters = 1
+        self.called = called
+        self._bodies: dict[Scalar, Scalar] = {}
         self._changes: dict[Scalar, bool] = {}
 
     # -- what is known ------------------------------------------------------------------------
@@ -132,7 +142,7 @@ class Expressions(Memory):
             if self._lookup(node, base) is not None:
                 stack.pop()
                 continue
-            missing = [arg for arg in _needed_first(node) if self._lookup(arg, base) is None]
+            missing = [arg for arg in self._needed_first(node) if self._lookup(arg, base) is None]
             if missing:
                 stack.extend(missing)
                 continue
@@ -168,6 +178,10 @@ class Expressions(Memory):
                 return self._unlikely(node, base)
             case "checked":
                 return self._checked(node, base)
+            case "apply" if node.attribute not in self.called:
+                return self._known(self._body(node), base)
+            case "apply":
+                return self._called(node, base)
             case "fold":
                 raise AssertionError("a fold must have become a Reduce before it is printed")
         args = [self._known(arg, base) for arg in node.args]
@@ -286,16 +300,35 @@ class Expressions(Memory):
         The same function serves wherever the kernel has an expression of this form. A kernel with a
         hundred sines would else hold their argument reduction a hundred times.
         """
+        if node.op == "apply":
+            return self._call_of(node.attribute.result, node.args, base, lanes, "rare")
         arguments, form = self._form(node, base)
         if form is None or self.mask is not None:
             return self.value(node, base)
+        return self._call_of(form, arguments, base, lanes, "rare")
+
+    def _called(self, node: Scalar, base: bool) -> Value:
+        """A function that the kernel has many of, by a call."""
+        lanes = max(self._known(x, base).lanes for x in node.args)
+        return self._call_of(node.attribute.result, node.args, base, lanes, "often")
+
+    def _body(self, node: Scalar) -> Scalar:
+        """The operations of a function of some operands."""
+        if node not in self._bodies:
+            self._bodies[node] = node.attribute.at(node.args)
+        return self._bodies[node]
+
+    def _call_of(
+        self, form: Scalar, arguments: Sequence[Scalar], base: bool, lanes: int, kind: str
+    ) -> Value:
+        """A call of the module's function that computes a form."""
+        values = [self.operations.spread(self.value(x, base), x.dtype, lanes) for x in arguments]
         kinds = [register_type(x.dtype, lanes) for x in arguments]
         name = self.writer.functions.get((form, lanes))
         if name is None:
-            name = self._function(form, kinds, lanes)
-        values = [self.operations.spread(self._known(x, base), x.dtype, lanes) for x in arguments]
+            name = self._function(form, kinds, lanes, kind)
         given = ", ".join(f"{kind} {v.ref}" for kind, v in zip(kinds, values, strict=True))
-        result = register_type(node.dtype, lanes)
+        result = register_type(form.dtype, lanes)
         return Value(self.writer.define(f"call {result} @{name}({given})"), lanes)
 
     def _form(self, node: Scalar, base: bool) -> tuple[list[Scalar], Scalar | None]:
@@ -328,19 +361,20 @@ class Expressions(Memory):
         computed = len(forms) - len(arguments)
         return list(arguments), forms[node] if computed >= _WORTH_A_CALL else None
 
-    def _function(self, form: Scalar, kinds: list[str], lanes: int) -> str:
+    def _function(self, form: Scalar, kinds: list[str], lanes: int, kind: str) -> str:
         """Write a function of the module that computes a form; gives its name."""
-        name = f"rare{len(self.writer.functions)}"
+        name = f"{kind}{len(self.writer.functions)}"
         self.writer.functions[form, lanes] = name
-        inner = Expressions(self.writer.for_function(), {}, [], set())
+        inner = Expressions(self.writer.for_function(), {}, [], set(), set())
         inner.parameters = lanes
         value = inner.operations.spread(inner.value(form), form.dtype, lanes)
         result = register_type(form.dtype, lanes)
         parameters = ", ".join(f"{kind} %p{i}" for i, kind in enumerate(kinds))
+        hint = "cold " if kind == "rare" else ""
         self.writer.texts.append(
             "\n".join(
                 [
-                    f"define internal {result} @{name}({parameters}) noinline cold nounwind {{",
+                    f"define internal {result} @{name}({parameters}) noinline {hint}nounwind {{",
                     "entry:",
                     *inner.writer.allocas,
                     *inner.writer.lines,
@@ -376,13 +410,14 @@ class Expressions(Memory):
         safe = define(f"select {bits} {outside}, {kind} {zero}, {kind} {position.ref}")
         return Value(safe, lanes)
 
-
-def _needed_first(node: Scalar) -> tuple[Scalar, ...]:
-    """The operands to compute before the node: not what only a branch needs."""
-    if node.op in ("load", "fold"):
-        return ()
-    if node.op == "guard":
-        return node.args[:1]
-    if node.op == "unlikely":
-        return (node.args[0], node.args[2])
-    return node.args
+    def _needed_first(self, node: Scalar) -> tuple[Scalar, ...]:
+        """What to compute before the node: not what only a branch needs."""
+        if node.op in ("load", "fold"):
+            return ()
+        if node.op == "guard":
+            return node.args[:1]
+        if node.op == "unlikely":
+            return (node.args[0], node.args[2])
+        if node.op == "apply" and node.attribute not in self.called:
+            return (self._body(node),)
+        return node.args

@@ -6,7 +6,7 @@ nest's own indices down to that depth: then iteration by iteration is as good as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from functrans.ir.scalar import Scalar
@@ -22,22 +22,61 @@ LONG_ROW = 64
 
 @dataclass(eq=False)
 class Loop:
-    """A loop, or (without an index) just a block, and in order what is inside."""
+    """A loop, or (without an index) just a block, and in order what is inside.
+
+    What is known of all roots inside is kept up to date as they come: asking each of them anew for
+    every root that may join would take quadratic time.
+
+    Parameters
+    ----------
+    index : Scalar or None
+    children : list of Loop or Root
+        What is directly inside.
+    roots : dict
+        The roots inside, at any depth, as its keys.
+    sources : set of Buffer
+        What they read.
+    size : int
+        The nodes of their expressions.
+    vector : bool
+        Whether the iterations can be done as vectors: there is nothing but plain maps inside.
+    plain : bool
+        Whether there are no folds inside.
+    cheap : bool
+        Whether there are only roots of a few operations directly inside.
+    row : int
+        How many steps the longest inner loop, or the longest fold of a root, takes.
+    """
 
     index: Scalar | None
     children: list[Loop | Root] = field(default_factory=list)
+    roots: dict[Root, None] = field(default_factory=dict)
+    sources: set[Buffer] = field(default_factory=set)
+    size: int = 0
+    vector: bool = True
+    plain: bool = True
+    cheap: bool = True
+    row: int = 1
 
-    def roots(self) -> Iterator[Root]:
-        for child in self.children:
-            if isinstance(child, Root):
-                yield child
-            else:
-                yield from child.roots()
+    def add(self, child: Loop | Root) -> None:
+        """Put a loop or a root behind what is inside."""
+        self.children.append(child)
+        self.row = max(self.row, row_length(child))
+        if isinstance(child, Root):
+            self.vector &= not child.by_rows
+            self.cheap &= child.size <= CHEAP
+            self.know(child)
+        else:
+            self.vector = self.cheap = False
+            for root in child.roots:
+                self.know(root)
 
-    @property
-    def vector(self) -> bool:
-        """Whether the iterations can be done as vectors: there is nothing but plain maps inside."""
-        return all(isinstance(child, Root) and not child.by_rows for child in self.children)
+    def know(self, root: Root) -> None:
+        """Take note of a root that is inside, at any depth."""
+        self.roots[root] = None
+        self.sources.update(root.loads)
+        self.size += root.size
+        self.plain &= not root.folds
 
 
 def fuse(roots: Sequence[Root]) -> list[Loop]:
@@ -78,51 +117,49 @@ class _Fuser:
     def _related(self, nest: Loop, root: Root, read: Sequence[Root]) -> bool:
         """Whether the nest and the root have data, or the lack of loops, in common."""
         index = root.loops[0] if root.loops else None
-        if nest.index is not index or any(member.call for member in nest.roots()):
+        # a call is never joined, so it is alone in its nest
+        if nest.index is not index or next(iter(nest.roots)).call:
             return False
-        if index is None:
+        if index is None or any(maker in nest.roots for maker in read):
             return True
-        members = list(nest.roots())
-        if any(maker in members for maker in read):
-            return True
-        plain = not root.folds and not any(member.folds for member in members)
-        if len(root.loops) == 1 and nest.vector and plain:
+        if len(root.loops) == 1 and nest.vector and nest.plain and not root.folds:
             # nothing is lost, and what reads both will find them in one place
-            return sum(len(member.nodes) for member in members) <= LARGEST_NEST
-        return any(source in member.loads for member in members for source in root.loads)
+            return nest.size <= LARGEST_NEST
+        return not nest.sources.isdisjoint(root.loads)
 
     def _join(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
         """Put the root into a loop of the nest that has its index at this depth, if it may be."""
-        inside = [maker for maker in read if maker in set(loop.roots())]
+        inside = [maker for maker in read if maker in loop.roots]
         if not all(_same_iteration(root, maker, depth) for maker in inside):
             return False
         deeper = len(root.loops) > depth + 1
         if not deeper:
             if not _fits(loop, root):
                 return False
-            loop.children.append(root)
+            loop.add(root)
             return True
         for place in reversed(range(len(loop.children))):
             child = loop.children[place]
             if isinstance(child, Loop) and child.index is root.loops[depth + 1]:
                 if self._join(child, root, read, depth + 1):
+                    loop.know(root)
                     return True
-            members = {child} if isinstance(child, Root) else set(child.roots())
-            if not members.isdisjoint(inside):
+            members = (child,) if isinstance(child, Root) else child.roots
+            if any(maker in members for maker in inside):
                 break
         if loop.vector and not _worth_a_row(loop, extent_of(root.loops[-1])):
             return False
-        loop.children.append(_chain(root, depth + 1))
+        loop.add(_chain(root, depth + 1))
         return True
 
 
 def _chain(root: Root, depth: int) -> Loop:
     """The root in loops of its own, from a depth on."""
-    if not root.loops:
-        return Loop(None, [root])
     inner: Loop | Root = root
-    for index in reversed(root.loops[depth:]):
-        inner = Loop(index, [inner])
+    for index in reversed(root.loops[depth:] or (None,)):
+        outer = Loop(index)
+        outer.add(inner)
+        inner = outer
     assert isinstance(inner, Loop)
     return inner
 
@@ -145,16 +182,14 @@ def _fits(loop: Loop, root: Root) -> bool:
     if loop.index is None or loop.vector != root.by_rows:
         # plain maps together, or rows together
         return True
-    rows = [row_length(child) for child in loop.children]
     if root.by_rows:
         return _worth_a_row(loop, row_length(root))
-    return max(rows) >= LONG_ROW or len(root.nodes) <= CHEAP
+    return loop.row >= LONG_ROW or root.size <= CHEAP
 
 
 def _worth_a_row(loop: Loop, length: int) -> bool:
     """Whether what a vector loop does may be done one by one, each with a row of some length."""
-    cheap = all(isinstance(child, Root) and len(child.nodes) <= CHEAP for child in loop.children)
-    return cheap or length >= LONG_ROW
+    return loop.cheap or length >= LONG_ROW
 
 
 def row_length(child: Loop | Root) -> int:

@@ -8,6 +8,7 @@ from math import prod
 
 from functrans.ir.nodes import INDEX
 from functrans.ir.scalar import Scalar, postorder
+from functrans.lower.functions import size
 from functrans.lower.loops import (
     Assign,
     Buffer,
@@ -154,7 +155,7 @@ class _Outline:
     def sources(self, statement: Statement) -> str:
         """How many operations an expression has, and what it is made of."""
         nodes = postorder(expressions(statement))
-        operations = sum(bool(n.args) and n.op != "load" and n.dtype != INDEX for n in nodes)
+        operations = size(n for n in nodes if n.args and n.op != "load" and n.dtype != INDEX)
         read = dict.fromkeys(self.name(n.attribute) for n in nodes if n.op == "load")
         read |= dict.fromkeys(n.attribute[0] for n in nodes if n.op == "local")
         return f"{operations} operations on {', '.join(read) or 'constants'}"

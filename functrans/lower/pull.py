@@ -16,6 +16,7 @@ from functrans.ir.nodes import INDEX, index
 from functrans.ir.primitive import Primitive
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.ir.types import Aval, Shape
+from functrans.lower.functions import function_of
 from functrans.lower.loops import Buffer, load
 from functrans.lower.simplify import Simplifier
 
@@ -87,6 +88,10 @@ class Puller:
         eqn = self.producers[atom]
         if eqn.primitive.scalar is not None:
             numbers = [self._elements[x][at] for x, at in operands]
+            dtypes = tuple([number.dtype for number in numbers])
+            function = function_of(eqn.primitive, dtypes, tuple(eqn.params.items()))
+            if function is not None:
+                return _result(function(tuple(numbers)), eqn, atom)
             return _result(eqn.primitive.scalar(*numbers, **eqn.params), eqn, atom)
         assert eqn.primitive.pull is not None
 

@@ -19,6 +19,7 @@ from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
+from functrans.lower.functions import size
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
 from functrans.lower.loops import Buffer, Statement, buffer, loaded
 from functrans.lower.pull import Index, Pattern, Puller, pattern
@@ -93,6 +94,11 @@ class Root:
         return postorder(expression for _, expression in self.elements)
 
     @cached_property
+    def size(self) -> int:
+        """How many nodes there are, with what is inside of functions."""
+        return size(self.nodes)
+
+    @cached_property
     def loads(self) -> dict[Buffer, list[Scalar]]:
         """The loads from each buffer."""
         found: dict[Buffer, list[Scalar]] = {operand: [] for operand in self.operands}
@@ -131,8 +137,8 @@ class Root:
             return self.given_work
         steps = 0
         for fold in self.folds:
-            steps += fold_steps(fold) * max(len(postorder(fold.args[:1])) // 2, 1)
-        return (len(self.nodes) + steps) * prod(map(extent_of, self.loops))
+            steps += fold_steps(fold) * max(size(postorder(fold.args[:1])) // 2, 1)
+        return (self.size + steps) * prod(map(extent_of, self.loops))
 
 
 def fold_steps(fold: Scalar) -> int:
@@ -257,7 +263,7 @@ class Rooting:
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
         most = UNROLLED_SUMS if reduces else UNROLLED_ELEMENTS
-        unrolled, front = small_axes(shape, min(most, max(LARGEST_BODY // len(nodes), 1)))
+        unrolled, front = small_axes(shape, min(most, max(LARGEST_BODY // size(nodes), 1)))
         if any(told_apart(nodes, trial[axis]) for axis in front):
             unrolled += front
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)

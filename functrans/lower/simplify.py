@@ -391,7 +391,17 @@ def _fold(
     return Scalar("fold", (value, *(n for _, n in left)), dtype, (op, kept))
 
 
+def _apply(
+    simplifier: Simplifier, args: tuple[Scalar, ...], _: np.dtype[Any], function: Any
+) -> Scalar | None:
+    """What is known of an operand can simplify the operations inside."""
+    if not any(arg.op in ("const", "zero") for arg in args):
+        return None
+    return simplifier(function.at(args))
+
+
 _RULES: dict[str, Any] = {
+    "apply": _apply,
     "mul": _mul,
     "add": _add,
     "sub": _sub,
