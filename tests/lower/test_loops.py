@@ -33,9 +33,8 @@ def by_llvm(kernel, arrays, sizes, part=(0, 0)):
     code = native.link(native.compile_object(emit_llvm.emit(kernel)), emit_llvm.ENTRY, {})
     flag = np.zeros(1, np.int64)
     words = np.array([flag.ctypes.data, *(array.ctypes.data for array in arrays), *sizes], np.int64)
-    start, count = np.array([part[0]]), np.array([part[1] - part[0]])
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(code.address)
-    function(start.ctypes.data, count.ctypes.data, None, words.ctypes.data)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(code.address)
+    function(*part, words.ctypes.data)
     return flag[0]
 
 

@@ -33,10 +33,8 @@ def call(text, arrays):
     flag = ctypes.c_int64(0)
     words = [ctypes.addressof(flag), *(array.ctypes.data for array in arrays)]
     data = (ctypes.c_int64 * len(words))(*words)
-    start, length = ctypes.c_int64(0), ctypes.c_int64(COUNT)
-    args = (ctypes.c_void_p * 1)(ctypes.addressof(start))
-    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
-    signature(code.address)(args, ctypes.byref(length), None, data)
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    signature(code.address)(0, COUNT, data)
     assert flag.value == 0
 
 
