@@ -16,7 +16,7 @@ from typing import Any
 from functrans.errors import PathLimitError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph, prune
-from functrans.run.call import program
+from functrans.run.call import runnable
 from functrans.trace.source import located
 from functrans.trace.trace import Decision
 from functrans.tree.compare import Structure
@@ -56,7 +56,7 @@ class Path:
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """The compiled program."""
-        return program(self.graph)
+        return runnable(self.graph)
 
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
         """Run the program: the outcomes up to the first that differs, or else the result."""

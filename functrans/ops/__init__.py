@@ -1,5 +1,6 @@
 """The primitives, one family a file: importing this package fills the registry."""
 
+from functrans.ir.primitive import registry
 from functrans.ops import (
     arithmetic,
     at,
@@ -31,7 +32,11 @@ from functrans.ops import (
     views,
 )
 
+BUILT_IN = frozenset(registry.values())
+"""The primitives that this version of the library defines."""
+
 __all__ = [
+    "BUILT_IN",
     "arithmetic",
     "at",
     "choice",

@@ -6,17 +6,14 @@ it: a library function that code calls is found again by every process.
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from functools import lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from functrans import config
-from functrans.run import native
+from functrans.run import circumstances, native
 from functrans.run.native import Code
 from functrans.run.store import Store
-from functrans.version import __version__
 
 
 class Statistics(NamedTuple):
@@ -45,15 +42,25 @@ def load(text: str, symbol: str, imports: dict[str, int]) -> Code:
     imports : dict of str to int
         The addresses of the functions that it calls.
     """
-    key = _key(text)
-    place = (key, symbol, *sorted(imports.items()))
+    key = key_of(text)
     with _lock:
-        code = _linked.get(place)
-        if code is None:
-            code = _linked[place] = native.link(_image(key, text), symbol, imports)
-        else:
+        code = find(key, symbol, imports)
+        return code if code is not None else _loaded(key, _compile(key, text), symbol, imports)
+
+
+def find(key: str, symbol: str, imports: dict[str, int]) -> Code | None:
+    """The code with a key, if it was loaded before or is kept on disk."""
+    with _lock:
+        code = _linked.get(_place(key, symbol, imports))
+        if code is not None:
             _counts["shared"] += 1
-        return code
+            return code
+        store = disk()
+        image = store.get(key) if store is not None else None
+        if image is None:
+            return None
+        _counts["from_disk"] += 1
+        return _loaded(key, image, symbol, imports)
 
 
 def statistics() -> Statistics:
@@ -68,28 +75,27 @@ def disk() -> Store | None:
     return Store(config.cache_dir, config.cache_bytes)
 
 
-def _image(key: str, text: str) -> bytes:
-    """The object code for LLVM text."""
-    store = disk()
-    kept = store.get(key) if store is not None else None
-    if kept is not None:
-        _counts["from_disk"] += 1
-        return kept
+def _loaded(key: str, image: bytes, symbol: str, imports: dict[str, int]) -> Code:
+    code = _linked[_place(key, symbol, imports)] = native.link(image, symbol, imports)
+    return code
+
+
+def _place(key: str, symbol: str, imports: dict[str, int]) -> tuple[Any, ...]:
+    return (key, symbol, *sorted(imports.items()))
+
+
+def _compile(key: str, text: str) -> bytes:
+    """The object code for LLVM text, which is kept."""
     _counts["compiled"] += 1
     image = native.compile_object(text)
+    store = disk()
     if store is not None:
         store.put(key, image)
     return image
 
 
-def _key(text: str) -> str:
-    digest = _circumstances().copy()
+def key_of(text: str) -> str:
+    """The key of the code for LLVM text."""
+    digest = circumstances.of_code().copy()
     digest.update(text.encode())
     return str(digest.hexdigest())
-
-
-@lru_cache(maxsize=1)
-def _circumstances() -> Any:
-    """A hash of all but the text that object code follows from."""
-    circumstances = (__version__, native.FORMAT, *native.target())
-    return hashlib.sha256("\n".join(map(str, circumstances)).encode() + b"\n")

@@ -18,10 +18,9 @@ from functrans.errors import UnsupportedNumPyError
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
 from functrans.lower.llvm_text import memory_type
-from functrans.lower.schedule import Plan, Step
-from functrans.run import cache, native
+from functrans.lower.schedule import Plan
+from functrans.run import cache
 from functrans.run.call import program
-from functrans.run.jit import NativeProgram
 
 _ALIGNMENT = 64
 
@@ -49,14 +48,14 @@ class Exported:
                     f"a compiled function cannot call Python, and {segment.call.primitive.name} "
                     f"has no compiled form (at {segment.call.source})"
                 )
-        (self.native,) = [part for part in whole.parts if part is not None]
+        (self.compiled,) = [part for part in whole.parts if part is not None]
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
-        steps = _steps(self.native)
+        codes = self.compiled.native.codes
         self._code = cache.load(
-            _with_status(self.native.plan, self.in_avals, self.out_avals),
+            _with_status(self.compiled.plan, self.in_avals, self.out_avals),
             _SYMBOL,
-            {f"kernel{i}": code.address for i, (_, code) in enumerate(steps)},
+            {f"kernel{i}": code.address for i, code in enumerate(codes)},
         )
         self.address = self._code.address
         self.value_address: int | None = None
@@ -84,10 +83,6 @@ class Exported:
         # the machine code lives as long as its owner
         function.owner = self
         return function
-
-
-def _steps(compiled: NativeProgram) -> list[tuple[Step, native.Code]]:
-    return list(zip(compiled.plan.steps, compiled.codes, strict=True))
 
 
 def _ctype(aval: Aval) -> Any:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from functrans import config
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
 from functrans.lower import emit_llvm, emit_text, outline
-from functrans.lower.loops import Call, walk
-from functrans.lower.schedule import Step, schedule
+from functrans.lower.loops import Buffer, Call, walk
+from functrans.lower.schedule import Plan, Step, schedule
 from functrans.lower.split import Segment, split
-from functrans.run import blas, cache, entry, native, threads
+from functrans.run import cache, native
 from functrans.run.ownership import own
-
-GIL_THRESHOLD = 20_000
-"""Scalar operations of a program that are worth letting other Python threads run meanwhile."""
-
+from functrans.run.program import Listing, NativeProgram, StepListing
 
 Runner = Callable[[Eqn, Sequence[Any]], Sequence[Any] | None]
 """Runs an equation; gives None if it cannot."""
@@ -41,11 +35,13 @@ class Program:
         self.runners = runners or {}
         self.segments = split(graph)
         self.parts = [
-            None if segment.call is not None else NativeProgram(segment.graph)
+            None if segment.call is not None else compile_whole(segment.graph)
             for segment in self.segments
         ]
-        only = len(self.segments) == 1 and self.parts[0]
-        self._run = only if only else self._run_segments
+        only = self.parts[0] if len(self.segments) == 1 else None
+        self.whole = only.native if only is not None else None
+        """The program, if all of it is compiled."""
+        self._run = self.whole or self._run_segments
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         return self._run(*arrays)
@@ -54,7 +50,7 @@ class Program:
         values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            results = part(*operands) if part else _call(segment, operands, self.runners)
+            results = part.native(*operands) if part else _call(segment, operands, self.runners)
             values.update(zip(segment.outputs, results, strict=True))
             for var in segment.dead:
                 del values[var]
@@ -115,94 +111,40 @@ def _call(
     return tuple(result) if eqn.primitive.several else (result,)
 
 
-class NativeProgram:
-    """A graph of which everything is compiled."""
+class Compiled(NamedTuple):
+    """A graph of which everything is compiled: what was planned, and what came of it."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.plan = schedule(graph, native.vector_bytes())
-        self.codes = [
-            cache.load(
-                emit_llvm.emit(step.kernel),
-                emit_llvm.ENTRY,
-                {symbol: blas.address(symbol) for symbol in _library_calls(step)},
-            )
-            for step in self.plan.steps
-        ]
-        self._table = self._make_table(graph)
-        self._entry = entry.function(self._table)
-        self._in_avals = graph.in_avals
-        self._outputs = [(aval.shape, aval.dtype) for aval in graph.out_avals]
-        self._scalars = any(not shape for shape, _ in self._outputs)
-
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
-        status = self._entry(*arrays, *results)
-        if status:
-            if status < 0:
-                status = self._entry(*self._converted(arrays), *results)
-            if status:
-                raise IndexError("an index is out of bounds for the axis that it indexes")
-        if self._scalars:
-            return tuple([x if x.ndim else x[()] for x in results])
-        return tuple(results)
-
-    def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """The inputs as C-contiguous arrays of exactly the types of the graph."""
-        if len(arrays) != len(self._in_avals):
-            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._in_avals)}")
-        converted = []
-        for number, (value, aval) in enumerate(zip(arrays, self._in_avals, strict=True)):
-            # the one object that arrays of a built-in dtype refer to, without metadata
-            dtype = np.dtype(aval.dtype.type)
-            given = np.asarray(value, dtype if isinstance(value, int) else None)
-            if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
-                raise TypeError(
-                    f"input {number} is {given.dtype} of shape {given.shape}: this program is "
-                    f"compiled for {dtype} of shape {aval.shape}"
-                )
-            array = np.asarray(given, dtype, order="C").view(dtype)
-            converted.append(array if array.flags.aligned else array.copy())
-        return converted
-
-    def _make_table(self, graph: Graph) -> np.ndarray[Any, Any]:
-        plan = self.plan
-        arrays = [*plan.inputs, *plan.outputs]
-        temporaries = list(plan.offsets)
-        slots = {one: slot for slot, one in enumerate([*arrays, *temporaries])}
-        grains = [_grain(step) for step in plan.steps]
-        words = [
-            id(np.ndarray),
-            len(plan.inputs),
-            len(arrays),
-            plan.arena,
-            0,
-            len(temporaries),
-            len(plan.steps),
-            int(sum(step.work for step in plan.steps) > GIL_THRESHOLD),
-            threads.record() if any(grains) else 0,
-            blas.limiter() if any(map(_library_calls, plan.steps)) else 0,
-        ]
-        for aval in graph.in_avals:
-            words += entry.input_record(aval.shape, aval.dtype)
-        words += [plan.offsets[one] for one in temporaries]
-        for step, code, grain in zip(plan.steps, self.codes, grains, strict=True):
-            words += [code.address, step.extent, grain]
-            words += [len(step.buffers), *(slots[one] for one in step.buffers)]
-            words += [len(step.sizes), *step.sizes]
-        return np.array(words, np.int64)
+    plan: Plan
+    native: NativeProgram
 
 
-def _library_calls(step: Step) -> set[str]:
-    """The library functions that a step calls."""
-    return {each.symbol for each in walk(step.kernel.body) if isinstance(each, Call)}
+def compile_whole(graph: Graph) -> Compiled:
+    """Compile a graph of which everything has a compiled form."""
+    plan = schedule(graph, native.vector_bytes())
+    texts = [emit_llvm.emit(step.kernel) for step in plan.steps]
+    slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
+    listings = tuple(
+        _listing(step, cache.key_of(text), slots)
+        for step, text in zip(plan.steps, texts, strict=True)
+    )
+    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena)
+    codes = [
+        cache.load(text, each.symbol, each.addresses())
+        for each, text in zip(listings, texts, strict=True)
+    ]
+    return Compiled(plan, NativeProgram(listing, codes, graph.in_avals, graph.out_avals))
 
 
-def _grain(step: Step) -> int:
-    """Of how many iterations the parts of a loop are made that threads get: 0 if it is not shared.
-
-    Each part must have whole vectors.
-    """
+def _listing(step: Step, key: str, slots: Mapping[Buffer, int]) -> StepListing:
+    called = {each.symbol for each in walk(step.kernel.body) if isinstance(each, Call)}
     loop = step.kernel.parallel
-    if loop is None or step.work < config.parallel_threshold or step.extent < 2 * loop.lanes:
-        return 0
-    return loop.lanes
+    return StepListing(
+        key,
+        emit_llvm.ENTRY,
+        tuple(sorted(called)),
+        step.extent,
+        loop.lanes if loop is not None else 0,
+        step.work,
+        tuple(slots[one] for one in step.buffers),
+        step.sizes,
+    )

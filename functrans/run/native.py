@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-FORMAT = 2
-"""To be raised whenever the same text shall become other machine code, for the sake of what is kept
-on disk."""
+from functrans.run import elf
 
 _numbers = itertools.count()
 _lock = threading.Lock()
@@ -32,11 +31,9 @@ class Code:
 
 @lru_cache(maxsize=1)
 def _jit() -> tuple[Any, Any]:
-    """LLVM's binding, set up, and the one linker that all code is loaded by."""
+    """LLVM's binding, and its linker."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     return llvm, llvm.create_lljit_compiler(target_machine(), use_jit_link=False)
 
 
@@ -48,7 +45,7 @@ def target_machine() -> Any:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=cpu_name(), features=cpu_features(), opt=2, reloc="pic", jit=True
+        cpu=cpu_name(), features=cpu_features(), opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 
@@ -72,25 +69,6 @@ def cpu_features() -> str:
 
 
 @lru_cache(maxsize=1)
-def architecture() -> str:
-    """The kind of CPU, as LLVM names it."""
-    import llvmlite.binding as llvm
-
-    name: str = llvm.get_default_triple().split("-")[0]
-    return {"arm64": "aarch64"}.get(name, name)
-
-
-def target() -> tuple[str, ...]:
-    """What, besides the text, decides which machine code LLVM makes."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
-    version = ".".join(map(str, llvm.llvm_version_info))
-    triple = llvm.get_default_triple()
-    return llvmlite.__version__, version, triple, cpu_name(), cpu_features()
-
-
-@lru_cache(maxsize=1)
 def vector_bytes() -> int:
     """The width of the widest vector registers of this CPU."""
     features = cpu_features().split(",")
@@ -101,9 +79,10 @@ def vector_bytes() -> int:
 
 def optimise_module(text: str) -> Any:
     """Parse LLVM text and run the optimisation passes over it."""
-    llvm, _ = _jit()
-    module = llvm.parse_assembly(text)
+    import llvmlite.binding as llvm
+
     machine = target_machine()
+    module = llvm.parse_assembly(text)
     module.triple = llvm.get_default_triple()
     module.data_layout = str(machine.target_data)
     # The emitter has written the vectors and shared what is equal. LLVM's whole pipeline takes
@@ -132,6 +111,14 @@ def compile_object(text: str) -> bytes:
 
 def link(image: bytes, symbol: str, imports: dict[str, int]) -> Code:
     """Load an object file; `imports` are the addresses of the external functions that it calls."""
+    if elf.SUPPORTED:
+        with suppress(elf.NotUnderstood):
+            loaded = elf.load(image, imports)
+            return Code(loaded.symbols[symbol], loaded)
+    return _link_by_llvm(image, symbol, imports)
+
+
+def _link_by_llvm(image: bytes, symbol: str, imports: dict[str, int]) -> Code:
     with _lock:
         llvm, linker = _jit()
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()

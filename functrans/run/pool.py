@@ -26,10 +26,11 @@ most loops.
 
 from __future__ import annotations
 
+import os
 import sys
 from string import Template
 
-from functrans.run import cache, native
+from functrans.run import cache
 from functrans.run.native import Code
 
 THREADS, BUSY, SHARE, WORKER = range(4)
@@ -121,10 +122,9 @@ define internal void @yield() {
 """
 
 # What tells a core that it is waiting in a loop.
-_PAUSES = {
-    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-}
+_X86 = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
+_ARM = ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)")
+_PAUSES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM, "ARM64": _ARM}
 
 _POOL = r"""
 define void @init(ptr %record) {
@@ -325,6 +325,10 @@ late:
 """
 
 
+def _architecture() -> str:
+    return os.uname().machine if hasattr(os, "uname") else os.environ["PROCESSOR_ARCHITECTURE"]
+
+
 def code() -> Code:
     """The function ``init(record)``, which makes a record of zeros ready.
 
@@ -332,7 +336,7 @@ def code() -> Code:
     threads)``, which cuts pieces of a multiple of the grain (a power of two; only the last may be
     shorter), and ``worker(record, number)``, which never returns.
     """
-    declaration, pause = _PAUSES.get(native.architecture(), ("", ""))
+    declaration, pause = _PAUSES.get(_architecture(), ("", ""))
     text = Template(_POOL).substitute(
         SHARE=SHARE,
         WORKER=WORKER,

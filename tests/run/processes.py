@@ -20,6 +20,8 @@ slope = jit(grad(lambda x: np.sum(np.tanh(x) * x[2])))(x)
 print(value.hex(), float(slope.sum()).hex(), *cache.statistics())
 """
 
+PROGRAMS = 2
+
 
 def start(code, folder, **environment):
     """A process that keeps compiled code in a folder."""

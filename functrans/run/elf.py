@@ -1,0 +1,206 @@
+"""Loading object files of LLVM without LLVM: ELF, for x86-64.
+
+LLVM's own linker does the same for every platform. But a process that finds its machine code on
+disk has no other use for LLVM, and loading that takes longer than all else of a first call. What
+is not understood here is left to LLVM, with `NotUnderstood`.
+
+Sources: the ELF-64 object file format, version 1.5, and the System V ABI's supplement for AMD64,
+section 4.4 (relocation).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+SUPPORTED = sys.platform == "linux" and os.uname().machine == "x86_64"
+
+_HEADER = struct.Struct("<16xHHI3QIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+
+_RELOCATABLE, _AMD64 = 1, 62
+_SYMTAB, _RELA, _NOBITS = 2, 4, 8
+_WRITE, _ALLOC = 1, 2
+_UNDEFINED = 0
+
+# Relocation types, by what is stored: an address, or a distance to one, or a distance to a slot
+# with one.
+_ABSOLUTE_64 = 1
+_DISTANCE_64 = 24
+_DISTANCE_32 = {2, 4}
+_SLOT_32 = {9, 41, 42}
+
+_UNWINDING = b".eh_frame"
+"""Nothing is thrown through our code."""
+
+# jmp *(%rip), with the address behind it: library functions are too far away for a distance
+_JUMP = b"\xff\x25\0\0\0\0"
+_JUMP_BYTES = 16
+
+
+class NotUnderstood(Exception):
+    """An object file that LLVM has to load."""
+
+
+class Loaded(NamedTuple):
+    """Machine code in memory, which is given back when nobody has this any more."""
+
+    symbols: Mapping[str, int]
+    """The addresses of the functions in it."""
+    memory: mmap.mmap
+    view: object
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+
+def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
+    """Load an object file.
+
+    Parameters
+    ----------
+    image : bytes
+    imports : mapping
+        The addresses of functions by name; others are looked for in the process.
+
+    Raises
+    ------
+    NotUnderstood
+        If there is something in it that is not for us.
+    """
+    sections = _sections(image)
+    names = sections[_HEADER.unpack_from(image)[-1]]
+    places, size = _places(image, sections, names)
+    table = next((s for s in sections if s.kind == _SYMTAB), None)
+    if table is None:
+        raise NotUnderstood("no symbols")
+    symbols = list(_SYMBOL.iter_unpack(_contents(image, table)))
+    strings = sections[table.link]
+    far = [number for number, each in enumerate(symbols) if number and each[3] == _UNDEFINED]
+    jumps = {number: size + _JUMP_BYTES * i for i, number in enumerate(far)}
+    # each symbol may need a slot that holds its address
+    slots_at = size + _JUMP_BYTES * len(far)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    memory = mmap.mmap(-1, slots_at + 8 * len(symbols), flags)
+    view = ctypes.c_char.from_buffer(memory)
+    base = ctypes.addressof(view)
+    for section, place in zip(sections, places, strict=True):
+        if place is not None and section.kind != _NOBITS:
+            memory[place : place + section.size] = _contents(image, section)
+    absolute: list[int] = []
+    for number, (name, _, _, home, value, _) in enumerate(symbols):
+        if number in jumps:
+            address = _find(_string(image, strings, name), imports)
+            memory[jumps[number] : jumps[number] + 14] = _JUMP + struct.pack("<Q", address)
+        else:
+            place = places[home] if home < len(places) else None
+            address = base + place + value if place is not None else 0
+        absolute.append(address)
+        struct.pack_into("<Q", memory, slots_at + 8 * number, address)
+    for target, (offset, info, addend) in _relocations(image, sections, places):
+        kind, number = info & 0xFFFFFFFF, info >> 32
+        near = base + jumps[number] if number in jumps else absolute[number]
+        here = target + offset
+        if absolute[number] == 0:
+            raise NotUnderstood(f"a reference to symbol {number}")
+        if kind == _ABSOLUTE_64:
+            struct.pack_into("<q", memory, here, absolute[number] + addend)
+        elif kind == _DISTANCE_64:
+            struct.pack_into("<q", memory, here, absolute[number] + addend - base - here)
+        elif kind in _DISTANCE_32:
+            struct.pack_into("<i", memory, here, near + addend - base - here)
+        elif kind in _SLOT_32:
+            struct.pack_into("<i", memory, here, slots_at + 8 * number + addend - here)
+        else:
+            raise NotUnderstood(f"relocation type {kind}")
+    if _protect()(base, len(memory), mmap.PROT_READ | mmap.PROT_EXEC):
+        raise NotUnderstood("memory cannot be made executable")
+    own = {
+        _string(image, strings, each[0]): absolute[number]
+        for number, each in enumerate(symbols)
+        if number not in jumps and absolute[number]
+    }
+    return Loaded(own, memory, view)
+
+
+def _protect() -> ctypes._NamedFuncPointer:
+    function = ctypes.CDLL(None).mprotect
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return function
+
+
+def _sections(image: bytes) -> list[_Section]:
+    if image[:6] != b"\x7fELF\x02\x01":
+        raise NotUnderstood("not an ELF file of 64 bits")
+    kind, machine, _, _, _, at, _, _, _, _, size, count, _ = _HEADER.unpack_from(image)
+    if kind != _RELOCATABLE or machine != _AMD64 or size != _SECTION.size:
+        raise NotUnderstood("not an object file for AMD64")
+    table = image[at : at + size * count]
+    return [_Section(*fields) for fields in _SECTION.iter_unpack(table)]
+
+
+def _places(
+    image: bytes, sections: list[_Section], names: _Section
+) -> tuple[list[int | None], int]:
+    """Where each section goes (None if it is not needed), and how long all of them are."""
+    places: list[int | None] = []
+    size = 0
+    for section in sections:
+        if not section.flags & _ALLOC or _string(image, names, section.name).encode() == _UNWINDING:
+            places.append(None)
+            continue
+        if section.flags & _WRITE and section.size:
+            raise NotUnderstood("variables")
+        size = -(-size // max(section.alignment, 1)) * max(section.alignment, 1)
+        places.append(size)
+        size += section.size
+    return places, -(-size // _JUMP_BYTES) * _JUMP_BYTES
+
+
+def _relocations(
+    image: bytes, sections: list[_Section], places: list[int | None]
+) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    for section in sections:
+        if section.kind == _RELA:
+            place = places[section.info]
+            if place is not None:
+                for each in _RELOCATION.iter_unpack(_contents(image, section)):
+                    yield place, each
+
+
+def _contents(image: bytes, section: _Section) -> bytes:
+    return image[section.offset : section.offset + section.size]
+
+
+def _string(image: bytes, table: _Section, at: int) -> str:
+    start = table.offset + at
+    return image[start : image.index(b"\0", start)].decode()
+
+
+def _find(name: str, imports: Mapping[str, int]) -> int:
+    address = imports.get(name)
+    if address is None:
+        try:
+            address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+        except AttributeError:
+            pass
+    if not address:
+        raise NotUnderstood(f"no function {name}")
+    return address

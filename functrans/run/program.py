@@ -1,0 +1,153 @@
+"""A program of machine code, as a Python function of arrays.
+
+What it consists of, without addresses, is its `Listing`, which can be kept on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans import config
+from functrans.ir.types import Aval
+from functrans.run import blas, entry, threads
+from functrans.run.native import Code
+
+GIL_THRESHOLD = 20_000
+"""Scalar operations of a program that are worth letting other Python threads run meanwhile."""
+
+
+class StepListing(NamedTuple):
+    """A call of a kernel.
+
+    Parameters
+    ----------
+    key : str
+        The key of its code (`functrans.run.cache`).
+    symbol : str
+        The name of the function in it.
+    imports : tuple of str
+        The routines of BLAS that it calls.
+    extent : int
+        The range of its parallel loop.
+    lanes : int
+        How many iterations this loop does at once; 0 if there is no such loop.
+    work : int
+        Roughly the number of scalar operations.
+    buffers : tuple of int
+        Which arrays it is called with: the inputs, then the outputs, then the temporaries.
+    sizes : tuple of int
+    """
+
+    key: str
+    symbol: str
+    imports: tuple[str, ...]
+    extent: int
+    lanes: int
+    work: int
+    buffers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def addresses(self) -> dict[str, int]:
+        """Where the routines that it calls are."""
+        return {name: blas.address(name) for name in self.imports}
+
+    @property
+    def grain(self) -> int:
+        """What the parts of its loop that threads get are multiples of: whole vectors.
+
+        0 if the loop is not shared.
+        """
+        if self.work < config.parallel_threshold or self.extent < 2 * self.lanes:
+            return 0
+        return self.lanes
+
+
+class Listing(NamedTuple):
+    """A program: its steps, where in the arena its temporaries are, the size of the arena."""
+
+    steps: tuple[StepListing, ...]
+    offsets: tuple[int, ...]
+    arena: int
+
+
+class NativeProgram:
+    """A program that has been loaded.
+
+    Parameters
+    ----------
+    listing : Listing
+    codes : sequence of Code
+        One for each step.
+    in_avals, out_avals : sequence of Aval
+    """
+
+    def __init__(
+        self,
+        listing: Listing,
+        codes: Sequence[Code],
+        in_avals: Sequence[Aval],
+        out_avals: Sequence[Aval],
+    ) -> None:
+        self.listing = listing
+        self.codes = codes
+        self._in_avals = in_avals
+        self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]
+        self._scalars = any(not shape for shape, _ in self._outputs)
+        self._entry = entry.function(self._table())
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        status = self._entry(*arrays, *results)
+        if status:
+            if status < 0:
+                status = self._entry(*self._converted(arrays), *results)
+            if status:
+                raise IndexError("an index is out of bounds for the axis that it indexes")
+        if self._scalars:
+            return tuple([x if x.ndim else x[()] for x in results])
+        return tuple(results)
+
+    def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """The inputs as C-contiguous arrays of exactly the types of the graph."""
+        if len(arrays) != len(self._in_avals):
+            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._in_avals)}")
+        converted = []
+        for number, (value, aval) in enumerate(zip(arrays, self._in_avals, strict=True)):
+            # the one object that arrays of a built-in dtype refer to, without metadata
+            dtype = np.dtype(aval.dtype.type)
+            given = np.asarray(value, dtype if isinstance(value, int) else None)
+            if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
+                raise TypeError(
+                    f"input {number} is {given.dtype} of shape {given.shape}: this program is "
+                    f"compiled for {dtype} of shape {aval.shape}"
+                )
+            array = np.asarray(given, dtype, order="C").view(dtype)
+            converted.append(array if array.flags.aligned else array.copy())
+        return converted
+
+    def _table(self) -> np.ndarray[Any, Any]:
+        """The program as `functrans.run.entry` reads it."""
+        steps, offsets, arena = self.listing
+        words = [
+            id(np.ndarray),
+            len(self._in_avals),
+            len(self._in_avals) + len(self._outputs),
+            arena,
+            0,
+            len(offsets),
+            len(steps),
+            int(sum(step.work for step in steps) > GIL_THRESHOLD),
+            threads.record() if any(step.grain for step in steps) else 0,
+            blas.limiter() if any(step.imports for step in steps) else 0,
+        ]
+        for aval in self._in_avals:
+            words += entry.input_record(aval.shape, aval.dtype)
+        words += offsets
+        for step, code in zip(steps, self.codes, strict=True):
+            words += [code.address, step.extent, step.grain]
+            words += [len(step.buffers), *step.buffers]
+            words += [len(step.sizes), *step.sizes]
+        return np.array(words, np.int64)
