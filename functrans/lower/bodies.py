@@ -11,7 +11,7 @@ from functrans.ir.scalar import Scalar, const, postorder
 from functrans.lower.folds import START, lower_folds
 from functrans.lower.loops import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.lower.nests import Loop
-from functrans.lower.ranges import pieces
+from functrans.lower.ranges import pieces, row_length
 from functrans.lower.roots import Root, extent_of
 from functrans.lower.simplify import Simplifier, from_terms
 
@@ -177,8 +177,13 @@ class Bodies:
         assert loop.index is not None
         extent = stop - start
         counter = loop.index
+        length = self._row_length(loop, start, extent)
+        rows = index("row", extent // length) if length else None
         if extent == 1:
             self._replaced[loop.index] = const(start, INDEX)
+        elif length and rows is not None:
+            extent, counter = length, index(loop.index.attribute[0], length)
+            self._replaced[loop.index] = from_terms({rows: length, counter: 1}, start)
         elif extent < extent_of(loop.index):
             counter = index(loop.index.attribute[0], extent)
             self._replaced[loop.index] = from_terms({counter: 1}, start)
@@ -193,16 +198,29 @@ class Bodies:
         if extent == 1:
             yield from body
             return
-        yield For(
+        inner = For(
             counter,
             START,
             const(extent, INDEX),
             tuple(body),
             lanes=lanes,
-            parallel=outermost,
+            parallel=outermost and rows is None,
             repeatable=lanes > 1,
-            whole=extent % lanes == 0 and not outermost,
+            whole=extent % lanes == 0 and not (outermost and rows is None),
         )
+        if rows is None:
+            yield inner
+        else:
+            yield For(rows, START, const(extent_of(rows), INDEX), (inner,), parallel=outermost)
+
+    def _row_length(self, loop: Loop, start: int, extent: int) -> int | None:
+        """The length of rows that a vector loop is to be taken apart into."""
+        assert loop.index is not None
+        if not loop.vector:
+            return None
+        nodes = (node for root in loop.roots for node in root.nodes)
+        length = row_length(loop.index, extent, nodes)
+        return length if length and start % length == 0 else None
 
     def _root(self, root: Root, vector_bytes: int) -> Iterator[Statement]:
         """Compute a root at the current indices."""

@@ -16,8 +16,9 @@ from functrans.lower.roots import CHEAP, Root, extent_of, fold_steps
 LARGEST_NEST = 6000
 """Roots that have nothing in common share a loop up to so many operations."""
 
-
 LARGEST_BLOCK = 16_000
+"""Nodes after which code without loops goes on in another kernel: LLVM's register allocator takes
+more than linear time for one long block."""
 
 LONG_ROW = 64
 """A row so long pays for what is done once for it without vectors."""
@@ -39,8 +40,8 @@ class Loop:
         The roots inside, at any depth, as its keys.
     sources : set of Buffer
         What they read.
-    size : int
-        The nodes of their expressions.
+    size, nodes : int
+        The nodes of their expressions, with and without those inside of functions.
     vector : bool
         Whether the iterations can be done as vectors: there is nothing but plain maps inside.
     plain : bool
@@ -56,6 +57,7 @@ class Loop:
     roots: dict[Root, None] = field(default_factory=dict)
     sources: set[Buffer] = field(default_factory=set)
     size: int = 0
+    nodes: int = 0
     vector: bool = True
     plain: bool = True
     cheap: bool = True
@@ -79,6 +81,7 @@ class Loop:
         self.roots[root] = None
         self.sources.update(root.loads)
         self.size += root.size
+        self.nodes += len(root.nodes)
         self.plain &= not root.folds
 
 
@@ -124,7 +127,7 @@ class _Fuser:
         if nest.index is not index or next(iter(nest.roots)).call:
             return False
         if index is None:
-            return nest.size <= LARGEST_BLOCK
+            return nest.nodes <= LARGEST_BLOCK
         if any(maker in nest.roots for maker in read):
             return True
         if len(root.loops) == 1 and nest.vector and nest.plain and not root.folds:

@@ -13,6 +13,9 @@ from functrans.ir.nodes import INDEX
 from functrans.ir.scalar import Scalar
 from functrans.lower.simplify import Simplifier
 
+SHORTEST_ROW = 16
+"""Shorter rows do not get a loop of their own: they would not fill a vector."""
+
 MOST_PIECES = 5
 """A loop is cut into so many pieces at most."""
 
@@ -41,16 +44,46 @@ def pieces(
 
 
 def _cuts(condition: Scalar, index: Scalar, simplify: Simplifier) -> list[int]:
-    """Where the truth of a comparison of ``index`` with a constant changes."""
+    """Where the truth of a comparison of an index, or a quotient of it, with a number changes."""
     difference = Scalar("sub", condition.args, INDEX)
     terms, constant = simplify.terms(difference)
-    if list(terms) != [index] or terms[index] not in (1, -1):
+    if len(terms) != 1:
         return []
-    upward = terms[index] == 1
+    ((term, factor),) = terms.items()
+    divisor = divisor_of(term, index) if term.op == "idiv" else 1 if term is index else None
+    if divisor is None or factor not in (1, -1):
+        return []
+    upward = factor == 1
     edge = -constant if upward else constant
     match condition.op:
         case "lt":
-            return [edge if upward else edge + 1]
+            edges = [edge if upward else edge + 1]
         case "le":
-            return [edge + 1 if upward else edge]
-    return [edge, edge + 1]
+            edges = [edge + 1 if upward else edge]
+        case _:
+            edges = [edge, edge + 1]
+    return [each * divisor for each in edges]
+
+
+def divisor_of(node: Scalar, index: Scalar) -> int | None:
+    """What a quotient or remainder divides an index by, if it is that and no more."""
+    inside, by = node.args
+    if inside is not index or by.op != "const" or by.attribute <= 0:
+        return None
+    return int(by.attribute)
+
+
+def row_length(index: Scalar, extent: int, nodes: Iterable[Scalar]) -> int | None:
+    """The length of the rows that expressions take a loop index apart into, from 0 to an extent.
+
+    That is what is left of a reshape. With a loop over rows and one along them, nothing is divided.
+    """
+    found = {
+        divisor_of(node, index)
+        for node in nodes
+        if node.op in ("idiv", "irem") and node.dtype == INDEX
+    } - {None}
+    length = min((each for each in found if each is not None), default=0)
+    if length < SHORTEST_ROW or extent % length or length == extent:
+        return None
+    return None if any(each is not None and each % length for each in found) else length

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from math import prod
 
 from functrans.ir.graph import Graph
@@ -19,6 +20,12 @@ from functrans.lower.steps import lighten
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
+
+SMALL = 1024
+"""Temporaries of so many bytes at most are not worth the search for the best place."""
+
+Life = tuple[int, int]
+"""The first and the last step that use a buffer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,27 +126,56 @@ def _nests(
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:
     """Put the temporaries into one arena; those that are never alive together may share a place."""
-    lives: dict[Buffer, tuple[int, int]] = {}
+    lives: dict[Buffer, Life] = {}
     for time, step in enumerate(steps):
         for used in step.buffers:
             if used not in elsewhere:
                 lives[used] = lives.get(used, (time, time))[0], time
+    sizes = {one: size_of(one) for one in lives}
+    small = {one: life for one, life in lives.items() if sizes[one] <= SMALL}
+    offsets, end = _in_slots(small, sizes)
+    large = {one: life for one, life in lives.items() if sizes[one] > SMALL}
+    above, end = _packed(large, sizes, end)
+    return {one: offsets[one] if one in offsets else above[one] for one in lives}, end
+
+
+def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict[Buffer, int], int]:
+    """Places that are handed on among buffers of one size: in linear time, as there may be many."""
     offsets: dict[Buffer, int] = {}
+    free: dict[int, list[tuple[int, int]]] = {}
     end = 0
+    for one in sorted(lives, key=lambda b: lives[b]):
+        slots = free.setdefault(sizes[one], [])
+        born, dies = lives[one]
+        if slots and slots[0][0] < born:
+            _, offsets[one] = heappop(slots)
+        else:
+            offsets[one] = end
+            end += sizes[one]
+        heappush(slots, (dies, offsets[one]))
+    return offsets, end
+
+
+def _packed(
+    lives: dict[Buffer, Life], sizes: dict[Buffer, int], base: int
+) -> tuple[dict[Buffer, int], int]:
+    """Places above a base in as little memory as is easily found."""
+    offsets: dict[Buffer, int] = {}
+    end = base
     # the largest first: small ones fit into what is left between them
-    for one in sorted(lives, key=lambda b: (-size_of(b), lives[b])):
+    for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
         taken = sorted(
-            (offsets[other], offsets[other] + size_of(other))
+            (offsets[other], offsets[other] + sizes[other])
             for other in offsets
             if lives[other][0] <= lives[one][1] and lives[one][0] <= lives[other][1]
         )
-        offset = 0
+        offset = base
         for start, stop in taken:
-            if offset + size_of(one) <= start:
+            if offset + sizes[one] <= start:
                 break
             offset = max(offset, stop)
         offsets[one] = offset
-        end = max(end, offset + size_of(one))
+        end = max(end, offset + sizes[one])
     return offsets, end
 
 

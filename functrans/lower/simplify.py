@@ -8,6 +8,7 @@ array), annihilates whatever it is multiplied by. Ordinary constants do not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -161,18 +162,51 @@ class Simplifier:
         return from_terms(*self.terms(Scalar(op, args, dtype)))
 
     def divide(self, x: Scalar, divisor: int) -> tuple[Scalar, Scalar] | None:
-        """Quotient and remainder of an index, if they can be told without dividing."""
+        """Quotient and remainder of an index, with less to divide; None if nothing is known."""
         terms, constant = self.terms(x)
         quotient = {t: f // divisor for t, f in terms.items() if f % divisor == 0}
         rest = {t: f for t, f in terms.items() if f % divisor}
         remainder = from_terms(rest, constant % divisor)
-        within = self.bounds(remainder)
-        if within is None or within[0] < 0 or within[1] >= divisor:
+        whole, within = self.bounds(x), self.bounds(remainder)
+        if whole is None or whole[0] < 0 or within is None or within[0] < 0:
             return None
-        whole = self.bounds(x)
-        if whole is None or whole[0] < 0:
+        if within[1] < divisor:
+            return from_terms(quotient, constant // divisor), remainder
+        inner = self._divide_by_unit(rest, constant % divisor, divisor)
+        if inner is None:
+            if not quotient and constant // divisor == 0:
+                return None
+            by = const(divisor, INDEX)
+            inner = (
+                Scalar("idiv", (remainder, by), INDEX),
+                Scalar("irem", (remainder, by), INDEX),
+            )
+        sums, more = self.terms(inner[0])
+        for term, factor in sums.items():
+            quotient[term] = quotient.get(term, 0) + factor
+        return from_terms(quotient, constant // divisor + more), inner[1]
+
+    def _divide_by_unit(
+        self, terms: Mapping[Scalar, int], constant: int, divisor: int
+    ) -> tuple[Scalar, Scalar] | None:
+        """Divide ``unit * high + low`` by a multiple of the unit, where low is less than one."""
+        common = [gcd(factor, divisor) for factor in terms.values()]
+        unit = gcd(divisor, *(each for each in common if each > 1))
+        if unit in (1, divisor):
             return None
-        return from_terms(quotient, constant // divisor), remainder
+        low = from_terms({t: f for t, f in terms.items() if f % unit}, constant % unit)
+        within = self.bounds(low)
+        if within is None or within[0] < 0 or within[1] >= unit:
+            return None
+        high = from_terms(
+            {t: f // unit for t, f in terms.items() if not f % unit}, constant // unit
+        )
+        by = const(divisor // unit, INDEX)
+        quotient, rest = (
+            self.build(op, (high, by), Scalar(op, (high, by), INDEX)) for op in ("idiv", "irem")
+        )
+        scaled = self._affine("mul", (rest, const(unit, INDEX)), INDEX)
+        return quotient, self._affine("add", (scaled, low), INDEX)
 
     def compare(self, op: str, x: Scalar, y: Scalar) -> Scalar | None:
         """A comparison of indices, if the ranges decide it."""
@@ -333,7 +367,13 @@ def _idiv(
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
     split = simplifier.divide(x, int(y.attribute))
-    return None if split is None else split[0]
+    if split is not None:
+        return split[0]
+    if x.op == "idiv" and x.args[1].op == "const" and x.args[1].attribute > 0:
+        # truncating twice is truncating once
+        by = const(int(x.args[1].attribute) * int(y.attribute), INDEX)
+        return simplifier.build("idiv", (x.args[0], by), Scalar("idiv", (x.args[0], by), INDEX))
+    return None
 
 
 def _irem(
