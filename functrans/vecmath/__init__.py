@@ -4,8 +4,8 @@ Each function takes float16, float32 or float64 scalars (`functrans.ir.scalar`) 
 gives a scalar of that dtype: straight-line code that a compiler turns into vector instructions.
 Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
 
-Errors are at most 2 units in the last place (1 for exp, log, sin, cos, power and others; 2.5 for
-erfc, lgamma and digamma), as `tests/vecmath` measures against mpmath; but relative to 1 for lgamma
+Errors are at most 2 units in the last place (1 for exp, log, cbrt, hypot and others; 2.5 for erfc,
+lgamma and digamma), as `tests/vecmath` measures against mpmath; but relative to 1 for lgamma
 and digamma of negative arguments, and to the larger argument for logaddexp, where terms cancel.
 A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """

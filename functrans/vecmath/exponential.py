@@ -26,6 +26,7 @@ from functrans.vecmath.polynomial import (
     polynomial,
     power_of_two,
     round_with_integer,
+    times_power_of_two,
 )
 
 LOG2_E = 1.4426950408889634
@@ -92,9 +93,14 @@ _TABLES: dict[Format, _Table] = {
 }  # fmt: skip
 
 
+def at_most(x: Scalar, high: float) -> Scalar:
+    """``x``, or the bound if that is less; a NaN stays a NaN."""
+    return where(x > high, high, x)
+
+
 def clamp(x: Scalar, low: float, high: float) -> Scalar:
     """``x`` between the bounds; a NaN stays a NaN."""
-    below = where(x > high, high, x)
+    below = at_most(x, high)
     return where(below < low, low, below)
 
 
@@ -116,6 +122,13 @@ def scale(mantissa: Scalar, exponent: Scalar) -> Scalar:
     bias = where(down, const(form.bias + 64, form.integer), form.bias - 64)
     first = bitcast((exponent + bias) << form.fraction_bits, form.dtype)
     return (mantissa * first) * where(down, const(2.0**-64, form.dtype), 2.0**64)
+
+
+def exp_normal(x: Scalar) -> Scalar:
+    """``e**x`` where that is a normal number."""
+    _, exponent, r = _reduce(x)
+    mantissa = fma(fma(polynomial(r, _TABLES[format_of(x)].exp), r, 1.0), r, 1.0)
+    return times_power_of_two(mantissa, exponent)
 
 
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
@@ -148,20 +161,28 @@ def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
     return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), exponent
 
 
-def exp2_of_pair(high: Scalar, low: Scalar) -> Scalar:
+def exp2_normal(high: Scalar, low: Scalar) -> Scalar:
+    """``2**(high + low)`` for a small `low`, where that is a normal number."""
+    form = format_of(high)
+    k, exponent = round_with_integer(high + form.rounder)
+    r = (high - k) + low
+    return times_power_of_two(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
+
+
+def exp2_of_pair(high: Scalar, low: Scalar | None) -> Scalar:
     """``2**(high + low)`` for a small `low`."""
     form = format_of(high)
     limit = form.bias + 2.0
     clamped = clamp(high, -limit - form.fraction_bits, limit)
     k, exponent = round_with_integer(clamped + form.rounder)
-    r = (clamped - k) + low
+    r = clamped - k if low is None else (clamped - k) + low
     return scale(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
 
 
 @floating
 def exp2(x: Scalar) -> Scalar:
     """``2**x``."""
-    return exp2_of_pair(x, const(0.0, x.dtype))
+    return exp2_of_pair(x, None)
 
 
 def expm1_pair(x: Scalar) -> Pair:

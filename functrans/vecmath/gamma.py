@@ -20,7 +20,7 @@ import numpy as np
 from functrans.ir.scalar import Scalar, const, convert, copysign, eq, floor, fma, unlikely, where
 from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import FLOAT64, floating, horner, polynomial
-from functrans.vecmath.trigonometric import sinpi_and_cospi
+from functrans.vecmath.trigonometric import cotpi, sinpi
 
 # lgamma(x) / ((x - 1) (x - 2)) in x - 1.625, between 0.75 and 2.5
 _LGAMMA = (
@@ -86,8 +86,7 @@ def _lgamma(x: Scalar) -> Scalar:
     negative = x < 0
     positive = _lgamma_positive(where(negative, a + 1.0, a))
     # gamma(-a) gamma(1 + a) = -pi / sin(pi a)
-    sine, _ = sinpi_and_cospi(a)
-    reflected = (LOG_PI - log(abs(sine))) - positive
+    reflected = (LOG_PI - log(abs(sinpi(a)))) - positive
     reflected = where(eq(floor(a), a), np.inf, reflected)
     return unlikely(negative, reflected, positive)
 
@@ -124,8 +123,7 @@ def _digamma(x: Scalar) -> Scalar:
     a = abs(x)
     negative = x < 0
     positive = _digamma_positive(where(negative, a + 1.0, a))
-    sine, cosine = sinpi_and_cospi(a)
-    reflected = fma(cosine / sine, np.pi, positive)
+    reflected = fma(cotpi(a), np.pi, positive)
     reflected = where(eq(floor(a), a), np.nan, reflected)
     result = unlikely(negative, reflected, positive)
     return where(eq(x, 0), copysign(const(np.inf, x.dtype), -x), result)

@@ -1,104 +1,218 @@
-"""The hyperbolic functions and their inverses, from exp, expm1 and log."""
+"""The hyperbolic functions and their inverses.
+
+With ``x = k ln 2 + r`` as for exp, and ``sinh`` and ``cosh`` of ``k ln 2`` made of two powers of
+two, the formulas for the functions of a sum need no division and cancel nowhere. The inverse
+functions are logarithms of a ``w``; for ``w`` near 1 the ``s`` of ``2 atanh(s)`` is taken from the
+argument itself, so that nothing cancels there either.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 4.35, 4.37.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from functrans.ir.scalar import Scalar, const, copysign, eq, fma, sqrt, where
-from functrans.vecmath.exponential import exp_scaled, expm1_pair
-from functrans.vecmath.logarithm import log_of_ordinary_pair
+from functrans.ir.scalar import (
+    Scalar,
+    bitcast,
+    const,
+    copysign,
+    eq,
+    fma,
+    maximum,
+    sqrt,
+    where,
+)
+from functrans.vecmath.exponential import LOG2_E, at_most, exp_normal
+from functrans.vecmath.logarithm import LN2, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
-    fast_two_sum,
     floating,
     format_of,
     polynomial,
-    two_sum,
+    round_with_integer,
 )
 
-# (sinh(t) - t) / t**3 in t**2, up to 1
-_SINH: dict[Format, tuple[float, ...]] = {
-    FLOAT64: (
-        0.16666666666666669, 0.008333333333332912, 0.0001984126984159341, 2.755731910675713e-06,
-        2.505213099860924e-08, 1.605665918273831e-10, 7.776599384397974e-13,
+# up to here the hyperbolic tangent is a polynomial: beyond it is 1/2 or more, and 1 - q is accurate
+TANH_SMALL = 0.55
+
+
+class _Table(NamedTuple):
+    highest: float
+    """Beyond this the hyperbolic sine is infinite."""
+    one: float
+    """Beyond half of this the hyperbolic tangent rounds to 1."""
+    sinh: tuple[float, ...]
+    """``(sinh(r) - r) / r**3`` in ``r**2``, up to ln(2) / 2."""
+    cosh: tuple[float, ...]
+    """``(cosh(r) - 1) / r**2`` in ``r**2``, up to ln(2) / 2."""
+    tanh: tuple[float, ...]
+    """``(tanh(x) - x) / x**3`` in ``x**2``, up to `TANH_SMALL`."""
+    atanh: tuple[float, ...]
+    """``(2 atanh(s) - 2 s) / s**3`` in ``s**2``, up to 1/3."""
+
+
+_TABLES: dict[Format, _Table] = {
+    FLOAT64: _Table(
+        highest=710.6,
+        one=38.2,
+        sinh=(
+            0.16666666666666677, 0.008333333333321376, 0.0001984126988686796,
+            2.755724337424516e-06, 2.510935652291888e-08,
+        ),
+        cosh=(
+            0.5000000000000012, 0.04166666666651929, 0.0013888888946095152,
+            2.4801490823954232e-05, 2.763098584819221e-07,
+        ),
+        tanh=(
+            -0.33333333333332277, 0.1333333333316345, -0.05396825387349144, 0.021869485912692808,
+            -0.008863193664785565, 0.003591712876364915, -0.0014531827346681483,
+            0.0005790351166400969, -0.00021013427682928533, 5.09040751094643e-05,
+        ),
+        atanh=(
+            0.6666666666666666, 0.4000000000001261, 0.2857142856735981, 0.22222222703353833,
+            0.1818178984501752, 0.15385563590213588, 0.13314197461279223, 0.12000909035417812,
+            0.08800335416603142, 0.16166817679017242,
+        ),
     ),
-    FLOAT32: (
-        0.1666666716337204, 0.00833331048488617, 0.00019842891197185963, 2.782269120871206e-06,
+    FLOAT32: _Table(
+        highest=89.5,
+        one=18.2,
+        sinh=(0.1666654348373413, 0.008366534486413002),
+        cosh=(0.5, 0.041666459292173386, 0.0013935451861470938),
+        tanh=(-0.3333294093608856, 0.13320587575435638, -0.05266257002949715, 0.01641921140253544,),
+        atanh=(
+            0.6666663885116577, 0.40007808804512024, 0.2823048532009125, 0.26889362931251526,
+        ),
     ),
 }  # fmt: skip
 
-LN2 = 0.6931471805599453
+
+class _Reduced(NamedTuple):
+    """``x = exponent ln 2 + r``, ``sinh(r) - r`` and ``cosh(r) - 1``."""
+
+    exponent: Scalar
+    r: Scalar
+    sinh_rest: Scalar
+    cosh_rest: Scalar
+
+    def sum(self, sinh: Scalar, cosh: Scalar) -> Scalar:
+        """``sinh cosh(r) + cosh sinh(r)``, the sine of a sum, with the large terms added last."""
+        rest = fma(self.cosh_rest, sinh, self.sinh_rest * cosh)
+        return sinh + fma(cosh, self.r, rest)
+
+
+def _reduce(x: Scalar) -> _Reduced:
+    form = format_of(x)
+    table = _TABLES[form]
+    high, low = LN2[form]
+    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
+    r = fma(-k, low, fma(-k, high, x))
+    z = r * r
+    return _Reduced(exponent, r, z * r * polynomial(z, table.sinh), z * polynomial(z, table.cosh))
+
+
+def _quarters_of_powers(exponent: Scalar, form: Format) -> tuple[Scalar, Scalar]:
+    """A quarter of ``2**k`` and of ``2**-k``: of the largest ``k``, the whole is no number."""
+    up = (exponent + (form.bias - 2)) << form.fraction_bits
+    down = ((2 * form.bias - 4) << form.fraction_bits) - up
+    # a tiny power may as well be zero
+    return bitcast(up, form.dtype), bitcast(maximum(down, 0), form.dtype)
 
 
 @floating
 def sinh(x: Scalar) -> Scalar:
     """The hyperbolic sine."""
-    z = x * x
-    small = fma(z * x, polynomial(z, _SINH[format_of(x)]), x)
-    half_power = exp_scaled(abs(x), -1)
-    large = copysign(half_power - 0.25 / half_power, x)
-    # adding nothing to a negative zero would lose its sign
-    return where(abs(x) < 2.0**-28, x, where(abs(x) < 1.0, small, large))
+    form = format_of(x)
+    reduced = _reduce(at_most(abs(x), _TABLES[form].highest))
+    up, down = _quarters_of_powers(reduced.exponent, form)
+    half = reduced.sum(up - down, up + down)
+    return copysign(half + half, x)
 
 
 @floating
 def cosh(x: Scalar) -> Scalar:
     """The hyperbolic cosine."""
-    half_power = exp_scaled(abs(x), -1)
-    return half_power + 0.25 / half_power
+    form = format_of(x)
+    reduced = _reduce(at_most(abs(x), _TABLES[form].highest))
+    up, down = _quarters_of_powers(reduced.exponent, form)
+    half = reduced.sum(up + down, up - down)
+    return half + half
 
 
 @floating
 def tanh(x: Scalar) -> Scalar:
     """The hyperbolic tangent."""
-    # -m / (2 + m) with m = e**(-2 abs(x)) - 1, and the remainder of the division divided again
-    high, low = fast_two_sum(*expm1_pair(abs(x) * -2.0))
-    denominator, rest = fast_two_sum(const(2.0, x.dtype), high)
-    ratio = -high / denominator
-    remainder = fma(-ratio, rest + low, -low) - fma(ratio, denominator, high)
-    # 1 / (2 + m) is (1 + tanh) / 2
-    result = fma(remainder, fma(ratio, 0.5, 0.5), ratio)
-    return copysign(where(abs(x) < format_of(x).smallest_normal, abs(x), result), x)
+    table = _TABLES[format_of(x)]
+    a = abs(x)
+    z = a * a
+    small = fma(z * a, polynomial(z, table.tanh), a)
+    large = 1.0 - 2.0 / (exp_normal(at_most(a + a, table.one)) + 1.0)
+    # a NaN is not large: the powers of two make a number of it
+    return copysign(where(a > TANH_SMALL, large, small), x)
 
 
-def _log1p_of_sum(x: Scalar, y: Scalar) -> Scalar:
-    """``log(1 + x + y)`` for finite ``x >= y >= 0``."""
-    total, low = fast_two_sum(x, y)
-    high, rest = two_sum(const(1.0, x.dtype), total)
-    return log_of_ordinary_pair(high, rest + low)
+def _log_of_sum(sinh: Scalar, cosh: Scalar) -> Scalar:
+    """``log(sinh + cosh)``, for what are the functions of one positive number."""
+    form = format_of(sinh)
+    near, large = sinh < 0.75, cosh > 2.0**60
+    f, e, field = split(where(large, cosh, sinh + cosh))
+    # (sinh + cosh) / 2**e - 1 with one rounding; the large sum is taken twice, and has none
+    unit = bitcast((form.bias << form.fraction_bits) - field, form.dtype)
+    f = where(large, f, fma(sinh, unit, fma(cosh, unit, -1.0)))
+    e = where(large, e + 1.0, e)
+    # Near 1, where e is left at zero, 2 s is sinh (1 - s**2), and elsewhere f (1 - s): the rounding
+    # of s matters little.
+    f, e = where(near, sinh, f), where(near, 0, e)
+    s = f / (where(near, cosh, f + 1.0) + 1.0)
+    z = s * s
+    rest = fma(-z, polynomial(z, _TABLES[form].atanh), where(near, s * f, f))
+    high, low = LN2[form]
+    return fma(e, high, f - fma(s, rest, e * -low))
 
 
 @floating
 def asinh(x: Scalar) -> Scalar:
     """The inverse hyperbolic sine."""
     a = abs(x)
-    large = a > 2.0**60
-    b = where(large, 1.0, a)
-    root = sqrt(fma(b, b, 1.0))
-    # a + sqrt(1 + a**2) = 1 + a + a**2 / (1 + sqrt(1 + a**2)), which is 2 a for a large a
-    result = _log1p_of_sum(where(large, a, b), where(large, 0, b * (b / (root + 1.0))))
-    result = where(large, result + LN2, result)
-    return copysign(where((a > 2.0**-30) & (a < np.inf), result, a), x)
+    cosh = where(a > 2.0**60, a, sqrt(fma(a, a, 1.0)))
+    return copysign(where((a > 2.0**-30) & (a < np.inf), _log_of_sum(a, cosh), a), x)
 
 
 @floating
 def acosh(x: Scalar) -> Scalar:
     """The inverse hyperbolic cosine; NaN below 1."""
-    large = x > 2.0**60
-    b = where(large, 1.0, x - 1.0)
-    # x + sqrt(x**2 - 1) = 1 + b + sqrt(b (b + 2)) with b = x - 1
-    result = _log1p_of_sum(where(large, x, sqrt(b * (b + 2.0))), where(large, 0, b))
-    result = where(large, result + LN2, result)
+    b = x - 1.0
+    result = _log_of_sum(sqrt(fma(b, b, b + b)), x)
     return where((x >= 1) & (x < np.inf), result, where(x < 1, np.nan, x))
 
 
 @floating
 def atanh(x: Scalar) -> Scalar:
     """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
+    form = format_of(x)
     a = abs(x)
-    result = log_of_ordinary_pair(*two_sum(const(1.0, x.dtype), (a * 2.0) / (1.0 - a))) * 0.5
-    result = where(a > 2.0**-30, result, a)
+    # 1 - a without rounding
+    rest = 1.0 - a
+    rest_low = (1.0 - rest) - a
+    # The logarithm of (1 + a) / (1 - a) = 2**e (1 + s) / (1 - s), where the difference of the bits
+    # is about that of the logarithms
+    one = form.bias << form.fraction_bits
+    half = 1 << (form.fraction_bits - 1)
+    ratio = bitcast(1.0 + a, form.integer) - bitcast(rest, form.integer)
+    power = bitcast((ratio + (one + half)) & -(1 << form.fraction_bits), form.dtype)
+    more = power + 1.0
+    s = fma(-more, rest_low, fma(-more, rest, 2.0)) / fma(power - 1.0, rest, 2.0)
+    e = split(power).e
+    z = s * s
+    high, low = LN2[form]
+    tail = fma((z * 0.5) * s, polynomial(z, _TABLES[form].atanh), e * (0.5 * low))
+    result = fma(e, 0.5 * high, s + tail)
     beyond = where(eq(a, 1), const(np.inf, x.dtype), np.nan)
     return copysign(where(a < 1, result, beyond), x)

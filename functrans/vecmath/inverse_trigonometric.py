@@ -1,7 +1,7 @@
 """asin, acos, atan and atan2.
 
-An arctangent is ``m pi/4`` plus that of ``t`` between -tan(pi/8) and tan(pi/8), by the formula for
-the tangent of a difference, with one division. The arcsine beyond 1/2 is
+An arctangent beyond 1 is pi/2 less that of the inverse. (To halve the interval once more would
+shorten the polynomial, and cost two selects, and digits.) The arcsine beyond 1/2 is
 ``pi/2 - 2 asin(sqrt((1 - x) / 2))``.
 
 References
@@ -13,27 +13,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from functrans.ir.scalar import Scalar, bitcast, const, copysign, eq, fma, sqrt, where
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
-    first_nan,
     floating,
     format_of,
     polynomial,
-    two_sum,
 )
-
-TAN_EIGHTH = 0.41421356237309503
 
 
 class _Table(NamedTuple):
     quarter_pi: tuple[float, float]
     atan: tuple[float, ...]
-    """``(atan(t) - t) / t**3`` in ``t**2``, up to tan(pi/8)."""
+    """``(atan(t) - t) / t**3`` in ``t**2``, up to 1."""
     asin: tuple[float, ...]
     """``(asin(t) - t) / t**3`` in ``t**2``, up to 1/2."""
 
@@ -42,9 +36,12 @@ _TABLES: dict[Format, _Table] = {
     FLOAT64: _Table(
         quarter_pi=(0.7853981633974483, 3.061616997868383e-17),
         atan=(
-            -0.3333333333333319, 0.19999999999952184, -0.14285714280054138, 0.11111110776303838,
-            -0.09090897551117418, 0.07692056525679397, -0.06663061946303865, 0.05847581637753876,
-            -0.050379121015896915, 0.03802901273366523, -0.017868094509801147,
+            -0.3333333333333186, 0.19999999999755189, -0.14285714271342032, 0.11111110678913791,
+            -0.09090901237675136, 0.07692212951239545, -0.0666586049275743, 0.058773083508260604,
+            -0.05239234891295706, 0.04673954145703832, -0.04092646230846973, 0.034067913035979995,
+            -0.02582688639518128, 0.01697808248503451, -0.009184563194198605,
+            0.0038559610819712386, -0.0011640610145591422, 0.0002230187607091714,
+            -2.025805420039024e-05,
         ),
         asin=(
             0.16666666666665403, 0.07500000000338594, 0.04464285682693498, 0.03038195919754795,
@@ -55,8 +52,9 @@ _TABLES: dict[Format, _Table] = {
     FLOAT32: _Table(
         quarter_pi=(0.7853981852531433, -2.1855694143368964e-08),
         atan=(
-            -0.33333316445350647, 0.19998526573181152, -0.1424434632062912, 0.10598741471767426,
-            -0.06088784337043762,
+            -0.33333152532577515, 0.19993767142295837, -0.14211007952690125, 0.1066582053899765,
+            -0.07551833987236023, 0.04320751503109932, -0.01636534556746483,
+            0.0029200671706348658,
         ),
         asin=(
             0.16666752099990845, 0.07495306432247162, 0.045469772070646286, 0.02418077550828457,
@@ -72,30 +70,22 @@ def _eighths(m: Scalar, angle: Scalar, form: Format) -> Scalar:
     return fma(m, high, fma(m, low, angle))
 
 
-def _first_quadrant(y: Scalar, x: Scalar) -> tuple[Scalar, Scalar]:
-    """``m`` and ``angle`` of the point (x, y): finite, none negative, not both zero."""
-    steep = y > x * (1.0 + 2.0**0.5)
-    middle = y > x * TAN_EIGHTH
-    zero = const(0.0, x.dtype)
-    # (y - x) / (x + y) in the middle, -x / y where it is steep, else y / x
-    numerator, numerator_low = two_sum(where(steep, zero, y), where(middle, -x, zero))
-    denominator, denominator_low = two_sum(where(middle, y, zero), where(steep, zero, x))
-    t = numerator / denominator
-    remainder = fma(-t, denominator, numerator) + fma(-t, denominator_low, numerator_low)
-    t_low = where(middle, remainder / denominator, 0)
+def _atan_of_fraction(t: Scalar) -> Scalar:
+    """The arctangent of ``t`` between 0 and 1."""
     z = t * t
-    angle = t + fma(z * t, polynomial(z, _TABLES[format_of(x)].atan), t_low)
-    return where(steep, const(2.0, x.dtype), where(middle, const(1.0, x.dtype), zero)), angle
+    return fma(z * t, polynomial(z, _TABLES[format_of(t)].atan), t)
 
 
 @floating
 def atan(x: Scalar) -> Scalar:
     """The arctangent."""
-    form = format_of(x)
-    # beyond the bound the result is pi/2
-    a = where(abs(x) > 2.0**60, 2.0**60, abs(x))
-    m, angle = _first_quadrant(a, const(1.0, x.dtype))
-    return copysign(_eighths(m, angle, form), x)
+    a = abs(x)
+    one = const(1.0, x.dtype)
+    steep = a > 1.0
+    angle = _atan_of_fraction(where(steep, one, a) / where(steep, a, one))
+    high, low = _TABLES[format_of(x)].quarter_pi
+    complement = 2.0 * high - (angle - 2.0 * low)
+    return copysign(where(steep, complement, angle), x)
 
 
 @floating
@@ -103,21 +93,15 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
     """The angle of the point (x, y), with the special cases of C99's atan2."""
     form = format_of(x)
     a, b = abs(x), abs(y)
-    infinite = const(np.inf, x.dtype)
-    # infinities become ones among zeros, the origin a point of the axis
-    far = eq(a, infinite) | eq(b, infinite)
-    a = where(far, where(eq(a, infinite), const(1.0, x.dtype), 0), a)
-    b = where(far, where(eq(b, infinite), const(1.0, x.dtype), 0), b)
-    a = where(eq(a, 0) & eq(b, 0), 1, a)
-    # no sum may overflow, and no denominator be a subnormal number
-    larger = where(a > b, a, b)
-    limit = 2.0 ** (form.bias - 60)
-    unit = where(larger > limit, const(2.0**-8, x.dtype), 1)
-    unit = where(larger < 1 / limit, 2.0 ** (form.fraction_bits + 4), unit)
-    m, angle = _first_quadrant(b * unit, a * unit)
+    steep = b > a
+    t = where(steep, a, b) / where(steep, b, a)
+    # both zero or both infinite: the quotient is NaN
+    t = where(eq(a, b), where(eq(a, 0), 0.0, const(1.0, x.dtype)), t)
+    angle = _atan_of_fraction(t)
     left = bitcast(x, form.integer) < 0
-    result = _eighths(where(left, 4.0 - m, m), where(left, -angle, angle), form)
-    return first_nan(copysign(result, y), x, y)
+    half_turn = where(left, const(4.0, x.dtype), 0.0)
+    result = _eighths(where(steep, 2.0, half_turn), where(steep ^ left, -angle, angle), form)
+    return copysign(result, y)
 
 
 def _asin_parts(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:

@@ -1,7 +1,8 @@
 """log and its kin: ``x = 2**e m`` with ``m`` between sqrt(1/2) and sqrt(2), and ``f = m - 1``.
 
-In float64, ``log(1 + f) = 2 atanh(s)`` with ``s = f / (2 + f)``, an odd series in ``s`` that
-converges fast; in float32 a polynomial in ``f`` is cheaper than the division.
+``log(1 + f) = 2 atanh(s)`` with ``s = f / (2 + f)``, an odd series in ``s`` that converges fast.
+Since ``2 s = f - s f``, that is ``f`` less a small correction, which hides the rounding of ``s``.
+The one division costs less than the polynomial in ``f`` that would do without.
 
 References
 ----------
@@ -20,6 +21,7 @@ from functrans.ir.scalar import (
     Scalar,
     bitcast,
     const,
+    convert,
     copysign,
     eq,
     fma,
@@ -35,42 +37,32 @@ from functrans.vecmath.polynomial import (
     floating,
     format_of,
     polynomial,
-    power_of_two,
-    two_sum,
 )
 
 SQRT_HALF = 0.7071067811865476
 
 # (2 atanh(s) - 2 s) / s**3 in z = s**2
-_ATANH = (
-    0.666666666666667, 0.3999999999989904, 0.28571428626340567, 0.22222211067545497,
-    0.18182894203970434, 0.1533155167426755, 0.1461853820868174,
-)  # fmt: skip
-
-# float32: (log(1 + f) - f + f**2 / 2) / f**3
-_LOG1P = (
-    0.3333331346511841, -0.2500016689300537, 0.20002223551273346, -0.16659365594387054,
-    0.1420956552028656, -0.12549790740013123, 0.12108993530273438, -0.10915669053792953,
-    0.05337411165237427,
-)  # fmt: skip
+ATANH: dict[Format, tuple[float, ...]] = {
+    FLOAT64: (
+        0.666666666666667, 0.3999999999989904, 0.28571428626340567, 0.22222211067545497,
+        0.18182894203970434, 0.1533155167426755, 0.1461853820868174,
+    ),
+    FLOAT32: (0.6666668653488159, 0.39988210797309875, 0.29604554176330566),
+}  # fmt: skip
 
 
 class _Base(NamedTuple):
-    """The constants of ``log_b(x) = log(1 + f) / ln(b) + e log_b(2)``, as pairs."""
+    """The constants of ``log_b(x) = log(1 + f) / ln(b) + e log_b(2)``, the last as a pair."""
 
-    factor: tuple[float, float]
+    factor: float
     step: tuple[float, float]
 
 
 _BASES: dict[tuple[Format, int], _Base] = {
-    (FLOAT64, 2): _Base((1.4426950408889634, 2.0355273740931033e-17), (1.0, 0.0)),
-    (FLOAT32, 2): _Base((1.4426950216293335, 1.925963033500011e-08), (1.0, 0.0)),
-    (FLOAT64, 10): _Base(
-        (0.4342944819032518, 1.098319650216765e-17), (0.3010299956639812, -2.8037281277851704e-18)
-    ),
-    (FLOAT32, 10): _Base(
-        (0.4342944920063019, -1.0103049952192578e-08), (0.3010300099849701, -1.432098883924482e-08)
-    ),
+    (FLOAT64, 2): _Base(1.4426950408889634, (1.0, 0.0)),
+    (FLOAT32, 2): _Base(1.4426950216293335, (1.0, 0.0)),
+    (FLOAT64, 10): _Base(0.4342944819032518, (0.3010299956639812, 0.0)),
+    (FLOAT32, 10): _Base(0.4342944920063019, (0.3010300099849701, -1.432098883924482e-08)),
 }
 
 LN2: dict[Format, tuple[float, float]] = {
@@ -79,50 +71,55 @@ LN2: dict[Format, tuple[float, float]] = {
 }
 
 
-def split(x: Scalar, subnormal: bool = True) -> tuple[Scalar, Scalar, Scalar]:
-    """``e`` (as a float), ``m - 1`` and ``e`` (as an integer), for positive finite ``x``.
+class Split(NamedTuple):
+    """``x = 2**e (1 + f)``."""
 
-    Without `subnormal`, the caller knows that ``x`` is a normal number.
-    """
+    f: Scalar
+    e: Scalar
+    """The exponent as a float."""
+    field: Scalar
+    """The exponent as an integer, where a number has it: before the bits of the fraction."""
+
+
+def split(x: Scalar) -> Split:
+    """The parts of a positive normal number."""
     form = format_of(x)
-    tiny = x < form.smallest_normal
-    lift = form.fraction_bits + 2
-    bits = bitcast(where(tiny, x * 2.0**lift, x) if subnormal else x, form.integer)
-    root = int(np.asarray(SQRT_HALF, form.dtype).view(form.integer))
-    one = form.bias << form.fraction_bits
-    shifted = bits + (one - root)
-    mantissa_bits = (shifted & ((1 << form.fraction_bits) - 1)) + root
-    biased = lshr(shifted, form.fraction_bits)
-    bias = const(form.bias, form.integer)
-    exponent = biased - (where(tiny, bias + lift, bias) if subnormal else bias)
-    # the integer in the last bits of 1.5 * 2**fraction_bits, as in round_with_integer
-    rounder = int(np.asarray(form.rounder, form.dtype).view(form.integer))
-    as_float = bitcast(exponent + rounder, form.dtype) - form.rounder
-    return as_float, bitcast(mantissa_bits, form.dtype) - 1.0, exponent
+    bits = bitcast(x, form.integer)
+    above = bits - int(np.asarray(SQRT_HALF, form.dtype).view(form.integer))
+    field = above & -(1 << form.fraction_bits)
+    if form is FLOAT32:
+        e = convert(above >> form.fraction_bits, form.dtype)
+    else:
+        # a conversion of int64 is no vector instruction before AVX-512: instead, the integer is
+        # put in the last bits of 1.5 * 2**52, as in round_with_integer
+        biased = lshr(above + (form.bias << form.fraction_bits), form.fraction_bits)
+        rounder = int(np.asarray(form.rounder, form.dtype).view(form.integer))
+        e = bitcast(biased + (rounder - form.bias), form.dtype) - form.rounder
+    return Split(bitcast(bits - field, form.dtype) - 1.0, e, field)
 
 
-def _log1p_tail(f: Scalar, half_square: Scalar) -> Scalar:
-    """``log(1 + f) - f + f**2 / 2`` for ``f`` as `split` gives it."""
-    if format_of(f) is FLOAT64:
-        s = f / (f + 2.0)
-        z = s * s
-        return s * fma(polynomial(z, _ATANH), z, half_square)
-    return (half_square * 2.0) * (f * polynomial(f, _LOG1P))
+def _correction(f: Scalar) -> Scalar:
+    """``f - log(1 + f)``, for ``f`` as `split` gives it."""
+    s = f / (f + 2.0)
+    z = s * s
+    return s * fma(-z, polynomial(z, ATANH[format_of(f)]), f)
 
 
 def log1p_reduced(f: Scalar, e: Scalar, f_low: Scalar | None = None) -> Scalar:
     """``log(1 + f + f_low) + e ln 2`` for a small `f_low`."""
     high, low = LN2[format_of(f)]
-    half_square = f * (f * 0.5)
-    tail = fma(e, low, _log1p_tail(f, half_square))
+    correction = fma(e, -low, _correction(f))
     if f_low is not None:
-        tail = tail + f_low * (1.0 - f)
-    return fma(e, high, f - (half_square - tail))
+        correction = fma(f_low, f - 1.0, correction)
+    return fma(e, high, f - correction)
 
 
 def is_ordinary(x: Scalar) -> Scalar:
     """Whether ``x`` is positive, finite and not subnormal."""
-    return (x >= format_of(x).smallest_normal) & (x < np.inf)
+    form = format_of(x)
+    least = 1 << form.fraction_bits
+    # the sum of the largest numbers' bits is negative, as is that of negative numbers
+    return (bitcast(x, form.integer) + least) >= 2 * least
 
 
 def _off_domain(x: Scalar, result: Scalar) -> Scalar:
@@ -133,10 +130,13 @@ def _off_domain(x: Scalar, result: Scalar) -> Scalar:
 
 def _of_split(x: Scalar, function: Callable[[Scalar, Scalar], Scalar]) -> Scalar:
     """A logarithm by a function of ``f`` and ``e``."""
-    e, f, _ = split(x)
-    rare = _off_domain(x, function(f, e))
-    e, f, _ = split(x, subnormal=False)
-    return unlikely(~is_ordinary(x), rare, function(f, e))
+    form = format_of(x)
+    lift = form.fraction_bits + 2
+    tiny = x < form.smallest_normal
+    lifted = split(where(tiny, x * 2.0**lift, x))
+    rare = function(lifted.f, lifted.e - where(tiny, const(lift, x.dtype), 0))
+    parts = split(x)
+    return unlikely(~is_ordinary(x), _off_domain(x, rare), function(parts.f, parts.e))
 
 
 @floating
@@ -146,17 +146,14 @@ def log(x: Scalar) -> Scalar:
 
 
 def _log_to_base(x: Scalar, base: int) -> Scalar:
-    constants = _BASES[format_of(x), base]
-    factor_high, factor_low = constants.factor
-    step_high, step_low = constants.step
+    factor, (step, step_low) = _BASES[format_of(x), base]
 
     def function(f: Scalar, e: Scalar) -> Scalar:
-        half_square = f * (f * 0.5)
-        rest = _log1p_tail(f, half_square) - half_square
-        mantissa = fma(f, factor_high, fma(rest, factor_high, f * factor_low))
+        correction = _correction(f) * factor
         if step_low:
-            mantissa = fma(e, step_low, mantissa)
-        return fma(e, step_high, mantissa)
+            correction = fma(e, -step_low, correction)
+        mantissa = fma(f, factor, -correction)
+        return e + mantissa if step == 1.0 else fma(e, step, mantissa)
 
     return _of_split(x, function)
 
@@ -178,10 +175,12 @@ def log_of_ordinary_pair(high: Scalar, low: Scalar) -> Scalar:
 
     The result has its full relative precision also where the pair is near 1.
     """
-    e, f, exponent = split(high, subnormal=False)
+    form = format_of(high)
+    f, e, field = split(high)
     # The low part in units of the mantissa; for the largest numbers the power is 0, and will do.
     # f is a multiple of the last place of that, so that Dekker's sum is exact.
-    f, f_low = fast_two_sum(f, (low * 0.5) * power_of_two(1 - exponent, format_of(high)))
+    unit = bitcast(((form.bias + 1) << form.fraction_bits) - field, form.dtype)
+    f, f_low = fast_two_sum(f, (low * 0.5) * unit)
     return log1p_reduced(f, e, f_low)
 
 
@@ -196,7 +195,13 @@ def log_of_pair(high: Scalar, low: Scalar) -> Scalar:
 @floating
 def log1p(x: Scalar) -> Scalar:
     """``log(1 + x)`` without the cancellation near zero."""
-    result = log_of_ordinary_pair(*two_sum(const(1.0, x.dtype), x))
-    special = where(eq(x, -1), const(-np.inf, x.dtype), where(x < 0, np.nan, x))
+    form = format_of(x)
+    total = x + 1.0
+    _, e, field = split(total)
+    # f = (1 + x) / 2**e - 1 with one rounding. Four of it: 2**-e may be too small a number.
+    unit = bitcast(((form.bias + 2) << form.fraction_bits) - field, form.dtype)
+    f = fma(x, unit, unit - 4.0) * 0.25
     # zero has the sign of x
-    return where((x > -1) & (x < np.inf), copysign(result, x), special)
+    result = copysign(log1p_reduced(f, e), x)
+    special = where(eq(x, -1), const(-np.inf, x.dtype), where(x < 0, np.nan, x))
+    return unlikely(~is_ordinary(total), special, result)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functrans.ir.scalar import Scalar, const, eq, fma, maximum, where
 from functrans.vecmath.exponential import LOG2_E, exp, exp2
-from functrans.vecmath.hyperbolic import LN2
-from functrans.vecmath.logarithm import log, log1p, log_of_pair
-from functrans.vecmath.polynomial import floating, is_nan
+from functrans.vecmath.logarithm import LN2, log, log1p, log_of_pair
+from functrans.vecmath.polynomial import floating, format_of, is_nan
 
 
 @floating
@@ -29,7 +28,7 @@ def logaddexp(x: Scalar, y: Scalar) -> Scalar:
     """
     result = maximum(x, y) + log1p(exp(-abs(x - y)))
     # equal infinities have no difference
-    return where(eq(x, y), x + LN2, result)
+    return where(eq(x, y), x + LN2[format_of(x)][0], result)
 
 
 @floating

@@ -71,17 +71,22 @@ def floating(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
 def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     """``sum c[i] x**i``.
 
-    Long ones are split into even and odd powers: one multiplication more than Horner's rule and
-    half its chain of dependent operations.
+    Long ones are Horner's rule in ``x**2`` with ``c[i] + c[i + 1] x`` for coefficients: one
+    multiplication more, half the chain of dependent operations, and, unlike a split into even and
+    odd powers, no larger numbers on the way where the signs alternate.
     """
     if len(coefficients) < 6:
         return horner(x, coefficients)
     square = x * x
-    return fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
+    lines = [horner(x, coefficients[i : i + 2]) for i in range(0, len(coefficients), 2)]
+    result = lines[-1]
+    for line in reversed(lines[:-1]):
+        result = fma(result, square, line)
+    return result
 
 
 def horner(x: Scalar, coefficients: Sequence[float]) -> Scalar:
-    """``sum c[i] x**i``, accurate also where the odd and the even powers would cancel."""
+    """``sum c[i] x**i`` with as few operations as possible."""
     result = const(coefficients[-1], x.dtype)
     for coefficient in reversed(coefficients[:-1]):
         result = fma(result, x, coefficient)
@@ -118,6 +123,12 @@ def round_with_integer(shifted: Scalar) -> Pair:
 def power_of_two(exponent: Scalar, form: Format) -> Scalar:
     """``2**exponent`` for an integer scalar within the exponents of the normal numbers."""
     return bitcast((exponent + form.bias) << form.fraction_bits, form.dtype)
+
+
+def times_power_of_two(x: Scalar, exponent: Scalar) -> Scalar:
+    """``x * 2**exponent``, where both that and ``x`` are normal numbers."""
+    form = format_of(x)
+    return bitcast(bitcast(x, form.integer) + (exponent << form.fraction_bits), form.dtype)
 
 
 def flip_sign(x: Scalar, sign: Scalar) -> Scalar:

@@ -1,11 +1,32 @@
-"""cbrt and hypot."""
+"""cbrt and hypot.
+
+The cube root starts from the bits: those of a number are about a logarithm, so that a third of them
+taken from a constant are about those of ``1 / cbrt(x)``. A polynomial in the relative error of that
+makes it half as precise as the result, and one step of Newton's method, without a division, as
+precise.
+
+References
+----------
+W. Kahan, "Computing a real cube root" (1991), for the start.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from functrans.ir.scalar import Scalar, const, copysign, eq, fma, sqrt, where
-from functrans.vecmath.logarithm import split
+from functrans.ir.scalar import (
+    Scalar,
+    bitcast,
+    const,
+    convert,
+    eq,
+    fma,
+    lshr,
+    sqrt,
+    unlikely,
+    where,
+)
+from functrans.vecmath.logarithm import is_ordinary
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -13,41 +34,56 @@ from functrans.vecmath.polynomial import (
     floating,
     format_of,
     polynomial,
-    power_of_two,
-    round_with_integer,
-    two_product,
 )
 
-# (1 + f)**(1/3) to 22 bits and to 12, from which one step of Halley's gives three times as many
-_CBRT: dict[Format, tuple[float, ...]] = {
+# ((1 + d)**(-1/3) - 1) / d up to 0.1025, the largest error of the start
+_INVERSE_CBRT: dict[Format, tuple[float, ...]] = {
     FLOAT64: (
-        0.9999998766322229, 0.33333656245484705, -0.11108719583940882, 0.0615163181619051,
-        -0.041738089643206466, 0.03392612534594309, -0.02136005928996731,
+        -0.33333333703511436, 0.22222224267269297, -0.17283318001510947, 0.14402063638998006,
+        -0.12642779655590497, 0.11291846965627986,
     ),
-    FLOAT32: (
-        1.000069260597229, 0.33488819003105164, -0.11451385170221329, 0.043972138315439224,
-    ),
+    FLOAT32: (-0.33332982659339905, 0.2233656495809555, -0.17449453473091125),
 }  # fmt: skip
+
+# 4/3 of the bias, less what makes the errors of both signs equal, in units of the exponent
+_INVERSE_CBRT_START = 127 * 4 / 3 - 0.06802165
+
+
+def _inverse_cbrt_start(x: Scalar) -> Scalar:
+    """``x**(-1/3)`` with a relative error of 0.035, for positive normal ``x``."""
+    if format_of(x) is FLOAT32:
+        start = _INVERSE_CBRT_START * 2.0**23
+        third = fma(convert(bitcast(x, np.int32), np.float32), -1 / 3, start)
+        return bitcast(convert(third, np.int32), np.float32)
+    # The same of the upper 32 bits. As in round_with_integer, an integer is in the last bits of a
+    # float; that the constant is rounded costs no more than one.
+    upper = bitcast(lshr(bitcast(x, np.int64), 32) | (0x433 << 52), np.float64)  # 2**52 + bits
+    start = (_INVERSE_CBRT_START + (FLOAT64.bias - FLOAT32.bias) * 4 / 3) * 2.0**20
+    third = fma(upper, -1 / 3, FLOAT64.rounder + 2.0**52 / 3 + start)
+    return bitcast(bitcast(third, np.int64) << 32, np.float64)
+
+
+def _cbrt_of_ordinary(x: Scalar) -> Scalar:
+    """The cube root of a normal number of any sign."""
+    a = abs(x)
+    t = _inverse_cbrt_start(a)
+    d = fma(a * t, t * t, -1.0)
+    t = fma(t * d, polynomial(d, _INVERSE_CBRT[format_of(x)]), t)
+    square = t * t
+    y = x * square
+    # x - y**3, and 1 / y**2 is about the square of t
+    return fma(fma(-(y * y), y, x), square * (1 / 3), y)
 
 
 @floating
 def cbrt(x: Scalar) -> Scalar:
     """The cube root."""
     form = format_of(x)
-    magnitude = abs(x)
-    e, f, _ = split(magnitude)
-    thirds, exponent = round_with_integer(fma(e, 1 / 3, form.rounder))
-    left = fma(thirds, -3.0, e)  # -1, 0 or 1
-    one = const(1.0, x.dtype)
-    cube = (f + 1.0) * where(left > 0, one * 2.0, where(left < 0, one * 0.5, one))
-    factor = where(left > 0, one * 2.0 ** (1 / 3), where(left < 0, one * 0.5 ** (1 / 3), one))
-    y = polynomial(f, _CBRT[form]) * factor
-    # Halley: y - y (y**3 - cube) / (2 y**3 + cube), the difference without rounding
-    square, error = two_product(y, y)
-    difference = fma(error, y, fma(square, y, -cube))
-    y = fma(y * difference, -1.0 / fma(square * 2.0, y, cube), y)
-    result = copysign(y * power_of_two(exponent, form), x)
-    return where((magnitude > 0) & (magnitude < np.inf), result, x)
+    a = abs(x)
+    lift = 3 * ((form.fraction_bits + 3) // 3)
+    rare = _cbrt_of_ordinary(x * 2.0**lift) * 2.0 ** (-lift // 3)
+    rare = where((a > 0) & (a < form.smallest_normal), rare, x)
+    return unlikely(~is_ordinary(a), rare, _cbrt_of_ordinary(x))
 
 
 @floating

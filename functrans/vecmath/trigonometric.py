@@ -1,5 +1,9 @@
 """sin, cos and tan: ``x = k pi + r``, for any finite x.
 
+The sine takes integers ``k``, the cosine halves of odd integers, so that both are sines of an ``r``
+between -pi/2 and pi/2: one polynomial, and no choice between two. The tangent takes halves of
+integers, and for the odd ones is the inverse of that of ``r``.
+
 Up to a limit, ``k pi`` is subtracted in three parts with fma (Cody and Waite). Beyond it,
 ``x / pi`` modulo 2 is needed to about 120 bits: ``x`` is an integer ``y`` times ``2**s`` for one
 of 128 steps of ``s``, a table holds ``2**s / pi`` modulo 2 to 212 bits, and the four products with
@@ -39,6 +43,7 @@ from functrans.vecmath.polynomial import (
     flip_sign,
     floating,
     format_of,
+    horner,
     pair_constant,
     pair_times,
     polynomial,
@@ -62,9 +67,9 @@ class _Table(NamedTuple):
     """The three parts of pi are enough below this."""
     pi: tuple[float, float, float]
     sin: tuple[float, ...]
-    """``(sin(r) - r) / r**3`` in ``r**2``, up to pi/4."""
-    cos: tuple[float, ...]
-    """``(cos(r) - 1 + r**2 / 2) / r**4`` in ``r**2``, up to pi/4."""
+    """``(sin(r) - r) / r**3`` in ``r**2``, up to pi/2."""
+    tan: tuple[float, ...]
+    """``(tan(r) - r) / r**3`` in ``r**2``, up to pi/4."""
 
 
 _TABLES: dict[Format, _Table] = {
@@ -72,45 +77,68 @@ _TABLES: dict[Format, _Table] = {
         limit=2.0**30,
         pi=(3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33),
         sin=(
-            -0.16666666666666627, 0.00833333333332107, -0.00019841269828700162,
-            2.755731329927954e-06, -2.5050695575655085e-08, 1.5893118234396756e-10,
+            -0.16666666666666666, 0.008333333333333201, -0.00019841269841209424,
+            2.7557319210906967e-06, -2.505210683430808e-08, 1.6058937107710364e-10,
+            -7.642910253616848e-13, 2.7202029851343925e-15,
         ),
-        cos=(
-            0.04166666666666658, -0.001388888888887097, 2.480158728752797e-05,
-            -2.7557313791573444e-07, 2.08756474917467e-09, -1.1355744118024791e-11,
+        tan=(
+            0.3333333333333257, 0.13333333333442846, 0.05396825391328737, 0.0218694899270656,
+            0.00886321472177926, 0.003592328815658098, 0.001454518607593791,
+            0.0005960635938447045, 0.00021945727151577487, 0.0001425027493260438,
+            -3.4754206012581255e-05, 9.709254746612565e-05, -4.8974488093881483e-05,
+            2.184252490556466e-05,
         ),
     ),
     FLOAT32: _Table(
         limit=2.0**15,
         pi=(3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
         sin=(
-            -0.16666653752326965, 0.008332106284797192, -0.00019507846445776522,
+            -0.16666658222675323, 0.00833303015679121, -0.00019806856289505959,
+            2.5995500436692964e-06,
         ),
-        cos=(
-            0.04166664555668831, -0.0013887297827750444, 2.4430084522464313e-05,
+        tan=(
+            0.33333131670951843, 0.1333947330713272, 0.05335426330566406, 0.02463696524500847,
+            0.0027837830130010843, 0.009586545638740063,
         ),
     ),
 }  # fmt: skip
 
 
+class Grid(NamedTuple):
+    """The numbers ``k`` to choose from: ``n step + start`` for all integers ``n``."""
+
+    step: float
+    start: float
+
+
+SINE, COSINE, TANGENT = Grid(1.0, 0.0), Grid(1.0, 0.5), Grid(0.5, 0.0)
+
+
 class Reduced(NamedTuple):
-    """Non-negative ``x = n pi / 2 + r + r_low``, modulo ``2 pi``, with the least ``r``."""
+    """``x = k pi + r + r_low``, modulo ``2 pi``, with the least ``r`` for a ``k`` of a grid."""
 
     n: Scalar
+    """Which ``k``: an integer scalar, of which only the last bits are right."""
     r: Scalar
     r_low: Scalar
 
 
-def _reduce_moderate(x: Scalar) -> Reduced:
+def _reduce_moderate(x: Scalar, grid: Grid) -> Reduced:
     form = format_of(x)
     first, second, third = _TABLES[form].pi
-    n = fma(x, 2.0 / np.pi, form.rounder) - form.rounder
-    k = n * -0.5
-    r_first = fma(k, first, x)  # exact
+    per_step = 1 / (np.pi * grid.step)
+    if grid.start:
+        shifted = fma(x, per_step, -grid.start / grid.step) + form.rounder
+    else:
+        shifted = fma(x, per_step, form.rounder)
+    n = shifted - form.rounder
+    k = -(n + grid.start) if grid.step == 1.0 else n * -grid.step
+    # exact, but for the cosine of a small x, where the error does not matter
+    r_first = fma(k, first, x)
     product, error = two_product(k, second)
     # r_first is a multiple of the last place of the product, so that Dekker's sum is exact
     r, r_low = fast_two_sum(r_first, product)
-    return Reduced(n, r, fma(k, third, r_low + error))
+    return Reduced(bitcast(shifted, form.integer), r, fma(k, third, r_low + error))
 
 
 @cache
@@ -145,12 +173,19 @@ def _modulo_2(x: Scalar) -> Scalar:
     return fma(rint(x * 0.5), -2.0, x)
 
 
-def _reduce_huge(x: Scalar) -> Reduced:
+def _nearest(fraction: Scalar, grid: Grid) -> tuple[Scalar, Scalar]:
+    """``n``, as an integer, and ``k`` for a number that is not large."""
+    form = format_of(fraction)
+    n = rint((fraction - grid.start) * (1 / grid.step))
+    return bitcast(n + form.rounder, form.integer), n * grid.step + grid.start
+
+
+def _reduce_huge(x: Scalar, grid: Grid) -> Reduced:
     y, (t0, t1, t2, t3) = _scaled_and_parts(x, 53, 4)
     (p0, e0), (p1, e1), (p2, e2) = (two_product(y, t) for t in (t0, t1, t2))
     p0, e0, p1 = _modulo_2(p0), _modulo_2(e0), _modulo_2(p1)
-    n = rint((p0 + (e0 + p1)) * 2.0)
-    terms = [p0 - n * 0.5, e0, p1, e1, p2, e2, y * t3]
+    n, k = _nearest(p0 + (e0 + p1), grid)
+    terms = [*two_sum(p0, -k), e0, p1, e1, p2, e2, y * t3]
     # the leading terms may cancel down to 2**-62: each pass leaves the sum in fewer of them
     for _ in range(3):
         for i in range(len(terms) - 1, 0, -1):
@@ -159,86 +194,88 @@ def _reduce_huge(x: Scalar) -> Reduced:
     return Reduced(n, *pair_times(fraction, pair_constant(*_TABLES[FLOAT64].pi[:2], x.dtype)))
 
 
-def _reduce_huge_float32(x: Scalar) -> Reduced:
+def _reduce_huge_float32(x: Scalar, grid: Grid) -> Reduced:
     y, (t0, t1) = _scaled_and_parts(convert(x, FLOAT64.dtype), 24, 2)
     high, low = two_product(y, t0)
     high = _modulo_2(high)
-    n = rint(high * 2.0)
-    r = ((high - n * 0.5) + fma(y, t1, low)) * np.pi
+    n, k = _nearest(high, grid)
+    r = ((high - k) + fma(y, t1, low)) * np.pi
     r_high = convert(r, FLOAT32.dtype)
     r_low = convert(r - convert(r_high, FLOAT64.dtype), FLOAT32.dtype)
-    return Reduced(convert(n, FLOAT32.dtype), r_high, r_low)
+    return Reduced(convert(n, FLOAT32.integer), r_high, r_low)
 
 
-class _Quadrant(NamedTuple):
-    """sin(r), cos(r), and which quadrant ``x`` is in."""
-
-    sine: Scalar
-    cosine: Scalar
-    n: Scalar
-    """An integer scalar, of which the last two bits matter."""
-
-    def sin(self, turns: int) -> Scalar:
-        """``sin(n pi / 2 + turns pi / 2 + r)``."""
-        bits = self.n.dtype.itemsize * 8
-        n = self.n + turns if turns else self.n
-        swapped = (n << (bits - 1)) < 0
-        return flip_sign(where(swapped, self.cosine, self.sine), n << (bits - 2))
+def _reduce_turns(x: Scalar, grid: Grid) -> Reduced:
+    """The reduction of ``pi x``."""
+    fraction = _modulo_2(x)
+    n, k = _nearest(fraction, grid)
+    pi = pair_constant(*_TABLES[format_of(x)].pi[:2], x.dtype)
+    return Reduced(n, *pair_times((fraction - k, const(0.0, x.dtype)), pi))
 
 
-def _quadrant(reduced: Reduced) -> _Quadrant:
-    """Evaluate both functions of the remainder."""
+def _sine(reduced: Reduced) -> Scalar:
+    """``sin(r + n pi)``."""
     n, r, r_low = reduced
     form = format_of(r)
     z = r * r
     # cos(r), which belongs to r_low, need not be accurate
     tail = fma(z * -0.5, r_low, r_low)
-    sine = r + fma(z * r, polynomial(z, _TABLES[form].sin), tail)
-    half = z * 0.5
-    high = 1.0 - half
-    low = fma(-r, r_low, (1.0 - high) - half)
-    cosine = high + fma(z * z, polynomial(z, _TABLES[form].cos), low)
-    return _Quadrant(sine, cosine, bitcast(n + form.rounder, form.integer))
+    sine = r + fma(z * r, horner(z, _TABLES[form].sin), tail)
+    return flip_sign(sine, n << (form.dtype.itemsize * 8 - 1))
 
 
-def _of_quadrant(x: Scalar, function: Callable[[_Quadrant], Scalar]) -> Scalar:
+def _tangent(reduced: Reduced) -> tuple[Scalar, Scalar]:
+    """``tan(r + n pi / 2)`` as a fraction."""
+    n, r, r_low = reduced
+    form = format_of(r)
+    z = r * r
+    tail = fma(z, r_low, r_low)
+    tangent = r + fma(z * r, polynomial(z, _TABLES[form].tan), tail)
+    odd = (n << (form.dtype.itemsize * 8 - 1)) < 0
+    one = const(1.0, r.dtype)
+    return where(odd, -one, tangent), where(odd, tangent, one)
+
+
+def _of_reduced(x: Scalar, grid: Grid, function: Callable[[Reduced], Scalar]) -> Scalar:
     """The function of non-negative ``x``; only a huge one pays for the long reduction."""
     form = format_of(x)
     reduce_huge = _reduce_huge if form is FLOAT64 else _reduce_huge_float32
     return unlikely(
         x > _TABLES[form].limit,
-        function(_quadrant(reduce_huge(x))),
-        function(_quadrant(_reduce_moderate(x))),
+        function(reduce_huge(x, grid)),
+        function(_reduce_moderate(x, grid)),
     )
 
 
-def sinpi_and_cospi(x: Scalar) -> tuple[Scalar, Scalar]:
-    """``sin(pi x)`` and ``cos(pi x)``."""
-    form = format_of(x)
-    n = rint(_modulo_2(x) * 2.0)
-    r = pair_times(
-        (_modulo_2(x) - n * 0.5, const(0.0, x.dtype)),
-        pair_constant(*_TABLES[form].pi[:2], x.dtype),
-    )
-    quadrant = _quadrant(Reduced(n, *r))
-    return quadrant.sin(0), quadrant.sin(1)
+def sinpi(x: Scalar) -> Scalar:
+    """``sin(pi x)``."""
+    return _sine(_reduce_turns(x, SINE))
+
+
+def cotpi(x: Scalar) -> Scalar:
+    """``1 / tan(pi x)``."""
+    numerator, denominator = _tangent(_reduce_turns(x, TANGENT))
+    return denominator / numerator
 
 
 @floating
 def sin(x: Scalar) -> Scalar:
     """The sine, of any finite argument."""
-    result = _of_quadrant(abs(x), lambda quadrant: quadrant.sin(0))
-    return flip_sign(result, bitcast(x, format_of(x).integer))
+    return flip_sign(_of_reduced(abs(x), SINE, _sine), bitcast(x, format_of(x).integer))
 
 
 @floating
 def cos(x: Scalar) -> Scalar:
-    """The cosine, of any finite argument."""
-    return _of_quadrant(abs(x), lambda quadrant: quadrant.sin(1))
+    """The cosine, of any finite argument: ``cos(x)`` is ``-sin(x - pi / 2)``."""
+    return -_of_reduced(abs(x), COSINE, _sine)
 
 
 @floating
 def tan(x: Scalar) -> Scalar:
     """The tangent, of any finite argument."""
-    result = _of_quadrant(abs(x), lambda quadrant: quadrant.sin(0) / quadrant.sin(1))
-    return flip_sign(result, bitcast(x, format_of(x).integer))
+
+    def quotient(reduced: Reduced) -> Scalar:
+        numerator, denominator = _tangent(reduced)
+        return numerator / denominator
+
+    return flip_sign(_of_reduced(abs(x), TANGENT, quotient), bitcast(x, format_of(x).integer))
