@@ -7,7 +7,8 @@ integers, and for the odd ones is the inverse of that of ``r``.
 Up to a limit, ``k pi`` is subtracted in three parts with fma (Cody and Waite). Beyond it,
 ``x / pi`` modulo 2 is needed to about 120 bits: ``x`` is an integer ``y`` times ``2**s`` for one
 of 128 steps of ``s``, a table holds ``2**s / pi`` modulo 2 to 212 bits, and the four products with
-``y`` are added without error (after Payne and Hanek, who multiply integers).
+``y`` are added without error. In float32, integers are multiplied, as Payne and Hanek do: float64
+would halve the number of lanes, of all that is in the loop.
 
 References
 ----------
@@ -125,35 +126,35 @@ class Reduced(NamedTuple):
 
 def _reduce_moderate(x: Scalar, grid: Grid) -> Reduced:
     form = format_of(x)
-    first, second, third = _TABLES[form].pi
+    first, second, third = (-grid.step * part for part in _TABLES[form].pi)
     per_step = 1 / (np.pi * grid.step)
     if grid.start:
         shifted = fma(x, per_step, -grid.start / grid.step) + form.rounder
     else:
         shifted = fma(x, per_step, form.rounder)
     n = shifted - form.rounder
-    k = -(n + grid.start) if grid.step == 1.0 else n * -grid.step
+    steps = n + grid.start / grid.step if grid.start else n
     # exact, but for the cosine of a small x, where the error does not matter
-    r_first = fma(k, first, x)
-    product, error = two_product(k, second)
+    r_first = fma(steps, first, x)
+    product, error = two_product(steps, second)
     # r_first is a multiple of the last place of the product, so that Dekker's sum is exact
     r, r_low = fast_two_sum(r_first, product)
-    return Reduced(bitcast(shifted, form.integer), r, fma(k, third, r_low + error))
+    return Reduced(bitcast(shifted, form.integer), r, fma(steps, third, r_low + error))
 
 
 @cache
-def _inverse_pi_table(digits: int, parts: int) -> list[tuple[float, ...]]:
-    """``2**s / pi`` modulo 2 as a sum of `parts`, and ``2**-s``: a table each.
+def _inverse_pi_table() -> list[tuple[float, ...]]:
+    """``2**s / pi`` modulo 2 as a sum of four, and ``2**-s``: a table each.
 
     The row is the biased exponent of ``x`` by 16. There ``x = y 2**s`` with an integer ``y`` of
-    at most ``digits + 15`` bits; or ``s = 0``, where the integer part of ``x`` is not as long.
+    at most 68 bits; or ``s = 0``, where the integer part of ``x`` is not as long.
     """
     rows = []
     for row in range(128):
-        s = max(0, 16 * row - FLOAT64.bias - (digits - 1))
+        s = max(0, 16 * row - FLOAT64.bias - FLOAT64.fraction_bits)
         rest = (_INVERSE_PI << s) % (2 << _INVERSE_PI_BITS)
         values = []
-        for _ in range(parts):
+        for _ in range(4):
             part = rest / (1 << _INVERSE_PI_BITS)
             numerator, denominator = part.as_integer_ratio()
             rest -= (numerator << _INVERSE_PI_BITS) // denominator
@@ -162,10 +163,19 @@ def _inverse_pi_table(digits: int, parts: int) -> list[tuple[float, ...]]:
     return list(zip(*rows, strict=True))
 
 
-def _scaled_and_parts(x: Scalar, digits: int, parts: int) -> tuple[Scalar, list[Scalar]]:
-    row = lshr(bitcast(x, FLOAT64.integer), FLOAT64.fraction_bits + 4) & 127
-    *values, unit = (lookup(t, row, x.dtype) for t in _inverse_pi_table(digits, parts))
-    return x * unit, values
+@cache
+def _inverse_pi_integers() -> list[tuple[int, ...]]:
+    """``2**s / pi`` modulo 2, in units of ``2**-63``, and 32 more bits: a table each.
+
+    The row is the exponent of a float32 from 2 up, ``x = y 2**s`` with an integer of 24 bits.
+    """
+    rows = []
+    for row in range(128):
+        s = row + 1 - FLOAT32.fraction_bits
+        bits = (_INVERSE_PI >> (_INVERSE_PI_BITS - 95 - s)) % (1 << 96)
+        high = bits >> 32
+        rows.append((high - (high >> 63 << 64), bits % (1 << 32)))
+    return list(zip(*rows, strict=True))
 
 
 def _modulo_2(x: Scalar) -> Scalar:
@@ -181,7 +191,9 @@ def _nearest(fraction: Scalar, grid: Grid) -> tuple[Scalar, Scalar]:
 
 
 def _reduce_huge(x: Scalar, grid: Grid) -> Reduced:
-    y, (t0, t1, t2, t3) = _scaled_and_parts(x, 53, 4)
+    row = lshr(bitcast(x, FLOAT64.integer), FLOAT64.fraction_bits + 4) & 127
+    t0, t1, t2, t3, unit = (lookup(table, row, x.dtype) for table in _inverse_pi_table())
+    y = x * unit
     (p0, e0), (p1, e1), (p2, e2) = (two_product(y, t) for t in (t0, t1, t2))
     p0, e0, p1 = _modulo_2(p0), _modulo_2(e0), _modulo_2(p1)
     n, k = _nearest(p0 + (e0 + p1), grid)
@@ -195,14 +207,28 @@ def _reduce_huge(x: Scalar, grid: Grid) -> Reduced:
 
 
 def _reduce_huge_float32(x: Scalar, grid: Grid) -> Reduced:
-    y, (t0, t1) = _scaled_and_parts(convert(x, FLOAT64.dtype), 24, 2)
-    high, low = two_product(y, t0)
-    high = _modulo_2(high)
-    n, k = _nearest(high, grid)
-    r = ((high - k) + fma(y, t1, low)) * np.pi
-    r_high = convert(r, FLOAT32.dtype)
-    r_low = convert(r - convert(r_high, FLOAT64.dtype), FLOAT32.dtype)
-    return Reduced(convert(n, FLOAT32.integer), r_high, r_low)
+    bits = bitcast(x, FLOAT32.integer)
+    one = 1 << FLOAT32.fraction_bits
+    y = convert((bits & (one - 1)) | one, np.int64)
+    row = convert(lshr(bits, FLOAT32.fraction_bits) & 127, np.int64)
+    high, low = (lookup(table, row, np.int64) for table in _inverse_pi_integers())
+    # x / pi in units of 2**-63: what overflows is an even integer
+    quotient = y * high + lshr(y * low, 32)
+    # less the start and by the step: then its nearest integer, and what remains in units of 2**-64
+    steps = (quotient << 1) if grid.step == 0.5 else quotient - int(grid.start * 2**63)
+    n = convert(lshr(steps + (1 << 62), 63), FLOAT32.integer)
+    rest = steps << 1
+    size = abs(rest)
+    upper = convert(lshr(size, 40), x.dtype)
+    lower = convert(size & ((1 << 40) - 1), x.dtype) * 2.0**-40
+    pi, pi_low, _ = _TABLES[FLOAT32].pi
+    unit = grid.step * 2.0**-24
+    r, r_low = pair_times(
+        fast_two_sum(upper, lower), pair_constant(pi * unit, pi_low * unit, x.dtype)
+    )
+    # an infinity has no integer
+    r = where(x < np.inf, where(rest < 0, -r, r), np.nan)
+    return Reduced(n, r, where(rest < 0, -r_low, r_low))
 
 
 def _reduce_turns(x: Scalar, grid: Grid) -> Reduced:
