@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.nodes import INDEX
 from functrans.ir.primitive import Primitive
 from functrans.ir.scalar import Scalar, postorder
 from functrans.lower.loops import Kernel, expressions, walk
@@ -27,9 +28,13 @@ FEWEST = 12
 RARE = 24
 """So many operations that are rarely needed are put into a function of their own."""
 
-MANY = 32
-"""With more copies of a function than this, a kernel calls it: copies would not stay in the
-processor's cache of instructions, and the compiler takes its time for each."""
+MANY = 8
+"""With more copies of a function than this, a kernel calls it: that is not slower, and the compiler
+takes its time for each copy."""
+
+MANY_SHARED = 32
+"""The same for functions that share operations with others, as a sine does with a cosine of the
+same number: with more copies, they would not stay in the processor's cache of instructions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +62,11 @@ class Function:
 
     @cached_property
     def widest(self) -> int:
-        """The bytes of the widest number that is computed with, addresses in tables left out."""
-        own = (x.dtype.itemsize for x in self.nodes if x.dtype != np.dtype(np.int64))
-        inner = (x.attribute.widest for x in self.nodes if x.op == "apply")
-        return max((*own, *inner), default=1)
+        """The bytes of the widest number that is usually computed with, but for places in tables.
+
+        What is rarely needed may take several registers.
+        """
+        return max((x.dtype.itemsize for x in self.nodes if x.dtype != INDEX), default=1)
 
     def __call__(self, args: tuple[Scalar, ...]) -> Scalar:
         """The function of some operands, as one node."""
@@ -95,8 +101,15 @@ def size(nodes: Iterable[Scalar]) -> int:
 def often(kernel: Kernel) -> set[Function]:
     """The functions that a kernel has many of."""
     roots = [root for statement in walk(kernel.body) for root in expressions(statement)]
-    counts = Counter(node.attribute for node in postorder(roots) if node.op == "apply")
-    return {function for function, count in counts.items() if count > MANY}
+    applied = [node for node in postorder(roots) if node.op == "apply"]
+    of_operands = Counter(node.args for node in applied)
+    counts = Counter(node.attribute for node in applied)
+    alone = Counter(node.attribute for node in applied if of_operands[node.args] == 1)
+    return {
+        function
+        for function, count in counts.items()
+        if count > MANY_SHARED or alone[function] > MANY
+    }
 
 
 def expanded(expressions: Sequence[Scalar], done: dict[Scalar, Scalar]) -> list[Scalar]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.nodes import INDEX
-from functrans.ir.scalar import Scalar
+from functrans.ir.scalar import Scalar, const
 from functrans.lower.affine import Coefficients
 from functrans.lower.llvm_scalar import Operations
 from functrans.lower.llvm_text import (
@@ -26,6 +26,8 @@ from functrans.lower.llvm_text import (
     suffix,
 )
 from functrans.lower.loops import Buffer
+
+ZERO = const(0, INDEX)
 
 LARGEST_SHUFFLED_STRIDE = 8
 """Up to this stride, neighbours are loaded as whole vectors and shuffled apart."""
@@ -81,19 +83,7 @@ class Memory:
 
     def offset(self, target: Buffer, indices: tuple[Scalar, ...], base: bool) -> Value:
         """The place of an element, counted in elements from the start of its buffer."""
-        if not indices:
-            return Value("0", 1)
-        total = self.value(indices[0], base)
-        for extent, position in zip(target.shape[1:], indices[1:], strict=True):
-            factor = self.value(extent, base)
-            term = self.value(position, base)
-            if total.ref != "0":
-                total = self.operations.apply("mul", INDEX, [total, factor], [INDEX, INDEX])
-            if total.ref == "0":
-                total = term
-            elif term.ref != "0":
-                total = self.operations.apply("add", INDEX, [total, term], [INDEX, INDEX])
-        return total
+        return self.value(place(target, indices), base)
 
     def pointer(self, target: Buffer, offset: Value) -> str:
         kind = memory_type(target.dtype)
@@ -249,6 +239,19 @@ class Memory:
             (vector_type, "zeroinitializer"),
         ]
         return Value(self.writer.call(name, vector_type, arguments), lanes)
+
+
+def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
+    """The place of an element: as an expression, so that equal ones are computed once."""
+    total = ZERO
+    for extent, position in zip(target.shape, indices, strict=True):
+        if total is not ZERO:
+            total = Scalar("mul", (total, extent), INDEX)
+        if total is ZERO:
+            total = position
+        elif position is not ZERO:
+            total = Scalar("add", (total, position), INDEX)
+    return total
 
 
 def memory_suffix(dtype: np.dtype[Any], lanes: int) -> str:
