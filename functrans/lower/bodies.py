@@ -139,10 +139,10 @@ class Bodies:
             row = buffer(f"{root.target.name}_row", root.target.dtype, kept)
             self._moved[root.target] = row, root.axes[:shared]
 
-    def _resolve(self, expressions: Sequence[Scalar]) -> list[Scalar]:
-        """The expressions, reading locals and rows where the nest keeps its values in such."""
+    def _resolve(self, root: Root) -> list[Scalar]:
+        """A root's expressions, reading locals and rows where the nest keeps its values in such."""
         replaced: dict[Scalar, Scalar] = {}
-        for node in postorder(expressions):
+        for node in root.nodes:
             if node.op != "load":
                 continue
             if node in self._known:
@@ -151,7 +151,7 @@ class Bodies:
                 row, dropped = self._moved[node.attribute]
                 kept = [i for axis, i in enumerate(node.args) if axis not in dropped]
                 replaced[node] = load(row, self.simplify.substitute(kept, replaced))
-        return self.simplify.substitute(expressions, replaced)
+        return self.simplify.substitute([value for _, value in root.elements], replaced)
 
     # -- statements ---------------------------------------------------------------------------
 
@@ -206,11 +206,12 @@ class Bodies:
 
     def _root(self, root: Root, vector_bytes: int) -> Iterator[Statement]:
         """Compute a root at the current indices."""
-        values = self._resolve([value for _, value in root.elements])
+        values = self._resolve(root)
         values = self.simplify.substitute(values, self._replaced)
-        widest = max(root.target.dtype.itemsize, *(_widths(values)))
-        statements, values = lower_folds(values, max(vector_bytes // widest, 1), self.simplify)
-        yield from statements
+        if root.folds:
+            widest = max(root.target.dtype.itemsize, *(_widths(values)))
+            statements, values = lower_folds(values, max(vector_bytes // widest, 1), self.simplify)
+            yield from statements
         if root in self._contracted:
             names: list[Scalar] = []
             named: list[Scalar] = []

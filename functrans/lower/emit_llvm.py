@@ -177,9 +177,12 @@ class _Emitter:
                 value = ex.operations.apply(
                     statement.op, target.dtype, [ex.wide(element), value], [target.dtype] * 2
                 )
-            if vector.factors.of_element(target, statement.indices) == 1:
+            stride = vector.factors.of_element(target, statement.indices)
+            if stride == 1:
                 offset = ex.offset(target, statement.indices, base=True)
                 self._write(ex.pointer(target, offset), target, value)
+            elif stride:
+                self._step(ex.first_place(target, statement.indices), stride, target, value)
             else:
                 offset = ex.offset(target, statement.indices, base=False)
                 assert offset.lanes == vector.lanes, "a vector loop stores to one place"
@@ -199,6 +202,19 @@ class _Emitter:
         bits = register_type(BOOL, value.lanes)
         arguments = [(kind, ref), ("ptr", pointer), ("i32", str(align)), (bits, mask)]
         self.writer.call(name, "void", arguments)
+
+    def _step(self, first: str, stride: int, target: Buffer, value: Value) -> None:
+        """Store to places that are equally far apart."""
+        if self.expressions.mask is not None:
+            places = self.expressions.places(target, first, stride, value.lanes)
+            self._scatter(places, target, value)
+            return
+        ref = self.expressions.to_memory(value, target.dtype)
+        kind, element = memory_type(target.dtype, value.lanes), memory_type(target.dtype)
+        for lane in range(value.lanes):
+            one = self.writer.define(f"extractelement {kind} {ref}, i64 {lane}")
+            place = self.writer.define(f"getelementptr {element}, ptr {first}, i64 {stride * lane}")
+            self.writer.line(f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}")
 
     def _scatter(self, pointers: str, target: Buffer, value: Value) -> None:
         lanes = value.lanes

@@ -46,13 +46,10 @@ def _ready(expressions: Sequence[Scalar]) -> list[Scalar]:
     """The folds that can be computed now: they need no other fold, save ones inside themselves."""
     ready: list[Scalar] = []
     bound: set[Scalar] = set()
-    nodes = postorder(expressions)
-    for node in nodes:
-        if node.op == "fold":
-            bound.update(node.attribute[1])
-    for node in nodes:
-        if node.op != "fold":
-            continue
+    folds = [node for node in postorder(expressions) if node.op == "fold"]
+    for node in folds:
+        bound.update(node.attribute[1])
+    for node in folds:
         inner = postorder(node.args)
         own = set(node.attribute[1])
         free = {n for n in inner if n.op == "index" and n in bound} - own

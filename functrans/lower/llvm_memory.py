@@ -134,7 +134,7 @@ class Memory:
             shuffled = self._load_shuffled(node, vector, stride)
             if shuffled is not None:
                 return shuffled
-        return self._gather(node, vector)
+        return self._gather(node, vector, stride)
 
     def _load_vector(self, node: Scalar, vector: Vector) -> Value:
         source: Buffer = node.attribute
@@ -188,13 +188,30 @@ class Memory:
         )
         return Value(self.from_memory(picked, source.dtype, vector.lanes), vector.lanes)
 
-    def _gather(self, node: Scalar, vector: Vector) -> Value:
+    def first_place(self, target: Buffer, indices: tuple[Scalar, ...]) -> str:
+        """The pointer to the element in the first lane, from which the others are steps away."""
+        # not inbounds: where lanes are masked out, the first one may be outside of the buffer
+        offset = self.offset(target, indices, base=True).ref
+        return self.writer.define(
+            f"getelementptr {memory_type(target.dtype)}, ptr {self.buffers[target]}, i64 {offset}"
+        )
+
+    def places(self, target: Buffer, first: str, stride: int, lanes: int) -> str:
+        """The pointers to the elements in all lanes."""
+        steps = ", ".join(f"i64 {stride * lane}" for lane in range(lanes))
+        kind = memory_type(target.dtype)
+        return self.writer.define(f"getelementptr {kind}, ptr {first}, <{lanes} x i64> <{steps}>")
+
+    def _gather(self, node: Scalar, vector: Vector, stride: int | None) -> Value:
         source: Buffer = node.attribute
-        offset = self.offset(source, node.args, base=False)
-        if offset.lanes == 1 and not self.masked_by_data:
-            return self.load_one(node, base=False)
-        offset = self.operations.spread(offset, INDEX, vector.lanes)
-        pointers = self.pointer(source, offset)
+        if stride:
+            first = self.first_place(source, node.args)
+            pointers = self.places(source, first, stride, vector.lanes)
+        else:
+            offset = self.offset(source, node.args, base=False)
+            if offset.lanes == 1 and not self.masked_by_data:
+                return self.load_one(node, base=False)
+            pointers = self.pointer(source, self.operations.spread(offset, INDEX, vector.lanes))
         kind = memory_type(source.dtype, vector.lanes)
         lanes = vector.lanes
         loaded = self.writer.call(

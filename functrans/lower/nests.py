@@ -16,6 +16,9 @@ from functrans.lower.roots import CHEAP, Root, extent_of, fold_steps
 LARGEST_NEST = 6000
 """Roots that have nothing in common share a loop up to so many operations."""
 
+
+LARGEST_BLOCK = 16_000
+
 LONG_ROW = 64
 """A row so long pays for what is done once for it without vectors."""
 
@@ -120,7 +123,9 @@ class _Fuser:
         # a call is never joined, so it is alone in its nest
         if nest.index is not index or next(iter(nest.roots)).call:
             return False
-        if index is None or any(maker in nest.roots for maker in read):
+        if index is None:
+            return nest.size <= LARGEST_BLOCK
+        if any(maker in nest.roots for maker in read):
             return True
         if len(root.loops) == 1 and nest.vector and nest.plain and not root.folds:
             # nothing is lost, and what reads both will find them in one place

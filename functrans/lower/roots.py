@@ -7,7 +7,7 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -242,23 +242,29 @@ class Rooting:
             for var in eqn.outputs:
                 if var in chosen:
                     self._add(var, f"t{len(self.roots)}")
+        makers: dict[Buffer, int] = {}
+        for number, root in enumerate(self.roots):
+            for target in (root.target, *root.also):
+                makers.setdefault(target, number)
         for number, atom in enumerate(self.graph.outputs):
-            self.outputs.append(self._output(atom, f"out{number}"))
+            self.outputs.append(self._output(atom, f"out{number}", makers))
         return self.roots
 
-    def _output(self, atom: Atom, name: str) -> Buffer:
-        """Compute an output into a buffer of its own."""
+    def _output(self, atom: Atom, name: str, makers: Mapping[Buffer, int]) -> Buffer:
+        """Compute an output into a buffer of its own; `makers` are the first roots of buffers."""
         where = self.buffers.get(atom) if isinstance(atom, Var) else None
-        for i, root in enumerate(self.roots):
-            if where in (root.target, *root.also) and where not in self.outputs:
-                assert where is not None
-                self.roots[i] = replace(root, output=True)
-                return where
+        if where in makers and where not in self.outputs:
+            assert where is not None
+            maker = makers[where]
+            self.roots[maker] = replace(self.roots[maker], output=True)
+            return where
         return self._add(atom, name, output=True)
 
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes that a value is computed in loops over."""
         shape = atom.aval.shape
+        if prod(shape) <= UNROLLED_SUMS:
+            return ()
         trial = self.loops(shape)
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
@@ -365,7 +371,7 @@ def choose(graph: Graph) -> set[Var]:
         for i, atom in enumerate(eqn.inputs):
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
-    outputs = [atom for atom in graph.outputs if isinstance(atom, Var)]
+    outputs = set(graph.outputs)
     patterns = {
         eqn: AS_A_WHOLE if by_library(eqn) or is_control(eqn) or is_inplace(eqn) else pattern(eqn)
         for eqn in graph.eqns
