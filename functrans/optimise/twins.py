@@ -15,7 +15,7 @@ from itertools import combinations
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.optimise.loops import LOOPS, Carry, Loop, Stacked
-from functrans.optimise.rewrite import Rewriter
+from functrans.optimise.rewrite import Rewriter, bits
 
 Names = dict[Atom, int]
 """The number of each variable."""
@@ -87,7 +87,9 @@ class _Numbering:
 
     def of(self, atom: Atom, names: Names) -> int:
         if isinstance(atom, Literal):
-            return self.table.setdefault(("literal", atom.key), len(self.table))
+            # whether a dtype yields has been seen to: what an equation gives is settled
+            key = ("literal", bits(atom), atom.aval.dtype)
+            return self.table.setdefault(key, len(self.table))
         return names[atom]
 
     def enter(self, eqns: Iterable[Eqn], names: Names) -> None:
