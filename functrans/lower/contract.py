@@ -18,7 +18,7 @@ from functrans.ir.nodes import INDEX, index
 from functrans.ir.primitive import registry
 from functrans.ir.scalar import Scalar, const, convert
 from functrans.ir.types import Aval, Shape
-from functrans.lower.loops import Address, Buffer, Call, For, Statement
+from functrans.lower.loops import Address, Buffer, Call, For, Rows, Statement
 from functrans.lower.pull import Puller
 
 CONTRACTION = "dot_general"
@@ -156,7 +156,10 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
         Address(target, tuple(out_at)),
         _int(columns),
     )
-    body: Statement = Call(_ROUTINES[dtype], arguments, (x, y), (target,))
+    by_rows = None
+    if len(x_sides.free) == 1:
+        by_rows = Rows(3, {8: x_sides.free[0], 11: len(x_sides.batch)})
+    body: Statement = Call(_ROUTINES[dtype], arguments, (x, y), (target,), by_rows)
     for depth in reversed(range(len(loops))):
         stop = const(extents[depth], INDEX)
         body = For(loops[depth], const(0, INDEX), stop, (body,), parallel=depth == 0)

@@ -107,11 +107,11 @@ class _Generaliser:
                 arguments.append(Address(self.buffer(argument.target), position))
             else:
                 arguments.append(self.bound(argument) if isinstance(argument, Scalar) else argument)
-        return Call(
-            old.symbol,
-            tuple(arguments),
-            tuple(map(self.buffer, old.reads)),
-            tuple(map(self.buffer, old.writes)),
+        return replace(
+            old,
+            arguments=tuple(arguments),
+            reads=tuple(map(self.buffer, old.reads)),
+            writes=tuple(map(self.buffer, old.writes)),
         )
 
     def value(self, node: Scalar) -> Scalar:

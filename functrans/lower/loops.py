@@ -11,14 +11,14 @@ Everything is immutable. `check` says what is well-formed; `text` prints a kerne
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from functrans.ir.nodes import INDEX, as_index
-from functrans.ir.scalar import Scalar, postorder
+from functrans.ir.scalar import Scalar, convert, postorder
 
 _fresh = itertools.count()
 
@@ -179,6 +179,22 @@ class Address:
 
 
 @dataclass(frozen=True, eq=False)
+class Rows:
+    """How a call can be done for some of its rows.
+
+    Parameters
+    ----------
+    count : int
+        Which argument is the number of rows.
+    axes : dict of int to int
+        Of the arguments that are addresses of rows, along which axis these lie.
+    """
+
+    count: int
+    axes: Mapping[int, int]
+
+
+@dataclass(frozen=True, eq=False)
 class Call:
     """Call an external function by its symbol; every argument is passed by its address.
 
@@ -190,6 +206,19 @@ class Call:
     arguments: tuple[Address | Scalar | bytes, ...]
     reads: tuple[Buffer, ...] = ()
     writes: tuple[Buffer, ...] = ()
+    rows: Rows | None = None
+
+    def for_rows(self, start: Scalar, count: Scalar) -> Call:
+        """The call for ``count`` of its rows, from the row ``start`` on."""
+        assert self.rows is not None
+        arguments = list(self.arguments)
+        arguments[self.rows.count] = convert(count, np.int32)
+        for number, axis in self.rows.axes.items():
+            address = arguments[number]
+            assert isinstance(address, Address)
+            before, after = address.indices[:axis], address.indices[axis + 1 :]
+            arguments[number] = Address(address.target, (*before, start, *after))
+        return replace(self, arguments=tuple(arguments))
 
 
 Statement = Store | Let | Assign | For | Reduce | If | While | Call

@@ -104,12 +104,28 @@ class Relocation:
                 prepare = self.statements(old.prepare)
                 return While(prepare, self._one(old.condition), self.statements(old.body))
             case Call():
-                return Call(
-                    old.symbol,
-                    tuple(map(self._argument, old.arguments)),
-                    tuple(self.moved.get(one, (one,))[0] for one in old.reads),
-                    tuple(self.moved.get(one, (one,))[0] for one in old.writes),
-                )
+                return self._call(old)
+
+    def _call(self, old: Call) -> Call:
+        rows = old.rows
+        if rows is not None:
+            # the new buffers may have axes in front
+            axes = {
+                number: self._axis(old.arguments[number], axis)
+                for number, axis in rows.axes.items()
+            }
+            rows = replace(rows, axes=axes)
+        return Call(
+            old.symbol,
+            tuple(map(self._argument, old.arguments)),
+            tuple(self.moved.get(one, (one,))[0] for one in old.reads),
+            tuple(self.moved.get(one, (one,))[0] for one in old.writes),
+            rows,
+        )
+
+    def _axis(self, argument: Address | Scalar | bytes, axis: int) -> int:
+        assert isinstance(argument, Address)
+        return axis + len(self.moved.get(argument.target, (None, ()))[1])
 
     def _argument(self, argument: Address | Scalar | bytes) -> Address | Scalar | bytes:
         if isinstance(argument, Address):

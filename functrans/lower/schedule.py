@@ -15,6 +15,7 @@ from functrans.lower.control import Inner
 from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.nests import fuse
+from functrans.lower.parts import in_parts
 from functrans.lower.roots import Root, Rooting
 from functrans.lower.steps import lighten
 
@@ -84,7 +85,7 @@ def schedule(graph: Graph, vector_bytes: int) -> Plan:
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
     nests, outputs = _nests(graph, inputs, vector_bytes)
     steps = []
-    for nest in nests:
+    for nest in map(in_parts, nests):
         kernel, arguments, sizes = generalise(nest.body, nest.scratch)
         first = nest.body[0]
         extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0

@@ -3,12 +3,13 @@
 A contraction of what comes in with constants (the input's part of a recurrent network) is done for
 all steps at once before the loop; a carry that only adds up contractions (the gradient of a
 weight) becomes one contraction over all steps after it. A few large calls of BLAS, which threads
-share, take the place of many small ones.
+share, take the place of many small ones. A carry that only adds up what is scattered (the gradient
+of an embedding) is scattered into after the loop: a step then touches no more than what it adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -19,6 +20,11 @@ from functrans.lower.contract import CONTRACTION, sides
 from functrans.transform.batch import batch_graph
 
 SCAN = "scan"
+
+SCATTER = "scatter_add"
+
+SCATTERS = (SCATTER, "add_at")
+"""The second adds one row; the rows of all steps are scattered."""
 
 LEAST_WORK = 512
 """Multiplications of a step that are worth taking out of the loop."""
@@ -138,14 +144,14 @@ def _fits(aval: Aval, length: int) -> bool:
 
 @dataclass
 class Sum:
-    """A carry that adds up a contraction or a sum of each step.
+    """A carry that adds up a contraction or a sum of each step, or what it scatters.
 
     Parameters
     ----------
     number : int
         Which carry.
     reduction : Eqn
-        The contraction, or the ``reduce_sum``.
+        The contraction, the ``reduce_sum`` or the ``scatter_add``.
     turned : list of Eqn
         The transposes between that and the addition.
     """
@@ -171,14 +177,15 @@ def _sunk(eqn: Eqn) -> tuple[Eqn, list[Eqn], dict[Atom, Atom]]:
     after: list[Eqn] = []
     results: dict[Atom, Atom] = {}
     outer: dict[Atom, Atom] = dict(zip(consts, parts.consts, strict=True))
-    for maker in (*late.values(), *(each.reduction for each in sums)):
-        for operand in maker.inputs:
-            if operand not in stacks and operand not in outer:
-                shape = (parts.length, *operand.aval.shape)
-                stack = Var(operand.aval.update(shape=shape))
-                stacks[operand] = stack
-                ys_out.append(operand)
-                ys.append(stack)
+    wanted = [x for maker in late.values() for x in maker.inputs]
+    wanted += [x for each in sums for x in _stacked_operands(each) if isinstance(x, Var)]
+    for operand in wanted:
+        if operand not in stacks and operand not in outer:
+            shape = (parts.length, *operand.aval.shape)
+            stack = Var(operand.aval.update(shape=shape))
+            stacks[operand] = stack
+            ys_out.append(operand)
+            ys.append(stack)
     for number, maker in late.items():
         once = Graph([x for x in maker.inputs if isinstance(x, Var)], [maker], maker.outputs)
         axes = tuple(None if x in outer else 0 for x in maker.inputs)
@@ -188,12 +195,11 @@ def _sunk(eqn: Eqn) -> tuple[Eqn, list[Eqn], dict[Atom, Atom]]:
         after += made
     for number in sorted(late, reverse=True):
         del ys_out[number], ys[number]
+    at_hand = {**outer, **stacks}
     for each in sums:
-        total = _total(each, [stacks[x] for x in each.reduction.inputs], after)
+        operands = [at_hand.get(x, x) for x in _stacked_operands(each)]
         result = eqn.outputs[each.number]
-        out = Var(result.aval)
-        after.append(Eqn(registry["add"], (parts.init[each.number], total), (out,), {}, eqn.source))
-        results[result] = out
+        results[result] = _added(each, parts.init[each.number], operands, after)
     gone = {each.number for each in sums}
     kept = [i for i in range(n_carry) if i not in gone]
     parts.init = [parts.init[i] for i in kept]
@@ -248,9 +254,12 @@ def _sums(parts: Parts, stacked: Sequence[Atom]) -> list[Sum]:
             maker = makers.get(value) if isinstance(value, Var) else None
         if maker is None or uses[value] != 1 or value.aval.size != own.aval.size:
             continue
-        if not any(isinstance(x, Literal) or x in invariant for x in maker.inputs):
+        if maker.primitive.name in SCATTERS:
+            if not turned and _moves_with_the_steps(maker, makers, invariant):
+                found.append(Sum(number, maker, turned))
+        elif not any(isinstance(x, Literal) or x in invariant for x in maker.inputs):
             found.append(Sum(number, maker, turned))
-    chosen = [each for each in found if _worth(each.reduction) and _stackable(each, parts)]
+    chosen = [each for each in found if _chosen(each) and _stackable(each, parts)]
     at_hand = {*xs, *parts.body.outputs[len(carry) :], *stacked}
     at_hand.update(x for each in chosen for x in each.reduction.inputs)
     for each in found:
@@ -261,8 +270,46 @@ def _sums(parts: Parts, stacked: Sequence[Atom]) -> list[Sum]:
     return chosen
 
 
+def _chosen(each: Sum) -> bool:
+    if each.reduction.primitive.name in SCATTERS:
+        whole, given = (x.aval.size for x in each.reduction.inputs[:2])
+        return whole >= LEAST_WORK and whole >= 2 * given
+    return _worth(each.reduction)
+
+
+def _moves_with_the_steps(
+    scatter: Eqn, makers: Mapping[Var, Eqn], invariant: Container[Atom]
+) -> bool:
+    """Whether a scatter into zeros has values, and an index, of each step's own."""
+    zeros, given, *indices = scatter.inputs
+    maker = makers.get(zeros) if isinstance(zeros, Var) else None
+    if maker is None or maker.primitive.name != "full" or maker.params["value"] != 0:
+        return False
+    own = [isinstance(x, Var) and x not in invariant for x in (given, *indices)]
+    return own[0] and any(own[1:])
+
+
+def _stacked_operands(each: Sum) -> Sequence[Atom]:
+    """What a sum needs of all steps."""
+    operands = each.reduction.inputs
+    return operands[1:] if each.reduction.primitive.name in SCATTERS else operands
+
+
 def _stackable(each: Sum, parts: Parts) -> bool:
-    return all(_fits(x.aval, parts.length) for x in each.reduction.inputs)
+    return all(_fits(x.aval, parts.length) for x in _stacked_operands(each))
+
+
+def _added(each: Sum, init: Atom, operands: Sequence[Atom], after: list[Eqn]) -> Var:
+    """The equations that add what all steps give to the first carry."""
+    eqn = each.reduction
+    out = Var(init.aval)
+    if eqn.primitive.name in SCATTERS:
+        params = {**eqn.params, "unique": False}
+        after.append(Eqn(registry[SCATTER], (init, *operands), (out,), params, eqn.source))
+    else:
+        total = _total(each, operands, after)
+        after.append(Eqn(registry["add"], (init, total), (out,), {}, eqn.source))
+    return out
 
 
 def _total(each: Sum, stacks: Sequence[Atom], after: list[Eqn]) -> Var:

@@ -15,31 +15,31 @@ from functrans.optimise.rewrite import Rewriter
 LOOPS = ("scan", "counted_scan", "while_loop")
 
 
-class _Const(NamedTuple):
+class Const(NamedTuple):
     """``inner`` are its names in the body and, for a while loop, in the condition."""
 
     inner: tuple[Var, ...]
     outer: Atom
 
 
-class _Carry(NamedTuple):
+class Carry(NamedTuple):
     inner: tuple[Var, ...]
     init: Atom
     out: Atom
     result: Var
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     inner: Var
     outer: Atom
 
 
-class _Stacked(NamedTuple):
+class Stacked(NamedTuple):
     out: Atom
     result: Var
 
 
-class _Loop:
+class Loop:
     """The equation of a loop, with what belongs together side by side."""
 
     def __init__(self, eqn: Eqn) -> None:
@@ -52,9 +52,9 @@ class _Loop:
         outer = eqn.inputs[counted:]
         graphs = [body] if cond is None else [body, cond]
         names = list(zip(*(g.inputs[: n_consts + n_carry] for g in graphs), strict=True))
-        self.consts = [_Const(*pair) for pair in zip(names[:n_consts], outer, strict=False)]
+        self.consts = [Const(*pair) for pair in zip(names[:n_consts], outer, strict=False)]
         self.carry = [
-            _Carry(*row)
+            Carry(*row)
             for row in zip(
                 names[n_consts:],
                 outer[n_consts : n_consts + n_carry],
@@ -64,18 +64,18 @@ class _Loop:
             )
         ]
         last = n_consts + n_carry
-        self.rows = [_Row(*row) for row in zip(body.inputs[last:], outer[last:], strict=True)]
+        self.rows = [Row(*row) for row in zip(body.inputs[last:], outer[last:], strict=True)]
         # a while loop gives its number of steps behind the carry
         self.count = list(eqn.outputs[n_carry : n_carry + (cond is not None)])
         stacks = eqn.outputs[n_carry + len(self.count) :]
-        self.stacked = [_Stacked(*s) for s in zip(body.outputs[n_carry:], stacks, strict=True)]
+        self.stacked = [Stacked(*s) for s in zip(body.outputs[n_carry:], stacks, strict=True)]
         self.body = list(body.eqns)
         self.cond = cond
 
     def rebuilt(self) -> Eqn:
         """The equation again."""
         params = dict(self.eqn.params)
-        named: list[_Const | _Carry] = [*self.consts, *self.carry]
+        named: list[Const | Carry] = [*self.consts, *self.carry]
         params["body"] = Graph(
             [*(x.inner[0] for x in named), *(row.inner for row in self.rows)],
             self.body,
@@ -130,7 +130,7 @@ def merge_in_loops(graph: Graph) -> Graph:
         if eqn.primitive.name not in LOOPS:
             out.keep(eqn, out.inputs(eqn))
             continue
-        loop = _Loop(Eqn(eqn.primitive, out.inputs(eqn), eqn.outputs, eqn.params, eqn.source))
+        loop = Loop(Eqn(eqn.primitive, out.inputs(eqn), eqn.outputs, eqn.params, eqn.source))
         for result, atom in _merged(loop).items():
             out.replace(result, atom)
         merged = loop.rebuilt()
@@ -138,24 +138,24 @@ def merge_in_loops(graph: Graph) -> Graph:
     return out.graph_now()
 
 
-def _merged(loop: _Loop) -> dict[Var, Atom]:
+def _merged(loop: Loop) -> dict[Var, Atom]:
     """Merge what a loop has twice; gives what stands for results that it no longer has."""
     results: dict[Var, Atom] = {}
     still = [c for c in loop.carry if c.out is c.inner[0]]
-    loop.consts += [_Const(c.inner, c.init) for c in still]
+    loop.consts += [Const(c.inner, c.init) for c in still]
     loop.carry = [c for c in loop.carry if c.out is not c.inner[0]]
     results.update((c.result, c.init) for c in still)
 
     body: dict[Atom, Atom] = {}
     cond: dict[Atom, Atom] = {}
-    consts: dict[Atom, _Const] = {}
+    consts: dict[Atom, Const] = {}
     for const in loop.consts:
         first = consts.setdefault(const.outer, const)
         if first is not const:
             body[const.inner[0]] = first.inner[0]
             cond.update(zip(const.inner[1:], first.inner[1:], strict=True))
     loop.consts = list(consts.values())
-    rows: dict[Atom, _Row] = {}
+    rows: dict[Atom, Row] = {}
     for row in loop.rows:
         first_row = rows.setdefault(row.outer, row)
         if first_row is not row:
@@ -163,7 +163,7 @@ def _merged(loop: _Loop) -> dict[Var, Atom]:
     loop.rows = list(rows.values())
     loop.substitute(body, cond)
 
-    stacked: dict[Atom, _Stacked] = {}
+    stacked: dict[Atom, Stacked] = {}
     for one in loop.stacked:
         first_stacked = stacked.setdefault(one.out, one)
         if first_stacked is not one:
@@ -185,7 +185,7 @@ def prune_in_loops(graph: Graph) -> Graph:
         if read.isdisjoint(eqn.outputs):
             continue
         if eqn.primitive.name in LOOPS:
-            eqn = _pruned_loop(_Loop(eqn), read)
+            eqn = _pruned_loop(Loop(eqn), read)
         elif eqn.primitive.name == "cond":
             eqn = _pruned_cond(eqn, read)
         kept.append(eqn)
@@ -193,7 +193,7 @@ def prune_in_loops(graph: Graph) -> Graph:
     return Graph(graph.inputs, kept[::-1], graph.outputs)
 
 
-def _pruned_loop(loop: _Loop, read: set[Atom]) -> Eqn:
+def _pruned_loop(loop: Loop, read: set[Atom]) -> Eqn:
     loop.stacked = [s for s in loop.stacked if s.result in read]
     decides = set() if loop.cond is None else _needed(loop.cond.eqns, loop.cond.outputs)[1]
     alive = [c for c in loop.carry if c.result in read or not decides.isdisjoint(c.inner)]

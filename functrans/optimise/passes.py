@@ -12,6 +12,7 @@ from functrans.optimise.common import merge_equal
 from functrans.optimise.constant import fold_constants
 from functrans.optimise.inline import inline
 from functrans.optimise.loops import merge_in_loops, prune_in_loops
+from functrans.optimise.twins import merge_twins
 
 Pass = Callable[[Graph], Graph]
 
@@ -47,6 +48,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     # what one pass uncovers, another can use
     ("fold_constants again", fold_constants),
     ("simplify again", simplify),
+    ("merge_twins", merge_twins),
     ("prune again", prune),
 )
 """Each takes a graph and gives one that computes the same, bit by bit."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +25,7 @@ _MAGIC = b"functrans-code1\n"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
 _SUFFIX = ".code"
 _UNFINISHED = ".part"
+_BINARY = getattr(os, "O_BINARY", 0)
 
 _BLOCK = 4096
 """What the smallest file takes on most disks."""
@@ -139,7 +139,9 @@ class Store:
         return self.folder / (key + _SUFFIX)
 
     def _write(self, key: str, contents: bytes) -> None:
-        handle, name = tempfile.mkstemp(dir=self.folder, suffix=_UNFINISHED)
+        # (the standard library's tempfile takes 5 ms to import)
+        name = self.folder / f"{key}.{os.getpid()}.{os.urandom(8).hex()}{_UNFINISHED}"
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
         try:
             with open(handle, "wb") as file:
                 file.write(_header(key, contents))

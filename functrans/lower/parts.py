@@ -1,0 +1,190 @@
+"""Scans over a batch whose rows do not mix: threads share the rows.
+
+The steps of a scan come one after the other, and what one step does is often too little to share.
+But where a step does the same for each row of its carry (the samples of a batch in a recurrent
+network), each part of the rows can go through all steps on its own: one loop over parts, outside of
+everything, takes the place of many small parallel ones. The parts do not depend on the number of
+threads, so neither do the bits of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from functrans.ir.nodes import INDEX, index
+from functrans.ir.scalar import Scalar, const, convert, postorder
+from functrans.lower.bodies import Nest
+from functrans.lower.loops import (
+    Address,
+    Buffer,
+    Call,
+    For,
+    Statement,
+    Store,
+    expressions,
+    stored,
+    walk,
+)
+
+LEAST_ROWS = 8
+"""A part has a multiple of so many rows: products of matrices stay such, and vectors stay whole."""
+
+MOST_PARTS = 16
+
+LEAST_WORK = 1_000_000
+"""Scalar operations of a loop that are worth being cut into parts."""
+
+ZERO = const(0, INDEX)
+
+
+def in_parts(nest: Nest) -> Nest:
+    """The nest as a parallel loop over parts of rows, if it is a scan that allows it."""
+    if nest.work < LEAST_WORK or not _is_scan(nest.body):
+        return nest
+    for extent in _row_extents(nest.body):
+        if extent >= 2 * LEAST_ROWS and _Rows(nest, extent).separate():
+            return replace(nest, body=(_cut(nest.body, extent),))
+    return nest
+
+
+def _is_scan(body: Sequence[Statement]) -> bool:
+    """Whether there is a loop with loops or calls inside, and none is parallel yet."""
+    if any(isinstance(each, For) and each.parallel for each in body):
+        return False
+    return any(isinstance(each, For) and any(map(_is_of_rows, each.body)) for each in body)
+
+
+def _is_of_rows(statement: Statement) -> bool:
+    return isinstance(statement, (For, Call))
+
+
+def _row_extents(body: Sequence[Statement]) -> list[int]:
+    """How many rows there may be: the extents of loops inside of loops."""
+    found: dict[int, None] = {}
+    for step in body:
+        if isinstance(step, For):
+            for each in step.body:
+                if isinstance(each, For) and each.stop.op == "const":
+                    found[int(each.stop.attribute)] = None
+    return list(found)
+
+
+class _Rows:
+    """Whether the statements of a nest keep to the row that they are about.
+
+    Parameters
+    ----------
+    nest : Nest
+    extent : int
+        The number of rows.
+    """
+
+    def __init__(self, nest: Nest, extent: int) -> None:
+        self.body = nest.body
+        self.extent = extent
+        # scratch belongs to the thread, and is used within an iteration
+        self.written = stored(nest.body) - set(nest.scratch)
+        self.axes: dict[Buffer, int] = {}
+        """Along which axis the rows of each buffer lie that is written by rows."""
+        self.shared: set[Buffer] = set()
+        """Buffers that every part writes the same into, and nobody reads."""
+
+    def separate(self) -> bool:
+        """Whether each part can do all statements for its own rows."""
+        return all(map(self._keeps, self.body)) and not self.shared & self.axes.keys()
+
+    def _keeps(self, statement: Statement) -> bool:
+        match statement:
+            case For() if _covers(statement, self.extent):
+                return self._row(statement)
+            case For():
+                return self._reads_nothing(statement) and all(map(self._keeps, statement.body))
+            case Call():
+                return self._call(statement)
+            case Store():
+                self.shared.add(statement.target)
+                return self._reads_nothing(statement)
+        return self._reads_nothing(statement) and not any(
+            isinstance(each, (Store, Call)) for each in walk([statement])
+        )
+
+    def _reads_nothing(self, statement: Statement) -> bool:
+        """Whether no expression in the statement itself reads what is written."""
+        inner = [statement] if isinstance(statement, For) else walk([statement])
+        return not any(True for each in inner for _ in self._loads(each))
+
+    def _loads(self, statement: Statement) -> Iterable[Scalar]:
+        for node in postorder(expressions(statement)):
+            if node.op == "load" and node.attribute in self.written:
+                yield node
+
+    def _row(self, loop: For) -> bool:
+        """Whether a loop over the rows reads and writes its own row only."""
+        for each in walk(loop.body):
+            if isinstance(each, Call):
+                return False
+            if isinstance(each, Store) and each.target in self.written:
+                if not self._own(each.target, each.indices, loop.index):
+                    return False
+            if not all(self._own(x.attribute, x.args, loop.index) for x in self._loads(each)):
+                return False
+        return True
+
+    def _own(self, one: Buffer, position: Sequence[Scalar], row: Scalar) -> bool:
+        axes = [axis for axis, i in enumerate(position) if i is row]
+        if len(axes) != 1 or any(
+            row in postorder([i]) for axis, i in enumerate(position) if axis != axes[0]
+        ):
+            return False
+        return self._lies(one, axes[0])
+
+    def _lies(self, one: Buffer, axis: int) -> bool:
+        return self.axes.setdefault(one, axis) == axis
+
+    def _call(self, call: Call) -> bool:
+        """Whether a product is one of rows, and its other operand is not written."""
+        cut = call.rows
+        extent = convert(const(self.extent, INDEX), np.int32)
+        if cut is None or call.arguments[cut.count] is not extent:
+            return False
+        for number, argument in enumerate(call.arguments):
+            if isinstance(argument, Scalar):
+                if any(x.op == "load" for x in postorder([argument])):
+                    return False
+            elif isinstance(argument, Address) and argument.target in self.written:
+                axis = cut.axes.get(number)
+                if axis is None or argument.indices[axis] is not ZERO:
+                    return False
+                if not self._lies(argument.target, axis):
+                    return False
+        return True
+
+
+def _covers(loop: For, extent: int) -> bool:
+    return loop.start is ZERO and loop.stop is const(extent, INDEX)
+
+
+def _cut(body: Sequence[Statement], extent: int) -> For:
+    """The loop over parts, with the statements for the rows of a part inside."""
+    least = -(-extent // MOST_PARTS)
+    length = -(-least // LEAST_ROWS) * LEAST_ROWS
+    part = index("part", -(-extent // length))
+    start = Scalar("mul", (part, const(length, INDEX)), INDEX)
+    end = Scalar("add", (start, const(length, INDEX)), INDEX)
+    stop = Scalar("min", (end, const(extent, INDEX)), INDEX)
+
+    def cut(statement: Statement) -> Statement:
+        match statement:
+            case For() if _covers(statement, extent):
+                return replace(statement, start=start, stop=stop, repeatable=False, whole=False)
+            case For():
+                return replace(statement, body=tuple(map(cut, statement.body)))
+            case Call():
+                return statement.for_rows(start, Scalar("sub", (stop, start), INDEX))
+        return statement
+
+    count = const(part.attribute[2], INDEX)
+    return For(part, ZERO, count, tuple(map(cut, body)), parallel=True)

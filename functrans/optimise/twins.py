@@ -1,0 +1,206 @@
+"""Loops that are run twice.
+
+A derivative brings its own copy of a loop, which also keeps what the derivative needs of each step.
+If the function's own loop is there as well, because something else follows from its result, the
+copy can stand for both.
+
+Which is a copy of which is found by numbering values: equal numbers, equal values. Carries that
+start equal are taken to be equal, which holds if that makes what they become equal, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import combinations
+
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.optimise.loops import LOOPS, Carry, Loop, Stacked
+from functrans.optimise.rewrite import Rewriter, bits
+
+Names = dict[Atom, int]
+"""The number of each variable."""
+
+
+def merge_twins(graph: Graph) -> Graph:
+    """Let one loop stand for two if it does all that the other one does."""
+    while (merged := _merge_one(graph)) is not None:
+        graph = merged
+    return graph
+
+
+def _merge_one(graph: Graph) -> Graph | None:
+    places = [i for i, eqn in enumerate(graph.eqns) if eqn.primitive.name in LOOPS]
+    if len(places) < 2:
+        return None
+    numbering = _Numbering(graph)
+    for first, second in combinations(places, 2):
+        one, other = graph.eqns[first], graph.eqns[second]
+        if numbering.kind(one) != numbering.kind(other):
+            continue
+        for small, large in ((one, other), (other, one)):
+            found = _Comparison(numbering, Loop(small), Loop(large)).large_for_both()
+            if found is None:
+                continue
+            merged, results = found
+            order = _order(graph.eqns, first, second, merged)
+            if order is not None:
+                return _rewritten(graph, order, results)
+    return None
+
+
+def _order(eqns: Sequence[Eqn], first: int, second: int, merged: Eqn) -> list[Eqn] | None:
+    """The equations with the merged loop in the first's place; None if it needs the first one."""
+    needed: set[Atom] = set(merged.inputs)
+    before: list[Eqn] = []
+    after: list[Eqn] = []
+    for eqn in reversed(eqns[first + 1 : second]):
+        if needed.isdisjoint(eqn.outputs):
+            after.append(eqn)
+        else:
+            before.append(eqn)
+            needed.update(eqn.inputs)
+    if not needed.isdisjoint(eqns[first].outputs):
+        return None
+    return [*eqns[:first], *before[::-1], merged, *after[::-1], *eqns[second + 1 :]]
+
+
+def _rewritten(graph: Graph, order: Iterable[Eqn], results: dict[Var, Var]) -> Graph:
+    out = Rewriter(graph)
+    for old, new in results.items():
+        out.replace(old, new)
+    for eqn in order:
+        out.keep(eqn, out.inputs(eqn))
+    return out.graph_now()
+
+
+class _Numbering:
+    """Numbers for the values of a graph, and of the bodies of its loops."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.table: dict[Hashable, int] = {}
+        self.names: Names = {var: self.fresh() for var in graph.inputs}
+        self.enter(graph.eqns, self.names)
+
+    def fresh(self) -> int:
+        """A number for a value that is like no other."""
+        return self.table.setdefault(("fresh", len(self.table)), len(self.table))
+
+    def of(self, atom: Atom, names: Names) -> int:
+        if isinstance(atom, Literal):
+            # whether a dtype yields has been seen to: what an equation gives is settled
+            key = ("literal", bits(atom), atom.aval.dtype)
+            return self.table.setdefault(key, len(self.table))
+        return names[atom]
+
+    def enter(self, eqns: Iterable[Eqn], names: Names) -> None:
+        """Number the results of equations."""
+        for eqn in eqns:
+            operands = tuple(self.of(x, names) for x in eqn.inputs)
+            key = (eqn.primitive, operands, tuple(eqn.params.items()))
+            for i, var in enumerate(eqn.outputs):
+                names[var] = self.table.setdefault((key, i), len(self.table))
+
+    def kind(self, eqn: Eqn) -> Hashable:
+        """What two loops must have in common besides their bodies."""
+        params = {
+            name: value
+            for name, value in eqn.params.items()
+            if name not in ("body", "cond", "n_consts", "n_carry")
+        }
+        before = tuple(self.of(x, self.names) for x in Loop(eqn).before)
+        return eqn.primitive, tuple(params.items()), before
+
+
+class _Comparison:
+    """Whether a large loop does all that a small one does.
+
+    Parameters
+    ----------
+    numbering : _Numbering
+    small, large : Loop
+    """
+
+    def __init__(self, numbering: _Numbering, small: Loop, large: Loop) -> None:
+        self.numbering = numbering
+        self.small, self.large = small, large
+
+    def large_for_both(self) -> tuple[Eqn, dict[Var, Var]] | None:
+        """The large loop with all results, and which of them are the small one's."""
+        pairs = self._pairs()
+        if pairs is None:
+            return None
+        shared = [self.numbering.fresh() for _ in pairs]
+        small = self._body(self.small, dict(zip((one for one, _ in pairs), shared, strict=True)))
+        large = self._body(
+            self.large, dict(zip((other for _, other in pairs), shared, strict=True))
+        )
+        number = self.numbering.of
+        if any(number(one.out, small) != number(other.out, large) for one, other in pairs):
+            return None
+        if self._conditions_differ(shared, pairs):
+            return None
+        values = {number(x, large): x for x in self._values(self.large)}
+        results = {one.result: other.result for one, other in pairs}
+        results.update(zip(self.small.count, self.large.count, strict=True))
+        stacked = {number(each.out, large): each.result for each in self.large.stacked}
+        for each in self.small.stacked:
+            wanted = number(each.out, small)
+            if wanted not in values:
+                return None
+            if wanted not in stacked:
+                stacked[wanted] = Var(each.result.aval)
+                self.large.stacked.append(Stacked(values[wanted], stacked[wanted]))
+            results[each.result] = stacked[wanted]
+        return self.large.rebuilt(), results
+
+    def _pairs(self) -> list[tuple[Carry, Carry]] | None:
+        """The carries of the small loop, each with one of the large loop that starts equal."""
+        free = list(self.large.carry)
+        pairs = []
+        for one in self.small.carry:
+            start = self._outer(one.init)
+            other = next((c for c in free if self._outer(c.init) == start), None)
+            if other is None or one.result.aval != other.result.aval:
+                return None
+            free.remove(other)
+            pairs.append((one, other))
+        return pairs
+
+    def _outer(self, atom: Atom) -> int:
+        return self.numbering.of(atom, self.numbering.names)
+
+    def _body(self, loop: Loop, shared: dict[Carry, int]) -> Names:
+        """The numbers of the values in a loop's body."""
+        names: Names = {const.inner[0]: self._outer(const.outer) for const in loop.consts}
+        for carry in loop.carry:
+            known = shared.get(carry)
+            names[carry.inner[0]] = self.numbering.fresh() if known is None else known
+        for row in loop.rows:
+            key = ("row", self._outer(row.outer))
+            names[row.inner] = self.numbering.table.setdefault(key, len(self.numbering.table))
+        self.numbering.enter(loop.body, names)
+        return names
+
+    def _conditions_differ(
+        self, shared: Sequence[int], pairs: Sequence[tuple[Carry, Carry]]
+    ) -> bool:
+        """Whether two while loops have different conditions."""
+        if self.small.cond is None or self.large.cond is None:
+            return False
+        answers = []
+        for loop, side in ((self.small, 0), (self.large, 1)):
+            assert loop.cond is not None
+            names: Names = {const.inner[1]: self._outer(const.outer) for const in loop.consts}
+            names.update((carry.inner[1], self.numbering.fresh()) for carry in loop.carry)
+            names.update(
+                (pair[side].inner[1], number) for pair, number in zip(pairs, shared, strict=True)
+            )
+            self.numbering.enter(loop.cond.eqns, names)
+            answers.append([self.numbering.of(x, names) for x in loop.cond.outputs])
+        return answers[0] != answers[1]
+
+    def _values(self, loop: Loop) -> Iterable[Atom]:
+        yield from (carry.inner[0] for carry in loop.carry)
+        yield from (row.inner for row in loop.rows)
+        yield from (const.inner[0] for const in loop.consts)
+        yield from (var for eqn in loop.body for var in eqn.outputs)

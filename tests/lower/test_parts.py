@@ -1,0 +1,129 @@
+"""Scans whose rows do not mix are done in parts of the rows."""
+
+import numpy as np
+import pytest
+
+from functrans import config, grad, jit, lax, tree
+
+RNG = np.random.default_rng(0)
+LENGTH = 20
+PARTS = "for part in"
+
+
+def weights(hidden, dtype=np.float64):
+    shapes = (5, 3 * hidden), (hidden, 3 * hidden)
+    return [(RNG.standard_normal(shape) / 4).astype(dtype) for shape in shapes]
+
+
+def gru(params, xs):
+    w, u = params
+    hidden = u.shape[0]
+
+    def step(h, x):
+        a, b = x @ w, h @ u
+        r = 1 / (1 + np.exp(-a[:, :hidden] - b[:, :hidden]))
+        z = 1 / (1 + np.exp(-a[:, hidden : 2 * hidden] - b[:, hidden : 2 * hidden]))
+        n = np.tanh(a[:, 2 * hidden :] + r * b[:, 2 * hidden :])
+        h = (1 - z) * n + z * h
+        return h, h.sum(axis=1)
+
+    h, sums = lax.scan(step, np.zeros((xs.shape[1], hidden), xs.dtype), xs)
+    return np.sum(h * h) + np.sum(sums**2) / 100
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("batch", "hidden"), [(16, 24), (17, 24), (33, 20), (24, 24), (130, 20)])
+def test_parts_give_what_the_whole_gives(batch, hidden, dtype):
+    params = weights(hidden, dtype)
+    xs = RNG.standard_normal((LENGTH, batch, 5)).astype(dtype)
+    compiled = jit(grad(gru, argnums=(0, 1)))
+    assert compiled.lower(params, xs).schedule().count(PARTS) == 2
+    rtol = 1e-10 if dtype == np.float64 else 2e-3
+    expected = grad(gru, argnums=(0, 1))(params, xs)
+    for one, other in zip(tree.leaves(compiled(params, xs)), tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol / 10)
+
+
+def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(config, "parallel_threshold", 0)
+    params, xs = weights(24), RNG.standard_normal((LENGTH, 50, 5))
+    compiled = jit(grad(gru))
+    results = []
+    for number in (1, 2, 3, 16):
+        monkeypatch.setattr(config, "threads", number)
+        results.append([leaf.tobytes() for leaf in compiled(params, xs)])
+    assert all(result == results[0] for result in results)
+
+
+def scanned(step, carry):
+    return jit(lambda carry: lax.scan(step, carry, None, length=LENGTH)), carry
+
+
+SQUARE = RNG.standard_normal((40, 40)) / 8
+WIDE = RNG.standard_normal((300, 400))
+
+
+def beside(h):
+    """What mixes columns, so that these cannot take the place of rows."""
+    return 0.1 * np.roll(h, 1, axis=1)
+
+
+MIXING = {
+    "a mean over rows": (lambda h, _: (np.tanh(h - h.mean(axis=0) + beside(h)), None), WIDE),
+    "rows turned round": (lambda h, _: (np.tanh(h[::-1] + beside(h)) * 0.9, None), WIDE),
+    "rows rolled": (lambda h, _: (np.tanh(np.roll(h, 1, axis=0) + beside(h)), None), WIDE),
+    "a product from the left": (
+        lambda h, _: (np.tanh(SQUARE @ h + beside(h)), None),
+        RNG.standard_normal((40, 3000)),
+    ),
+    "a sum that is a carry": (
+        lambda c, _: ((np.tanh(c[0] + beside(c[0])), c[1] + c[0].sum()), None),
+        (WIDE, 0.0),
+    ),
+    "transposed": (lambda h, _: (np.tanh(h.T) * 0.9, None), RNG.standard_normal((400, 400))),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_rows_that_mix_stay_together(name):
+    step, carry = MIXING[name]
+    compiled, carry = scanned(step, carry)
+    assert PARTS not in compiled.lower(carry).schedule()
+    expected = carry
+    for _ in range(LENGTH):
+        expected, _ = step(expected, None)
+    for one, other in zip(tree.leaves(compiled(carry)[0]), tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_columns_may_be_what_does_not_mix():
+    step = lambda h, _: (np.tanh(h - h.mean(axis=0)), None)  # noqa: E731
+    compiled, carry = scanned(step, WIDE)
+    assert PARTS in compiled.lower(carry).schedule()
+    expected = carry
+    for _ in range(LENGTH):
+        expected, _ = step(expected, None)
+    np.testing.assert_allclose(compiled(carry)[0], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_counter_is_done_by_every_part():
+    def step(carry, x):
+        h, i = carry
+        return (np.tanh(h @ SQUARE) + x * i, i + 1), h
+
+    h, xs = RNG.standard_normal((64, 40)), RNG.standard_normal((LENGTH, 64, 40))
+    compiled = jit(lambda h, xs: lax.scan(step, (h, 0), xs))
+    assert PARTS in compiled.lower(h, xs).schedule()
+    (last, count), stack = compiled(h, xs)
+    carry, rows = (h, 0), []
+    for x in xs:
+        carry, row = step(carry, x)
+        rows.append(row)
+    assert count == LENGTH
+    np.testing.assert_allclose(last, carry[0], rtol=1e-10)
+    np.testing.assert_allclose(stack, rows, rtol=1e-10)
+
+
+def test_small_loops_stay_whole():
+    compiled, carry = scanned(lambda h, _: (np.tanh(h @ SQUARE[:4, :4]), None), np.ones((16, 4)))
+    assert PARTS not in compiled.lower(carry).schedule()

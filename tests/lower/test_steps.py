@@ -1,0 +1,81 @@
+"""What a scan adds up is added up after it."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, lax, tree
+from functrans.ir.graph import Graph
+from functrans.lower.steps import SCATTERS, lighten
+from functrans.optimise import optimise
+
+RNG = np.random.default_rng(0)
+TABLE = RNG.standard_normal((500, 16))
+W = RNG.standard_normal((16, 16)) / 4
+WORDS = RNG.integers(-500, 500, (30, 8))
+
+
+def embedding(table, w, words):
+    def step(h, row):
+        h = np.tanh(h @ w + table[row])
+        return h, None
+
+    return np.sum(lax.scan(step, np.zeros((8, 16)), words)[0] ** 2)
+
+
+def one_word(table, w, words):
+    def step(h, word):
+        return np.tanh(w @ h + table[word]), None
+
+    return np.sum(lax.scan(step, np.zeros(16), words[:, 0])[0] ** 2)
+
+
+def two_indices(table, w, words):
+    def step(total, row):
+        return np.sin(total + np.sum(table[row, np.arange(8)] * table[row, 3])), None
+
+    return lax.scan(step, 0.5, words)[0]
+
+
+def fixed_rows(table, w, words):
+    """The same rows in each step: nothing is to be stacked."""
+
+    def step(h, row):
+        return np.tanh(h @ w + table[np.arange(8)] * row[:, None]), None
+
+    return np.sum(lax.scan(step, np.zeros((8, 16)), words / 500)[0] ** 2)
+
+
+def scatters_in_scans(graph: Graph) -> int:
+    bodies = [eqn.params["body"] for eqn in graph.eqns if eqn.primitive.name == "scan"]
+    return sum(eqn.primitive.name in SCATTERS for body in bodies for eqn in body.eqns)
+
+
+@pytest.mark.parametrize("function", [embedding, one_word, two_indices, fixed_rows])
+def test_gradients_of_gathered_rows(function):
+    gradient = grad(function, argnums=(0, 1))
+    results = jit(gradient)(TABLE, W, WORDS)
+    for one, other in zip(tree.leaves(results), gradient(TABLE, W, WORDS), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("function", "left"), [(embedding, 0), (one_word, 0), (two_indices, 2), (fixed_rows, 1)]
+)
+def test_no_step_touches_the_whole_table(function, left):
+    graph = optimise(jit(grad(function)).lower(TABLE, W, WORDS).graph())
+    assert scatters_in_scans(graph) >= 1
+    assert scatters_in_scans(lighten(graph)) == left
+
+
+def test_a_table_that_is_read_and_added_to_stays_a_carry():
+    def step(table, row):
+        return table.at[row].add(np.sin(table[row]) / 10), None
+
+    def loop(table):
+        return lax.scan(step, table, WORDS[:10])[0]
+
+    expected = TABLE.copy()
+    for row in WORDS[:10]:
+        added = np.sin(expected[row]) / 10
+        np.add.at(expected, row, added)
+    np.testing.assert_allclose(jit(loop)(TABLE), expected, rtol=1e-12)
