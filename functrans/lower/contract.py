@@ -7,9 +7,11 @@ perhaps several axes, are evenly spaced in memory and one of them is dense.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.nodes import INDEX, index
 from functrans.ir.primitive import registry
 from functrans.ir.scalar import Scalar, const, convert
-from functrans.ir.types import Aval, Shape
+from functrans.ir.types import Shape
 from functrans.lower.loops import Address, Buffer, Call, For, Rows, Statement
 from functrans.lower.pull import Puller
 
@@ -31,6 +33,19 @@ SMALLEST_WORK = 8192
 
 WORTH_SPLITTING = 1 << 20
 """Multiplications of one contraction that are worth the waking of threads."""
+
+LONG_SUM = 4
+"""A sum so many times as long as the sides of its matrix is cut into parts."""
+
+LEAST_PART = 128
+
+MOST_PARTS = 8
+
+PARTS = "parts"
+"""The parameter of a contraction whose result is given in parts, to be added up: their number."""
+
+Order = tuple[int, ...]
+"""Axes of an array, by their numbers."""
 
 LARGEST_PATTERN = 16
 """An identity matrix is made by so few equations at most."""
@@ -54,8 +69,7 @@ class Matrix:
     leading: int
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(NamedTuple):
     """The axes of an operand of a contraction, by what becomes of them."""
 
     batch: tuple[int, ...]
@@ -111,9 +125,9 @@ def _spacing(shape: Shape, axes: Sequence[int]) -> int | None:
 def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...]:
     """The statements that compute a contraction, prepared by `prepare`, into a buffer.
 
-    BLAS is called for blocks of rows or of columns (or for the matrices of a batch) of which
-    threads take their share. The blocks do not depend on the number of threads, so neither do the
-    bits of the result.
+    BLAS is called for blocks of rows or of columns, for parts of what is summed, or for the
+    matrices of a batch, of which threads take their share. The blocks do not depend on the number
+    of threads, so neither do the bits of the result.
     """
     x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
     x_sides, y_sides = sides(eqn)
@@ -129,9 +143,16 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     y_at = _corner(y_shape, y_sides.batch, loops)
     out_at = _corner(eqn.outputs[0].aval.shape, range(len(loops)), loops)
     row_count, column_count = const(rows, INDEX), const(columns, INDEX)
-    if not extents and rows * columns * summed >= WORTH_SPLITTING:
-        block = index("block", _blocks(max(rows, columns)))
-        if rows >= columns:
+    sum_count = const(summed, INDEX)
+    parts = eqn.params.get(PARTS, 1)
+    if parts > 1 or (not extents and rows * columns * summed >= WORTH_SPLITTING):
+        block = index("block", parts if parts > 1 else _blocks(max(rows, columns)))
+        if parts > 1:
+            start, sum_count = _share(block, summed)
+            x_at[x_sides.contract[-1]] = start
+            y_at[y_sides.contract[-1]] = start
+            out_at[0] = block
+        elif rows >= columns:
             start, row_count = _share(block, rows)
             x_at[x_sides.free[-1]] = start
             out_at[len(x_sides.free) - 1] = start
@@ -146,7 +167,7 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
         left.flag,
         convert(column_count, np.int32),
         convert(row_count, np.int32),
-        _int(summed),
+        convert(sum_count, np.int32),
         const(1, dtype),
         Address(y, tuple(y_at)),
         _int(right.leading),
@@ -157,7 +178,7 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
         _int(columns),
     )
     by_rows = None
-    if len(x_sides.free) == 1:
+    if parts == 1 and len(x_sides.free) == 1:
         by_rows = Rows(3, {8: x_sides.free[0], 11: len(x_sides.batch)})
     body: Statement = Call(_ROUTINES[dtype], arguments, (x, y), (target,), by_rows)
     for depth in reversed(range(len(loops))):
@@ -170,6 +191,20 @@ def work(eqn: Eqn) -> int:
     """Roughly as many operations of a loop as take the time of a contraction."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
     return prod(x) * prod(y[i] for i in sides(eqn)[1].free) // 8
+
+
+def _parts(eqn: Eqn) -> int:
+    """Into how many parts to cut what is summed: where a long sum makes a small matrix."""
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    x_sides, y_sides = sides(eqn)
+    rows = prod(x[i] for i in x_sides.free)
+    columns = prod(y[i] for i in y_sides.free)
+    summed = prod(x[i] for i in x_sides.contract)
+    if x_sides.batch or rows * columns * summed < WORTH_SPLITTING:
+        return 1
+    if summed < LONG_SUM * max(rows, columns):
+        return 1
+    return min(MOST_PARTS, 1 << (summed // LEAST_PART).bit_length() - 1)
 
 
 def _blocks(extent: int) -> int:
@@ -208,13 +243,14 @@ def prepare(graph: Graph) -> Graph:
     if not any(map(by_library, graph.eqns)):
         return graph
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
         if not by_library(eqn):
             eqns.append(eqn)
             continue
         known = _by_identity(eqn, producers)
-        eqns += _prepared(eqn, producers) if known is None else [known]
+        eqns += _prepared(eqn, producers, uses) if known is None else [known]
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
@@ -257,40 +293,75 @@ def _is_identity(atom: Atom, producers: dict[Var, Eqn]) -> bool:
     return set(element.args[0].args) == {row, column}
 
 
-def _prepared(eqn: Eqn, producers: dict[Var, Eqn]) -> list[Eqn]:
+def _prepared(eqn: Eqn, producers: dict[Var, Eqn], uses: Mapping[Atom, int]) -> list[Eqn]:
     made: list[Eqn] = []
     operands: list[Atom] = []
     contract: list[tuple[int, ...]] = []
     batch: list[tuple[int, ...]] = []
     for number, (operand, axes) in enumerate(zip(eqn.inputs, sides(eqn), strict=True)):
-        source, order = _untransposed(operand, producers)
-        through = Sides(
-            tuple(order[i] for i in axes.batch),
-            tuple(order[i] for i in axes.free),
-            tuple(order[i] for i in axes.contract),
-        )
+        source, through = _untransposed(operand, producers)
+        seen = Sides(*(tuple(through[i] for i in group) for group in axes))
         # the result's axes are in the order of the operand's free ones
-        if list(through.free) == sorted(through.free) and _fits(source.aval, through):
-            operand, axes = source, through
-        elif not _fits(operand.aval, axes):
+        if list(seen.free) == sorted(seen.free) and _fits(source.aval.shape, seen):
+            operand, axes = source, seen
+        # what is computed for this alone can be put into memory in any order
+        order = _order_in_memory(operand, producers) if uses[operand] == 1 else None
+        if order is not None and not _fits(*_reordered(operand.aval.shape, axes, order)):
+            order = None
+        if order is None and not _fits(operand.aval.shape, axes):
             groups = (axes.free, axes.contract) if number == 0 else (axes.contract, axes.free)
             order = (*axes.batch, *groups[0], *groups[1])
+        if order is not None:
+            _, axes = _reordered(operand.aval.shape, axes, order)
             operand = _transposed(operand, order, eqn, made)
-            axes = Sides(
-                tuple(order.index(i) for i in axes.batch),
-                tuple(order.index(i) for i in axes.free),
-                tuple(order.index(i) for i in axes.contract),
-            )
         operands.append(operand)
         contract.append(axes.contract)
         batch.append(axes.batch)
     params = {"contract": tuple(contract), "batch": tuple(batch)}
-    made.append(Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source))
+    parts = _parts(eqn)
+    if parts == 1:
+        return [*made, Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
+    (out,) = eqn.outputs
+    each = Var(out.aval.update(shape=(parts, *out.aval.shape)))
+    made.append(Eqn(eqn.primitive, operands, (each,), {**params, PARTS: parts}, eqn.source))
+    made.append(Eqn(registry["reduce_sum"], (each,), (out,), {"axes": (0,)}, eqn.source))
     return made
 
 
-def _fits(aval: Aval, axes: Sides) -> bool:
-    return matrix(aval.shape, axes.free, axes.contract) is not None
+def _fits(shape: Shape, axes: Sides) -> bool:
+    return matrix(shape, axes.free, axes.contract) is not None
+
+
+def _reordered(shape: Shape, axes: Sides, order: Order) -> tuple[Shape, Sides]:
+    """The shape and the sides of an operand whose axes are put in another order."""
+    sides = Sides(*(tuple(order.index(i) for i in group) for group in axes))
+    return tuple(shape[i] for i in order), sides
+
+
+def _order_in_memory(atom: Atom, producers: dict[Var, Eqn]) -> Order | None:
+    """In which order the axes lie in most of the arrays that a value is computed from.
+
+    None if that is their own order, or if it is not computed number by number.
+    """
+    votes: Counter[Order] = Counter()
+    stack: list[tuple[Atom, Order]] = [(atom, tuple(range(len(atom.aval.shape))))]
+    seen = set(stack)
+    while stack:
+        each, axes = stack.pop()
+        maker = producers.get(each) if isinstance(each, Var) else None
+        reached: list[tuple[Atom, Order]] = []
+        if maker is not None and maker.primitive.name == "transpose":
+            inverse = np.argsort(maker.params["permutation"])
+            reached = [(maker.inputs[0], tuple(axes[i] for i in inverse))]
+        elif maker is not None and maker.primitive.scalar is not None:
+            reached = [(x, axes) for x in maker.inputs if x.aval.shape == each.aval.shape]
+        elif maker is None or maker.primitive.name != "broadcast_to":
+            votes[axes] += 1
+        stack += [item for item in reached if item not in seen]
+        seen.update(reached)
+    ((order, most),) = votes.most_common(1) or ((None, 0),)
+    own = tuple(range(len(atom.aval.shape)))
+    return order if order != own and most > votes[own] else None
 
 
 def _untransposed(atom: Atom, producers: dict[Var, Eqn]) -> tuple[Atom, tuple[int, ...]]:

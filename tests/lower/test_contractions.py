@@ -1,0 +1,97 @@
+"""Contractions by BLAS: in parts of long sums, with operands in the order that they lie in."""
+
+import re
+
+import numpy as np
+import pytest
+
+from functrans import config, hessian, jit, vmap
+
+RNG = np.random.default_rng(0)
+
+
+def schedule(function, *arrays):
+    return jit(function).lower(*arrays).schedule()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("summed", "rows", "columns"),
+    [(1797, 64, 64), (1025, 40, 32), (5000, 17, 33), (10_000, 16, 8), (100_003, 9, 10)],
+)
+def test_long_sums_are_cut(summed, rows, columns, dtype):
+    x = RNG.standard_normal((summed, rows)).astype(dtype)
+    y = RNG.standard_normal((summed, columns)).astype(dtype)
+    product = jit(lambda x, y: x.T @ y)
+    assert re.search(r"for block in 0\.\.[248] ", product.lower(x, y).schedule())
+    tolerance = 1e-11 if dtype == np.float64 else 1e-2
+    expected = np.dot(x.T.astype(np.float64), y)
+    np.testing.assert_allclose(product(x, y), expected, rtol=tolerance, atol=tolerance * 10)
+
+
+def test_sums_over_several_axes_are_cut():
+    x, y = RNG.standard_normal((100, 32, 20)), RNG.standard_normal((100, 32, 24))
+    product = jit(lambda x, y: np.einsum("tbi,tbj->ij", x, y))
+    assert "for block in 0..8" in product.lower(x, y).schedule()
+    np.testing.assert_allclose(product(x, y), np.einsum("tbi,tbj->ij", x, y), rtol=1e-10)
+
+
+def test_parts_give_the_same_bits_for_any_number_of_threads(monkeypatch):
+    x = RNG.standard_normal((3001, 40))
+    product = jit(lambda x: x.T @ np.tanh(x))
+    results = set()
+    for number in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", number)
+        results.add(product(x).tobytes())
+    assert len(results) == 1
+
+
+def test_square_products_are_not_cut_along_the_sum():
+    x = RNG.standard_normal((300, 300))
+    assert "reduce" not in schedule(lambda x: x @ x, x)
+    assert "[8, 300, 300]" not in schedule(lambda x: x @ x, x)
+
+
+def logistic(w, x):
+    return np.mean(np.logaddexp(0.0, x @ w))
+
+
+def test_an_operand_is_written_in_the_order_that_its_own_operands_lie_in():
+    """The Hessian's `X.T * d` is as good as `X * d[:, None]`, which needs no strided reads."""
+    w, x = RNG.standard_normal(30) / 10, RNG.standard_normal((500, 30))
+    second = jit(hessian(logistic))
+    text = second.lower(w, x).schedule()
+    assert "float64[500, 30] in the arena" in text
+    assert "float64[30, 500] in the arena" not in text
+    p = 1 / (1 + np.exp(-x @ w))
+    np.testing.assert_allclose(second(w, x), (x.T * (p * (1 - p))) @ x / 500, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: (x.T * 2.0 + y) @ x,
+        lambda x, y: (np.sin(x.T) * y) @ y.T,
+        lambda x, y: (x.T + x.T * 3.0).T @ y,
+        lambda x, y: np.exp(x) @ (y.T * np.arange(50.0)[:, None]).T,
+        lambda x, y: (x.T - y) @ (x.T - y).T,
+    ],
+)
+def test_turned_and_unturned_operands(function):
+    x, y = RNG.standard_normal((50, 50)), RNG.standard_normal((50, 50))
+    np.testing.assert_allclose(jit(function)(x, y), function(x, y), rtol=1e-9, atol=1e-9)
+
+
+def test_turned_operands_of_a_batch():
+    x, y = RNG.standard_normal((6, 40, 30)), RNG.standard_normal((6, 30, 40))
+
+    def function(x, y):
+        return (np.swapaxes(x, 1, 2) * 2.0) @ np.cos(np.swapaxes(y, 1, 2))
+
+    np.testing.assert_allclose(jit(function)(x, y), function(x, y), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        jit(vmap(lambda a, b: np.sin(a.T) @ b.T))(x, y),
+        [np.sin(a.T) @ b.T for a, b in zip(x, y, strict=True)],
+        rtol=1e-9,
+        atol=1e-12,
+    )
