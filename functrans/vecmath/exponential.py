@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functrans.ir.scalar import Scalar, bitcast, const, fma, where
+from functrans.ir.scalar import Scalar, bitcast, const, fma, unlikely, where
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -161,11 +161,11 @@ def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
     return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), exponent
 
 
-def exp2_normal(high: Scalar, low: Scalar) -> Scalar:
+def exp2_normal(high: Scalar, low: Scalar | None) -> Scalar:
     """``2**(high + low)`` for a small `low`, where that is a normal number."""
     form = format_of(high)
     k, exponent = round_with_integer(high + form.rounder)
-    r = (high - k) + low
+    r = high - k if low is None else (high - k) + low
     return times_power_of_two(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
 
 
@@ -182,7 +182,8 @@ def exp2_of_pair(high: Scalar, low: Scalar | None) -> Scalar:
 @floating
 def exp2(x: Scalar) -> Scalar:
     """``2**x``."""
-    return exp2_of_pair(x, None)
+    ordinary = abs(x) < format_of(x).bias - 2.0
+    return unlikely(~ordinary, exp2_of_pair(x, None), exp2_normal(x, None))
 
 
 def expm1_pair(x: Scalar) -> Pair:
