@@ -124,11 +124,12 @@ def scale(mantissa: Scalar, exponent: Scalar) -> Scalar:
     return (mantissa * first) * where(down, const(2.0**-64, form.dtype), 2.0**64)
 
 
-def exp_normal(x: Scalar) -> Scalar:
-    """``e**x`` where that is a normal number."""
-    _, exponent, r = _reduce(x)
-    mantissa = fma(fma(polynomial(r, _TABLES[format_of(x)].exp), r, 1.0), r, 1.0)
-    return times_power_of_two(mantissa, exponent)
+def exp_roughly(x: Scalar) -> Scalar:
+    """``e**x`` with an error of about ``abs(x)`` units, where that is a normal number."""
+    form = format_of(x)
+    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
+    r = fma(x, LOG2_E, -k)
+    return times_power_of_two(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
 
 
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
