@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functrans.ir.scalar import Scalar, bitcast, const, fma, where
+from functrans.ir.scalar import Scalar, bitcast, const, fma, unlikely, where
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -124,11 +124,12 @@ def scale(mantissa: Scalar, exponent: Scalar) -> Scalar:
     return (mantissa * first) * where(down, const(2.0**-64, form.dtype), 2.0**64)
 
 
-def exp_normal(x: Scalar) -> Scalar:
-    """``e**x`` where that is a normal number."""
-    _, exponent, r = _reduce(x)
-    mantissa = fma(fma(polynomial(r, _TABLES[format_of(x)].exp), r, 1.0), r, 1.0)
-    return times_power_of_two(mantissa, exponent)
+def exp_roughly(x: Scalar) -> Scalar:
+    """``e**x`` with an error of about ``abs(x)`` units, where that is a normal number."""
+    form = format_of(x)
+    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
+    r = fma(x, LOG2_E, -k)
+    return times_power_of_two(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
 
 
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
@@ -161,11 +162,11 @@ def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
     return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), exponent
 
 
-def exp2_normal(high: Scalar, low: Scalar) -> Scalar:
+def exp2_normal(high: Scalar, low: Scalar | None) -> Scalar:
     """``2**(high + low)`` for a small `low`, where that is a normal number."""
     form = format_of(high)
     k, exponent = round_with_integer(high + form.rounder)
-    r = (high - k) + low
+    r = high - k if low is None else (high - k) + low
     return times_power_of_two(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
 
 
@@ -182,7 +183,8 @@ def exp2_of_pair(high: Scalar, low: Scalar | None) -> Scalar:
 @floating
 def exp2(x: Scalar) -> Scalar:
     """``2**x``."""
-    return exp2_of_pair(x, None)
+    ordinary = abs(x) < format_of(x).bias - 2.0
+    return unlikely(~ordinary, exp2_of_pair(x, None), exp2_normal(x, None))
 
 
 def expm1_pair(x: Scalar) -> Pair:

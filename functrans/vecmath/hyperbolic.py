@@ -27,7 +27,7 @@ from functrans.ir.scalar import (
     sqrt,
     where,
 )
-from functrans.vecmath.exponential import LOG2_E, at_most, exp_normal
+from functrans.vecmath.exponential import LOG2_E, at_most, exp_roughly
 from functrans.vecmath.logarithm import LN2, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -153,7 +153,8 @@ def tanh(x: Scalar) -> Scalar:
     a = abs(x)
     z = a * a
     small = fma(z * a, polynomial(z, table.tanh), a)
-    large = 1.0 - 2.0 / (exp_normal(at_most(a + a, table.one)) + 1.0)
+    # the larger the exponential, the less its error matters
+    large = 1.0 - 2.0 / (exp_roughly(at_most(a + a, table.one)) + 1.0)
     # a NaN is not large: the powers of two make a number of it
     return copysign(where(a > TANH_SMALL, large, small), x)
 

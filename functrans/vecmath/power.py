@@ -37,38 +37,49 @@ from functrans.vecmath.polynomial import (
     flip_sign,
     floating,
     format_of,
-    pair_times,
     polynomial,
     two_product,
 )
 
 
 class _Table(NamedTuple):
-    """``log2(1 + f) = s (c0 + c1 z + c2 z**2 + ...)`` with ``s = f / (2 + f)``, ``z = s**2``.
+    """``log2(1 + f) = c (f - s (f - z r))`` with ``s = f / (2 + f)`` and ``z = s**2``."""
 
-    The ``c[i]`` are about ``2 / ((2 i + 1) ln 2)``, the first two pairs.
-    """
-
-    c0: tuple[float, float]
-    c1: tuple[float, float]
-    rest: tuple[float, ...]
+    c: tuple[float, float]
+    """1 / ln 2 as a pair."""
+    r: tuple[float, ...]
+    """``c (2 atanh(s) - 2 s) / s**3`` in ``z``."""
+    r_low: float
+    """What the rounding took from the first coefficient."""
 
 
 _TABLES: dict[Format, _Table] = {
     FLOAT64: _Table(
-        c0=(2.8853900817779268, 4.0710547481862066e-17),
-        c1=(0.9617966939259756, 5.0577616648125907e-17),
-        rest=(
-            0.5770780163555851, 0.4121985831113465, 0.3205988979124682, 0.26230819870896923,
-            0.2219522663549436, 0.1924014943557902, 0.1684477188562548, 0.17285102570870214,
+        c=(1.4426950408889634, 2.0355273740931033e-17),
+        r=(
+            0.9617966939259756, 0.5770780163555851, 0.4121985831113465, 0.3205988979124682,
+            0.26230819870896923, 0.2219522663549436, 0.1924014943557902, 0.1684477188562548,
+            0.17285102570870214,
         ),
+        r_low=5.0577616648125907e-17,
     ),
     FLOAT32: _Table(
-        c0=(2.885390043258667, 3.851926067000022e-08),
-        c1=(0.9617967009544373, -7.028461812552678e-09),
-        rest=(0.577080249786377, 0.41184401512145996, 0.337959885597229),
+        c=(1.4426950216293335, 1.925963033500011e-08),
+        r=(
+            0.9617967009544373, 0.5770753026008606, 0.41227805614471436, 0.32842105627059937,
+        ),
+        r_low=0.0,
     ),
 }  # fmt: skip
+
+
+def _quotient(f: Scalar) -> Pair:
+    """``f / (2 + f)``."""
+    denominator, denominator_low = fast_two_sum(const(2.0, f.dtype), f)
+    s = f / denominator
+    # 1 / (2 + f) is (1 - s) / 2
+    remainder = fma(-s, denominator_low, fma(-s, denominator, f))
+    return s, remainder * fma(s, -0.5, 0.5)
 
 
 def _log2_pair(x: Scalar, lift: Scalar | None = None) -> Pair:
@@ -76,23 +87,24 @@ def _log2_pair(x: Scalar, lift: Scalar | None = None) -> Pair:
     table = _TABLES[format_of(x)]
     f, e, _ = split(x)
     e = e if lift is None else e - lift
-    denominator, denominator_low = fast_two_sum(const(2.0, x.dtype), f)
-    s = f / denominator
-    # 1 / (2 + f) is (1 - s) / 2
-    s_low = fma(-s, denominator_low, fma(-s, denominator, f)) * fma(s, -0.5, 0.5)
+    s, s_low = _quotient(f)
     z, z_low = two_product(s, s)
     z_low = fma(s * 2.0, s_low, z_low)
-    # c1 + c2 z + ... and z times that, as pairs
-    inner = polynomial(z, table.rest)
-    factor = fma(inner, z, table.c1[0])
-    factor_low = fma(inner, z, table.c1[0] - factor) + table.c1[1]
-    series, series_low = two_product(z, factor)
-    series_low = fma(z, factor_low, fma(z_low, factor, series_low))
-    high, low = fast_two_sum(const(table.c0[0], x.dtype), series)
-    high, low = pair_times((high, low + (series_low + table.c0[1])), (s, s_low))
-    # e is 0 or not the lesser
-    total, rest = fast_two_sum(e, high)
-    return total, rest + low
+    # c f, and c f - z r
+    leading, leading_low = two_product(f, table.c[0])
+    leading_low = fma(f, table.c[1], leading_low)
+    rest = polynomial(z, table.r[1:])
+    r = fma(z, rest, table.r[0])
+    factor = fma(-z, r, leading)
+    factor_low = fma(-z_low, r, fma(-z, r, leading - factor) + leading_low)
+    if table.r_low:
+        factor_low = fma(-z, fma(z, rest, table.r[0] - r) + table.r_low, factor_low)
+    correction, low = two_product(s, factor)
+    low = fma(s, factor_low, fma(s_low, factor, low))
+    # e is 0 or not the lesser, nor is the correction
+    total, total_low = fast_two_sum(e, leading)
+    result, result_low = fast_two_sum(total, -correction)
+    return result, result_low + ((total_low + leading_low) - low)
 
 
 def _log2_of_any(x: Scalar) -> Pair:

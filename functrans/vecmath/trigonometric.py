@@ -32,6 +32,7 @@ from functrans.ir.scalar import (
     fma,
     lookup,
     lshr,
+    maximum,
     rint,
     unlikely,
     where,
@@ -48,6 +49,7 @@ from functrans.vecmath.polynomial import (
     pair_constant,
     pair_times,
     polynomial,
+    power_of_two,
     two_product,
     two_sum,
 )
@@ -142,24 +144,27 @@ def _reduce_moderate(x: Scalar, grid: Grid) -> Reduced:
     return Reduced(bitcast(shifted, form.integer), r, fma(steps, third, r_low + error))
 
 
+# of numbers from 2 up to 2**17
+_FIRST_SHIFT = 1 - FLOAT64.fraction_bits
+
+
 @cache
 def _inverse_pi_table() -> list[tuple[float, ...]]:
-    """``2**s / pi`` modulo 2 as a sum of four, and ``2**-s``: a table each.
+    """``2**s / pi`` modulo 2 as a sum of four: a table each.
 
-    The row is the biased exponent of ``x`` by 16. There ``x = y 2**s`` with an integer ``y`` of
+    The row is the exponent of ``x`` from 2 up, by 16. There ``x = y 2**s`` with an integer ``y`` of
     at most 68 bits; or ``s = 0``, where the integer part of ``x`` is not as long.
     """
     rows = []
-    for row in range(128):
-        s = max(0, 16 * row - FLOAT64.bias - FLOAT64.fraction_bits)
-        rest = (_INVERSE_PI << s) % (2 << _INVERSE_PI_BITS)
+    for row in range(64):
+        rest = (_INVERSE_PI << max(0, 16 * row + _FIRST_SHIFT)) % (2 << _INVERSE_PI_BITS)
         values = []
         for _ in range(4):
             part = rest / (1 << _INVERSE_PI_BITS)
             numerator, denominator = part.as_integer_ratio()
             rest -= (numerator << _INVERSE_PI_BITS) // denominator
             values.append(part)
-        rows.append((*values, 2.0**-s))
+        rows.append(tuple(values))
     return list(zip(*rows, strict=True))
 
 
@@ -191,9 +196,9 @@ def _nearest(fraction: Scalar, grid: Grid) -> tuple[Scalar, Scalar]:
 
 
 def _reduce_huge(x: Scalar, grid: Grid) -> Reduced:
-    row = lshr(bitcast(x, FLOAT64.integer), FLOAT64.fraction_bits + 4) & 127
-    t0, t1, t2, t3, unit = (lookup(table, row, x.dtype) for table in _inverse_pi_table())
-    y = x * unit
+    row = lshr(bitcast(x, FLOAT64.integer), FLOAT64.fraction_bits + 4) & 63
+    t0, t1, t2, t3 = (lookup(table, row, x.dtype) for table in _inverse_pi_table())
+    y = x * power_of_two(-maximum((row << 4) + _FIRST_SHIFT, 0), FLOAT64)
     (p0, e0), (p1, e1), (p2, e2) = (two_product(y, t) for t in (t0, t1, t2))
     p0, e0, p1 = _modulo_2(p0), _modulo_2(e0), _modulo_2(p1)
     n, k = _nearest(p0 + (e0 + p1), grid)

@@ -70,6 +70,7 @@ TAN = even(lambda x: (mp.tan(x) - x) / x**3, 1 / 3)
 ERF = even(lambda x: mp.erf(x) / x - 1, 2 / np.sqrt(np.pi) - 1)
 NDTR = even(lambda x: mp.erf(x / mp.sqrt(2)) / 2 / x - 0.5, 1 / np.sqrt(2 * np.pi) - 0.5)
 ATANH = even(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3, 2 / 3)
+ATANH_LOG2 = even(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3 / mp.log(2), 2 / 3 / np.log(2))
 LOG2_REST = even(
     lambda s: 2 / mp.log(2) * (mp.atanh(s) / s - 1 - s * s / 3) / s**4, 0.4 / np.log(2)
 )
@@ -97,7 +98,7 @@ FITS: dict[str, tuple[Any, ...]] = {
     "atanh wide 64": (ATANH, 10, 0, 0.1112, F64, lambda z: mp.mpf(1)),
     "atanh wide 32": (ATANH, 4, 0, 0.1112, F32, lambda z: mp.mpf(1)),
     "log2 for power": (LOG2_REST, 8, 1e-10, S_MAX, F64, lambda z: 1 / z**2),
-    "log2 for power 32": (LOG2_REST, 3, 1e-10, S_MAX, F32, lambda z: 1 / z**2),
+    "log2 for power 32": (ATANH_LOG2, 4, 0, S_MAX, F32, lambda z: mp.mpf(1)),
     "sin 64": (SIN, 8, 1e-9, 4 * Q_PI, F64, scaled(mp.sin)),
     "sin 32": (SIN, 4, 1e-9, 4 * Q_PI, F32, scaled(mp.sin)),
     "tan 64": (TAN, 14, 1e-9, Q_PI, F64, scaled(mp.tan)),
