@@ -37,6 +37,12 @@ def _jit() -> tuple[Any, Any]:
     return llvm, llvm.create_lljit_compiler(target_machine(), use_jit_link=False)
 
 
+@lru_cache(maxsize=1)
+def _generator() -> Any:
+    """The one target machine that makes code: making it takes longer than a small kernel."""
+    return target_machine()
+
+
 def target_machine() -> Any:
     """What to generate code for: this CPU, with all that it has."""
     import llvmlite.binding as llvm
@@ -81,7 +87,7 @@ def optimise_module(text: str) -> Any:
     """Parse LLVM text and run the optimisation passes over it."""
     import llvmlite.binding as llvm
 
-    machine = target_machine()
+    machine = _generator()
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_default_triple()
     module.data_layout = str(machine.target_data)
@@ -98,14 +104,14 @@ def optimise_module(text: str) -> Any:
 def assembly(text: str) -> str:
     """The machine code that LLVM text becomes, in the assembler's language."""
     with _lock:
-        result: str = target_machine().emit_assembly(optimise_module(text))
+        result: str = _generator().emit_assembly(optimise_module(text))
     return result
 
 
 def compile_object(text: str) -> bytes:
     """Machine code for LLVM text, as an object file in memory."""
     with _lock:
-        image: bytes = target_machine().emit_object(optimise_module(text))
+        image: bytes = _generator().emit_object(optimise_module(text))
     return image
 
 
