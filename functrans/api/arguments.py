@@ -12,6 +12,7 @@ import numpy as np
 
 from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
 from functrans.ir.types import SUPPORTED_KINDS, Aval, aval_of, describe, is_float
+from functrans.ops.selected import Selected, refuse
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
@@ -110,6 +111,8 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
             _check_subclass(x, name, *place)
             return np.asarray(x)
         return x
+    if isinstance(x, Selected):
+        refuse(x.mask)
     hint = ""
     if isinstance(x, (complex, np.ndarray, np.generic)):
         hint = ": bool, integers and floats are supported"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from functrans import grad
-from functrans.errors import TracerConversionError, UnsupportedNumPyError
+from functrans import grad, jit
+from functrans.errors import TracerConversionError, TracerIndexError, UnsupportedNumPyError
 
 
 def stored(x):
@@ -50,3 +50,15 @@ def test_a_ufunc_of_another_package_is_not_said_to_be_numpys():
         UnsupportedNumPyError, match=r"^gamma is not .*nearest supported is gammaln"
     ):
         grad(scipy.special.gamma)(1.0)
+
+
+def positive(x):
+    return x[x > 0]
+
+
+def test_elements_by_a_mask_are_no_result_of_a_compiled_function():
+    with pytest.raises(TracerIndexError) as error:
+        jit(positive)(np.arange(3.0))
+    assert str(error.value).startswith("how many elements a mask takes is not known at test_conv")
+    assert "`jit(positive)(np.arange(3.0))`: the mask is traced by jit" in str(error.value)
+    assert "np.where(mask, x, 0.0) instead of x[mask]" in str(error.value)
