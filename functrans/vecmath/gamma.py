@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.ir.scalar import Scalar, const, convert, copysign, eq, floor, fma, unlikely, where
-from functrans.vecmath.logarithm import log
+from functrans.vecmath.logarithm import is_ordinary, log, log_pair
 from functrans.vecmath.polynomial import FLOAT64, floating, horner, polynomial
 from functrans.vecmath.trigonometric import cotpi, sinpi
 
@@ -69,11 +69,16 @@ def _lgamma_positive(x: Scalar) -> Scalar:
         step = y > 2.5
         y = where(step, y - 1.0, y)
         product = where(step, product * y, product)
-    logarithm = log(where(large, x, product))
+    argument = where(large, x, product)
+    ordinary = is_ordinary(argument)
+    logarithm, logarithm_low = log_pair(argument)
+    logarithm = unlikely(~ordinary, log(argument), logarithm)
+    logarithm_low = where(ordinary, logarithm_low, 0)
     # the two roots: (y - 1) (y - 2) with one rounding
     roots = fma(y - 1.0, y - 1.0, 1.0 - y)
     centre = roots * horner(y - 1.625, _LGAMMA)
-    small = centre + where(below, -logarithm, logarithm)
+    small = centre + where(below, -logarithm_low, logarithm_low)
+    small = small + where(below, -logarithm, logarithm)
     # x (log(x) - 1) may overflow only if the result does
     inverse = 1.0 / x
     series = fma(inverse, polynomial(inverse * inverse, _STIRLING_LGAMMA), HALF_LOG_2_PI)
@@ -112,8 +117,10 @@ def _digamma_positive(x: Scalar) -> Scalar:
         denominator = where(step, denominator * y, denominator)
     root, root_low = _DIGAMMA_ROOT
     centre = ((y - root) - root_low) * horner(y - 1.75, _DIGAMMA)
-    # one division for both
+    # one division for both; below 1 the quotient is rounded more than the sum may be
     quotient = where(large, one, numerator) / where(large, x, denominator)
+    remainder = where(below & (x > 2.0**-60), fma(quotient, x, 1.0), 0)
+    centre = fma(remainder, quotient, centre)
     square = quotient * quotient
     series = fma(square, -polynomial(square, _STIRLING_DIGAMMA), quotient * -0.5)
     return where(large, log(x) + series, centre + quotient)

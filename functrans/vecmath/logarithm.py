@@ -33,10 +33,12 @@ from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
+    Pair,
     fast_two_sum,
     floating,
     format_of,
     polynomial,
+    two_product,
 )
 
 SQRT_HALF = 0.7071067811865476
@@ -112,6 +114,16 @@ def log1p_reduced(f: Scalar, e: Scalar, f_low: Scalar | None = None) -> Scalar:
     if f_low is not None:
         correction = fma(f_low, f - 1.0, correction)
     return fma(e, high, f - correction)
+
+
+def log_pair(x: Scalar) -> Pair:
+    """The natural logarithm of a positive normal number, not rounded."""
+    f, e, _ = split(x)
+    ln2, ln2_low = LN2[format_of(x)]
+    product, low = two_product(e, ln2)
+    # e is 0 or not the lesser
+    high, rest = fast_two_sum(product, f)
+    return fast_two_sum(high, (rest + fma(e, ln2_low, low)) - _correction(f))
 
 
 def is_ordinary(x: Scalar) -> Scalar:
