@@ -16,6 +16,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 SUPPORTED = sys.platform == "linux" and os.uname().machine == "x86_64"
@@ -130,7 +131,7 @@ def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
             struct.pack_into("<i", memory, here, slots_at + 8 * number + addend - here)
         else:
             raise NotUnderstood(f"relocation type {kind}")
-    if _protect()(base, len(memory), mmap.PROT_READ | mmap.PROT_EXEC):
+    if _process().mprotect(base, len(memory), mmap.PROT_READ | mmap.PROT_EXEC):
         raise NotUnderstood("memory cannot be made executable")
     own = {
         _string(image, strings, each[0]): absolute[number]
@@ -140,10 +141,12 @@ def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
     return Loaded(own, memory, view)
 
 
-def _protect() -> ctypes._NamedFuncPointer:
-    function = ctypes.CDLL(None).mprotect
-    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return function
+@lru_cache(maxsize=1)
+def _process() -> ctypes.CDLL:
+    """The functions of the process, and of the libraries that it was linked with."""
+    process = ctypes.CDLL(None)
+    process.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return process
 
 
 def _sections(image: bytes) -> list[_Section]:
@@ -198,7 +201,7 @@ def _find(name: str, imports: Mapping[str, int]) -> int:
     address = imports.get(name)
     if address is None:
         try:
-            address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+            address = ctypes.cast(getattr(_process(), name), ctypes.c_void_p).value
         except AttributeError:
             pass
     if not address:
