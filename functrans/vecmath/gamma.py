@@ -119,8 +119,8 @@ def _digamma_positive(x: Scalar) -> Scalar:
     centre = ((y - root) - root_low) * horner(y - 1.75, _DIGAMMA)
     # one division for both; below 1 the quotient is rounded more than the sum may be
     quotient = where(large, one, numerator) / where(large, x, denominator)
-    remainder = where(below & (x > 2.0**-60), fma(quotient, x, 1.0), 0)
-    centre = fma(remainder, quotient, centre)
+    corrected = fma(fma(quotient, x, 1.0), quotient, centre)
+    centre = where(below & (x > 2.0**-60), corrected, centre)
     square = quotient * quotient
     series = fma(square, -polynomial(square, _STIRLING_DIGAMMA), quotient * -0.5)
     return where(large, log(x) + series, centre + quotient)
