@@ -11,17 +11,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
 from functrans.ir.nodes import INDEX, index
 from functrans.ir.primitive import registry
 from functrans.ir.scalar import Scalar, const, convert
 from functrans.ir.types import Shape
 from functrans.lower.loops import Address, Buffer, Call, For, Rows, Statement
 from functrans.lower.pull import Puller
+from functrans.lower.symmetric import COLUMN, ROW, is_symmetric, mirrored
 
 CONTRACTION = "dot_general"
 
@@ -37,12 +38,18 @@ WORTH_SPLITTING = 1 << 20
 LONG_SUM = 4
 """A sum so many times as long as the sides of its matrix is cut into parts."""
 
+LARGEST_IN_PARTS = 256
+"""The longest side of such a matrix: the parts of a larger one are long to add up."""
+
 LEAST_PART = 128
 
 MOST_PARTS = 8
 
 PARTS = "parts"
 """The parameter of a contraction whose result is given in parts, to be added up: their number."""
+
+SYMMETRIC = "symmetric"
+"""The parameter of a contraction of which only the lower triangle is given."""
 
 Order = tuple[int, ...]
 """Axes of an array, by their numbers."""
@@ -145,14 +152,24 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     row_count, column_count = const(rows, INDEX), const(columns, INDEX)
     sum_count = const(summed, INDEX)
     parts = eqn.params.get(PARTS, 1)
-    if parts > 1 or (not extents and rows * columns * summed >= WORTH_SPLITTING):
-        block = index("block", parts if parts > 1 else _blocks(max(rows, columns)))
-        if parts > 1:
-            start, sum_count = _share(block, summed)
-            x_at[x_sides.contract[-1]] = start
-            y_at[y_sides.contract[-1]] = start
-            out_at[0] = block
-        elif rows >= columns:
+    first = len(extents)
+    if parts > 1:
+        part = index("part", parts)
+        start, sum_count = _share(part, summed)
+        x_at[x_sides.contract[-1]] = start
+        y_at[y_sides.contract[-1]] = start
+        out_at[0] = part
+        loops, first = [part], 1
+    if eqn.params.get(SYMMETRIC):
+        band = index("band", _blocks(rows))
+        start, row_count = _share(band, rows)
+        column_count = Scalar("add", (start, row_count), INDEX)
+        x_at[x_sides.free[-1]] = start
+        out_at[first] = start
+        loops = [*loops, band]
+    elif not loops and rows * columns * summed >= WORTH_SPLITTING:
+        block = index("block", _blocks(max(rows, columns)))
+        if rows >= columns:
             start, row_count = _share(block, rows)
             x_at[x_sides.free[-1]] = start
             out_at[len(x_sides.free) - 1] = start
@@ -160,7 +177,7 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
             start, column_count = _share(block, columns)
             y_at[y_sides.free[-1]] = start
             out_at[-1] = start
-        loops, extents = [block], [block.attribute[2]]
+        loops = [block]
     dtype = target.dtype
     arguments = (
         right.flag,
@@ -178,12 +195,12 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
         _int(columns),
     )
     by_rows = None
-    if parts == 1 and len(x_sides.free) == 1:
+    if len(loops) == len(extents) and len(x_sides.free) == 1:
         by_rows = Rows(3, {8: x_sides.free[0], 11: len(x_sides.batch)})
     body: Statement = Call(_ROUTINES[dtype], arguments, (x, y), (target,), by_rows)
-    for depth in reversed(range(len(loops))):
-        stop = const(extents[depth], INDEX)
-        body = For(loops[depth], const(0, INDEX), stop, (body,), parallel=depth == 0)
+    for loop in reversed(loops):
+        stop = const(loop.attribute[2], INDEX)
+        body = For(loop, const(0, INDEX), stop, (body,), parallel=loop is loops[0])
     return (body,)
 
 
@@ -202,7 +219,7 @@ def _parts(eqn: Eqn) -> int:
     summed = prod(x[i] for i in x_sides.contract)
     if x_sides.batch or rows * columns * summed < WORTH_SPLITTING:
         return 1
-    if summed < LONG_SUM * max(rows, columns):
+    if summed < LONG_SUM * max(rows, columns) or max(rows, columns) > LARGEST_IN_PARTS:
         return 1
     return min(MOST_PARTS, 1 << (summed // LEAST_PART).bit_length() - 1)
 
@@ -242,7 +259,7 @@ def prepare(graph: Graph) -> Graph:
     """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
     if not any(map(by_library, graph.eqns)):
         return graph
-    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
@@ -250,11 +267,15 @@ def prepare(graph: Graph) -> Graph:
             eqns.append(eqn)
             continue
         known = _by_identity(eqn, producers)
-        eqns += _prepared(eqn, producers, uses) if known is None else [known]
+        if known is None:
+            eqns += _prepared(eqn, producers, uses)
+        else:
+            eqns.append(known)
+            producers[eqn.outputs[0]] = known
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
-def _by_identity(eqn: Eqn, producers: dict[Var, Eqn]) -> Eqn | None:
+def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
     """What a contraction with an identity matrix is: the other operand, its axes reordered."""
     for number, axes in enumerate(sides(eqn)):
         if axes.batch or len(axes.free) != 1 or len(axes.contract) != 1:
@@ -271,7 +292,7 @@ def _by_identity(eqn: Eqn, producers: dict[Var, Eqn]) -> Eqn | None:
     return None
 
 
-def _is_identity(atom: Atom, producers: dict[Var, Eqn]) -> bool:
+def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
     """Whether a value is an identity matrix: its elements are those of ``i == j``, as numbers."""
     if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
         return False
@@ -287,13 +308,15 @@ def _is_identity(atom: Atom, producers: dict[Var, Eqn]) -> bool:
         needed.add(maker)
         stack += [x for x in maker.inputs if isinstance(x, Var) and producers.get(x) not in needed]
     row, column = (index("i", n) for n in atom.aval.shape)
-    element = Puller(producers, {}).element(atom, (row, column))
+    element = Puller({x: each for x, each in producers.items() if isinstance(x, Var)}, {}).element(
+        atom, (row, column)
+    )
     if element.op != "convert" or element.args[0].op != "eq":
         return False
     return set(element.args[0].args) == {row, column}
 
 
-def _prepared(eqn: Eqn, producers: dict[Var, Eqn], uses: Mapping[Atom, int]) -> list[Eqn]:
+def _prepared(eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int]) -> list[Eqn]:
     made: list[Eqn] = []
     operands: list[Atom] = []
     contract: list[tuple[int, ...]] = []
@@ -317,15 +340,51 @@ def _prepared(eqn: Eqn, producers: dict[Var, Eqn], uses: Mapping[Atom, int]) -> 
         operands.append(operand)
         contract.append(axes.contract)
         batch.append(axes.batch)
-    params = {"contract": tuple(contract), "batch": tuple(batch)}
-    parts = _parts(eqn)
-    if parts == 1:
-        return [*made, Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
+    params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
+    return made + _divided(eqn, operands, params, _is_half_enough(eqn, producers))
+
+
+def _divided(eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], half: bool) -> list[Eqn]:
+    """The contraction, perhaps in parts that are added up, or of half a symmetric matrix."""
     (out,) = eqn.outputs
-    each = Var(out.aval.update(shape=(parts, *out.aval.shape)))
-    made.append(Eqn(eqn.primitive, operands, (each,), {**params, PARTS: parts}, eqn.source))
-    made.append(Eqn(registry["reduce_sum"], (each,), (out,), {"axes": (0,)}, eqn.source))
+    made: list[Eqn] = []
+    parts = _parts(eqn)
+    if parts > 1:
+        params[PARTS] = parts
+    if half:
+        params[SYMMETRIC] = True
+    result = out if not half else Var(out.aval)
+    product = result if parts == 1 else Var(out.aval.update(shape=(parts, *out.aval.shape)))
+    made.append(Eqn(eqn.primitive, operands, (product,), params, eqn.source))
+    if parts > 1:
+        made.append(Eqn(registry["reduce_sum"], (product,), (result,), {"axes": (0,)}, eqn.source))
+    if half:
+        eqns, (whole,) = inlined(mirrored(result), [result], eqn.source)
+        *rest, last = eqns
+        assert last.outputs == (whole,)
+        made += [*rest, Eqn(last.primitive, last.inputs, (out,), last.params, eqn.source)]
     return made
+
+
+def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
+    """Whether a contraction gives a symmetric matrix that is worth half the work."""
+    shape = eqn.outputs[0].aval.shape
+    x, y = sides(eqn)
+    if len(shape) != 2 or shape[0] != shape[1] or len(x.free) != 1 or len(y.free) != 1:
+        return False
+    summed = prod(eqn.inputs[0].aval.shape[i] for i in x.contract)
+    if _blocks(shape[0]) == 1 or shape[0] ** 2 * summed < WORTH_SPLITTING:
+        return False
+    named = [
+        (
+            operand,
+            tuple(
+                own if i in axes.free else axes.contract.index(i) for i in range(operand.aval.ndim)
+            ),
+        )
+        for operand, axes, own in zip(eqn.inputs, (x, y), (ROW, COLUMN), strict=True)
+    ]
+    return is_symmetric(named, producers)
 
 
 def _fits(shape: Shape, axes: Sides) -> bool:
@@ -338,7 +397,7 @@ def _reordered(shape: Shape, axes: Sides, order: Order) -> tuple[Shape, Sides]:
     return tuple(shape[i] for i in order), sides
 
 
-def _order_in_memory(atom: Atom, producers: dict[Var, Eqn]) -> Order | None:
+def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
     """In which order the axes lie in most of the arrays that a value is computed from.
 
     None if that is their own order, or if it is not computed number by number.
@@ -364,7 +423,7 @@ def _order_in_memory(atom: Atom, producers: dict[Var, Eqn]) -> Order | None:
     return order if order != own and most > votes[own] else None
 
 
-def _untransposed(atom: Atom, producers: dict[Var, Eqn]) -> tuple[Atom, tuple[int, ...]]:
+def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tuple[int, ...]]:
     """What a transpose is of, and which of its axes each axis is."""
     maker = producers.get(atom) if isinstance(atom, Var) else None
     if maker is None or maker.primitive.name != "transpose":

@@ -171,7 +171,7 @@ def _cut(body: Sequence[Statement], extent: int) -> For:
     """The loop over parts, with the statements for the rows of a part inside."""
     least = -(-extent // MOST_PARTS)
     length = -(-least // LEAST_ROWS) * LEAST_ROWS
-    part = index("part", -(-extent // length))
+    part = index("rows", -(-extent // length))
     start = Scalar("mul", (part, const(length, INDEX)), INDEX)
     end = Scalar("add", (start, const(length, INDEX)), INDEX)
     stop = Scalar("min", (end, const(extent, INDEX)), INDEX)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.primitive import registry
 from functrans.optimise.rewrite import Rewriter, is_number
 
 Rule = Callable[[Eqn, list[Atom], Rewriter], Atom | Eqn | None]
@@ -69,7 +72,25 @@ def _nothing(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
 
 
 def _select(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
-    return inputs[1] if inputs[1] is inputs[2] else None
+    mask, yes, no = inputs
+    maker = out.producers.get(mask)
+    if maker is not None and maker.primitive.name == "full":
+        return yes if maker.params["value"] else no
+    return yes if yes is no else None
+
+
+def _and(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Eqn | None:
+    """Nothing is infinite and equal to a finite number, as `logaddexp(0, x)` asks."""
+    makers = {each.primitive.name: each for x in inputs if (each := out.producers.get(x))}
+    if makers.keys() != {"equal", "isinf"}:
+        return None
+    (infinite,) = makers["isinf"].inputs
+    others = [x for x in makers["equal"].inputs if x is not infinite]
+    if len(others) != 1 or not isinstance(others[0], Literal) or not np.isfinite(others[0].value):
+        return None
+    aval = eqn.outputs[0].aval
+    params = {"shape": aval.shape, "value": False, "dtype": aval.dtype}
+    return Eqn(registry["full"], (), eqn.outputs, params, eqn.source)
 
 
 def _reduction(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
@@ -130,6 +151,8 @@ RULES: dict[str, Rule] = {
     "positive": _nothing,
     "cast": _nothing,
     "select": _select,
+    "bitwise_and": _and,
+    "logical_and": _and,
     "reduce_sum": _reduction,
     "reduce_prod": _reduction,
     "reduce_max": _reduction,

@@ -23,7 +23,7 @@ def test_long_sums_are_cut(summed, rows, columns, dtype):
     x = RNG.standard_normal((summed, rows)).astype(dtype)
     y = RNG.standard_normal((summed, columns)).astype(dtype)
     product = jit(lambda x, y: x.T @ y)
-    assert re.search(r"for block in 0\.\.[248] ", product.lower(x, y).schedule())
+    assert re.search(r"for part in 0\.\.[248] ", product.lower(x, y).schedule())
     tolerance = 1e-11 if dtype == np.float64 else 1e-2
     expected = np.dot(x.T.astype(np.float64), y)
     np.testing.assert_allclose(product(x, y), expected, rtol=tolerance, atol=tolerance * 10)
@@ -32,7 +32,7 @@ def test_long_sums_are_cut(summed, rows, columns, dtype):
 def test_sums_over_several_axes_are_cut():
     x, y = RNG.standard_normal((100, 32, 20)), RNG.standard_normal((100, 32, 24))
     product = jit(lambda x, y: np.einsum("tbi,tbj->ij", x, y))
-    assert "for block in 0..8" in product.lower(x, y).schedule()
+    assert "for part in 0..8" in product.lower(x, y).schedule()
     np.testing.assert_allclose(product(x, y), np.einsum("tbi,tbj->ij", x, y), rtol=1e-10)
 
 
@@ -95,3 +95,57 @@ def test_turned_operands_of_a_batch():
         rtol=1e-9,
         atol=1e-12,
     )
+
+
+X = RNG.standard_normal((700, 80))
+D = RNG.standard_normal(700)
+
+SYMMETRIC = {
+    "gram": lambda x, d: x.T @ x,
+    "long": lambda x, d: np.tile(x, (5, 1)).T @ np.tile(x, (5, 1)),
+    "other way round": lambda x, d: x @ x.T,
+    "weighted": lambda x, d: x.T @ (d[:, None] * x),
+    "weighted left": lambda x, d: (x * d[:, None]).T @ x * 2.0,
+    "weighted twice": lambda x, d: (x * d[:, None]).T @ (d[:, None] * x),
+    "a value": lambda x, d: np.exp(x).T @ np.exp(x),
+}
+
+NOT_SYMMETRIC = {
+    "two matrices": lambda x, d: x.T @ np.sin(x),
+    "a weight of columns": lambda x, d: x.T @ (x * d[:80]),
+    "turned": lambda x, d: x[:80] @ x[:80],
+    "shifted": lambda x, d: x[1:].T @ x[:-1],
+    "a mask": lambda x, d: x.T @ np.where(d[:, None] > 0, x, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_half_of_a_symmetric_matrix_is_computed(name):
+    function = SYMMETRIC[name]
+    text = schedule(function, X, D)
+    assert "for band in" in text
+    result = jit(function)(X, D)
+    np.testing.assert_allclose(result, function(X, D), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(result, result.T)
+
+
+@pytest.mark.parametrize("name", NOT_SYMMETRIC)
+def test_the_whole_of_other_matrices_is_computed(name):
+    function = NOT_SYMMETRIC[name]
+    assert "for band in" not in schedule(function, X, D)
+    np.testing.assert_allclose(jit(function)(X, D), function(X, D), rtol=1e-9, atol=1e-9)
+
+
+def test_nan_goes_where_it_goes():
+    x = X.copy()
+    x[3, 5] = np.nan
+    result = jit(lambda x: x.T @ x)(x)
+    expected = np.zeros((80, 80), bool)
+    expected[5] = expected[:, 5] = True
+    np.testing.assert_array_equal(np.isnan(result), expected)
+
+
+@pytest.mark.parametrize("size", [64, 65, 129, 300])
+def test_symmetric_matrices_of_any_size(size):
+    x = RNG.standard_normal((400, size)).astype(np.float32)
+    np.testing.assert_allclose(jit(lambda x: x.T @ x)(x), x.T @ x, rtol=1e-3, atol=1e-3)

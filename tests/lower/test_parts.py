@@ -7,7 +7,7 @@ from functrans import config, grad, jit, lax, tree
 
 RNG = np.random.default_rng(0)
 LENGTH = 20
-PARTS = "for part in"
+PARTS = "for rows in"
 
 
 def weights(hidden, dtype=np.float64):
