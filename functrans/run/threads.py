@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -60,11 +61,11 @@ def _limit(number: int) -> None:
     """Use so many threads, with the one that calls, and start those that are missing."""
     global _started
     number = max(1, min(number, MOST_THREADS))
-    with _lock:
+    with _lock, suppress(RuntimeError):  # there may be no more threads to be had
         while _started < number - 1:
+            _thread.start_new_thread(_work, (_started + 1,))
             _started += 1
-            _thread.start_new_thread(_work, (_started,))
-    _record[THREADS] = number
+    _record[THREADS] = min(number, _started + 1)
 
 
 def _work(number: int) -> None:

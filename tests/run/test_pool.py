@@ -73,6 +73,16 @@ def test_many_short_loops_one_after_the_other(share):
     assert sum(done) == 16 * 2000
 
 
+def test_with_no_threads_to_be_had_the_caller_works_alone(share, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    started = threads._started
+    monkeypatch.setattr(threads._thread, "start_new_thread", refuse)
+    config.threads = started + 10
+    assert threads._record[threads.THREADS] == started + 1
+
+
 def test_a_process_ends_with_its_threads_asleep_or_awake():
     for pause in (0, 0.1):
         code = f"""
