@@ -16,12 +16,14 @@ from math import prod
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower import lapack
 from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
 from functrans.lower.functions import size
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
 from functrans.lower.loops import Buffer, Statement, buffer, loaded
+from functrans.lower.matrices import by_elements, is_matrices, written_out
 from functrans.lower.pull import Index, Pattern, Puller, pattern
 
 CHEAP = 12
@@ -239,6 +241,9 @@ class Rooting:
             if is_inplace(eqn):
                 self._add_inplace(eqn)
                 continue
+            if is_matrices(eqn):
+                self._add_matrices(eqn)
+                continue
             for var in eqn.outputs:
                 if var in chosen:
                     self._add(var, f"t{len(self.roots)}")
@@ -271,10 +276,7 @@ class Rooting:
     def _add_control(self, eqn: Eqn) -> None:
         """A loop or a branch, on operands in memory."""
         operands = [self._in_memory(operand) for operand in eqn.inputs]
-        targets = [
-            buffer(f"t{len(self.roots)}_{i}", var.aval.dtype, var.aval.shape)
-            for i, var in enumerate(eqn.outputs)
-        ]
+        targets = self._targets(eqn)
         done = lower_control(eqn, operands, targets, self.lower)
         self.roots.append(
             Root(
@@ -318,6 +320,36 @@ class Rooting:
         )
         self.buffers[var] = target
 
+    def _add_matrices(self, eqn: Eqn) -> None:
+        """Linear algebra: written out for small matrices, else by LAPACK."""
+        operands = [self._in_memory(operand) for operand in eqn.inputs]
+        targets = self._targets(eqn)
+        if by_elements(eqn):
+            for value in written_out(eqn, operands, targets, self.loops):
+                self.roots.append(Root(*value))
+        else:
+            statements = lapack.call(eqn, operands, targets)
+            self.roots.append(
+                Root(
+                    targets[0],
+                    (),
+                    (),
+                    (),
+                    call=statements,
+                    operands=tuple(operands),
+                    also=tuple(targets[1:]),
+                    given_work=lapack.work(eqn),
+                )
+            )
+        self.buffers.update(zip(eqn.outputs, targets, strict=True))
+
+    def _targets(self, eqn: Eqn) -> list[Buffer]:
+        """Buffers for the results of an equation."""
+        return [
+            buffer(f"t{len(self.roots)}_{i}", var.aval.dtype, var.aval.shape)
+            for i, var in enumerate(eqn.outputs)
+        ]
+
     def _add_contraction(self, eqn: Eqn) -> None:
         """A contraction, as a call of BLAS on operands in memory."""
         (var,) = eqn.outputs
@@ -358,6 +390,10 @@ class Rooting:
         return target
 
 
+def _as_a_whole(eqn: Eqn) -> bool:
+    return by_library(eqn) or is_control(eqn) or is_inplace(eqn) or is_matrices(eqn)
+
+
 def choose(graph: Graph) -> set[Var]:
     """The variables to compute once and keep, beside the outputs."""
     uses: dict[Var, list[tuple[Eqn, int]]] = {}
@@ -367,7 +403,7 @@ def choose(graph: Graph) -> set[Var]:
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = [atom for atom in graph.outputs if isinstance(atom, Var)]
     patterns = {
-        eqn: AS_A_WHOLE if by_library(eqn) or is_control(eqn) or is_inplace(eqn) else pattern(eqn)
+        eqn: AS_A_WHOLE if _as_a_whole(eqn) else pattern(eqn)
         for eqn in graph.eqns
     }
     chosen: set[Var] = set()
