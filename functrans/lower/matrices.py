@@ -29,7 +29,7 @@ from functrans.lower.simplify import Simplifier
 SOLVERS = frozenset({"solve", "triangular_solve"})
 MATRICES = SOLVERS | {"inv", "cholesky", "det", "slogdet"}
 
-LARGEST_WRITTEN_OUT = 6
+LARGEST_WRITTEN_OUT = 8
 """Matrices with more rows than this are LAPACK's."""
 
 MOST_ELEMENTS = 64
