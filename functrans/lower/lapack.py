@@ -125,11 +125,8 @@ class _Calls:
 
     def _cholesky(self) -> Statements:
         (a,), (factor,) = self.operands, self.targets
-        info = self._info()
-        zeros = self._call(
-            "laset", b"L", self.n, self.n, const(0, self.dtype), const(0, self.dtype), factor, self.n,
-            writes=(factor,),
-        )  # fmt: skip
+        n, info, zero = self.n, self._info(), const(0, self.dtype)
+        zeros = self._call("laset", b"L", n, n, zero, zero, factor, n, writes=(factor,))
         factorise = self._call(
             "potrf", b"U", self.n, factor, self.n, info, reads=(factor,), writes=(factor, info)
         )
@@ -145,12 +142,19 @@ class _Calls:
         (x,) = self.targets
         columns = self.eqn.inputs[1].aval.shape[-1]
         params = self.eqn.params
-        # the rows of x are the columns of what the transposed matrix is on the right of
-        solve = self._call(
-            "trsm", b"R", b"U" if params["lower"] else b"L", b"T" if params["transpose_a"] else b"N",
-            b"U" if params["unit_diagonal"] else b"N", columns, self.n, const(1, self.dtype),
-            a, self.n, x, columns, reads=(a, x), writes=(x,),
-        )  # fmt: skip
+        part = b"U" if params["lower"] else b"L"
+        diag = b"U" if params["unit_diagonal"] else b"N"
+        # from the left with our matrix is from the right with theirs, which is its transpose
+        left, right = (b"N", b"T") if params["transpose_a"] else (b"T", b"N")
+        if columns == 1:
+            solve = self._call(
+                "trsv", part, left, diag, self.n, a, self.n, x, 1, reads=(a, x), writes=(x,)
+            )
+        else:
+            solve = self._call(
+                "trsm", b"R", part, right, diag, columns, self.n, const(1, self.dtype),
+                a, self.n, x, columns, reads=(a, x), writes=(x,),
+            )  # fmt: skip
         check = () if params["unit_diagonal"] else self._demand_diagonal(a)
         return (*check, self._copy(b"A", b, x, columns), solve)
 
@@ -188,8 +192,9 @@ class _Calls:
         """The factors of the transposed matrix, with partial pivoting."""
         n = self.n
         factorise = self._call(
-            "getrf", n, n, factors, n, pivots, info, reads=(factors,), writes=(factors, pivots, info)
-        )
+            "getrf", n, n, factors, n, pivots, info,
+            reads=(factors,), writes=(factors, pivots, info),
+        )  # fmt: skip
         return self._copy(b"A", a, factors, n), factorise
 
     def _copy(self, part: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:

@@ -402,10 +402,7 @@ def choose(graph: Graph) -> set[Var]:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = [atom for atom in graph.outputs if isinstance(atom, Var)]
-    patterns = {
-        eqn: AS_A_WHOLE if _as_a_whole(eqn) else pattern(eqn)
-        for eqn in graph.eqns
-    }
+    patterns = {eqn: AS_A_WHOLE if _as_a_whole(eqn) else pattern(eqn) for eqn in graph.eqns}
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}

@@ -158,6 +158,8 @@ solve_p: Primitive = primitive(
 def _solve_triangular(
     a: Any, b: Any, *, lower: bool, transpose_a: bool, unit_diagonal: bool
 ) -> Any:
+    if b.size and not unit_diagonal and not np.diagonal(a, axis1=-2, axis2=-1).all():
+        raise np.linalg.LinAlgError("Singular matrix")
     if a.ndim == 2 and b.size:
         return _scipy_solve_triangular(
             a, b, trans=int(transpose_a), lower=lower, unit_diagonal=unit_diagonal,
