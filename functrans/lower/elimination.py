@@ -74,7 +74,7 @@ def factors(matrix: Rows) -> Factors:
 def invertible(found: Factors) -> Factors:
     """The factors, whose use fails if the matrix is singular."""
     upper = [list(row) for row in found.upper]
-    # every solution begins with the last pivot
+    # every solution divides by the last pivot
     upper[-1][-1] = required(found.regular, upper[-1][-1], SINGULAR)
     return Factors(upper, found.swaps)
 
@@ -92,6 +92,22 @@ def solution(found: Factors, column: Sequence[Scalar]) -> Row:
         for j in range(i + 1, n):
             x[i] = x[i] - found.upper[i][j] * x[j]
         x[i] = x[i] / found.upper[i][i]
+    return x
+
+
+def solution_of_transposed(found: Factors, column: Sequence[Scalar]) -> Row:
+    """What the transposed matrix takes to the given column."""
+    x = list(column)
+    n = len(x)
+    for i in range(n):
+        for j in range(i):
+            x[i] = x[i] - found.upper[j][i] * x[j]
+        x[i] = x[i] / found.upper[i][i]
+    for k in reversed(range(n)):
+        for i in range(k + 1, n):
+            x[k] = x[k] - found.upper[i][k] * x[i]
+        for i in reversed(range(k + 1, n)):
+            x[k], x[i] = _exchanged(found.swaps[k, i], x[k], x[i])
     return x
 
 

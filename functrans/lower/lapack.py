@@ -1,14 +1,15 @@
 """Linear algebra on larger matrices, as calls of LAPACK and BLAS.
 
 Row-major matrices are what the routines take for their transposes: the lower triangle of ours is
-the upper one of theirs, and ``solve`` asks them to transpose. Working copies have the leading axes,
-too: threads share the matrices of a stack.
+the upper one of theirs, and the factors of theirs solve with ours if they are asked to transpose.
+Working copies have the leading axes, too: threads share the matrices of a stack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,49 +41,99 @@ PREFIXES = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 BLOCK = 64
 """Columns that ``getri`` has room to treat at once."""
 
-Position = tuple[Scalar, ...]
+FROM_FACTORS = frozenset({"solve", "inv", "det", "slogdet"})
+"""What is computed from the factors of a matrix, which several equations may share."""
+
 Statements = tuple[Statement, ...]
 
 
-def call(eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer]) -> Statements:
+class Factors(NamedTuple):
+    """Triangular factors in memory, of the transposes of matrices.
+
+    Parameters
+    ----------
+    lower_upper : Buffer
+        Both factors of each matrix in one, as ``getrf`` gives them.
+    pivots : Buffer
+        Which row changed places with each, counted from 1.
+    info : Buffer
+        Not 0 where a matrix is singular.
+    """
+
+    lower_upper: Buffer
+    pivots: Buffer
+    info: Buffer
+
+
+def factors_of(a: Buffer) -> Factors:
+    """Buffers for the factors of the matrices in another one."""
+    *leading, n, _ = a.shape
+    return Factors(
+        buffer(f"{a.name}_lu", a.dtype, a.shape),
+        buffer(f"{a.name}_pivots", INT, (*leading, n)),
+        buffer(f"{a.name}_info", INT, (*leading, 1)),
+    )
+
+
+def factorise(a: Buffer, factors: Factors) -> Statements:
+    """The statements that compute factors, by elimination with partial pivoting."""
+    calls = _Calls(a)
+    return calls.for_each(calls.factorise(factors))
+
+
+def call(
+    eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer], factors: Factors | None
+) -> Statements:
     """The statements that compute the results of an equation into buffers."""
-    if any(0 in x.aval.shape for x in eqn.outputs):
-        return ()
-    return _Calls(eqn, operands, targets).run()
+    calls = _Calls(operands[0])
+    if factors is None:
+        if eqn.primitive.name == "cholesky":
+            return calls.for_each(calls.cholesky(*targets))
+        return calls.for_each(calls.solve_triangular(operands[1], *targets, **eqn.params))
+    match eqn.primitive.name:
+        case "solve":
+            body = calls.solve(factors, operands[1], *targets, **eqn.params)
+        case "inv":
+            body = calls.inv(factors, *targets)
+        case "det":
+            body = calls.det(factors, *targets)
+        case _:
+            body = calls.slogdet(factors, *targets)
+    return calls.for_each(body)
+
+
+def work_of_factors(a: Buffer) -> int:
+    """Roughly as many operations of a loop as take the time of `factorise`."""
+    return prod(_extents(a)) * _extents(a)[-1] // 12
 
 
 def work(eqn: Eqn) -> int:
-    """Roughly as many operations of a loop as take the time of an equation."""
-    *leading, n, _ = eqn.inputs[0].aval.shape
-    columns = eqn.inputs[1].aval.shape[-1] if len(eqn.inputs) == 2 else n
-    return prod(leading) * n * n * (n + columns) // 8
+    """Roughly as many operations of a loop as take the time of an equation, without factors."""
+    shape = eqn.inputs[0].aval.shape
+    if eqn.primitive.name in ("det", "slogdet"):
+        return 16 * prod(shape[:-1])
+    return prod(shape) * eqn.outputs[0].aval.shape[-1] // 8
+
+
+def _extents(one: Buffer) -> list[int]:
+    return [int(extent.attribute) for extent in one.shape]
 
 
 class _Calls:
-    """The statements for one matrix, in loops over the leading axes.
+    """The statements for the matrix at an index of the leading axes.
 
-    The names of the routines' arguments are those of LAPACK's documentation.
+    The names of the routines and of their arguments are those of LAPACK's documentation.
     """
 
-    def __init__(self, eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer]) -> None:
-        *leading, _, self.n = eqn.inputs[0].aval.shape
+    def __init__(self, a: Buffer) -> None:
+        *leading, self.n = _extents(a)[:-1]
+        self.a = a
+        self.dtype = a.dtype
         self.leading = tuple(leading)
-        self.eqn = eqn
-        self.operands = operands
-        self.targets = targets
-        self.dtype = operands[0].dtype
         self.at = tuple(index("b", extent) for extent in leading)
 
-    def run(self) -> Statements:
-        makers: dict[str, Callable[[], Statements]] = {
-            "solve": self._solve,
-            "triangular_solve": self._solve_triangular,
-            "inv": self._inv,
-            "cholesky": self._cholesky,
-            "det": self._det,
-            "slogdet": self._slogdet,
-        }
-        body = makers[self.eqn.primitive.name]()
+    def for_each(self, body: Statements) -> Statements:
+        """Loops over the leading axes."""
         for depth in reversed(range(len(self.at))):
             stop = const(self.leading[depth], INDEX)
             body = (For(self.at[depth], ZERO, stop, body, parallel=depth == 0),)
@@ -90,138 +141,131 @@ class _Calls:
 
     # -- the functions ------------------------------------------------------------------------
 
-    def _solve(self) -> Statements:
-        a, b = self.operands
-        (x,) = self.targets
-        columns = self.eqn.inputs[1].aval.shape[-1]
-        factors, pivots, info = self._own("lu", self.n, self.n), self._pivots(), self._info()
-        turned = self._own("turned", columns, self.n)
-        solve = self._call(
-            "getrs", b"T", self.n, columns, factors, self.n, pivots, turned, self.n, info,
-            reads=(factors, pivots, turned), writes=(turned, info),
+    def factorise(self, factors: Factors) -> Statements:
+        n = self.n
+        getrf = self._call(
+            "getrf", n, n, factors.lower_upper, n, factors.pivots, factors.info,
+            reads=(factors.lower_upper,), writes=factors,
+        )  # fmt: skip
+        return self._copy(b"A", self.a, factors.lower_upper, n), getrf
+
+    def solve(
+        self, factors: Factors, b: Buffer, x: Buffer, *, transpose_a: bool = False
+    ) -> Statements:
+        n, columns = _extents(b)[-2:]
+        turned, info = self._own(x, "turned", self.dtype, columns, n), self._own(x, "info", INT, 1)
+        trans = b"N" if transpose_a else b"T"
+        getrs = self._call(
+            "getrs", trans, n, columns, factors.lower_upper, n, factors.pivots, turned, n, info,
+            reads=(factors.lower_upper, factors.pivots, turned), writes=(turned, info),
         )  # fmt: skip
         return (
-            *self._factorise(a, factors, pivots, info),
-            self._demand(eq(self._first(info), 0), SINGULAR),
-            self._transposed(b, turned, self.n, columns),
-            solve,
-            self._transposed(turned, x, columns, self.n),
+            self._demand(self._regular(factors), SINGULAR),
+            self._transpose(b, turned, n, columns),
+            getrs,
+            self._transpose(turned, x, columns, n),
         )
 
-    def _inv(self) -> Statements:
-        (a,), (inverse,) = self.operands, self.targets
-        pivots, info = self._pivots(), self._info()
-        room = self._own("room", BLOCK, self.n)
-        invert = self._call(
-            "getri", self.n, inverse, self.n, pivots, room, BLOCK * self.n, info,
-            reads=(inverse, pivots), writes=(inverse, room, info),
+    def inv(self, factors: Factors, inverse: Buffer) -> Statements:
+        n, info = self.n, self._own(inverse, "info", INT, 1)
+        room = self._own(inverse, "room", self.dtype, BLOCK, n)
+        getri = self._call(
+            "getri", n, inverse, n, factors.pivots, room, BLOCK * n, info,
+            reads=(inverse, factors.pivots), writes=(inverse, room, info),
         )  # fmt: skip
         return (
-            *self._factorise(a, inverse, pivots, info),
-            # getri does nothing with a singular matrix
-            invert,
-            self._demand(eq(self._first(info), 0), SINGULAR),
+            self._demand(self._regular(factors), SINGULAR),
+            self._copy(b"A", factors.lower_upper, inverse, n),
+            getri,
         )
 
-    def _cholesky(self) -> Statements:
-        (a,), (factor,) = self.operands, self.targets
-        n, info, zero = self.n, self._info(), const(0, self.dtype)
-        zeros = self._call("laset", b"L", n, n, zero, zero, factor, n, writes=(factor,))
-        factorise = self._call(
-            "potrf", b"U", self.n, factor, self.n, info, reads=(factor,), writes=(factor, info)
-        )
+    def cholesky(self, factor: Buffer) -> Statements:
+        n, zero = self.n, const(0, self.dtype)
+        info = self._own(factor, "info", INT, 1)
         return (
-            zeros,
-            self._copy(b"U", a, factor, self.n),
-            factorise,
-            self._demand(eq(self._first(info), 0), NOT_POSITIVE_DEFINITE),
+            self._call("laset", b"L", n, n, zero, zero, factor, n, writes=(factor,)),
+            self._copy(b"U", self.a, factor, n),
+            self._call("potrf", b"U", n, factor, n, info, reads=(factor,), writes=(factor, info)),
+            self._demand(eq(load(info, (*self.at, ZERO)), 0), NOT_POSITIVE_DEFINITE),
         )
 
-    def _solve_triangular(self) -> Statements:
-        a, b = self.operands
-        (x,) = self.targets
-        columns = self.eqn.inputs[1].aval.shape[-1]
-        params = self.eqn.params
-        part = b"U" if params["lower"] else b"L"
-        diag = b"U" if params["unit_diagonal"] else b"N"
-        # from the left with our matrix is from the right with theirs, which is its transpose
-        left, right = (b"N", b"T") if params["transpose_a"] else (b"T", b"N")
+    def solve_triangular(
+        self, b: Buffer, x: Buffer, *, lower: bool, transpose_a: bool, unit_diagonal: bool
+    ) -> Statements:
+        n, columns = _extents(b)[-2:]
+        uplo, diag = b"U" if lower else b"L", b"U" if unit_diagonal else b"N"
+        # our matrix on the left is theirs, its transpose, on the right
+        left, right = (b"N", b"T") if transpose_a else (b"T", b"N")
         if columns == 1:
             solve = self._call(
-                "trsv", part, left, diag, self.n, a, self.n, x, 1, reads=(a, x), writes=(x,)
+                "trsv", uplo, left, diag, n, self.a, n, x, 1, reads=(self.a, x), writes=(x,)
             )
         else:
             solve = self._call(
-                "trsm", b"R", part, right, diag, columns, self.n, const(1, self.dtype),
-                a, self.n, x, columns, reads=(a, x), writes=(x,),
+                "trsm", b"R", uplo, right, diag, columns, n, const(1, self.dtype), self.a, n,
+                x, columns, reads=(self.a, x), writes=(x,),
             )  # fmt: skip
-        check = () if params["unit_diagonal"] else self._demand_diagonal(a)
+        check = () if unit_diagonal else self._demand_diagonal()
         return (*check, self._copy(b"A", b, x, columns), solve)
 
-    def _det(self) -> Statements:
-        before, sign, logarithm = self._sign_and_logarithm()
+    def det(self, factors: Factors, target: Buffer) -> Statements:
+        before, sign, logarithm = self._sign_and_logarithm(factors)
         exponential = registry["exp"].scalar
         assert exponential is not None
-        (target,) = self.targets
-        return (*before, Store(target, self.at, sign * exponential(logarithm)))
+        return (before, Store(target, self.at, sign * exponential(logarithm)))
 
-    def _slogdet(self) -> Statements:
-        before, *values = self._sign_and_logarithm()
-        stores = [Store(x, self.at, value) for x, value in zip(self.targets, values, strict=True)]
-        return (*before, *stores)
+    def slogdet(self, factors: Factors, sign: Buffer, logarithm: Buffer) -> Statements:
+        before, *values = self._sign_and_logarithm(factors)
+        return (before, Store(sign, self.at, values[0]), Store(logarithm, self.at, values[1]))
 
-    def _sign_and_logarithm(self) -> tuple[Statements, Scalar, Scalar]:
+    def _sign_and_logarithm(self, factors: Factors) -> tuple[Statement, Scalar, Scalar]:
         """As NumPy has them: the product of the pivots might overflow on the way."""
-        (a,) = self.operands
-        factors, pivots, info = self._own("lu", self.n, self.n), self._pivots(), self._info()
         i = index("i", self.n)
-        pivot = load(factors, (*self.at, i, i))
-        stayed = eq(convert(load(pivots, (*self.at, i)), INDEX), i + 1)
+        pivot = load(factors.lower_upper, (*self.at, i, i))
+        stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)
         one, minus = const(1, self.dtype), const(-1, self.dtype)
         turn = where(stayed, one, minus) * where(pivot < 0, minus, one)
         sign, total = local(self.dtype, "sign"), local(self.dtype, "logarithm")
         loop = (i, ZERO, const(self.n, INDEX))
         fold = Reduce((sign, total), ("mul", "add"), (turn, logarithm(abs(pivot))), (loop,))
-        regular = eq(self._first(info), 0)
-        before = (*self._factorise(a, factors, pivots, info), fold)
-        return before, where(regular, sign, 0), where(regular, total, -np.inf)
+        regular = self._regular(factors)
+        return fold, where(regular, sign, 0), where(regular, total, -np.inf)
 
     # -- their parts --------------------------------------------------------------------------
 
-    def _factorise(self, a: Buffer, factors: Buffer, pivots: Buffer, info: Buffer) -> Statements:
-        """The factors of the transposed matrix, with partial pivoting."""
-        n = self.n
-        factorise = self._call(
-            "getrf", n, n, factors, n, pivots, info,
-            reads=(factors,), writes=(factors, pivots, info),
-        )  # fmt: skip
-        return self._copy(b"A", a, factors, n), factorise
+    def _regular(self, factors: Factors) -> Scalar:
+        """Whether the matrix is not singular."""
+        return eq(load(factors.info, (*self.at, ZERO)), 0)
 
-    def _copy(self, part: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
+    def _demand(self, condition: Scalar, status: int) -> Statement:
+        """Fail unless a condition holds."""
+        return Let((local(BOOL, "well"),), (required(condition, condition, status),))
+
+    def _demand_diagonal(self) -> Statements:
+        """Fail if there is a zero on the diagonal."""
+        i = index("i", self.n)
+        regular = local(BOOL, "regular")
+        loop = (i, ZERO, const(self.n, INDEX))
+        fold = Reduce((regular,), ("and",), (ne(load(self.a, (*self.at, i, i)), 0),), (loop,))
+        return fold, self._demand(regular, SINGULAR)
+
+    def _copy(self, uplo: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
         """Copy a matrix, or a triangle of it."""
         return self._call(
-            "lacpy", part, columns, self.n, source, columns, target, columns,
+            "lacpy", uplo, columns, self.n, source, columns, target, columns,
             reads=(source,), writes=(target,),
         )  # fmt: skip
 
-    def _transposed(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
+    def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
         """Loops that copy a matrix of so many rows and columns with its axes exchanged."""
         i, j = index("i", rows), index("j", columns)
         store = Store(target, (*self.at, j, i), load(source, (*self.at, i, j)))
         inner = For(j, ZERO, const(columns, INDEX), (store,))
         return For(i, ZERO, const(rows, INDEX), (inner,))
 
-    def _demand_diagonal(self, a: Buffer) -> Statements:
-        """Fail if there is a zero on the diagonal."""
-        i = index("i", self.n)
-        regular = local(BOOL, "regular")
-        loop = (i, ZERO, const(self.n, INDEX))
-        fold = Reduce((regular,), ("and",), (ne(load(a, (*self.at, i, i)), 0),), (loop,))
-        return fold, self._demand(regular, SINGULAR)
-
-    def _demand(self, condition: Scalar, status: int) -> Statement:
-        """Fail unless a condition holds."""
-        return Let((local(BOOL, "well"),), (required(condition, condition, status),))
+    def _own(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
+        """Working memory for a result."""
+        return buffer(f"{result.name}_{name}", dtype, (*self.leading, *shape))
 
     def _call(
         self,
@@ -239,17 +283,3 @@ class _Calls:
             inner = (ZERO,) * (len(argument.shape) - len(self.at))
             return Address(argument, (*self.at, *inner))
         return convert(const(argument, INDEX), INT) if isinstance(argument, int) else argument
-
-    # -- working memory -----------------------------------------------------------------------
-
-    def _own(self, name: str, *shape: int) -> Buffer:
-        return buffer(f"{self.targets[0].name}_{name}", self.dtype, (*self.leading, *shape))
-
-    def _pivots(self) -> Buffer:
-        return buffer(f"{self.targets[0].name}_pivots", INT, (*self.leading, self.n))
-
-    def _info(self) -> Buffer:
-        return buffer(f"{self.targets[0].name}_info", INT, (*self.leading, 1))
-
-    def _first(self, info: Buffer) -> Scalar:
-        return load(info, (*self.at, ZERO))

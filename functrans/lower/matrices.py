@@ -7,7 +7,7 @@ and whose iterations are done in the lanes of vectors. Larger matrices are LAPAC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from itertools import product
 from math import prod
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Eqn
+from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.nodes import INDEX
 from functrans.ir.primitive import registry
 from functrans.ir.scalar import Scalar, const, ne, where
@@ -88,6 +88,33 @@ def written_out(
     if any(0 in x.aval.shape for x in eqn.outputs):
         return []
     return _Writer(eqn, operands, loops).values(targets)
+
+
+def through_transposes(graph: Graph) -> Graph:
+    """Let equations be solved with the matrix that theirs is the transpose of.
+
+    Derivatives solve with both, and one elimination serves them. What ``transpose_a`` says of a
+    `solve` is known to the compiled form only.
+    """
+    if not any(eqn.primitive.name in SOLVERS for eqn in graph.eqns):
+        return graph
+    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    return Graph(graph.inputs, [_through(eqn, producers) for eqn in graph.eqns], graph.outputs)
+
+
+def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
+    matrix = eqn.inputs[0] if eqn.primitive.name in SOLVERS and is_matrices(eqn) else None
+    maker = producers.get(matrix) if isinstance(matrix, Var) else None
+    if maker is None or maker.primitive.name != "transpose":
+        return eqn
+    n = len(maker.params["permutation"])
+    if tuple(maker.params["permutation"]) != (*range(n - 2), n - 1, n - 2):
+        return eqn
+    params = dict(eqn.params, transpose_a=not eqn.params.get("transpose_a", False))
+    if "lower" in params:
+        params["lower"] = not params["lower"]
+    operands = [maker.inputs[0], *eqn.inputs[1:]]
+    return Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)
 
 
 class _Writer:
@@ -169,10 +196,16 @@ class _Writer:
     def _solver(self, rows: Rows) -> Solver:
         """A function from a column to the column that the matrix takes to it."""
         if self.name == "solve":
-            return partial(elimination.solution, elimination.invertible(elimination.factors(rows)))
+            found = elimination.invertible(elimination.factors(rows))
+            return partial(self._solution(), found)
         triangle = elimination.triangle(rows, **self.params)
         lower = self.params["lower"] != self.params["transpose_a"]
         return partial(elimination.triangular_solution, triangle, lower=lower)
+
+    def _solution(self) -> Callable[[Factors, Sequence[Scalar]], Row]:
+        if self.params.get("transpose_a", False):
+            return elimination.solution_of_transposed
+        return elimination.solution
 
     def _column_by_column(self, target: Buffer) -> list[Written]:
         """The solutions in a loop over columns; before it, what all of them need of the matrix."""
@@ -184,7 +217,7 @@ class _Writer:
                 f"{target.name}_factors", target.dtype, (*self.leading, 2, self.n, self.n)
             )
             before = [self._written(kept, lambda at: _packed(self._rows(at)))]
-            solve: Solver = partial(elimination.solution, _unpacked(kept, at, self.n))
+            solve: Solver = partial(self._solution(), _unpacked(kept, at, self.n))
         else:
             solve = self._solver(self._rows(at))
         solution = solve(self._column(at, column))

@@ -227,6 +227,7 @@ class Rooting:
         self.loops = Loops()
         self.roots: list[Root] = []
         self.outputs: list[Buffer] = []
+        self.factors: dict[Buffer, lapack.Factors] = {}
 
     def run(self) -> list[Root]:
         """All roots, each after those that it reads."""
@@ -278,19 +279,8 @@ class Rooting:
         operands = [self._in_memory(operand) for operand in eqn.inputs]
         targets = self._targets(eqn)
         done = lower_control(eqn, operands, targets, self.lower)
-        self.roots.append(
-            Root(
-                targets[0],
-                (),
-                (),
-                (),
-                call=done.statements,
-                operands=tuple(operands),
-                also=tuple(targets[1:]),
-                scratch=done.scratch,
-                given_work=done.work,
-            )
-        )
+        first, *also = targets
+        self._add_call(first, done.statements, operands, done.work, also, done.scratch)
         self.buffers.update(zip(eqn.outputs, targets, strict=True))
 
     def _add_inplace(self, eqn: Eqn) -> None:
@@ -307,17 +297,8 @@ class Rooting:
         else:
             target = buffer(f"t{len(self.roots)}", var.aval.dtype, var.aval.shape)
             statements = running(eqn, target, element, self.puller.simplify)
-        self.roots.append(
-            Root(
-                target,
-                (),
-                (),
-                (),
-                call=statements,
-                operands=tuple(loaded(statements) | {target}),
-                given_work=16 * eqn.inputs[-1].aval.size,
-            )
-        )
+        read = (*loaded(statements), target)
+        self._add_call(target, statements, read, 16 * eqn.inputs[-1].aval.size)
         self.buffers[var] = target
 
     def _add_matrices(self, eqn: Eqn) -> None:
@@ -327,21 +308,54 @@ class Rooting:
         if by_elements(eqn):
             for value in written_out(eqn, operands, targets, self.loops):
                 self.roots.append(Root(*value))
-        else:
-            statements = lapack.call(eqn, operands, targets)
-            self.roots.append(
-                Root(
-                    targets[0],
-                    (),
-                    (),
-                    (),
-                    call=statements,
-                    operands=tuple(operands),
-                    also=tuple(targets[1:]),
-                    given_work=lapack.work(eqn),
-                )
-            )
+        elif all(var.aval.size for var in eqn.outputs):
+            self._add_by_lapack(eqn, operands, targets)
         self.buffers.update(zip(eqn.outputs, targets, strict=True))
+
+    def _add_by_lapack(
+        self, eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer]
+    ) -> None:
+        factors = None
+        read = list(operands)
+        if eqn.primitive.name in lapack.FROM_FACTORS:
+            factors = self._factors(operands[0])
+            read += factors
+        first, *also = targets
+        statements = lapack.call(eqn, operands, targets, factors)
+        self._add_call(first, statements, read, lapack.work(eqn), also)
+
+    def _factors(self, a: Buffer) -> lapack.Factors:
+        """The triangular factors of matrices, which are computed once."""
+        if a not in self.factors:
+            self.factors[a] = factors = lapack.factors_of(a)
+            first, *also = factors
+            statements = lapack.factorise(a, factors)
+            self._add_call(first, statements, [a], lapack.work_of_factors(a), also)
+        return self.factors[a]
+
+    def _add_call(
+        self,
+        target: Buffer,
+        statements: tuple[Statement, ...],
+        operands: Sequence[Buffer],
+        work: int,
+        also: Sequence[Buffer] = (),
+        scratch: Sequence[Buffer] = (),
+    ) -> None:
+        """What is computed from memory to memory."""
+        self.roots.append(
+            Root(
+                target,
+                (),
+                (),
+                (),
+                call=statements,
+                operands=tuple(operands),
+                also=tuple(also),
+                scratch=tuple(scratch),
+                given_work=work,
+            )
+        )
 
     def _targets(self, eqn: Eqn) -> list[Buffer]:
         """Buffers for the results of an equation."""
@@ -356,9 +370,7 @@ class Rooting:
         x, y = (self._in_memory(operand) for operand in eqn.inputs)
         target = buffer(f"t{len(self.roots)}", var.aval.dtype, var.aval.shape)
         statements = call(eqn, target, x, y)
-        self.roots.append(
-            Root(target, (), (), (), call=statements, operands=(x, y), given_work=work(eqn))
-        )
+        self._add_call(target, statements, (x, y), work(eqn))
         self.buffers[var] = target
 
     def _in_memory(self, atom: Atom) -> Buffer:

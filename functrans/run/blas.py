@@ -67,4 +67,7 @@ def _module(name: str) -> Any:
                 module = importlib.util.module_from_spec(spec)
                 loader.exec_module(module)
                 return module
-    return importlib.import_module(name)
+    import scipy.linalg.cython_blas
+    import scipy.linalg.cython_lapack
+
+    return sys.modules[name]
