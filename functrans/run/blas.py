@@ -56,8 +56,8 @@ def _module(name: str) -> Any:
     loaded = sys.modules.get(name)
     if loaded is not None:
         return loaded
-    scipy = importlib.util.find_spec("scipy")
-    folders = scipy.submodule_search_locations if scipy is not None else None
+    installed = importlib.util.find_spec("scipy")
+    folders = installed.submodule_search_locations if installed is not None else None
     for folder in folders or ():
         for suffix in importlib.machinery.EXTENSION_SUFFIXES:
             path = Path(folder, "linalg", f"{name.rpartition('.')[2]}{suffix}")
@@ -67,7 +67,6 @@ def _module(name: str) -> Any:
                 module = importlib.util.module_from_spec(spec)
                 loader.exec_module(module)
                 return module
-    import scipy.linalg.cython_blas
-    import scipy.linalg.cython_lapack
+    from scipy.linalg import cython_blas, cython_lapack
 
-    return sys.modules[name]
+    return cython_blas if name == _BLAS else cython_lapack

@@ -285,6 +285,26 @@ def test_one_elimination_serves_several_equations():
         check(found, value, 1e-12)
 
 
+def test_matrices_that_no_step_changes_are_treated_once():
+    def f(a, xs):
+        def step(total, x):
+            lower = np.linalg.cholesky(a + x * np.eye(len(a)))
+            total = np.linalg.inv(a) @ total + lower.sum(axis=0)
+            return total, linalg.slogdet(a).logabsdet
+
+        return lax.scan(step, np.zeros(len(a)), xs)
+
+    for n in (WRITTEN_OUT, BY_LAPACK):
+        a, xs = matrices(n, n), np.arange(5.0)
+        a = a @ a.T + n * np.eye(n)
+        for found, value in zip(without_numpy(f, a, xs), f(a, xs), strict=True):
+            check(found, value, 1e-12)
+    schedule = jit(f).lower(a, xs).schedule()
+    before_the_loop = schedule[: schedule.index("for t in")]
+    assert before_the_loop.count("dpotrf") == schedule.count("dpotrf") == 1
+    assert before_the_loop.count("dgetrf") == schedule.count("dgetrf") == 1
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_no_singular_values_for_small_determinants(n):
     for f in (grad(linalg.det), hessian(linalg.det)):
