@@ -122,27 +122,24 @@ def inverse(matrix: Rows) -> Rows:
     return transposed(columns)
 
 
-def triangular_solution(triangle: Rows, column: Sequence[Scalar], *, lower: bool) -> Row:
+def triangular_solution(matrix: Rows, column: Sequence[Scalar], *, lower: bool) -> Row:
     """What a triangular matrix, of which the other half is not read, takes to a column."""
-    n = len(triangle)
-    diagonal = _all([ne(triangle[i][i], 0) for i in range(n)])
+    n = len(matrix)
+    diagonal = _all([ne(matrix[i][i], 0) for i in range(n)])
     x = list(column)
     for i in range(n) if lower else reversed(range(n)):
         for j in range(i) if lower else range(i + 1, n):
-            x[i] = x[i] - triangle[i][j] * x[j]
-        x[i] = x[i] / triangle[i][i]
+            x[i] = x[i] - matrix[i][j] * x[j]
+        x[i] = x[i] / matrix[i][i]
     first = 0 if lower else n - 1
     x[first] = required(diagonal, x[first], SINGULAR)
     return x
 
 
-def triangle(matrix: Rows, *, lower: bool, transpose_a: bool, unit_diagonal: bool) -> Rows:
-    """The matrix that stands in a triangle of another one."""
-    rows = [list(row) for row in matrix]
-    if unit_diagonal:
-        for i, row in enumerate(rows):
-            row[i] = const(1, row[i].dtype)
-    return transposed(rows) if transpose_a else rows
+def with_unit_diagonal(matrix: Rows) -> Rows:
+    """The matrix with ones on its diagonal."""
+    n = range(len(matrix))
+    return [[const(1, matrix[i][j].dtype) if i == j else matrix[i][j] for j in n] for i in n]
 
 
 def cholesky(matrix: Rows) -> Rows:

@@ -133,13 +133,14 @@ class _Writer:
         if self.name in SOLVERS and self.n * self.columns > MOST_ELEMENTS:
             return self._column_by_column(targets[0])
         return [
-            self._written(target, lambda at, number=number: self._result(number, at))  # type: ignore[misc]
+            self._written(target, partial(self._result, number))
             for number, target in enumerate(targets)
         ]
 
     def _written(self, target: Buffer, make: Callable[[Position], Elements]) -> Written:
         """A value that is made of the matrices at each index of the leading axes."""
-        if prod(self.leading) * self.n**3 <= MOST_MULTIPLICATIONS:
+        work = self.n**2 * max(self.n, self.columns)
+        if prod(self.leading) * work <= MOST_MULTIPLICATIONS:
             indices: Position = ()
             positions = [_position(at) for at in product(*map(range, self.leading))]
         else:
@@ -198,9 +199,12 @@ class _Writer:
         if self.name == "solve":
             found = elimination.invertible(elimination.factors(rows))
             return partial(self._solution(), found)
-        triangle = elimination.triangle(rows, **self.params)
+        if self.params["unit_diagonal"]:
+            rows = elimination.with_unit_diagonal(rows)
+        if self.params["transpose_a"]:
+            rows = elimination.transposed(rows)
         lower = self.params["lower"] != self.params["transpose_a"]
-        return partial(elimination.triangular_solution, triangle, lower=lower)
+        return partial(elimination.triangular_solution, rows, lower=lower)
 
     def _solution(self) -> Callable[[Factors, Sequence[Scalar]], Row]:
         if self.params.get("transpose_a", False):
