@@ -25,10 +25,12 @@ class Failure(NamedTuple):
 OUT_OF_BOUNDS = 1
 SINGULAR = 2
 NOT_POSITIVE_DEFINITE = 3
+NOT_CONVERGED = 4
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
     SINGULAR: Failure(np.linalg.LinAlgError, "Singular matrix"),
     NOT_POSITIVE_DEFINITE: Failure(np.linalg.LinAlgError, "Matrix is not positive definite"),
+    NOT_CONVERGED: Failure(np.linalg.LinAlgError, "SVD did not converge"),
 }
 """Every status but 0."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.failures import NOT_POSITIVE_DEFINITE, SINGULAR
+from functrans.ir.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.ir.graph import Eqn
 from functrans.ir.nodes import INDEX, index, required
 from functrans.ir.primitive import registry
@@ -89,6 +89,8 @@ def call(
     if factors is None:
         if eqn.primitive.name == "cholesky":
             return calls.for_each(calls.cholesky(*targets))
+        if eqn.primitive.name == "cofactor":
+            return calls.for_each(calls.cofactor(*targets))
         return calls.for_each(calls.solve_triangular(operands[1], *targets, **eqn.params))
     match eqn.primitive.name:
         case "solve":
@@ -112,7 +114,8 @@ def work(eqn: Eqn) -> int:
     shape = eqn.inputs[0].aval.shape
     if eqn.primitive.name in ("det", "slogdet"):
         return 16 * prod(shape[:-1])
-    return prod(shape) * eqn.outputs[0].aval.shape[-1] // 8
+    times = 20 if eqn.primitive.name == "cofactor" else 1
+    return times * prod(shape) * eqn.outputs[0].aval.shape[-1] // 8
 
 
 def _extents(one: Buffer) -> list[int]:
@@ -217,6 +220,53 @@ class _Calls:
     def slogdet(self, factors: Factors, sign: Buffer, logarithm: Buffer) -> Statements:
         before, *values = self._sign_and_logarithm(factors)
         return (before, Store(sign, self.at, values[0]), Store(logarithm, self.at, values[1]))
+
+    def cofactor(self, target: Buffer) -> Statements:
+        """From the singular values, so that singular matrices need no exception."""
+        n, dtype = self.n, self.dtype
+        copied, u, vt = (self._own(target, name, dtype, n, n) for name in ("copy", "u", "vt"))
+        s, info = self._own(target, "s", dtype, n), self._own(target, "info", INT, 1)
+        columns = 4 * n + 128
+        room = self._own(target, "room", dtype, columns, n)
+        integers = self._own(target, "integers", INT, 8, n)
+        gesdd = self._call(
+            "gesdd", b"A", n, n, copied, n, s, u, n, vt, n, room, columns * n, integers, info,
+            reads=(copied,), writes=(copied, s, u, vt, room, integers, info),
+        )  # fmt: skip
+        one, zero = const(1, dtype), const(0, dtype)
+        gemm = self._call(
+            "gemm", b"N", b"N", n, n, n, one, u, n, vt, n, zero, target, n,
+            reads=(u, vt), writes=(target,),
+        )  # fmt: skip
+        before_u, sign_u = self._sign_of(u)
+        before_vt, sign_vt = self._sign_of(vt)
+        return (
+            self._copy(b"A", self.a, copied, n),
+            gesdd,
+            self._demand(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
+            *before_u,
+            *before_vt,
+            self._times_others(u, s, sign_u * sign_vt),
+            gemm,
+        )
+
+    def _sign_of(self, a: Buffer) -> tuple[Statements, Scalar]:
+        """The determinant of an orthogonal matrix in working memory."""
+        calls = _Calls(a)
+        calls.at = self.at
+        factors = factors_of(a)
+        fold, sign, _ = calls._sign_and_logarithm(factors)
+        return (*calls.factorise(factors), fold), sign
+
+    def _times_others(self, u: Buffer, s: Buffer, sign: Scalar) -> Statement:
+        """Multiply each row by all singular values but its own."""
+        i, j, k = (index(label, self.n) for label in "ijk")
+        factor = local(self.dtype, "others")
+        one, stop = const(1, self.dtype), const(self.n, INDEX)
+        other = where(eq(i, j), one, load(s, (*self.at, j)))
+        fold = Reduce((factor,), ("mul",), (other,), ((j, ZERO, stop),))
+        store = Store(u, (*self.at, i, k), sign * factor, "mul")
+        return For(i, ZERO, stop, (fold, For(k, ZERO, stop, (store,))))
 
     def _sign_and_logarithm(self, factors: Factors) -> tuple[Statement, Scalar, Scalar]:
         """As NumPy has them: the product of the pivots might overflow on the way."""

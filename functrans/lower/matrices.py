@@ -27,9 +27,9 @@ from functrans.lower.loops import Buffer, buffer, load
 from functrans.lower.simplify import Simplifier
 
 SOLVERS = frozenset({"solve", "triangular_solve"})
-MATRICES = SOLVERS | {"inv", "cholesky", "det", "slogdet"}
+MATRICES = SOLVERS | {"inv", "cholesky", "det", "slogdet", "cofactor"}
 
-LARGEST_WRITTEN_OUT = {"inv": 6}
+LARGEST_WRITTEN_OUT = {"inv": 6, "cofactor": 0}
 """Matrices with more rows than this, by the primitive, are LAPACK's."""
 
 USUALLY_LARGEST = 8

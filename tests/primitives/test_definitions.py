@@ -29,7 +29,7 @@ NOT_COMPILED = {
     "scatter_multiply": "as scatter_add",
     "scatter_set": "as scatter_add",
     "cholesky": "its elements are made together",
-    "cofactor": "NumPy's is fast, and small matrices have no need of it",
+    "cofactor": "its elements are made together",
     "det": "its elements are made together",
     "inv": "its elements are made together",
     "slogdet": "its elements are made together",

@@ -310,6 +310,20 @@ def test_no_singular_values_for_small_determinants(n):
     for f in (grad(linalg.det), hessian(linalg.det)):
         for a in (matrices(n, n), np.zeros((n, n))):
             np.testing.assert_allclose(without_numpy(f, a), f(a), atol=1e-15)
+        assert "gesdd" not in jit(f).lower(a).schedule()
+
+
+@pytest.mark.parametrize("n", [4, BY_LAPACK])
+@pytest.mark.parametrize("leading", [(), (20,)])
+def test_derivatives_of_larger_determinants(n, leading):
+    f = grad(lambda a: linalg.det(a).sum())
+    a = matrices(*leading, n, n)
+    check(without_numpy(f, a), f(a), 1e-12)
+    a[..., 1, :] = a[..., 0, :]
+    check(without_numpy(f, a), f(a), 1e-12)
+    a[..., 1, 1] = np.nan
+    with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):
+        jit(f)(a)
 
 
 @pytest.mark.parametrize("n", [5, BY_LAPACK])
