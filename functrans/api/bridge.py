@@ -29,8 +29,9 @@ class Compiled:
         out (a tuple, if there are several). Arrays must have the shapes of the examples.
     address : int
         The address of a C function: numbers by value, arrays as pointers to C-contiguous memory. If
-        the result is one number it is returned (NaN, if an index was out of bounds); otherwise
-        pointers for the results follow, and 0 is returned, or 1 if an index was out of bounds.
+        the result is one number it is returned (NaN, if the call failed); otherwise pointers for
+        the results follow, and 0 is returned, or 1 if an index was out of bounds, 2 if a matrix was
+        singular, 3 if one was not positive definite, 4 if singular values were not found.
     ctypes : ctypes function
         The same, typed for ctypes and ``scipy.LowLevelCallable``.
     """

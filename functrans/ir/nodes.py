@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.scalar import Number, Scalar, const, where
+from functrans.ir.failures import FAILURES
+from functrans.ir.scalar import BOOL, Number, Scalar, const, where
 
 INDEX = np.dtype(np.int64)
 
@@ -134,3 +135,10 @@ def bounded(position: Scalar, extent: Scalar | int, mode: str = "raise") -> Scal
         return where(rest < 0, rest + size, rest)
     wrapped = where(position < 0, position + size, position)
     return Scalar("checked", (wrapped, size), INDEX)
+
+
+def required(condition: Scalar, value: Scalar, status: int) -> Scalar:
+    """``value``; the whole call fails, with one of `FAILURES`, unless the condition holds."""
+    if status not in FAILURES or condition.dtype != BOOL:
+        raise ValueError(f"required takes a bool and one of {list(FAILURES)}, not {status}")
+    return Scalar("required", (condition, value), value.dtype, status)

@@ -43,6 +43,7 @@ from functrans.lower.loops import (
     Store,
     While,
     loaded,
+    may_fail,
     stored,
     walk,
 )
@@ -291,7 +292,13 @@ class _Emitter:
         ex.forget_changing()
         with ex.scope():
             self._statements(statement.prepare)
-            writer.branch(ex.value(statement.condition).ref, body, end)
+            goes_on = ex.value(statement.condition).ref
+            if may_fail((statement,)):
+                # what has failed may never come to the values that the loop waits for
+                status = writer.define("load i64, ptr %flag")
+                well = writer.define(f"icmp eq i64 {status}, 0")
+                goes_on = writer.define(f"and i1 {goes_on}, {well}")
+            writer.branch(goes_on, body, end)
             writer.start(body)
             self._statements(statement.body)
             writer.jump(again)

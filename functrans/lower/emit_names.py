@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrans.ir.failures import OUT_OF_BOUNDS
+
 
 def names() -> dict[str, Any]:
     """Compiled functions by the names that `functrans.lower.emit_text` prints."""
@@ -30,8 +32,14 @@ def names() -> dict[str, Any]:
     def checked(position, extent, flag):  # type: ignore[no-untyped-def]
         if 0 <= position < extent:
             return position
-        flag[0] = 1
+        flag[0] = OUT_OF_BOUNDS
         return 0
+
+    @njit
+    def required(condition, value, status, flag):  # type: ignore[no-untyped-def]
+        if not condition:
+            flag[0] = status
+        return value
 
     def typed(signature: Any, generate: Any) -> Any:
         return signature, generate
@@ -93,6 +101,7 @@ def names() -> dict[str, Any]:
         "min": smaller,
         "max": larger,
         "checked": checked,
+        "required": required,
         "fma": fma,
         "rint": rounding("rint"),
         "idiv": binary("div"),

@@ -30,6 +30,7 @@ from functrans.lower.loops import (
     Store,
     While,
     expressions,
+    may_fail,
 )
 
 _INFIX = {
@@ -147,7 +148,8 @@ class _Printer:
                     with self._block("while True:"):
                         self._statements(statement.prepare)
                         (condition,) = self._texts((statement.condition,))
-                        self._line(f"if not {condition}:")
+                        failed = " or flag[0] != 0" if may_fail((statement,)) else ""
+                        self._line(f"if not {condition}{failed}:")
                         self._line("    break")
                         self._statements(statement.body)
                     self._forget()
@@ -290,6 +292,8 @@ class _Printer:
                 return f"where({', '.join(args)})"
             case "checked":
                 return f"checked({args[0]}, {args[1]}, flag)"
+            case "required":
+                return f"required({args[0]}, {args[1]}, {node.attribute}, flag)"
             case "neg":
                 return _typed(f"-{args[0]}", node.dtype)
             case "abs":

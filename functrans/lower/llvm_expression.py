@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.failures import OUT_OF_BOUNDS
 from functrans.ir.nodes import INDEX
 from functrans.ir.scalar import Scalar
 from functrans.lower.functions import Function
@@ -178,6 +179,8 @@ class Expressions(Memory):
                 return self._unlikely(node, base)
             case "checked":
                 return self._checked(node, base)
+            case "required":
+                return self._required(node, base)
             case "apply" if node.attribute not in self.called:
                 return self._known(self._body(node), base)
             case "apply":
@@ -394,21 +397,35 @@ class Expressions(Memory):
         kind = register_type(INDEX, lanes)
         define = self.writer.define
         outside = define(f"icmp uge {kind} {position.ref}, {extent.ref}")
-        bits = register_type(BOOL, lanes)
-        bad = outside
-        if lanes > 1:
-            if self.mask is not None:
-                bad = define(f"and {bits} {outside}, {self.mask}")
-            bad = self.writer.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", [(bits, bad)])
-        failed, go_on = self.writer.name("bad"), self.writer.name("good")
-        self.writer.branch(bad, failed, go_on)
-        self.writer.start(failed)
-        self.writer.line("store i64 1, ptr %flag")
-        self.writer.jump(go_on)
-        self.writer.start(go_on)
+        self._fail_if(Value(outside, lanes), OUT_OF_BOUNDS)
         zero = splat_literal("0", "i64", lanes)
+        bits = register_type(BOOL, lanes)
         safe = define(f"select {bits} {outside}, {kind} {zero}, {kind} {position.ref}")
         return Value(safe, lanes)
+
+    def _required(self, node: Scalar, base: bool) -> Value:
+        """A value that is of no use unless a condition holds: if it does not, set the flag."""
+        condition, value = (self._known(arg, base) for arg in node.args)
+        bits = register_type(BOOL, condition.lanes)
+        ones = splat_literal("true", "i1", condition.lanes)
+        missed = self.writer.define(f"xor {bits} {condition.ref}, {ones}")
+        self._fail_if(Value(missed, condition.lanes), node.attribute)
+        return value
+
+    def _fail_if(self, bad: Value, status: int) -> None:
+        """Set the flag if a condition holds in any lane that counts."""
+        ref, lanes = bad
+        if lanes > 1:
+            bits = register_type(BOOL, lanes)
+            if self.mask is not None:
+                ref = self.writer.define(f"and {bits} {ref}, {self.mask}")
+            ref = self.writer.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", [(bits, ref)])
+        failed, go_on = self.writer.name("bad"), self.writer.name("good")
+        self.writer.branch(ref, failed, go_on)
+        self.writer.start(failed)
+        self.writer.line(f"store i64 {status}, ptr %flag")
+        self.writer.jump(go_on)
+        self.writer.start(go_on)
 
     def _needed_first(self, node: Scalar) -> tuple[Scalar, ...]:
         """What to compute before the node: not what only a branch needs."""

@@ -286,6 +286,12 @@ def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
         yield from walk(children(statement))
 
 
+def may_fail(statements: Iterable[Statement]) -> bool:
+    """Whether the statements may set the flag that says that the call has failed."""
+    roots = [root for statement in walk(statements) for root in expressions(statement)]
+    return any(node.op in ("checked", "required") for node in postorder(roots))
+
+
 def loaded(statements: Iterable[Statement]) -> set[Buffer]:
     """The buffers that are read."""
     found: set[Buffer] = set()

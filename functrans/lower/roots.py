@@ -16,12 +16,14 @@ from math import prod
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower import lapack
 from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
 from functrans.lower.functions import size
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
 from functrans.lower.loops import Buffer, Statement, buffer, loaded
+from functrans.lower.matrices import by_elements, is_matrices, written_out
 from functrans.lower.pull import Index, Pattern, Puller, pattern
 
 CHEAP = 12
@@ -225,6 +227,7 @@ class Rooting:
         self.loops = Loops()
         self.roots: list[Root] = []
         self.outputs: list[Buffer] = []
+        self.factors: dict[Buffer, lapack.Factors] = {}
 
     def run(self) -> list[Root]:
         """All roots, each after those that it reads."""
@@ -238,6 +241,9 @@ class Rooting:
                 continue
             if is_inplace(eqn):
                 self._add_inplace(eqn)
+                continue
+            if is_matrices(eqn):
+                self._add_matrices(eqn)
                 continue
             for var in eqn.outputs:
                 if var in chosen:
@@ -277,24 +283,10 @@ class Rooting:
     def _add_control(self, eqn: Eqn) -> None:
         """A loop or a branch, on operands in memory."""
         operands = [self._in_memory(operand) for operand in eqn.inputs]
-        targets = [
-            buffer(f"t{len(self.roots)}_{i}", var.aval.dtype, var.aval.shape)
-            for i, var in enumerate(eqn.outputs)
-        ]
+        targets = self._targets(eqn)
         done = lower_control(eqn, operands, targets, self.lower)
-        self.roots.append(
-            Root(
-                targets[0],
-                (),
-                (),
-                (),
-                call=done.statements,
-                operands=tuple(operands),
-                also=tuple(targets[1:]),
-                scratch=done.scratch,
-                given_work=done.work,
-            )
-        )
+        first, *also = targets
+        self._add_call(first, done.statements, operands, done.work, also, done.scratch)
         self.buffers.update(zip(eqn.outputs, targets, strict=True))
 
     def _add_inplace(self, eqn: Eqn) -> None:
@@ -311,6 +303,52 @@ class Rooting:
         else:
             target = buffer(f"t{len(self.roots)}", var.aval.dtype, var.aval.shape)
             statements = running(eqn, target, element, self.puller.simplify)
+        read = (*loaded(statements), target)
+        self._add_call(target, statements, read, 16 * eqn.inputs[-1].aval.size)
+        self.buffers[var] = target
+
+    def _add_matrices(self, eqn: Eqn) -> None:
+        """Linear algebra: written out for small matrices, else by LAPACK."""
+        operands = [self._in_memory(operand) for operand in eqn.inputs]
+        targets = self._targets(eqn)
+        if by_elements(eqn):
+            for value in written_out(eqn, operands, targets, self.loops):
+                self.roots.append(Root(*value))
+        elif all(var.aval.size for var in eqn.outputs):
+            self._add_by_lapack(eqn, operands, targets)
+        self.buffers.update(zip(eqn.outputs, targets, strict=True))
+
+    def _add_by_lapack(
+        self, eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer]
+    ) -> None:
+        factors = None
+        read = list(operands)
+        if eqn.primitive.name in lapack.FROM_FACTORS:
+            factors = self._factors(operands[0])
+            read += factors
+        first, *also = targets
+        statements = lapack.call(eqn, operands, targets, factors)
+        self._add_call(first, statements, read, lapack.work(eqn), also)
+
+    def _factors(self, a: Buffer) -> lapack.Factors:
+        """The triangular factors of matrices, which are computed once."""
+        if a not in self.factors:
+            self.factors[a] = factors = lapack.factors_of(a)
+            first, *also = factors
+            statements = lapack.factorise(a, factors)
+            self._add_call(first, statements, [a], lapack.work_of_factors(a), also)
+        return self.factors[a]
+
+    def _add_call(
+        self,
+        target: Buffer,
+        statements: tuple[Statement, ...],
+        operands: Sequence[Buffer],
+        work: int,
+        also: Sequence[Buffer] = (),
+        scratch: Sequence[Buffer] = (),
+    ) -> None:
+        """What is computed from memory to memory."""
         self.roots.append(
             Root(
                 target,
@@ -318,11 +356,19 @@ class Rooting:
                 (),
                 (),
                 call=statements,
-                operands=tuple(loaded(statements) | {target}),
-                given_work=16 * eqn.inputs[-1].aval.size,
+                operands=tuple(operands),
+                also=tuple(also),
+                scratch=tuple(scratch),
+                given_work=work,
             )
         )
-        self.buffers[var] = target
+
+    def _targets(self, eqn: Eqn) -> list[Buffer]:
+        """Buffers for the results of an equation."""
+        return [
+            buffer(f"t{len(self.roots)}_{i}", var.aval.dtype, var.aval.shape)
+            for i, var in enumerate(eqn.outputs)
+        ]
 
     def _add_contraction(self, eqn: Eqn) -> None:
         """A contraction, as a call of BLAS on operands in memory."""
@@ -330,9 +376,7 @@ class Rooting:
         x, y = (self._in_memory(operand) for operand in eqn.inputs)
         target = buffer(f"t{len(self.roots)}", var.aval.dtype, var.aval.shape)
         statements = call(eqn, target, x, y)
-        self.roots.append(
-            Root(target, (), (), (), call=statements, operands=(x, y), given_work=work(eqn))
-        )
+        self._add_call(target, statements, (x, y), work(eqn))
         self.buffers[var] = target
 
     def _in_memory(self, atom: Atom) -> Buffer:
@@ -364,6 +408,10 @@ class Rooting:
         return target
 
 
+def _as_a_whole(eqn: Eqn) -> bool:
+    return by_library(eqn) or is_control(eqn) or is_inplace(eqn) or is_matrices(eqn)
+
+
 def choose(graph: Graph) -> set[Var]:
     """The variables to compute once and keep, beside the outputs."""
     uses: dict[Var, list[tuple[Eqn, int]]] = {}
@@ -372,10 +420,7 @@ def choose(graph: Graph) -> set[Var]:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = set(graph.outputs)
-    patterns = {
-        eqn: AS_A_WHOLE if by_library(eqn) or is_control(eqn) or is_inplace(eqn) else pattern(eqn)
-        for eqn in graph.eqns
-    }
+    patterns = {eqn: AS_A_WHOLE if _as_a_whole(eqn) else pattern(eqn) for eqn in graph.eqns}
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}

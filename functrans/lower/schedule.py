@@ -14,6 +14,7 @@ from functrans.lower.contract import prepare
 from functrans.lower.control import Inner
 from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
+from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
 from functrans.lower.parts import in_parts
 from functrans.lower.roots import Root, Rooting
@@ -110,7 +111,7 @@ def _nests(
             sum(nest.work for nest in nests),
         )
 
-    rooting = Rooting(prepare(lighten(graph)), inputs, lower)
+    rooting = Rooting(through_transposes(prepare(lighten(graph))), inputs, lower)
     roots = [
         part
         for root in rooting.run()

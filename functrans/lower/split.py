@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functrans.ir.graph import Eqn, Graph, Var
 from functrans.lower.control import has_fixed_sizes, inner_graphs, is_control
 from functrans.lower.inplace import is_inplace
+from functrans.lower.matrices import is_matrices
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ def compiled(eqn: Eqn) -> bool:
         return has_fixed_sizes(eqn) and all(
             compiled(each) for graph in inner for each in graph.eqns
         )
-    if is_inplace(eqn):
+    if is_inplace(eqn) or is_matrices(eqn):
         return True
     return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
 

@@ -1,10 +1,11 @@
 """What a scan need not do step by step.
 
-A contraction of what comes in with constants (the input's part of a recurrent network) is done for
-all steps at once before the loop; a carry that only adds up contractions (the gradient of a
-weight) becomes one contraction over all steps after it. A few large calls of BLAS, which threads
-share, take the place of many small ones. A carry that only adds up what is scattered (the gradient
-of an embedding) is scattered into after the loop: a step then touches no more than what it adds.
+A contraction of what comes in with constants (the input's part of a recurrent network), or an
+equation of linear algebra, is done for all steps at once before the loop; a carry that only adds up
+contractions (the gradient of a weight) becomes one contraction over all steps after it. A few large
+calls of BLAS, which threads share, take the place of many small ones. A carry that only adds up
+what is scattered (the gradient of an embedding) is scattered into after the loop: a step then
+touches no more than what it adds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
 from functrans.ir.primitive import registry
 from functrans.ir.types import Aval
 from functrans.lower.contract import CONTRACTION, sides
+from functrans.lower.matrices import is_matrices
 from functrans.transform.batch import batch_graph
 
 SCAN = "scan"
@@ -116,7 +118,7 @@ def _hoisted(eqn: Eqn) -> tuple[list[Eqn], Eqn]:
         free.update(inner.outputs)
         if not stacked.isdisjoint(operands):
             stacked.update(inner.outputs)
-        if _worth(inner) and _fits(inner.outputs[0].aval, parts.length):
+        if (_worth(inner) or is_matrices(inner)) and _fits(inner.outputs[0].aval, parts.length):
             wanted += inner.outputs
     if not wanted:
         return [], eqn

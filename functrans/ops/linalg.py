@@ -23,11 +23,12 @@ from functrans.ops.define import lazy, primitive
 from functrans.ops.products import matmul
 from functrans.ops.promotion import floating, promote
 from functrans.ops.samples import Domain, cases
-from functrans.ops.shape import asarray
+from functrans.ops.shape import asarray, flip, roll
 from functrans.ops.structural import (
     broadcast_to,
     cast,
     expand_axes,
+    full_p,
     iota,
     move_axis,
     place,
@@ -100,8 +101,14 @@ def _far_from_singular(rng: np.random.Generator, shape: Shape) -> Any:
     return rng.normal(size=shape) + 2 * shape[-1] * np.eye(shape[-1])
 
 
+def _near_identity(rng: np.random.Generator, shape: Shape) -> Any:
+    return np.eye(shape[-1]) + rng.normal(size=shape) / (4 * shape[-1])
+
+
 positive_definite = Domain(_positive_definite)
 regular = Domain(_far_from_singular)
+near_identity = Domain(_near_identity)
+"""Of any size, their determinants are neither huge nor tiny."""
 
 # -- solving ---------------------------------------------------------------------------------------
 
@@ -142,6 +149,8 @@ solve_p: Primitive = primitive(
     samples=cases(
         ((regular, (3, 3)), (3, 2), {}), ((regular, (2, 3, 3)), (2, 3, 1), {}),
         ((regular, (1, 1)), (1, 1), {}), (np.zeros((0, 0)), np.zeros((0, 2)), {}),
+        ((regular, (5, 5)), (5, 20), {}), ((near_identity, (20, 20)), (20, 3), {}),
+        ((near_identity, (2, 9, 9)), (2, 9, 1), {}),
     ),
 )  # fmt: skip
 
@@ -149,6 +158,8 @@ solve_p: Primitive = primitive(
 def _solve_triangular(
     a: Any, b: Any, *, lower: bool, transpose_a: bool, unit_diagonal: bool
 ) -> Any:
+    if b.size and not unit_diagonal and not np.diagonal(a, axis1=-2, axis2=-1).all():
+        raise np.linalg.LinAlgError("Singular matrix")
     if a.ndim == 2 and b.size:
         return _scipy_solve_triangular(
             a, b, trans=int(transpose_a), lower=lower, unit_diagonal=unit_diagonal,
@@ -199,6 +210,10 @@ triangular_solve: Primitive = primitive(
         ((regular, (3, 3)), (3, 2), _options(False, True)),
         ((regular, (2, 3, 3)), (2, 3, 1), _options(True, False, True)),
         ((regular, (2, 2)), (2, 1), _options(False, True, True)),
+        ((regular, (5, 5)), (5, 20), _options(True, True)),
+        ((near_identity, (20, 20)), (20, 3), _options(False)),
+        ((near_identity, (20, 20)), (20, 1), _options(True, True)),
+        ((near_identity, (2, 9, 9)), (2, 9, 2), _options(False, True, True)),
         (np.zeros((0, 0)), np.zeros((0, 2)), _options(True)),
     ),
 )  # fmt: skip
@@ -227,14 +242,16 @@ cholesky_p = _of_matrices(
     samples=cases(
         ((positive_definite, (3, 3)), {}), ((positive_definite, (2, 2, 2)), {}),
         ((positive_definite, (1, 1)), {}), (np.zeros((0, 0)), {}),
+        ((positive_definite, (20, 20)), {}), ((positive_definite, (2, 9, 9)), {}),
     ),
 )  # fmt: skip
 
 # -- inverse and determinants ----------------------------------------------------------------------
 
 regular_samples = cases(
-    ((regular, (3, 3)), {}), ((regular, (2, 2, 2)), {}), ((regular, (1, 1)), {}),
-    (np.zeros((0, 0)), {}),
+    ((near_identity, (3, 3)), {}), ((near_identity, (2, 2, 2)), {}), ((near_identity, (1, 1)), {}),
+    (np.zeros((0, 0)), {}), ((near_identity, (4, 4)), {}), ((near_identity, (20, 20)), {}),
+    ((near_identity, (2, 9, 9)), {}),
 )  # fmt: skip
 
 inv_p: Primitive = _of_matrices(
@@ -260,9 +277,29 @@ det_p = _of_matrices(
     "det",
     infer=_infer_det,
     numpy=np.linalg.det,
-    jvp=[lambda a, out, da: _inner(cofactor(a), da)],
+    jvp=[lambda a, out, da: _inner(cofactors(a), da)],
     samples=regular_samples,
 )
+
+
+def cofactors(a: Any) -> Any:
+    """The derivatives of determinants: by minors up to three rows, which have derivatives too."""
+    match a.shape[-1]:
+        case 1:
+            return full_p(shape=a.shape, value=1, dtype=a.dtype)
+        case 2:
+            signs = 2 * identity(2, a.dtype) - 1
+            return multiply(flip(a, axes=(a.ndim - 2, a.ndim - 1)), signs)
+        case 3:
+            others = _turned(a, 1, 1), _turned(a, 2, 2), _turned(a, 1, 2), _turned(a, 2, 1)
+            return multiply(*others[:2]) - multiply(*others[2:])
+    return cofactor(a)
+
+
+def _turned(a: Any, rows: int, columns: int) -> Any:
+    """The matrices from some row and column on, with those before at the end."""
+    turned = roll(a, shift=-rows, axis=a.ndim - 2)
+    return roll(turned, shift=-columns, axis=a.ndim - 1)
 
 
 def _cofactors(a: Any) -> Any:

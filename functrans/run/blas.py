@@ -1,4 +1,4 @@
-"""Where the routines of BLAS are in memory."""
+"""Where the routines of BLAS and LAPACK are in memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-_MODULE = "scipy.linalg.cython_blas"
+_BLAS = "scipy.linalg.cython_blas"
+_LAPACK = "scipy.linalg.cython_lapack"
 
 
 @lru_cache(maxsize=64)
 def address(symbol: str) -> int:
-    """The address of a BLAS routine, by its Fortran name without a prefix: ``dgemm``."""
-    capsule = _module().__pyx_capi__[symbol]
+    """The address of a routine, by its Fortran name: ``dgemm``, ``dpotrf``."""
+    blas = _module(_BLAS).__pyx_capi__
+    capsule = blas[symbol] if symbol in blas else _module(_LAPACK).__pyx_capi__[symbol]
     name = ctypes.pythonapi.PyCapsule_GetName
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -33,7 +35,8 @@ def limiter() -> int:
 
     OpenBLAS is what SciPy's wheels bring, under a prefix. Another library keeps its threads.
     """
-    library = ctypes.CDLL(_module().__file__)
+    # the library that it is linked with is LAPACK's, too
+    library = ctypes.CDLL(_module(_BLAS).__file__)
     for prefix in ("scipy_openblas", "openblas"):
         get = getattr(library, f"{prefix}_get_num_threads", None)
         set_ = getattr(library, f"{prefix}_set_num_threads", None)
@@ -47,23 +50,23 @@ def limiter() -> int:
 _record = np.zeros(4, np.int64)
 
 
-@lru_cache(maxsize=1)
-def _module() -> Any:
-    """SciPy's table of BLAS routines, loaded without the rest of scipy.linalg if that is absent."""
-    loaded = sys.modules.get(_MODULE)
+@lru_cache(maxsize=2)
+def _module(name: str) -> Any:
+    """SciPy's table of routines, loaded without the rest of scipy.linalg if that is absent."""
+    loaded = sys.modules.get(name)
     if loaded is not None:
         return loaded
-    scipy = importlib.util.find_spec("scipy")
-    folders = scipy.submodule_search_locations if scipy is not None else None
+    installed = importlib.util.find_spec("scipy")
+    folders = installed.submodule_search_locations if installed is not None else None
     for folder in folders or ():
         for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-            path = Path(folder, "linalg", f"cython_blas{suffix}")
+            path = Path(folder, "linalg", f"{name.rpartition('.')[2]}{suffix}")
             if path.exists():
-                loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
-                spec = importlib.machinery.ModuleSpec(_MODULE, loader, origin=str(path))
+                loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+                spec = importlib.machinery.ModuleSpec(name, loader, origin=str(path))
                 module = importlib.util.module_from_spec(spec)
                 loader.exec_module(module)
                 return module
-    import scipy.linalg.cython_blas as routines
+    from scipy.linalg import cython_blas, cython_lapack
 
-    return routines
+    return cython_blas if name == _BLAS else cython_lapack

@@ -18,8 +18,9 @@ array of int64, which is the ``self`` of the Python function object)::
         of the parts of it that threads get (0: it is not shared), the number of its buffers and the
         slot of each, the number of its sizes and those
 
-The slots are the arrays and after them the temporaries. The function returns an int: 0, or 1 if an
-index was out of bounds, or -1 if an input is not as the table says (then nothing has been done).
+The slots are the arrays and after them the temporaries. The function returns an int: 0, or one of
+`functrans.ir.failures.FAILURES`, or -1 if an input is not as the table says (then nothing has been
+done).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.failures import FAILURES
 from functrans.run.export import Exported
 
 
@@ -48,10 +49,13 @@ def numba_function(exported: Exported, name: str, several: bool) -> Any:
         scope[f"out{i}"] = aval.dtype.type
         lines.append(f"    r{i} = np.empty({aval.shape}, out{i})")
         passed.append(f"r{i}.ctypes.data")
-    lines += [
-        f"    if native({', '.join(passed)}) != 0:",
-        "        raise IndexError('an index is out of bounds for the axis that it indexes')",
-    ]
+    lines.append(f"    status = native({', '.join(passed)})")
+    for status, failure in FAILURES.items():
+        scope[f"failure{status}"] = failure.exception
+        lines += [
+            f"    if status == {status}:",
+            f"        raise failure{status}({failure.message!r})",
+        ]
     results = [f"r{i}[()]" if a.shape == () else f"r{i}" for i, a in enumerate(exported.out_avals)]
     lines.append(f"    return {'(' + ', '.join(results) + ',)' if several else results[0]}")
     exec("\n".join(lines), scope)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import config
+from functrans.ir.failures import FAILURES
 from functrans.ir.types import Aval
 from functrans.run import blas, entry, threads
 from functrans.run.native import Code
@@ -105,7 +106,7 @@ class NativeProgram:
             if status < 0:
                 status = self._entry(*self._converted(arrays), *results)
             if status:
-                raise IndexError("an index is out of bounds for the axis that it indexes")
+                raise FAILURES[status].error()
         if self._scalars:
             return tuple([x if x.ndim else x[()] for x in results])
         return tuple(results)

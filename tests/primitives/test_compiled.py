@@ -5,6 +5,7 @@ import pytest
 
 from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of
+from functrans.lower.split import compiled
 from functrans.run.jit import compile_graph
 from functrans.trace.stage import rewrite
 from tests.primitives.harness import cases, like, pullback_graph, run, tangent_graph
@@ -14,7 +15,7 @@ def together(dtype):
     """All samples of a primitive, to be compiled as one program: compiling takes longest."""
     by_primitive = {}
     for case in cases(dtype).values():
-        if case.primitive.scalar is not None or case.primitive.pull is not None:
+        if all(map(compiled, case.graph().eqns)):
             by_primitive.setdefault(case.primitive.name, []).append(case)
     return by_primitive
 

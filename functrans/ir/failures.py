@@ -1,0 +1,36 @@
+"""How compiled code says that it has failed: a number, and the exception that it stands for.
+
+Machine code cannot raise. It stores the number (its status, 0 if all is well) and goes on, with
+results that nobody will see; whoever called it raises NumPy's exception, in NumPy's words.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Failure(NamedTuple):
+    """What has gone wrong, as Python says it."""
+
+    exception: type[Exception]
+    message: str
+
+    def error(self) -> Exception:
+        """The exception, to be raised."""
+        return self.exception(self.message)
+
+
+OUT_OF_BOUNDS = 1
+SINGULAR = 2
+NOT_POSITIVE_DEFINITE = 3
+NOT_CONVERGED = 4
+
+FAILURES = {
+    OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
+    SINGULAR: Failure(np.linalg.LinAlgError, "Singular matrix"),
+    NOT_POSITIVE_DEFINITE: Failure(np.linalg.LinAlgError, "Matrix is not positive definite"),
+    NOT_CONVERGED: Failure(np.linalg.LinAlgError, "SVD did not converge"),
+}
+"""Every status but 0."""
