@@ -179,35 +179,35 @@ class OverwritingProgram(NativeProgram):
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         given: list[Any] = list(arrays)
         results: list[Any] = [None] * len(self._outputs)
+        # what owns its memory and is in no other place can only be shared by views
+        places = list(map(id, arrays))
+        views = [x for x in arrays if isinstance(x, np.ndarray) and x.base is not None]
         for number, output in self.listing.overwritten:
-            if not self._may_be_overwritten(number, arrays):
-                given[number] = self._converted_one(number, given[number]).copy()
-            results[output] = given[number]
+            x = given[number]
+            alone = _is_whole(x) and places.count(id(x)) == 1
+            if (
+                not alone
+                or not self._fits(number, x)
+                or any(np.may_share_memory(x, view) for view in views)
+            ):
+                x = given[number] = self._converted_one(number, x).copy()
+            results[output] = x
         for output, (shape, dtype) in enumerate(self._outputs):
             if results[output] is None:
                 results[output] = np.empty(shape, dtype)
         return self._run(given, results)
 
-    def _may_be_overwritten(self, number: int, arrays: Sequence[Any]) -> bool:
-        """Whether an input is a whole array of the right type, and no other has part of it."""
-        x, aval = arrays[number], self._in_avals[number]
-        if type(x) is not np.ndarray or x.shape != aval.shape or x.dtype != aval.dtype:
-            return False
-        flags = x.flags
-        # C-contiguous, aligned and writeable
-        if not (flags.carray and flags.owndata):
-            return False
-        return not any(
-            i != number and isinstance(other, np.ndarray) and _shares(x, other)
-            for i, other in enumerate(arrays)
-        )
+    def _fits(self, number: int, x: np.ndarray[Any, Any]) -> bool:
+        aval = self._in_avals[number]
+        return x.shape == aval.shape and bool(x.dtype == aval.dtype)
 
 
-def _shares(whole: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    """Whether an array has part of the memory of one that owns its memory."""
-    if other.flags.owndata:
-        return other is whole
-    return np.may_share_memory(whole, other)
+def _is_whole(x: Any) -> bool:
+    """Whether an array may be written to, lies in memory as results do, and owns this memory."""
+    if type(x) is not np.ndarray:
+        return False
+    flags = x.flags
+    return bool(flags.carray and flags.owndata)
 
 
 def native_program(
