@@ -256,7 +256,7 @@ class IntegerInputError(DtypeError):
 
 
 class ArgnumsError(FunctransError, ValueError):
-    """`argnums` or `static_argnums` names an argument that is not there, or one twice.
+    """`argnums`, or an option of `jit`, names an argument that is not there, or one twice.
 
     Fails::
 

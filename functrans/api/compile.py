@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,8 +24,9 @@ from functrans.api.arguments import (
     wrap,
 )
 from functrans.api.lowered import Lowered
+from functrans.api.options import Named, check_apart, leaves_of, named
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
-from functrans.errors import ArgnumsError, DtypeError, StaticArgumentError
+from functrans.errors import DtypeError, StaticArgumentError
 from functrans.ir.primitive import current
 from functrans.ir.types import describe
 from functrans.run.call import jit_call, program
@@ -82,21 +83,15 @@ class JitFunction:
     def __init__(
         self,
         function: Callable[..., Any],
-        static_argnums: Argnums,
-        static_argnames: str | Sequence[str],
+        static: Named,
+        donated: Named,
         max_paths: int,
     ) -> None:
         wrap(function, self, "jit")
         self._function = function
-        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        self._given_numbers = numbers
-        _check_numbers(function, numbers)
-        self._static_names = frozenset(names)
-        self._static_numbers = numbers
-        self._has_static = bool(names or numbers)
-        if names:
-            self._static_numbers += _positions(function, names)
+        self._static = static
+        self._donated = donated
+        self._has_static = bool(static)
         self._max_paths = max_paths
         # with the other paths, if there are some
         self._entries: dict[Any, tuple[Path, Paths | None]] = {}
@@ -126,8 +121,11 @@ class JitFunction:
         wrap(function, method, "jit")
         signature = inspect.signature(function.__get__(instance))
         method.__signature__ = signature  # type: ignore[attr-defined]
-        numbers = tuple(n - (n > 0) for n in self._given_numbers if n != 0)
-        return JitFunction(method, numbers, tuple(self._static_names), self._max_paths)
+        static, donated = (
+            named(method, option, tuple(n - (n > 0) for n in given.numbers if n != 0), given.names)
+            for option, given in (("static", self._static), ("donate", self._donated))
+        )
+        return JitFunction(method, static, donated, self._max_paths)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._has_static:
@@ -157,7 +155,8 @@ class JitFunction:
         """
         args, kwargs, static = self._without_static(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
-        return Lowered(self._stage(leaves, structure, static, ())[0].graph)
+        path, _ = self._stage(leaves, structure, static, ())
+        return Lowered(path.graph, path.donated)
 
     def paths(self) -> PathReport:
         """The ways that calls have gone through the function's Python branches.
@@ -256,7 +255,8 @@ class JitFunction:
             name=name,
         )
         decisions = staged.decisions if speculates else ()
-        return Path(staged.graph, staged.captures, found["structure"], decisions), staged
+        donated = leaves_of(self._donated, structure, static.position, len(static.positional))
+        return Path(staged.graph, staged.captures, found["structure"], decisions, donated), staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Any]:
         try:
@@ -282,11 +282,11 @@ class JitFunction:
     def _without_static(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any], _Static]:
-        numbers = tuple(n for n in self._static_numbers if -len(args) <= n < len(args))
+        numbers = tuple(n for n in self._static.positions if -len(args) <= n < len(args))
         positions = sorted(normalized_argnums(tuple(set(numbers)), len(args), self._function))
         positional = tuple((i, args[i]) for i in positions)
         keywords = tuple(
-            (name, value) for name, value in sorted(kwargs.items()) if name in self._static_names
+            (name, value) for name, value in sorted(kwargs.items()) if name in self._static.names
         )
         for label, value in (*positional, *keywords):
             try:
@@ -307,7 +307,7 @@ class JitFunction:
                     "a tuple for a list, or let it be traced"
                 ) from None
         rest = tuple(x for i, x in enumerate(args) if i not in positions)
-        others = {k: v for k, v in kwargs.items() if k not in self._static_names}
+        others = {k: v for k, v in kwargs.items() if k not in self._static.names}
         return rest, others, _Static(positional, keywords)
 
 
@@ -331,45 +331,6 @@ class _JitMethod:
         return self._compiled.paths()
 
 
-def _check_numbers(function: Callable[..., Any], numbers: Sequence[int]) -> None:
-    """Raise if a function cannot be called with so many positional arguments."""
-    kinds = [p.kind for p in _parameters(function).values()]
-    if not kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
-        return
-    count = len([k for k in kinds if k is not inspect.Parameter.KEYWORD_ONLY])
-    for number in numbers:
-        if not -count <= number < count:
-            raise ArgnumsError(
-                f"static_argnums names argument {number}, but {name_of(function)} takes {count} "
-                "positional arguments"
-            )
-
-
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (ValueError, TypeError):
-        return {}
-
-
-def _positions(function: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
-    """Where arguments that are static by name stand if they are passed by position."""
-    parameters = _parameters(function)
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    positions = []
-    for name in names:
-        if name not in parameters:
-            if takes_any:
-                continue
-            raise ArgnumsError(
-                f"static_argnames names {name!r}, which {name_of(function)} does not take: it "
-                f"takes {', '.join(parameters)}"
-            )
-        if parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY:
-            positions.append(list(parameters).index(name))
-    return tuple(positions)
-
-
 def _with_static(args: Any, kwargs: Any, static: _Static) -> tuple[list[Any], dict[str, Any]]:
     args = list(args)
     for i, value in static.positional:
@@ -391,6 +352,8 @@ def jit(
     /,
     static_argnums: Argnums = (),
     static_argnames: str | Sequence[str] = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: str | Sequence[str] = (),
     max_paths: int = 16,
 ) -> Any:
     """Compile a function to machine code.
@@ -409,6 +372,14 @@ def jit(
         is compiled for each value. They must be hashable.
     static_argnames : str or sequence of str, optional
         The same by name, whether they are passed by position or by keyword.
+    donate_argnums : int or sequence of int, optional
+        Positional arguments, arrays or pytrees of them, that the caller gives up: results of the
+        same shapes and dtypes may be written into their memory, and may be these arrays
+        themselves. After the call they must not be used for what they were. This is done where
+        nothing is lost by it, and to arrays that have their memory to themselves; other arrays are
+        left as they are.
+    donate_argnames : str or sequence of str, optional
+        The same by name, whether they are passed by position or by keyword.
     max_paths : int, optional
         Where Python branches on a traced value (``if x > 0``, ``while error > tolerance``), each
         way through the function is compiled when a call first goes it: so many at most.
@@ -423,6 +394,8 @@ def jit(
     ------
     StaticArgumentError
         If a static argument is not hashable.
+    ArgnumsError
+        If an option names an argument that is not there, or one is both static and donated.
     DtypeError
         If an argument that is not static is no number or array.
     PathLimitError
@@ -444,13 +417,24 @@ def jit(
     ...     return x if x > 0 else 0.1 * x
     >>> leaky(2.0), leaky(-2.0)
     (np.float64(2.0), np.float64(-0.2))
+    >>> @jit(donate_argnums=0)
+    ... def descend(x, slope):
+    ...     return x - 0.1 * slope
+    >>> x = np.ones(3)
+    >>> descend(x, np.ones(3)) is x
+    True
     """
     if function is None:
         return decorated(
             jit,
             static_argnums=static_argnums,
             static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
             max_paths=max_paths,
         )
     check_callable(function, "jit")
-    return JitFunction(function, static_argnums, static_argnames, max_paths)
+    static = named(function, "static", static_argnums, static_argnames)
+    donated = named(function, "donate", donate_argnums, donate_argnames)
+    check_apart(function, static, donated)
+    return JitFunction(function, static, donated, max_paths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of, wrap
 from functrans.ir.graph import Graph, prune
@@ -12,6 +12,9 @@ from functrans.optimise import optimise
 from functrans.run.call import program
 from functrans.trace.stage import Staged, stage
 from functrans.tree import core as tree
+
+if TYPE_CHECKING:
+    from functrans.run.jit import Program
 
 
 class Lowered:
@@ -28,32 +31,36 @@ class Lowered:
       return b }
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, donated: tuple[int, ...] = ()) -> None:
         self._graph = graph
+        self._donated = donated
 
     def graph(self, optimised: bool = True) -> Graph:
         """The graph, as it was traced or after the optimiser's passes."""
         return optimise(self._graph) if optimised else self._graph
 
+    def _program(self) -> Program:
+        return program(self._graph, self._donated)
+
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
-        return program(self._graph).schedule()
+        return self._program().schedule()
 
     def source(self) -> str:
         """The loops as readable Numba source."""
-        return program(self._graph).source()
+        return self._program().source()
 
     def llvm(self) -> str:
         """The loops as LLVM IR."""
-        return program(self._graph).llvm()
+        return self._program().llvm()
 
     def asm(self) -> str:
         """The machine code, in assembler."""
-        return program(self._graph).asm()
+        return self._program().asm()
 
     def cost(self) -> Any:
         """Operations, bytes moved and temporary memory, for each loop nest."""
-        return program(self._graph).cost()
+        return self._program().cost()
 
 
 def _staged(function: Callable[..., Any], args: Any, kwargs: Any, kind: str) -> tuple[Staged, Any]:

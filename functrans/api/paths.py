@@ -37,6 +37,9 @@ class Path:
         Where the other outputs go.
     decisions : sequence of Decision
         One for each guard.
+    donated : tuple of int
+        The numbers of the arguments that may be overwritten, if there are no guards: a program that
+        ran along a wrong path must have destroyed nothing.
     """
 
     def __init__(
@@ -45,7 +48,9 @@ class Path:
         captures: Sequence[Any],
         structure: Structure,
         decisions: Sequence[Decision],
+        donated: tuple[int, ...] = (),
     ) -> None:
+        self.donated = () if decisions else donated
         self.graph = graph
         self.captures = captures
         self.structure = structure
@@ -56,7 +61,7 @@ class Path:
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """The compiled program."""
-        return runnable(self.graph)
+        return runnable(self.graph, self.donated)
 
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
         """Run the program: the outcomes up to the first that differs, or else the result."""

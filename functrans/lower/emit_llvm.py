@@ -463,9 +463,16 @@ class _Emitter:
         else:
             for base, mask in self._blocks(*bounds, lanes, statement.whole):
                 with self._vector(index, lanes, base, mask):
-                    self._accumulate(statement, partials, lanes)
+                    self._accumulate(statement, partials, lanes, mask)
 
-    def _accumulate(self, statement: Reduce, partials: list[str], lanes: int) -> None:
+    def _accumulate(
+        self, statement: Reduce, partials: list[str], lanes: int, mask: str | None = None
+    ) -> None:
+        """One step; lanes that are masked out have nothing to add.
+
+        Those of a vector loop around the reduction may hold anything: nobody stores their results,
+        and a choice here would keep a product and a sum from becoming one operation.
+        """
         ex = self.expressions
         self._statements(statement.body)
         values = [ex.wide(value) for value in statement.values]
@@ -473,9 +480,9 @@ class _Emitter:
             statement.targets, statement.ops, values, partials, strict=True
         ):
             kind = register_type(target.dtype, lanes)
-            if ex.mask is not None:
+            if mask is not None:
                 nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
-                value = ex.operations.select(Value(ex.mask, lanes), value, nothing, target.dtype)
+                value = ex.operations.select(Value(mask, lanes), value, nothing, target.dtype)
             old = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
             new = ex.operations.apply(op, target.dtype, [old, value], [target.dtype] * 2)
             self.writer.line(f"store {kind} {new.ref}, ptr {slot}")

@@ -6,7 +6,7 @@ Small numbers stay: they decide how code is written. An argument is thus known t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from functrans.ir.nodes import INDEX, UNROLLED
@@ -34,15 +34,21 @@ _COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
 
 
 def generalise(
-    body: Sequence[Statement], scratch: Sequence[Buffer]
+    body: Sequence[Statement],
+    scratch: Sequence[Buffer],
+    homes: Mapping[Buffer, Buffer] | None = None,
 ) -> tuple[Kernel, list[Buffer], list[int]]:
-    """A kernel whose sizes are arguments; the buffers and the sizes to call it with."""
-    return _Generaliser(scratch).run(body)
+    """A kernel whose sizes are arguments; the buffers and the sizes to call it with.
+
+    ``homes`` are the buffers that other ones live in.
+    """
+    return _Generaliser(scratch, homes or {}).run(body)
 
 
 class _Generaliser:
-    def __init__(self, scratch: Sequence[Buffer]) -> None:
+    def __init__(self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer]) -> None:
         self.scratch = set(scratch)
+        self.homes = homes
         self.slots: dict[int, Scalar] = {}
         self.buffers: dict[Buffer, Buffer] = {}
         self.done: dict[tuple[Scalar, bool], Scalar] = {}
@@ -56,6 +62,7 @@ class _Generaliser:
         return kernel, outer, list(self.slots)
 
     def buffer(self, old: Buffer) -> Buffer:
+        old = self.homes.get(old, old)
         if old not in self.buffers:
             # the first extent takes no part in finding an element
             shape = tuple(

@@ -82,6 +82,9 @@ def outline(plan: Plan) -> str:
     lines = []
     for one, offset in plan.offsets.items():
         lines.append(f"{one.name}: {one.dtype}{list(_shape(one))} in the arena at {offset}")
+    for source, target in plan.overwritten.items():
+        one = plan.inputs[source]
+        lines.append(f"output {target}: {one.dtype}{list(_shape(one))} lives in input {source}")
     for number, step in enumerate(plan.steps):
         lines.append(f"nest {number}: about {step.work} operations")
         names = dict(zip(step.kernel.buffers, (one.name for one in step.buffers), strict=True))

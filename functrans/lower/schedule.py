@@ -12,6 +12,7 @@ from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.contract import prepare
 from functrans.lower.control import Inner
+from functrans.lower.donation import donate
 from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.matrices import through_transposes
@@ -60,6 +61,7 @@ class Plan:
     Parameters
     ----------
     inputs, outputs : tuple of Buffer
+        An output that overwrites a donated input is the same buffer.
     steps : tuple of Step
     offsets : dict
         Where in the arena each temporary is, in bytes.
@@ -73,8 +75,13 @@ class Plan:
     offsets: dict[Buffer, int]
     arena: int
 
+    @property
+    def overwritten(self) -> dict[int, int]:
+        """The inputs that results are written into, by number, and those outputs."""
+        return {self.inputs.index(x): i for i, x in enumerate(self.outputs) if x in self.inputs}
 
-def schedule(graph: Graph, vector_bytes: int) -> Plan:
+
+def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Plan:
     """Plan a graph whose primitives all have compiled forms.
 
     Parameters
@@ -82,12 +89,16 @@ def schedule(graph: Graph, vector_bytes: int) -> Plan:
     graph : Graph
     vector_bytes : int
         The size of a vector register of the machine.
+    donated : sequence of int
+        The numbers of the inputs that results may overwrite.
     """
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
     nests, outputs = _nests(graph, inputs, vector_bytes)
+    nests, homes = donate(list(map(in_parts, nests)), [inputs[i] for i in donated], outputs)
+    outputs = tuple(homes.get(one, one) for one in outputs)
     steps = []
-    for nest in map(in_parts, nests):
-        kernel, arguments, sizes = generalise(nest.body, nest.scratch)
+    for nest in nests:
+        kernel, arguments, sizes = generalise(nest.body, nest.scratch, homes)
         first = nest.body[0]
         extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
         steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))

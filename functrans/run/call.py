@@ -23,28 +23,31 @@ _compiling = threading.RLock()
 
 
 @lru_cache(maxsize=1024)
-def _program(graph: Graph) -> Program:
-    compiled: Program = compile_program(optimise(graph))
+def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
+    compiled: Program = compile_program(optimise(graph), donated)
     if compiled.whole is not None:
-        kept.keep(graph, compiled.whole)
+        kept.keep(graph, compiled.whole, donated)
     return compiled
 
 
 @lru_cache(maxsize=1024)
-def _runnable(graph: Graph) -> Callable[..., Sequence[Any]]:
-    return kept.find(graph) or _program(graph)
+def _runnable(graph: Graph, donated: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
+    return kept.find(graph, donated) or _program(graph, donated)
 
 
-def program(graph: Graph) -> Program:
-    """The compiled form of a graph; it is compiled once, whichever threads ask."""
+def program(graph: Graph, donated: tuple[int, ...] = ()) -> Program:
+    """The compiled form of a graph; it is compiled once, whichever threads ask.
+
+    ``donated`` are the numbers of the inputs that results may overwrite.
+    """
     with _compiling:
-        return _program(graph)
+        return _program(graph, donated)
 
 
-def runnable(graph: Graph) -> Callable[..., Sequence[Any]]:
+def runnable(graph: Graph, donated: tuple[int, ...] = ()) -> Callable[..., Sequence[Any]]:
     """The compiled form of a graph, to be called only: it may come from the disk."""
     with _compiling:
-        return _runnable(graph)
+        return _runnable(graph, donated)
 
 
 jit_call = call_primitive(

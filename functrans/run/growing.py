@@ -172,6 +172,6 @@ RUNNERS = {
 }
 
 
-def compile_program(graph: Graph) -> Program:
+def compile_program(graph: Graph, donated: Sequence[int] = ()) -> Program:
     """Compile a graph in which there may be loops whose number of steps is found on the way."""
-    return Program(graph, RUNNERS)
+    return Program(graph, RUNNERS, donated)

@@ -12,7 +12,7 @@ from functrans.lower.schedule import Plan, Step, schedule
 from functrans.lower.split import Segment, split
 from functrans.run import cache, native
 from functrans.run.ownership import own
-from functrans.run.program import Listing, NativeProgram, StepListing
+from functrans.run.program import Listing, NativeProgram, StepListing, native_program
 
 Runner = Callable[[Eqn, Sequence[Any]], Sequence[Any] | None]
 """Runs an equation; gives None if it cannot."""
@@ -27,15 +27,23 @@ class Program:
     """A compiled graph: call it with its inputs as arrays or numbers, in order.
 
     The results are a tuple of new arrays (NumPy scalars where they have no axes). What has no
-    compiled form is run by ``runners``, by the primitive's name, and else by NumPy.
+    compiled form is run by ``runners``, by the primitive's name, and else by NumPy. The inputs
+    whose numbers are ``donated`` may be overwritten with results, if everything is compiled.
     """
 
-    def __init__(self, graph: Graph, runners: Mapping[str, Runner] | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        runners: Mapping[str, Runner] | None = None,
+        donated: Sequence[int] = (),
+    ) -> None:
         self.graph = graph
         self.runners = runners or {}
         self.segments = split(graph)
+        if len(self.segments) > 1:
+            donated = ()
         self.parts = [
-            None if segment.call is not None else compile_whole(segment.graph)
+            None if segment.call is not None else compile_whole(segment.graph, donated)
             for segment in self.segments
         ]
         only = self.parts[0] if len(self.segments) == 1 else None
@@ -118,21 +126,23 @@ class Compiled(NamedTuple):
     native: NativeProgram
 
 
-def compile_whole(graph: Graph) -> Compiled:
+def compile_whole(graph: Graph, donated: Sequence[int] = ()) -> Compiled:
     """Compile a graph of which everything has a compiled form."""
-    plan = schedule(graph, native.vector_bytes())
+    plan = schedule(graph, native.vector_bytes(), donated)
     texts = [emit_llvm.emit(step.kernel) for step in plan.steps]
+    # an output that lives in an input has the output's slot: the call puts one array into both
     slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
     listings = tuple(
         _listing(step, cache.key_of(text), slots)
         for step, text in zip(plan.steps, texts, strict=True)
     )
-    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena)
+    overwritten = tuple(plan.overwritten.items())
+    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten)
     codes = [
         cache.load(text, each.symbol, each.addresses())
         for each, text in zip(listings, texts, strict=True)
     ]
-    return Compiled(plan, NativeProgram(listing, codes, graph.in_avals, graph.out_avals))
+    return Compiled(plan, native_program(listing, codes, graph.in_avals, graph.out_avals))
 
 
 def _listing(step: Step, key: str, slots: Mapping[Buffer, int]) -> StepListing:

@@ -20,40 +20,45 @@ from functrans.ir.types import Aval
 from functrans.ops import BUILT_IN
 from functrans.run import cache, circumstances
 from functrans.run.native import Code
-from functrans.run.program import Listing, NativeProgram, StepListing
+from functrans.run.program import Listing, NativeProgram, StepListing, native_program
 
 
-def find(graph: Graph) -> NativeProgram | None:
-    """The program of a graph, if it is on disk with all its code."""
+def find(graph: Graph, donated: Sequence[int] = ()) -> NativeProgram | None:
+    """The program of a graph, if it is on disk with all its code.
+
+    ``donated`` are the numbers of the inputs that it may overwrite.
+    """
     store = cache.disk()
-    key = key_of(graph) if store is not None else None
+    key = key_of(graph, donated) if store is not None else None
     content = store.get(key) if store is not None and key is not None else None
     if content is None:
         return None
-    steps, offsets, arena = marshal.loads(content)
-    listing = Listing(tuple(StepListing(*step) for step in steps), offsets, arena)
+    steps, *memory = marshal.loads(content)
+    listing = Listing(tuple(StepListing(*step) for step in steps), *memory)
     codes: list[Code] = []
     for step in listing.steps:
         code = cache.find(step.key, step.symbol, step.addresses())
         if code is None:
             return None
         codes.append(code)
-    return NativeProgram(listing, codes, graph.in_avals, graph.out_avals)
+    return native_program(listing, codes, graph.in_avals, graph.out_avals)
 
 
-def keep(graph: Graph, program: NativeProgram) -> None:
+def keep(graph: Graph, program: NativeProgram, donated: Sequence[int] = ()) -> None:
     """Put a program on disk, under the graph that it is the program of."""
     store = cache.disk()
-    key = key_of(graph) if store is not None else None
+    key = key_of(graph, donated) if store is not None else None
     if store is not None and key is not None:
-        steps, offsets, arena = program.listing
-        store.put(key, marshal.dumps((tuple(tuple(step) for step in steps), offsets, arena)))
+        steps, offsets, arena, overwritten = program.listing
+        store.put(
+            key, marshal.dumps((tuple(tuple(step) for step in steps), offsets, arena, overwritten))
+        )
 
 
-def key_of(graph: Graph) -> str | None:
+def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
     """A key of all that a program follows from; None if something in the graph has no name."""
     try:
-        text = _written(graph)
+        text = _written(graph) + _written(tuple(donated))
     except _Nameless:
         return None
     digest = circumstances.of_programs().copy()

@@ -67,11 +67,23 @@ class StepListing(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """A program: its steps, where in the arena its temporaries are, the size of the arena."""
+    """A program: its steps, and its memory.
+
+    Parameters
+    ----------
+    steps : tuple of StepListing
+    offsets : tuple of int
+        Where in the arena its temporaries are.
+    arena : int
+        The size of the arena.
+    overwritten : tuple of (int, int)
+        Inputs that are given up, and the outputs that live there.
+    """
 
     steps: tuple[StepListing, ...]
     offsets: tuple[int, ...]
     arena: int
+    overwritten: tuple[tuple[int, int], ...] = ()
 
 
 class NativeProgram:
@@ -101,6 +113,10 @@ class NativeProgram:
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        return self._run(arrays, results)
+
+    def _run(self, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
+        """Fill the arrays for the results."""
         status = self._entry(*arrays, *results)
         if status:
             if status < 0:
@@ -115,23 +131,24 @@ class NativeProgram:
         """The inputs as C-contiguous arrays of exactly the types of the graph."""
         if len(arrays) != len(self._in_avals):
             raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._in_avals)}")
-        converted = []
-        for number, (value, aval) in enumerate(zip(arrays, self._in_avals, strict=True)):
-            # the one object that arrays of a built-in dtype refer to, without metadata
-            dtype = np.dtype(aval.dtype.type)
-            given = np.asarray(value, dtype if isinstance(value, int) else None)
-            if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
-                raise TypeError(
-                    f"input {number} is {given.dtype} of shape {given.shape}: this program is "
-                    f"compiled for {dtype} of shape {aval.shape}"
-                )
-            array = np.asarray(given, dtype, order="C").view(dtype)
-            converted.append(array if array.flags.aligned else array.copy())
-        return converted
+        return [self._converted_one(number, value) for number, value in enumerate(arrays)]
+
+    def _converted_one(self, number: int, value: Any) -> np.ndarray[Any, Any]:
+        aval = self._in_avals[number]
+        # the one object that arrays of a built-in dtype refer to, without metadata
+        dtype = np.dtype(aval.dtype.type)
+        given = np.asarray(value, dtype if isinstance(value, int) else None)
+        if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
+            raise TypeError(
+                f"input {number} is {given.dtype} of shape {given.shape}: this program is "
+                f"compiled for {dtype} of shape {aval.shape}"
+            )
+        array = np.asarray(given, dtype, order="C").view(dtype)
+        return array if array.flags.aligned else array.copy()
 
     def _table(self) -> np.ndarray[Any, Any]:
         """The program as `functrans.run.entry` reads it."""
-        steps, offsets, arena = self.listing
+        steps, offsets, arena, _ = self.listing
         words = [
             id(np.ndarray),
             len(self._in_avals),
@@ -152,3 +169,54 @@ class NativeProgram:
             words += [len(step.buffers), *step.buffers]
             words += [len(step.sizes), *step.sizes]
         return np.array(words, np.int64)
+
+
+class OverwritingProgram(NativeProgram):
+    """A program that writes results into inputs which the caller gives up.
+
+    It is another class so that other programs are called as fast as before.
+    """
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        given: list[Any] = list(arrays)
+        results: list[Any] = [None] * len(self._outputs)
+        # what owns its memory and is in no other place can only be shared by views
+        places = list(map(id, arrays))
+        views = [x for x in arrays if isinstance(x, np.ndarray) and x.base is not None]
+        for number, output in self.listing.overwritten:
+            x = given[number]
+            alone = _is_whole(x) and places.count(id(x)) == 1
+            if (
+                not alone
+                or not self._fits(number, x)
+                or any(np.may_share_memory(x, view) for view in views)
+            ):
+                x = given[number] = self._converted_one(number, x).copy()
+            results[output] = x
+        for output, (shape, dtype) in enumerate(self._outputs):
+            if results[output] is None:
+                results[output] = np.empty(shape, dtype)
+        return self._run(given, results)
+
+    def _fits(self, number: int, x: np.ndarray[Any, Any]) -> bool:
+        aval = self._in_avals[number]
+        return x.shape == aval.shape and bool(x.dtype == aval.dtype)
+
+
+def _is_whole(x: Any) -> bool:
+    """Whether an array may be written to, lies in memory as results do, and owns this memory."""
+    if type(x) is not np.ndarray:
+        return False
+    flags = x.flags
+    return bool(flags.carray and flags.owndata)
+
+
+def native_program(
+    listing: Listing,
+    codes: Sequence[Code],
+    in_avals: Sequence[Aval],
+    out_avals: Sequence[Aval],
+) -> NativeProgram:
+    """The program of a listing, with the call that it needs."""
+    kind = OverwritingProgram if listing.overwritten else NativeProgram
+    return kind(listing, codes, in_avals, out_avals)

@@ -1,10 +1,13 @@
 """Every benchmark runs, and its compiled results are the eager ones."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from tests.benchmarks.adjoint import compare
 from tests.benchmarks.one import functrans_library
+from tests.benchmarks.ratios import elementwise, gradients, memory
 from tests.benchmarks.workloads import WORKLOADS
 
 
@@ -21,3 +24,22 @@ def test_the_adjoint_by_hand_agrees():
     hand, found = compare(rounds=1)
     assert hand > 0
     assert found > 0
+
+
+def test_gradients_beside_their_functions():
+    rows = list(gradients(0.0))
+    assert len(rows) == 9
+    assert all(row.ratio > 0 for row in rows)
+    assert str(rows[0]).startswith("scalar gradient / its function")
+
+
+def test_elementwise_work_beside_numba():
+    assert [row.name for row in elementwise(1000, 0.0)] == [
+        "exp(-x*x)*x+1 / Numba's loop",
+        "a polynomial / Numba's loop",
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_before_and_after():
+    assert 0.5 < memory(40).ratio < 2.0

@@ -28,10 +28,19 @@ class Library(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A function to compile, and its arguments."""
+    """A function to compile, and its arguments.
+
+    Parameters
+    ----------
+    function : callable
+    arguments : tuple
+    primal : callable or None
+        Of a gradient, the function that it is the gradient of, with the same arguments.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    primal: Callable[..., Any] | None = None
 
 
 def scalar_gradient(lib: Library) -> Job:
@@ -41,7 +50,7 @@ def scalar_gradient(lib: Library) -> Job:
     def f(x: Any) -> Any:
         return xp.sin(xp.exp(x * x)) + xp.tanh(x)
 
-    return Job(lib.grad(f), (np.float64(0.5),))
+    return Job(lib.grad(f), (np.float64(0.5),), f)
 
 
 def _dense(rng: Any, sizes: tuple[int, ...], dtype: Any) -> list[Any]:
@@ -75,7 +84,7 @@ def small_mlp_gradient(lib: Library) -> Job:
     def loss(params: Any, x: Any, y: Any) -> Any:
         return -xp.sum(_log_softmax(xp, _mlp(xp, params, x)) * y)
 
-    return Job(lib.grad(loss), (params, x, y))
+    return Job(lib.grad(loss), (params, x, y), loss)
 
 
 def per_sample_gradients(lib: Library) -> Job:
@@ -87,7 +96,9 @@ def per_sample_gradients(lib: Library) -> Job:
     def loss(params: Any, x: Any, y: Any) -> Any:
         return -xp.sum(_log_softmax(xp, _mlp(xp, params, x)) * y)
 
-    return Job(lib.vmap(lib.grad(loss), in_axes=(None, 0, 0)), (params, x, y))
+    mapped = (None, 0, 0)
+    per_sample = lib.vmap(lib.grad(loss), in_axes=mapped)
+    return Job(per_sample, (params, x, y), lib.vmap(loss, in_axes=mapped))
 
 
 def train_step(lib: Library) -> Job:
@@ -106,7 +117,7 @@ def train_step(lib: Library) -> Job:
             (w - 0.1 * dw, b - 0.1 * db) for (w, b), (dw, db) in zip(params, gradient, strict=True)
         ]
 
-    return Job(step, (params, x, y))
+    return Job(step, (params, x, y), loss)
 
 
 def transformer_block(lib: Library) -> Job:
@@ -149,7 +160,7 @@ def transformer_block(lib: Library) -> Job:
         x = x + gelu @ params["down"]
         return xp.mean(x * x)
 
-    return Job(lib.value_and_grad(loss), (params, x))
+    return Job(lib.value_and_grad(loss), (params, x), loss)
 
 
 def logistic_hessian(lib: Library) -> Job:
@@ -218,7 +229,8 @@ def option_greeks(lib: Library) -> Job:
         rng.uniform(0.1, 0.5, n),
         rng.uniform(0.1, 2, n),
     )
-    return Job(lib.vmap(lib.grad(price, argnums=(0, 1, 2, 3, 4))), arguments)
+    greeks = lib.vmap(lib.grad(price, argnums=(0, 1, 2, 3, 4)))
+    return Job(greeks, arguments, lib.vmap(price))
 
 
 def cross_entropy_gradient(lib: Library) -> Job:
@@ -231,7 +243,7 @@ def cross_entropy_gradient(lib: Library) -> Job:
         rows = xp.arange(4096)
         return -xp.mean(_log_softmax(xp, logits)[rows, labels])
 
-    return Job(lib.grad(loss), (logits, labels))
+    return Job(lib.grad(loss), (logits, labels), loss)
 
 
 def lorenz_gradient(lib: Library) -> Job:
@@ -256,7 +268,7 @@ def lorenz_gradient(lib: Library) -> Job:
         return xp.sum(y * y)
 
     arguments = (np.array([1.0, 1.0, 1.0]), np.array([10.0, 28.0, 8 / 3]))
-    return Job(lib.grad(end, argnums=(0, 1)), arguments)
+    return Job(lib.grad(end, argnums=(0, 1)), arguments, end)
 
 
 def lstm_gradient(lib: Library) -> Job:
@@ -288,7 +300,7 @@ def lstm_gradient(lib: Library) -> Job:
         _, hs = lib.scan(step, (zero, zero), xs)
         return xp.mean(hs * hs)
 
-    return Job(lib.grad(loss), (params, xs))
+    return Job(lib.grad(loss), (params, xs), loss)
 
 
 WORKLOADS: dict[str, tuple[Callable[[Library], Job], float]] = {

@@ -175,6 +175,13 @@ CALLS = [
      "static_argnames names 'm', which loss does not take: it takes weights, x"),
     (ArgnumsError, lambda: jit(loss, static_argnums=5),
      "static_argnums names argument 5, but loss takes 2 positional arguments"),
+    (ArgnumsError, lambda: jit(loss, donate_argnames="m"),
+     "donate_argnames names 'm', which loss does not take: it takes weights, x"),
+    (ArgnumsError, lambda: jit(loss, donate_argnums=(0, -3)),
+     "donate_argnums names argument -3, but loss takes 2 positional arguments"),
+    (ArgnumsError, lambda: jit(loss, static_argnames="x", donate_argnums=-1),
+     "argument 1 ('x') of loss is static and donated: what is static is a constant of the program, "
+     "with no memory to give up"),
     (DtypeError, lambda: jit(loss)(1.0, {"mode": "fast"}),
      "argument 1 ('x') of loss, leaf ['mode'] is 'fast' of type str, not a number or an array; to "
      "pass it as it is, write jit(f, static_argnums=...) or static_argnames"),

@@ -1,0 +1,122 @@
+"""The options of `jit` that name arguments: which exist, and which are given up."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from functrans.api.arguments import Argnums, argument_name, name_of
+from functrans.errors import ArgnumsError
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure
+
+
+class Named(NamedTuple):
+    """Arguments that an option names.
+
+    Parameters
+    ----------
+    numbers : tuple of int
+        As they are given.
+    names : frozenset of str
+    positions : tuple of int
+        The numbers, and where the arguments that are named stand if they are passed by position.
+    """
+
+    numbers: tuple[int, ...]
+    names: frozenset[str]
+    positions: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.positions or self.names)
+
+
+def named(
+    function: Callable[..., Any], option: str, argnums: Argnums, argnames: str | Iterable[str]
+) -> Named:
+    """The arguments that ``{option}_argnums`` and ``{option}_argnames`` name, which must exist."""
+    names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    _check_numbers(function, numbers, f"{option}_argnums")
+    positions = (*numbers, *_positions(function, names, f"{option}_argnames"))
+    return Named(numbers, frozenset(names), positions)
+
+
+def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> None:
+    """Raise if an argument is static and given up at once."""
+    count = len(_parameters(function))
+    both = {n % count if n < 0 < count else n for n in static.positions}
+    both &= {n % count if n < 0 < count else n for n in donated.positions}
+    for label in (*both, *(static.names & donated.names)):
+        name = f"argument {label!r} of {name_of(function)}"
+        raise ArgnumsError(
+            f"{argument_name(function, label) if isinstance(label, int) else name} is static and "
+            "donated: what is static is a constant of the program, with no memory to give up"
+        )
+
+
+def leaves_of(
+    donated: Named, structure: Structure, position: Callable[[int], int], fixed: int
+) -> tuple[int, ...]:
+    """The numbers of the leaves of donated arguments.
+
+    Parameters
+    ----------
+    donated : Named
+    structure : Structure
+        Of the positional arguments and the keyword arguments, without static ones.
+    position : callable
+        Where each of these positional arguments stands in the call.
+    fixed : int
+        How many positional arguments are static.
+    """
+    if not donated:
+        return ()
+    args, kwargs = tree.unflatten(structure, range(structure.num_leaves))
+    count = len(args) + fixed
+    positions = {n % count for n in donated.positions if -count <= n < count}
+    given = [arg for i, arg in enumerate(args) if position(i) in positions]
+    given += [arg for name, arg in kwargs.items() if name in donated.names]
+    return tuple(leaf for arg in given for leaf in tree.leaves(arg))
+
+
+def _check_numbers(function: Callable[..., Any], numbers: Sequence[int], option: str) -> None:
+    """Raise if a function cannot be called with so many positional arguments."""
+    kinds = [p.kind for p in _parameters(function).values()]
+    if not kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
+        return
+    count = len([k for k in kinds if k is not inspect.Parameter.KEYWORD_ONLY])
+    for number in numbers:
+        if not -count <= number < count:
+            raise ArgnumsError(
+                f"{option} names argument {number}, but {name_of(function)} takes {count} "
+                "positional arguments"
+            )
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        return {}
+
+
+def _positions(function: Callable[..., Any], names: Sequence[str], option: str) -> tuple[int, ...]:
+    """Where arguments that are named stand if they are passed by position."""
+    if not names:
+        return ()
+    parameters = _parameters(function)
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    positions = []
+    for name in names:
+        if name not in parameters:
+            if takes_any:
+                continue
+            raise ArgnumsError(
+                f"{option} names {name!r}, which {name_of(function)} does not take: it "
+                f"takes {', '.join(parameters)}"
+            )
+        if parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY:
+            positions.append(list(parameters).index(name))
+    return tuple(positions)

@@ -1,0 +1,245 @@
+"""Results that live in inputs which the caller gives up.
+
+Buffers never overlap, and machine code counts on it. So a result that is to overwrite a donated
+input becomes one buffer with it, before kernels are made, and only where nothing is read after it
+has been overwritten: no later nest reads the input, and in the nest that first writes the result,
+each iteration reads what it overwrites, before it does so, and nothing else of the input. Copies of
+the input to where it already is are left out: a scatter then costs what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from functrans.ir.scalar import Scalar, postorder
+from functrans.lower.affine import Coefficients
+from functrans.lower.bodies import Nest
+from functrans.lower.loops import (
+    Buffer,
+    Call,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+    expressions,
+    load,
+    loaded,
+    local,
+    stored,
+    walk,
+)
+from functrans.lower.relocate import Position, Relocation
+from functrans.lower.simplify import Simplifier
+
+Body = tuple[Statement, ...]
+
+_PLAIN = frozenset({"index", "const", "add", "sub", "mul", "neg"})
+"""What an index may be made of: it means the same wherever its loops go on."""
+
+
+def donate(
+    nests: Sequence[Nest], donated: Sequence[Buffer], outputs: Sequence[Buffer]
+) -> tuple[list[Nest], dict[Buffer, Buffer]]:
+    """Nests that overwrite donated inputs, and which output lives in which of them.
+
+    Parameters
+    ----------
+    nests : sequence of Nest
+    donated : sequence of Buffer
+        Inputs.
+    outputs : sequence of Buffer
+    """
+    pairs = [(x, out) for x in donated for out in outputs if _alike(x, out)]
+    if not pairs:
+        return list(nests), {}
+    bodies = [nest.body for nest in nests]
+    reads, writes = [loaded(body) for body in bodies], [stored(body) for body in bodies]
+    # first what is made of the input itself: there a copy may go
+    pairs.sort(key=lambda pair: not any(_made_of(body, *pair) for body in bodies))
+    homes: dict[Buffer, Buffer] = {}
+    for source, target in pairs:
+        if target in homes or source in homes.values():
+            continue
+        tried = [
+            _without_copies(body, source, target) if target in written else body
+            for body, written in zip(bodies, writes, strict=True)
+        ]
+        writers = (n for n, written in enumerate(writes) if target in written)
+        first = next((n for n in writers if target in stored(tried[n])), len(tried))
+        later = zip(tried[first + 1 :], reads[first + 1 :], strict=True)
+        if any(source in read and source in loaded(body) for body, read in later):
+            continue
+        if first < len(tried):
+            joined = _Joining(source, target).block(tried[first])
+            if joined is None:
+                continue
+            tried[first] = joined
+        homes[target] = source
+        bodies = tried
+    kept = [replace(nest, body=body) for nest, body in zip(nests, bodies, strict=True) if body]
+    return kept, homes
+
+
+def _alike(source: Buffer, target: Buffer) -> bool:
+    """Whether one array could be both; numbers, and arrays of nothing, are not worth it."""
+    same = source.dtype == target.dtype and source.shape == target.shape
+    return same and bool(source.shape) and all(n.attribute != 0 for n in source.shape)
+
+
+def _made_of(body: Body, source: Buffer, target: Buffer) -> bool:
+    """Whether elements of the target are computed from elements of the source."""
+    return any(
+        isinstance(each, Store)
+        and each.target is target
+        and bool(_loads(postorder([each.value]), source))
+        for each in walk(body)
+    )
+
+
+def _loads(nodes: Iterable[Scalar], source: Buffer) -> list[Scalar]:
+    return [node for node in nodes if node.op == "load" and node.attribute is source]
+
+
+def _without_copies(body: Body, source: Buffer, target: Buffer) -> Body:
+    """The statements without those that copy an element to its own place."""
+    kept: list[Statement] = []
+    for each in body:
+        match each:
+            case Store() if each.target is target and each.op is None:
+                if each.value is load(source, each.indices):
+                    continue
+            case For():
+                inner = _without_copies(each.body, source, target)
+                if each.body and not inner:
+                    continue
+                if inner != each.body:
+                    each = replace(each, body=inner)
+        kept.append(each)
+    return tuple(kept)
+
+
+class _Joining:
+    """Makes statements right for a target that lives in the source."""
+
+    def __init__(self, source: Buffer, target: Buffer) -> None:
+        self.source = source
+        self.target = target
+
+    def block(self, body: Body) -> Body | None:
+        """The statements so that each element is read before it is overwritten; None if not."""
+        first = next((n for n, each in enumerate(body) if self.target in stored([each])), None)
+        if first is None:
+            return body
+        before, here, after = body[:first], body[first], body[first + 1 :]
+        if self.source not in loaded([here, *after]):
+            return body
+        rest: Body | None = None
+        if all(isinstance(each, (Store, Let)) for each in body[first:]):
+            rest = self._computed_first(body[first:])
+        else:
+            if self.source not in loaded(after):
+                joined = self._statement(here)
+                rest = (joined, *after) if joined is not None else None
+            if rest is None:
+                rest = self._read_first(body[first:])
+        return None if rest is None else (*before, *rest)
+
+    def _statement(self, statement: Statement) -> Statement | None:
+        """A statement that both reads the source and writes the target."""
+        match statement:
+            case If():
+                chosen, otherwise = self.block(statement.body), self.block(statement.otherwise)
+                if chosen is None or otherwise is None:
+                    return None
+                return If(statement.condition, chosen, otherwise)
+            case For() if self._keeps_to_itself(statement):
+                inner = self.block(statement.body)
+                # an iteration that is done again would read what it has written
+                return None if inner is None else replace(statement, body=inner, repeatable=False)
+        return None
+
+    def _keeps_to_itself(self, loop: For) -> bool:
+        """Whether each iteration has a part of the source to itself, which is what it writes."""
+        inside = list(walk(loop.body))
+        if self._in_calls(inside):
+            return False
+        bound = {each.index for each in inside if isinstance(each, For)}
+        bound.update(i for each in inside if isinstance(each, Reduce) for i, *_ in each.loops)
+        places = [node.args for node in self._loads_in(loop.body)]
+        places += [each.indices for each in self._stores_in(inside)]
+        moves = Coefficients(loop.index)
+        for entries in zip(*places, strict=True):
+            nodes = postorder(entries[:1])
+            if (
+                all(entry is entries[0] for entry in entries)
+                and all(node.op in _PLAIN and node not in bound for node in nodes)
+                and moves.of(entries[0]) not in (0, None)
+            ):
+                return True
+        return False
+
+    def _in_calls(self, statements: Iterable[Statement]) -> bool:
+        return any(
+            isinstance(each, Call) and (self.source in each.reads or self.target in each.writes)
+            for each in statements
+        )
+
+    def _loads_in(self, body: Body) -> list[Scalar]:
+        roots = [node for each in walk(body) for node in expressions(each)]
+        return _loads(postorder(roots), self.source)
+
+    def _stores_in(self, statements: Iterable[Statement]) -> list[Store]:
+        return [
+            each for each in statements if isinstance(each, Store) and each.target is self.target
+        ]
+
+    def _computed_first(self, body: Body) -> Body | None:
+        """Plain statements, with the values that are stored computed before the first is.
+
+        What they have in common is then still computed once: of what memory that has changed was
+        read for, nothing is known any more.
+        """
+        computed: list[Statement] = []
+        stores: list[Statement] = []
+        for number, each in enumerate(body):
+            if not loaded([each]).isdisjoint(stored(stores)):
+                if self.source in loaded(body[number:]):
+                    return None
+                return (*computed, *stores, *body[number:])
+            if isinstance(each, Store) and each.value.op != "const":
+                name = local(each.value.dtype, each.target.name)
+                computed.append(Let((name,), (each.value,)))
+                each = replace(each, value=name)
+            (stores if isinstance(each, Store) else computed).append(each)
+        return (*computed, *stores)
+
+    def _read_first(self, body: Body) -> Body | None:
+        """The statements behind a declaration that reads all that they need of the source."""
+        if any(isinstance(each, For) and each.parallel for each in body):
+            return None
+        if any(isinstance(each, While) for each in walk(body)) or self._in_calls(walk(body)):
+            return None
+        found = self._loads_in(body)
+        if not all(self._is_there(node.args, body) for node in found):
+            return None
+        names = {node.args: local(self.source.dtype, self.source.name) for node in found}
+        relocation = Relocation(Simplifier())
+        relocation.held[self.source] = dict(names)
+        return Let(tuple(names.values()), tuple(found)), *relocation.statements(body)
+
+    def _is_there(self, position: Position, body: Body) -> bool:
+        """Whether a position is one, and inside of the array, when the statements begin."""
+        stores = self._stores_in(body)
+        for axis, (entry, extent) in enumerate(zip(position, self.source.shape, strict=True)):
+            if entry.op == "const" and 0 <= entry.attribute < extent.attribute:
+                continue
+            # what is written there exists
+            if not any(store.indices[axis] is entry for store in stores):
+                return False
+            if not all(node.op in _PLAIN for node in postorder([entry])):
+                return False
+        return True
