@@ -21,9 +21,9 @@ from functrans.ir.scalar import Scalar
 from functrans.lower.affine import Coefficients
 from functrans.lower.functions import often
 from functrans.lower.llvm_expression import Expressions
-from functrans.lower.llvm_memory import Vector, memory_suffix
+from functrans.lower.llvm_memory import Vector
+from functrans.lower.llvm_store import store
 from functrans.lower.llvm_text import (
-    BOOL,
     Value,
     Writer,
     memory_type,
@@ -140,7 +140,7 @@ class _Emitter:
         for statement in statements:
             match statement:
                 case Store():
-                    self._store(statement)
+                    store(self.expressions, statement)
                 case Let():
                     self._let(statement)
                 case Assign():
@@ -159,85 +159,6 @@ class _Emitter:
                     self._while(statement)
                 case Call():
                     self._call(statement)
-
-    def _store(self, statement: Store) -> None:
-        target, ex = statement.target, self.expressions
-        vector = ex.vector
-        element = Scalar("load", statement.indices, target.dtype, target)
-        if vector is None:
-            value = ex.value(statement.value)
-            if statement.op is not None:
-                value = ex.operations.apply(
-                    statement.op, target.dtype, [ex.value(element), value], [target.dtype] * 2
-                )
-            pointer = ex.pointer(target, ex.offset(target, statement.indices, base=False))
-            self._write(pointer, target, value)
-        else:
-            value = ex.wide(statement.value)
-            if statement.op is not None:
-                value = ex.operations.apply(
-                    statement.op, target.dtype, [ex.wide(element), value], [target.dtype] * 2
-                )
-            stride = vector.factors.of_element(target, statement.indices)
-            if stride == 1:
-                offset = ex.offset(target, statement.indices, base=True)
-                self._write(ex.pointer(target, offset), target, value)
-            elif stride:
-                self._step(ex.first_place(target, statement.indices), stride, target, value)
-            else:
-                offset = ex.offset(target, statement.indices, base=False)
-                assert offset.lanes == vector.lanes, "a vector loop stores to one place"
-                self._scatter(ex.pointer(target, offset), target, value)
-        if target in ex.changing:
-            ex.forget_changing()
-
-    def _write(self, pointer: str, target: Buffer, value: Value) -> None:
-        ref = self.expressions.to_memory(value, target.dtype)
-        kind = memory_type(target.dtype, value.lanes)
-        align = target.dtype.itemsize
-        mask = self.expressions.mask
-        if mask is None or value.lanes == 1:
-            self.writer.line(f"store {kind} {ref}, ptr {pointer}, align {align}")
-            return
-        name = f"llvm.masked.store.{memory_suffix(target.dtype, value.lanes)}.p0"
-        bits = register_type(BOOL, value.lanes)
-        arguments = [(kind, ref), ("ptr", pointer), ("i32", str(align)), (bits, mask)]
-        self.writer.call(name, "void", arguments)
-
-    def _step(self, first: str, stride: int, target: Buffer, value: Value) -> None:
-        """Store to places that are equally far apart."""
-        if self.expressions.mask is not None:
-            places = self.expressions.places(target, first, stride, value.lanes)
-            self._scatter(places, target, value)
-            return
-        ref = self.expressions.to_memory(value, target.dtype)
-        kind, element = memory_type(target.dtype, value.lanes), memory_type(target.dtype)
-        for lane in range(value.lanes):
-            one = self.writer.define(f"extractelement {kind} {ref}, i64 {lane}")
-            place = self.writer.define(f"getelementptr {element}, ptr {first}, i64 {stride * lane}")
-            self.writer.line(f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}")
-
-    def _scatter(self, pointers: str, target: Buffer, value: Value) -> None:
-        lanes = value.lanes
-        ref = self.expressions.to_memory(value, target.dtype)
-        kind = memory_type(target.dtype, lanes)
-        mask = self.expressions.mask
-        if mask is not None:
-            name = f"llvm.masked.scatter.{memory_suffix(target.dtype, lanes)}.v{lanes}p0"
-            arguments = [
-                (kind, ref),
-                (f"<{lanes} x ptr>", pointers),
-                ("i32", str(target.dtype.itemsize)),
-                (register_type(BOOL, lanes), mask),
-            ]
-            self.writer.call(name, "void", arguments)
-            return
-        # single stores: the scatter instructions are not faster where they exist
-        element = memory_type(target.dtype)
-        for lane in range(lanes):
-            one = self.writer.define(f"extractelement {kind} {ref}, i64 {lane}")
-            place = self.writer.define(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
-            self.writer.line(f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}")
 
     def _values(self, nodes: tuple[Scalar, ...]) -> list[Value]:
         """Values for locals: with all lanes in a vector loop."""

@@ -237,7 +237,7 @@ def test_branches_of_python():
 
 def test_programs_with_calls_of_numpy_between():
     assert homes(lambda x: np.sort(2.0 * x) + x, LONG) == {}
-    assert homes(lambda x: np.linalg.inv(x) + x, SQUARE) == {}
+    assert homes(lambda x: np.sort(x, axis=None)[: x.size].reshape(x.shape) + x, SQUARE) == {}
 
 
 def test_inside_of_other_transforms():
