@@ -17,9 +17,17 @@ from functrans.run.program import OverwritingProgram
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.normal(size=(40, 40))
-LONG = RNG.normal(size=1000)
+LONG = RNG.normal(size=1003)
 TRIPLES = RNG.normal(size=(70, 3))
 INDICES = RNG.integers(-40, 40, 9)
+
+
+@pytest.fixture(scope="module", params=[0, 200_000])
+def threshold(request):
+    before = config.threads, config.parallel_threshold
+    config.threads, config.parallel_threshold = max(2, before[0]), request.param
+    yield request.param
+    config.threads, config.parallel_threshold = before
 
 
 def copies(values):
@@ -249,9 +257,18 @@ def test_inside_of_other_transforms():
     np.testing.assert_array_equal(x, LONG)
 
 
+def test_the_bits_do_not_depend_on_the_number_of_threads(threshold):
+    x = RNG.normal(size=(301, 103))
+    run = jit(lambda x: softmax(x) * (1.0 + threshold / 2**50), donate_argnums=0)
+    results = []
+    for config.threads in (1, 2, 3):
+        results.append(run(x.copy()).tobytes())
+    assert len(set(results)) == 1
+
+
 def test_an_index_out_of_bounds_is_an_error():
     with pytest.raises(IndexError):
-        jit(lambda x, i: x.at[i].add(1.0), donate_argnums=0)(LONG.copy(), np.array([3, 1000]))
+        jit(lambda x, i: x.at[i].add(1.0), donate_argnums=0)(LONG.copy(), np.array([3, 1003]))
 
 
 def test_donation_is_part_of_the_key_on_disk(tmp_path, monkeypatch):
@@ -271,6 +288,13 @@ def test_donation_is_part_of_the_key_on_disk(tmp_path, monkeypatch):
 
 
 # -- programs drawn at random ----------------------------------------------------------------------
+
+
+def masked(x, y):
+    z = x + 0.0
+    z[y > 0.5] *= 0.5
+    return z
+
 
 OPERATIONS = {
     "sin": lambda x, y: np.sin(x),
@@ -293,6 +317,15 @@ OPERATIONS = {
     "assign": lambda x, y: x.at[1:].set(y[:-1]),
     "loop": lambda x, y: lax.fori_loop(0, 3, lambda i, z: 0.5 * z + 0.1 * y, x),
     "scan": lambda x, y: lax.scan(lambda c, row: (0.5 * c + row, c), y[0], x)[1],
+    "while": lambda x, y: lax.while_loop(
+        lambda z: np.sum(z * z) > 1.0, lambda z: np.sin(0.5 * z), x + 0.1 * y
+    ),
+    "gather": lambda x, y: x[(9.0 * y).astype(int).reshape(len(y), -1)[:, 0] % len(y)] + x,
+    "mask": masked,
+    "sort": lambda x, y: np.sort(x, axis=0) + y,
+    "gradient": lambda x, y: grad(lambda x: np.sum(np.sin(x) * y[::-1]))(x),
+    "mapped": lambda x, y: vmap(lambda a, b: np.sin(a) * b + np.sum(b))(x, y),
+    "single": lambda x, y: x.astype(np.float32).astype(float) * y,
     "cond": lambda x, y: lax.cond(np.sum(x) > 0, lambda a, b: a + b, lambda a, b: a - b, x, y),
 }
 
@@ -328,15 +361,7 @@ def drawn(order):
     )
 
 
-@pytest.fixture(scope="module", params=[0, 200_000])
-def threshold(request):
-    before = config.threads, config.parallel_threshold
-    config.threads, config.parallel_threshold = max(2, before[0]), request.param
-    yield request.param
-    config.threads, config.parallel_threshold = before
-
-
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(case=st.sampled_from([0, 1]).flatmap(drawn))
 def test_random_programs(threshold, case):
     case = case._replace(order=case.order + 2 * (threshold == 0))
