@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.errors import DtypeError, StaticArgumentError
 from functrans.ir.primitive import current
 from functrans.ir.types import describe
-from functrans.run.call import jit_call, program
+from functrans.run.call import jit_call, runnable
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
@@ -95,7 +96,8 @@ class JitFunction:
         self._max_paths = max_paths
         # with the other paths, if there are some
         self._entries: dict[Any, tuple[Path, Paths | None]] = {}
-        self._methods: dict[int, JitFunction] = {}
+        # with the attributes of the instance that each is for
+        self._methods: dict[int, tuple[JitFunction, dict[str, Any]]] = {}
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -104,13 +106,34 @@ class JitFunction:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        compiled = self._methods.get(id(instance))
-        if compiled is None:
-            compiled = self._methods[id(instance)] = self._method(instance)
+        now = getattr(instance, "__dict__", {})
+        compiled, attributes = self._methods.get(id(instance), (None, now))
+        if compiled is None or not _same(attributes, now):
+            compiled = self._method(instance)
+            self._methods[id(instance)] = compiled, {k: _reference(v) for k, v in now.items()}
         return _JitMethod(compiled, instance)
 
+    def __reduce__(self) -> Any:
+        name: str = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name  # as other functions are
+        options = {
+            "static_argnums": self._static.numbers,
+            "static_argnames": self._static.names,
+            "donate_argnums": self._donated.numbers,
+            "donate_argnames": self._donated.names,
+            "max_paths": self._max_paths,
+        }
+        return _with_options, (self._function, options)
+
     def _method(self, instance: Any) -> JitFunction:
-        """The function for one instance, whose attributes are constants of the trace."""
+        """The function for one instance, whose attributes are constants of the trace.
+
+        When one of them has been set anew, it is made, and traced, again.
+        """
         function, number = self._function, id(instance)
         # the cache must not keep the instance alive; who calls the method has it
         reference = weakref.ref(instance, lambda _: self._methods.pop(number, None))
@@ -190,7 +213,7 @@ class JitFunction:
                 self._remember(key, path, None)
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
-            return path.structure.unflatten(program(path.graph)(*operands))
+            return path.structure.unflatten(runnable(path.graph)(*operands))
         outs = jit_call(*operands, graph=path.graph, name=name_of(self._function))
         return path.structure.unflatten(outs)
 
@@ -331,6 +354,26 @@ class _JitMethod:
         return self._compiled.paths()
 
 
+def _reference(value: Any) -> Any:
+    """A value, not kept alive if it might be in turn what keeps its owner alive."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return value
+
+
+def _same(attributes: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether an instance has the very attributes that it had, given as references."""
+    return attributes.keys() == now.keys() and all(
+        now[name] is (known() if type(known) is weakref.ref else known)
+        for name, known in attributes.items()
+    )
+
+
+def _with_options(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    return jit(function, **options)
+
+
 def _with_static(args: Any, kwargs: Any, static: _Static) -> tuple[list[Any], dict[str, Any]]:
     args = list(args)
     for i, value in static.positional:
@@ -361,7 +404,8 @@ def jit(
     The function is traced once for each combination of shapes, dtypes and structures of its
     arguments, optimised as a whole, and compiled; later calls run the compiled code. It must be
     pure: what it does besides returning results happens only while it is traced, and what it reads
-    from outside is read then. Arrays that it reads from outside become constants.
+    from outside is read then. Arrays that it reads from outside become constants. A method is
+    traced again when an attribute of its instance has been set anew (not if it is changed in place).
 
     Parameters
     ----------
