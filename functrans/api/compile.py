@@ -405,7 +405,7 @@ def jit(
     arguments, optimised as a whole, and compiled; later calls run the compiled code. It must be
     pure: what it does besides returning results happens only while it is traced, and what it reads
     from outside is read then. Arrays that it reads from outside become constants. A method is
-    traced again when an attribute of its instance has been set anew (not if it is changed in place).
+    traced again when an attribute of its instance has been set anew, not if it is changed in place.
 
     Parameters
     ----------
