@@ -15,6 +15,7 @@ from functrans.lower.control import Inner
 from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.nests import fuse
+from functrans.lower.orient import columns_first, swapped
 from functrans.lower.parts import in_parts
 from functrans.lower.roots import Root, Rooting
 from functrans.lower.steps import lighten
@@ -110,7 +111,7 @@ def _nests(
             sum(nest.work for nest in nests),
         )
 
-    rooting = Rooting(prepare(lighten(graph)), inputs, lower)
+    rooting = Rooting(prepare(columns_first(lighten(swapped(graph)))), inputs, lower)
     roots = [
         part
         for root in rooting.run()
