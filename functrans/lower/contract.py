@@ -250,6 +250,8 @@ def prepare(graph: Graph) -> Graph:
             eqns.append(eqn)
             continue
         known = _by_identity(eqn, producers)
+        if known is not None:
+            producers[known.outputs[0]] = known
         eqns += _prepared(eqn, producers, uses) if known is None else [known]
     return Graph(graph.inputs, eqns, graph.outputs)
 

@@ -174,8 +174,10 @@ def small_axes(shape: Sequence[int], most: int) -> tuple[tuple[int, ...], tuple[
     The first are the last ones, which vectors could not go along; the others are in front of a
     large axis. They are ``most`` elements together at most.
     """
+    all_axes = tuple(range(len(shape)))
     if prod(shape) <= most:
-        return tuple(range(len(shape))), ()
+        # vectors may go along one that is not so small
+        return (all_axes, ()) if max(shape) <= UNROLLED else ((), all_axes)
     if all(extent <= UNROLLED for extent in shape):
         # nothing is large: the last axis stays, as the loop that vectors go along
         return (), ()
