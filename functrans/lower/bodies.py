@@ -15,6 +15,7 @@ from functrans.lower.nests import Loop
 from functrans.lower.ranges import pieces, row_length
 from functrans.lower.roots import Root, extent_of
 from functrans.lower.simplify import Simplifier, from_terms
+from functrans.lower.tiles import tiled
 
 LARGEST_SCRATCH = 1 << 16
 """Bytes of rows that a nest may keep on a thread's stack."""
@@ -213,7 +214,7 @@ class Bodies:
             whole=extent % lanes == 0 and not (outermost and rows is None),
         )
         if rows is None:
-            yield inner
+            yield tiled(inner) if outermost else inner
         else:
             yield For(rows, START, const(extent_of(rows), INDEX), (inner,), parallel=outermost)
 
