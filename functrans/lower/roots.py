@@ -27,6 +27,9 @@ from functrans.lower.pull import Index, Pattern, Puller, pattern
 CHEAP = 12
 """Scalar operations that are rather done twice than kept in memory."""
 
+DEAR = frozenset({"divide", "sqrt"})
+"""What takes many times as long as an addition, though it is one operation."""
+
 LARGEST_EXPRESSION = 600
 """Operations for one element, above which a value is cut in two."""
 
@@ -382,8 +385,11 @@ def choose(graph: Graph) -> set[Var]:
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}
     constants: set[Atom] = set()
+    dear: set[Atom] = set()
     for eqn in graph.eqns:
         own = patterns[eqn]
+        if eqn.primitive.name in DEAR or not dear.isdisjoint(eqn.inputs):
+            dear.update(eqn.outputs)
         cost = own.cost
         if own is not AS_A_WHOLE:
             cost += sum(
@@ -397,13 +403,26 @@ def choose(graph: Graph) -> set[Var]:
             continue
         for var in eqn.outputs:
             used = uses.get(var, [])
-            if depth > DEEPEST or _keep(var, own, cost, used, patterns, var in outputs):
+            if (
+                depth > DEEPEST
+                or (var in dear and _spreads(var, used))
+                or _keep(var, own, cost, used, patterns, var in outputs)
+            ):
                 chosen.add(var)
+                dear.discard(var)
                 costs[var] = depths[var] = 0
             else:
                 costs[var] = cost
                 depths[var] = depth
     return chosen
+
+
+def _spreads(var: Var, uses: list[tuple[Eqn, int]]) -> bool:
+    """Whether each element is used again and again, and not just in turn by the innermost loop."""
+    shape = var.aval.shape
+    if not shape or shape[-1] <= UNROLLED:
+        return False
+    return any(out.aval.size > REPEATED * var.aval.size for eqn, _ in uses for out in eqn.outputs)
 
 
 def _keep(
