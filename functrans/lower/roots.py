@@ -16,6 +16,7 @@ from math import prod
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
+from functrans.ir.types import Shape
 from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
@@ -29,6 +30,15 @@ CHEAP = 12
 
 DEAR = frozenset({"divide", "sqrt"})
 """What takes many times as long as an addition, though it is one operation."""
+
+ONE_VECTOR = 8
+"""So many elements fill a vector."""
+
+MUCH_WORK = 48
+"""Operations for one element that are rather done as vectors: about an exponential."""
+
+LARGEST_INTERLEAVED = 8
+"""Vectors go along the axis before the last one if that is so short, and along itself if not."""
 
 LARGEST_EXPRESSION = 600
 """Operations for one element, above which a value is cut in two."""
@@ -208,6 +218,17 @@ def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
     return False
 
 
+def folded_along_rows(graph: Graph) -> set[Shape]:
+    """The shapes of what is summed, or the like, along the last axis."""
+    found: set[Shape] = set()
+    for eqn in graph.eqns:
+        if eqn.primitive.name.startswith("reduce_"):
+            shape = eqn.inputs[0].aval.shape
+            if len(shape) - 1 in eqn.params["axes"]:
+                found.add(shape)
+    return found
+
+
 class Rooting:
     """Chooses the roots of a graph and makes their expressions.
 
@@ -226,6 +247,7 @@ class Rooting:
         self.lower = lower
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self.folded = folded_along_rows(graph)
         self.puller = Puller(self.producers, self.buffers)
         self.loops = Loops()
         self.roots: list[Root] = []
@@ -277,6 +299,13 @@ class Rooting:
         unrolled, front = small_axes(shape, min(most, max(LARGEST_BODY // size(nodes), 1)))
         if any(told_apart(nodes, trial[axis]) for axis in front):
             unrolled += front
+        if len(unrolled) == len(shape) and shape[-1] >= ONE_VECTOR:
+            # nothing is large: vectors pay all the same where an element is much work
+            if size(nodes) >= MUCH_WORK and not told_apart(nodes, trial[-1]):
+                return (len(shape) - 1,)
+        elif len(shape) - 1 in unrolled and shape[-1] > LARGEST_INTERLEAVED:
+            if shape not in self.folded and not told_apart(nodes, trial[-1]):
+                unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
 
     def _add_control(self, eqn: Eqn) -> None:
