@@ -134,6 +134,21 @@ class Root:
         own = Coefficients(self.loops[-1])
         if any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:]):
             return True  # vectors cannot go along iterations of different lengths
+        across, along = self._misses
+        return along < across
+
+    @cached_property
+    def down_columns(self) -> bool:
+        """Whether there are folds that go in steps over what the innermost loop has in a row."""
+        across, along = self._misses
+        return not self.by_rows and across < along
+
+    @cached_property
+    def _misses(self) -> tuple[int, int]:
+        """How many loads of folds have gaps, along the innermost loop and along the folds."""
+        if not self.folds or not self.loops:
+            return 0, 0
+        own = Coefficients(self.loops[-1])
         misses = [0, 0]
         for fold in self.folds:
             inner = Coefficients(fold.attribute[1][-1])
@@ -141,7 +156,7 @@ class Root:
                 if node.op == "load":
                     for i, factors in enumerate((own, inner)):
                         misses[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
-        return misses[1] < misses[0]
+        return misses[0], misses[1]
 
     @cached_property
     def work(self) -> int:

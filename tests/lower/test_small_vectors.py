@@ -58,3 +58,13 @@ def test_what_columns_share_is_computed_once():
     lines = jit(function).lower(x).schedule().splitlines()
     (last,) = [line for line in lines if "out0[" in line]
     assert "2 operations" in last
+
+
+@pytest.mark.parametrize("width", [32, 100])
+def test_sums_down_columns_do_not_join_the_rows_that_use_them(width):
+    d, x = RNG.standard_normal((300, 300)), RNG.standard_normal((300, width))
+    function = lambda d, x: x * np.tanh(d).sum(0)[:, None]  # noqa: E731
+    schedule = jit(function).lower(d, x).schedule()
+    outside = schedule.split("out0[")[0].rsplit("nest", 1)[1]
+    assert "add over" not in outside
+    np.testing.assert_allclose(jit(function)(d, x), function(d, x), rtol=1e-10, atol=1e-12)
