@@ -8,18 +8,23 @@ from math import prod
 
 from functrans.ir.nodes import INDEX, index
 from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower.chains import CHAINS, in_chains
 from functrans.lower.folds import START, lower_folds
 from functrans.lower.loops import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.lower.nests import Loop
 from functrans.lower.ranges import pieces, row_length
 from functrans.lower.roots import Root, extent_of
 from functrans.lower.simplify import Simplifier, from_terms
+from functrans.lower.tiles import tiled
 
 LARGEST_SCRATCH = 1 << 16
 """Bytes of rows that a nest may keep on a thread's stack."""
 
 WIDE_COLUMNS = 8
 """Sums down columns go over this many vectors at once, so that whole cache lines are used."""
+
+COST_OF_STEPS = 1.5
+"""What the steps of a sum cost besides the operations on each vector."""
 
 NARROW_BODY = 48
 """With more operations than this, registers would not do for so many vectors."""
@@ -159,7 +164,7 @@ class Bodies:
         if loop.index is None:
             for child in loop.children:
                 assert isinstance(child, Root)
-                yield from child.call or self._root(child, self.vector_bytes)
+                yield from child.call or self._root(child)
             return
         for start, stop in self._pieces(loop):
             yield from self._piece(loop, start, stop, outermost)
@@ -191,7 +196,7 @@ class Bodies:
         body: list[Statement] = []
         for child in loop.children:
             if isinstance(child, Root):
-                body.extend(self._root(child, 0 if lanes > 1 else self.vector_bytes))
+                body.extend(self._root(child, lanes))
             else:
                 body.extend(self._loop(child))
         self._replaced.pop(loop.index, None)
@@ -209,7 +214,7 @@ class Bodies:
             whole=extent % lanes == 0 and not (outermost and rows is None),
         )
         if rows is None:
-            yield inner
+            yield tiled(inner) if outermost else inner
         else:
             yield For(rows, START, const(extent_of(rows), INDEX), (inner,), parallel=outermost)
 
@@ -222,13 +227,16 @@ class Bodies:
         length = row_length(loop.index, extent, nodes)
         return length if length and start % length == 0 else None
 
-    def _root(self, root: Root, vector_bytes: int) -> Iterator[Statement]:
-        """Compute a root at the current indices."""
+    def _root(self, root: Root, lanes: int = 1) -> Iterator[Statement]:
+        """Compute a root at the current indices: so many of them, if it is in a vector loop."""
         values = self._resolve(root)
         values = self.simplify.substitute(values, self._replaced)
         if root.folds:
-            widest = max(root.target.dtype.itemsize, *(_widths(values)))
-            statements, values = lower_folds(values, max(vector_bytes // widest, 1), self.simplify)
+            register = self._register(values, root)
+            if lanes > 1:
+                values = in_chains(values, self._chains(root, lanes // register), self.simplify)
+            along = register if lanes == 1 else 1
+            statements, values = lower_folds(values, along, self.simplify)
             yield from statements
         if root in self._contracted:
             names: list[Scalar] = []
@@ -250,16 +258,36 @@ class Bodies:
             kept = [i for axis, i in enumerate(position) if axis not in dropped]
             yield Store(where, tuple(self.simplify.substitute(kept, self._replaced)), value)
 
+    def _register(self, values: Sequence[Scalar], root: Root) -> int:
+        """How many of the numbers of a root fit into a vector register."""
+        widest = max(root.target.dtype.itemsize, *_widths(values))
+        return max(self.vector_bytes // widest, 1)
+
+    def _chains(self, root: Root, registers: int) -> int:
+        """How many sums side by side keep the adders busy, where one takes so many registers."""
+        if root.size > NARROW_BODY:
+            return 1
+        return CHAINS // (max(registers, 1) * len(root.folds))
+
     def _lanes(self, loop: Loop, extent: int) -> int:
         """How many of so many iterations to do at once."""
         roots = [child for child in loop.children if isinstance(child, Root)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.vector_bytes // widest
         if any(root.folds for root in roots) and sum(r.size for r in roots) <= NARROW_BODY:
-            lanes *= WIDE_COLUMNS
+            lanes = self._columns(lanes, extent)
         while lanes > extent:
             lanes //= 2
         return max(lanes, 1)
+
+    def _columns(self, lanes: int, extent: int) -> int:
+        """How many columns to sum at once: the last ones may be summed twice."""
+
+        def cost(vectors: int) -> float:
+            return -(-extent // (vectors * lanes)) * (vectors + COST_OF_STEPS)
+
+        choices = [WIDE_COLUMNS >> i for i in range(WIDE_COLUMNS.bit_length())]
+        return lanes * min(choices, key=cost)
 
 
 def _count(loop: Statement) -> int:

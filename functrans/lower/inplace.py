@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from functrans.ir.graph import Eqn
 from functrans.ir.nodes import INDEX, bounded, identity, index
@@ -22,6 +23,9 @@ SCATTERS: dict[str, str | None] = {
 """How each primitive of the family combines an update with what is there."""
 
 RUNNING = {"cumsum": "add", "cumprod": "mul", "cummin": "min", "cummax": "max"}
+
+VECTOR_BYTES = 64
+"""Of the vectors in which rows are scattered; a machine with shorter ones takes several for one."""
 
 ZERO = const(0, INDEX)
 
@@ -53,7 +57,10 @@ def updates(
     place = [found[axis] if axis in found else next(rest) for axis in range(len(x.shape))]
     before, (value, *where) = lower_folds([element(1, loops), *place], 1, simplify)
     store = Store(target, tuple(where), value, SCATTERS[eqn.primitive.name])
-    return _nest(loops, (*before, store))
+    if before or given.size == 0 or len(loops) == ndim or len(x.shape) - 1 in axes:
+        return _nest(loops, (*before, store))
+    # the numbers of a row go to places of their own: their order does not matter
+    return _nest(loops[:-1], _vectors(loops[-1], store))
 
 
 def running(
@@ -74,7 +81,12 @@ def running(
         new = Scalar(op, (total, value), x.dtype)
         step = (*before, Assign((total,), (new,)), Store(target, position, total))
         start = Let((total,), (const(identity(op, x.dtype), x.dtype),))
-        return _nest(loops[:-1], (start, *_nest(loops[-1:], step)))
+        rows = _nest(loops[:-1], (start, *_nest(loops[-1:], step)))
+        # threads share the rows
+        return tuple(
+            replace(each, parallel=True) if isinstance(each, For) and len(loops) > 1 else each
+            for each in rows
+        )
     # along rows: each is the one before, combined with its own
     first = {loops[axis]: ZERO}
     later = index("r", max(x.shape[axis] - 1, 0))
@@ -91,6 +103,16 @@ def running(
             (*before, Store(target, tuple(now), combined)),
         ),
     )
+
+
+def _vectors(loop: Scalar, store: Store) -> tuple[Statement, ...]:
+    """A loop whose iterations are independent, but not to be repeated."""
+    extent: int = loop.attribute[2]
+    lanes = VECTOR_BYTES // max(store.target.dtype.itemsize, store.value.dtype.itemsize)
+    while lanes > max(extent, 1):
+        lanes //= 2
+    stop = const(extent, INDEX)
+    return (For(loop, ZERO, stop, (store,), lanes=lanes, whole=extent % lanes == 0),)
 
 
 def _nest(loops: Sequence[Scalar], body: tuple[Statement, ...]) -> tuple[Statement, ...]:

@@ -50,6 +50,8 @@ class Loop:
         Whether there are only roots of a few operations directly inside.
     row : int
         How many steps the longest inner loop, or the longest fold of a root, takes.
+    columns : bool
+        Whether there are sums down columns directly inside, which read with gaps without vectors.
     """
 
     index: Scalar | None
@@ -62,6 +64,7 @@ class Loop:
     plain: bool = True
     cheap: bool = True
     row: int = 1
+    columns: bool = False
 
     def add(self, child: Loop | Root) -> None:
         """Put a loop or a root behind what is inside."""
@@ -70,6 +73,7 @@ class Loop:
         if isinstance(child, Root):
             self.vector &= not child.by_rows
             self.cheap &= child.size <= CHEAP
+            self.columns |= child.down_columns
             self.know(child)
         else:
             self.vector = self.cheap = False
@@ -192,11 +196,15 @@ def _fits(loop: Loop, root: Root) -> bool:
         return True
     if root.by_rows:
         return _worth_a_row(loop, row_length(root))
+    if root.down_columns:
+        return False  # each sum would read with gaps
     return loop.row >= LONG_ROW or root.size <= CHEAP
 
 
 def _worth_a_row(loop: Loop, length: int) -> bool:
     """Whether what a vector loop does may be done one by one, each with a row of some length."""
+    if loop.columns:
+        return False
     return loop.cheap or length >= LONG_ROW
 
 

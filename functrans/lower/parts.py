@@ -19,9 +19,11 @@ from functrans.ir.scalar import Scalar, const, convert, postorder
 from functrans.lower.bodies import Nest
 from functrans.lower.loops import (
     Address,
+    Assign,
     Buffer,
     Call,
     For,
+    Let,
     Statement,
     Store,
     expressions,
@@ -123,6 +125,8 @@ class _Rows:
 
     def _row(self, loop: For) -> bool:
         """Whether a loop over the rows reads and writes its own row only."""
+        if _hands_on(loop):
+            return False
         for each in walk(loop.body):
             if isinstance(each, Call):
                 return False
@@ -161,6 +165,18 @@ class _Rows:
                 if not self._lies(argument.target, axis):
                     return False
         return True
+
+
+def _hands_on(loop: For) -> bool:
+    """Whether an iteration leaves a number for the next one, as in a running sum."""
+    declared: set[Scalar] = set()
+    changed: set[Scalar] = set()
+    for each in walk(loop.body):
+        if isinstance(each, Let):
+            declared.update(each.targets)
+        elif isinstance(each, Assign):
+            changed.update(each.targets)
+    return not changed <= declared
 
 
 def _covers(loop: For, extent: int) -> bool:

@@ -16,6 +16,7 @@ from math import prod
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
+from functrans.ir.types import Shape
 from functrans.lower import lapack
 from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call, work
@@ -28,6 +29,18 @@ from functrans.lower.pull import Index, Pattern, Puller, pattern
 
 CHEAP = 12
 """Scalar operations that are rather done twice than kept in memory."""
+
+DEAR = frozenset({"divide", "sqrt"})
+"""What takes many times as long as an addition, though it is one operation."""
+
+ONE_VECTOR = 8
+"""So many elements fill a vector."""
+
+MUCH_WORK = 48
+"""Operations for one element that are rather done as vectors: about an exponential."""
+
+LARGEST_INTERLEAVED = 8
+"""Vectors go along the axis before the last one if that is so short, and along itself if not."""
 
 LARGEST_EXPRESSION = 600
 """Operations for one element, above which a value is cut in two."""
@@ -123,6 +136,21 @@ class Root:
         own = Coefficients(self.loops[-1])
         if any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:]):
             return True  # vectors cannot go along iterations of different lengths
+        across, along = self._misses
+        return along < across
+
+    @cached_property
+    def down_columns(self) -> bool:
+        """Whether there are folds that go in steps over what the innermost loop has in a row."""
+        across, along = self._misses
+        return not self.by_rows and across < along
+
+    @cached_property
+    def _misses(self) -> tuple[int, int]:
+        """How many loads of folds have gaps, along the innermost loop and along the folds."""
+        if not self.folds or not self.loops:
+            return 0, 0
+        own = Coefficients(self.loops[-1])
         misses = [0, 0]
         for fold in self.folds:
             inner = Coefficients(fold.attribute[1][-1])
@@ -130,7 +158,7 @@ class Root:
                 if node.op == "load":
                     for i, factors in enumerate((own, inner)):
                         misses[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
-        return misses[1] < misses[0]
+        return misses[0], misses[1]
 
     @cached_property
     def work(self) -> int:
@@ -176,8 +204,10 @@ def small_axes(shape: Sequence[int], most: int) -> tuple[tuple[int, ...], tuple[
     The first are the last ones, which vectors could not go along; the others are in front of a
     large axis. They are ``most`` elements together at most.
     """
+    all_axes = tuple(range(len(shape)))
     if prod(shape) <= most:
-        return tuple(range(len(shape))), ()
+        # vectors may go along one that is not so small
+        return (all_axes, ()) if max(shape) <= UNROLLED else ((), all_axes)
     if all(extent <= UNROLLED for extent in shape):
         # nothing is large: the last axis stays, as the loop that vectors go along
         return (), ()
@@ -205,6 +235,17 @@ def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
     return False
 
 
+def folded_along_rows(graph: Graph) -> set[Shape]:
+    """The shapes of what is summed, or the like, along the last axis."""
+    found: set[Shape] = set()
+    for eqn in graph.eqns:
+        if eqn.primitive.name.startswith("reduce_"):
+            shape = eqn.inputs[0].aval.shape
+            if len(shape) - 1 in eqn.params["axes"]:
+                found.add(shape)
+    return found
+
+
 class Rooting:
     """Chooses the roots of a graph and makes their expressions.
 
@@ -223,6 +264,7 @@ class Rooting:
         self.lower = lower
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self.folded = folded_along_rows(graph)
         self.puller = Puller(self.producers, self.buffers)
         self.loops = Loops()
         self.roots: list[Root] = []
@@ -278,6 +320,13 @@ class Rooting:
         unrolled, front = small_axes(shape, min(most, max(LARGEST_BODY // size(nodes), 1)))
         if any(told_apart(nodes, trial[axis]) for axis in front):
             unrolled += front
+        if len(unrolled) == len(shape) and shape[-1] >= ONE_VECTOR:
+            # nothing is large: vectors pay all the same where an element is much work
+            if size(nodes) >= MUCH_WORK and not told_apart(nodes, trial[-1]):
+                return (len(shape) - 1,)
+        elif len(shape) - 1 in unrolled and shape[-1] > LARGEST_INTERLEAVED:
+            if shape not in self.folded and not told_apart(nodes, trial[-1]):
+                unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
 
     def _add_control(self, eqn: Eqn) -> None:
@@ -425,8 +474,11 @@ def choose(graph: Graph) -> set[Var]:
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}
     constants: set[Atom] = set()
+    dear: set[Atom] = set()
     for eqn in graph.eqns:
         own = patterns[eqn]
+        if eqn.primitive.name in DEAR or not dear.isdisjoint(eqn.inputs):
+            dear.update(eqn.outputs)
         cost = own.cost
         if own is not AS_A_WHOLE:
             cost += sum(
@@ -440,13 +492,26 @@ def choose(graph: Graph) -> set[Var]:
             continue
         for var in eqn.outputs:
             used = uses.get(var, [])
-            if depth > DEEPEST or _keep(var, own, cost, used, patterns, var in outputs):
+            if (
+                depth > DEEPEST
+                or (var in dear and _spreads(var, used))
+                or _keep(var, own, cost, used, patterns, var in outputs)
+            ):
                 chosen.add(var)
+                dear.discard(var)
                 costs[var] = depths[var] = 0
             else:
                 costs[var] = cost
                 depths[var] = depth
     return chosen
+
+
+def _spreads(var: Var, uses: list[tuple[Eqn, int]]) -> bool:
+    """Whether each element is used again and again, and not just in turn by the innermost loop."""
+    shape = var.aval.shape
+    if not shape or shape[-1] <= UNROLLED:
+        return False
+    return any(out.aval.size > REPEATED * var.aval.size for eqn, _ in uses for out in eqn.outputs)
 
 
 def _keep(

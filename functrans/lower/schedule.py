@@ -17,6 +17,7 @@ from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
+from functrans.lower.orient import columns_first, swapped
 from functrans.lower.parts import in_parts
 from functrans.lower.roots import Root, Rooting
 from functrans.lower.steps import lighten
@@ -122,7 +123,8 @@ def _nests(
             sum(nest.work for nest in nests),
         )
 
-    rooting = Rooting(through_transposes(prepare(lighten(graph))), inputs, lower)
+    prepared = prepare(columns_first(lighten(swapped(graph))))
+    rooting = Rooting(through_transposes(prepared), inputs, lower)
     roots = [
         part
         for root in rooting.run()

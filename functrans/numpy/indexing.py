@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
 from functrans.ops import views
 from functrans.ops.arithmetic import remainder
-from functrans.ops.choice import maximum, minimum
+from functrans.ops.choice import maximum, minimum, select
 from functrans.ops.compare import less
-from functrans.ops.gather import gather_along
+from functrans.ops.gather import gather, gather_along
 from functrans.ops.index import getitem
 from functrans.ops.sorting import argsort as argsort_p
 from functrans.ops.sorting import sort as sort_p
@@ -25,6 +26,9 @@ __all__ = [
     "argpartition", "argsort", "compress", "digitize", "extract", "ix_", "lexsort", "partition",
     "searchsorted", "sort", "take", "take_along_axis",
 ]  # fmt: skip
+
+FEW_TO_COUNT = 32
+"""Elements of a sorted vector that are rather all compared than searched."""
 
 # -- taking ----------------------------------------------------------------------------------------
 
@@ -142,9 +146,26 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
     """Where to insert values into a sorted vector."""
     row, values = array(a), array(v)
+
+    def before(elements: Any, values: Any) -> Any:
+        return less(elements, values) if side == "left" else ~less(values, elements)
+
+    if row.size > FEW_TO_COUNT:
+        return _bisected(row, values, before)
     column = expand_axes(values, (values.ndim,))
-    before = less(row, column) if side == "left" else ~less(column, row)
-    return reduce_sum(astype(before, INDEX), axes=(values.ndim,))
+    return reduce_sum(astype(before(row, column), INDEX), axes=(values.ndim,))
+
+
+def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
+    """How many elements of a sorted vector are before each value, by halving what is left."""
+    found: Any = np.zeros((), INDEX)
+    left = row.size
+    while left > 1:
+        half = left // 2
+        last = gather(row, found + (half - 1), axes=(0,))
+        found = select(before(last, values), found + half, found)
+        left -= half
+    return found + astype(before(gather(row, found, axes=(0,)), values), INDEX)
 
 
 @answers(np.digitize)

@@ -127,3 +127,21 @@ def test_a_counter_is_done_by_every_part():
 def test_small_loops_stay_whole():
     compiled, carry = scanned(lambda h, _: (np.tanh(h @ SQUARE[:4, :4]), None), np.ones((16, 4)))
     assert PARTS not in compiled.lower(carry).schedule()
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_sums_are_not_begun_again(name):
+    x = RNG.uniform(0.9, 1.1, (600, 200))
+    running = getattr(np, name)
+    np.testing.assert_allclose(jit(lambda x: running(x, axis=1))(x), running(x, axis=1))
+
+
+def test_running_sums_inside_of_scans_are_not_begun_again():
+    def step(h, _):
+        return np.cumsum(np.tanh(h), axis=1) / 100, None
+
+    compiled, carry = scanned(step, WIDE)
+    expected = carry
+    for _ in range(LENGTH):
+        expected, _ = step(expected, None)
+    np.testing.assert_allclose(compiled(carry)[0], expected, rtol=1e-9, atol=1e-12)

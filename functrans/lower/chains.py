@@ -1,0 +1,62 @@
+"""Sums as several sums side by side, so that an addition need not wait for the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functrans.ir.nodes import INDEX, index
+from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower.simplify import Simplifier, from_terms
+
+CHAINS = 4
+"""An addition takes about so many cycles, and two are begun in each."""
+
+SHORTEST = 16
+"""A sum of fewer numbers stays as it is."""
+
+
+def in_chains(expressions: Sequence[Scalar], count: int, simplify: Simplifier) -> list[Scalar]:
+    """The expressions with their outermost folds cut into interleaved ones, which share a loop.
+
+    Parameters
+    ----------
+    expressions : sequence of Scalar
+    count : int
+        Into how many folds to cut each.
+    simplify : Simplifier
+    """
+    folds = [node for node in postorder(expressions) if node.op == "fold"]
+    nested = {inner for fold in folds for inner in postorder(fold.args) if inner.op == "fold"}
+    if count < 2 or nested:
+        return list(expressions)
+    known = {fold: _cut(fold, count, simplify) for fold in folds if _is_long(fold)}
+    return simplify.substitute(expressions, known)
+
+
+def _is_long(fold: Scalar) -> bool:
+    stop = fold.args[-1]
+    return stop.op == "const" and int(stop.attribute) >= SHORTEST
+
+
+def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:
+    """Every so many elements as a fold of their own, and the rest one by one."""
+    op, indices = fold.attribute
+    value, *extents = fold.args
+    *outer, innermost = indices
+    each, left = divmod(int(extents[-1].attribute), count)
+    step = index("k", each)
+
+    def part(length: int, place: Scalar) -> Scalar:
+        (moved,) = simplify.substitute([value], {innermost: place})
+        own = (*outer, step) if length > 1 else tuple(outer)
+        stops = (*extents[:-1], const(length, INDEX)) if length > 1 else tuple(extents[:-1])
+        return Scalar("fold", (moved, *stops), fold.dtype, (op, own)) if own else moved
+
+    parts = [part(each, from_terms({step: count}, first)) for first in range(count)]
+    parts += [part(1, const(each * count + i, INDEX)) for i in range(left)]
+    while len(parts) > 1:
+        pairs = [
+            Scalar(op, tuple(parts[i : i + 2]), fold.dtype) for i in range(0, len(parts) - 1, 2)
+        ]
+        parts = pairs + parts[len(pairs) * 2 :]
+    return parts[0]

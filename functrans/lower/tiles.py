@@ -1,0 +1,106 @@
+"""Loops over tiles, where an array is read across the order that it lies in.
+
+A vector loop that takes every thousandth element fetches a cache line for each of them, and the
+line is gone before its next element is asked for. So the loop along which these elements are
+neighbours is cut into blocks, and each block is done inside: it finds the lines in the cache.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from functrans.ir.nodes import INDEX, index
+from functrans.ir.scalar import Scalar, const, postorder
+from functrans.lower.affine import Coefficients
+from functrans.lower.loops import For, Let, Statement, Store, expressions
+
+BLOCK = 16
+"""Iterations whose neighbours share cache lines, where threads need many blocks to share."""
+
+LONG_BLOCK = 32
+
+LONG = 512
+"""A loop of so many iterations has blocks enough."""
+
+TILE = 16
+"""Iterations of the vector loop: lines a power of two apart have few places in the cache."""
+
+NEAR = 8
+"""Elements so few apart share cache lines anyway."""
+
+ZERO = const(0, INDEX)
+
+
+def tiled(loop: For) -> For:
+    """A nest of loops, in tiles if it reads across the order in memory; else as it is."""
+    nest = _perfect_nest(loop)
+    vector = nest[-1]
+    plain = all(isinstance(each, (Store, Let)) for each in vector.body)
+    if len(nest) < 2 or vector.lanes == 1 or not plain:
+        return loop
+    along = _along_the_lines(nest[:-1], vector)
+    if along is None or _extent(along) < 2 * BLOCK:
+        return loop
+    return _in_tiles(nest, along)
+
+
+def _perfect_nest(loop: For) -> list[For]:
+    """The loops that have nothing but each other inside, and the innermost one."""
+    nest = [loop]
+    while len(nest[-1].body) == 1 and isinstance(nest[-1].body[0], For):
+        nest.append(nest[-1].body[0])
+    return nest
+
+
+def _along_the_lines(outer: Sequence[For], vector: For) -> For | None:
+    """The loop that goes from neighbour to neighbour in what the vector loop reads with gaps."""
+    loads = [x for x in postorder(_expressions(vector.body)) if x.op == "load"]
+    inner = Coefficients(vector.index)
+    steps = [inner.of_element(x.attribute, x.args) for x in loads]
+    distant = [x for x, step in zip(loads, steps, strict=True) if step and abs(step) > NEAR]
+    votes: Counter[For] = Counter()
+    for each in outer:
+        own = Coefficients(each.index)
+        votes[each] = sum(own.of_element(x.attribute, x.args) in (1, -1) for x in distant)
+    best, count = votes.most_common(1)[0]
+    return best if count else None
+
+
+def _expressions(body: Sequence[Statement]) -> list[Scalar]:
+    return [x for statement in body for x in expressions(statement)]
+
+
+def _in_tiles(nest: Sequence[For], along: For) -> For:
+    """Blocks of one loop where it was, and the block's iterations around a tile of the vectors."""
+    vector = nest[-1]
+    block, start, stop = _block(along, LONG_BLOCK if _extent(along) >= LONG else BLOCK)
+    if _extent(vector) > TILE:
+        tile, first, last = _block(vector, TILE)
+        whole = _extent(vector) % vector.lanes == 0 and TILE % vector.lanes == 0
+        inner = replace(vector, start=first, stop=last, repeatable=False, whole=whole)
+        body: For = replace(along, start=start, stop=stop, body=(inner,), parallel=False)
+        body = For(tile, ZERO, const(_extent(tile), INDEX), (body,))
+    else:
+        body = replace(along, start=start, stop=stop, body=(vector,), parallel=False)
+    for each in reversed(nest[:-1]):
+        if each is along:
+            count = const(_extent(block), INDEX)
+            body = For(block, ZERO, count, (body,), parallel=along.parallel)
+        else:
+            body = replace(each, body=(body,))
+    return body
+
+
+def _extent(loop: For | Scalar) -> int:
+    extent: int = loop.attribute[2] if isinstance(loop, Scalar) else loop.stop.attribute
+    return extent
+
+
+def _block(loop: For, length: int) -> tuple[Scalar, Scalar, Scalar]:
+    """The index of a loop's blocks, and where one starts and stops."""
+    block = index("block", -(-_extent(loop) // length))
+    start = Scalar("mul", (block, const(length, INDEX)), INDEX)
+    end = Scalar("add", (start, const(length, INDEX)), INDEX)
+    return block, start, Scalar("min", (end, loop.stop), INDEX)

@@ -1,0 +1,70 @@
+"""Vectors of some length are computed in vector loops, very short ones number by number."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, lax
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("size", [17, 20, 33, 50, 64])
+def test_a_carry_of_some_length_goes_along_vectors(size):
+    w, x = RNG.standard_normal(size), RNG.standard_normal(size)
+    step = lambda c, _: (c - 0.1 * np.sin(c) * w, c.sum())  # noqa: E731
+    function = lambda x: lax.scan(step, x, None, length=20)  # noqa: E731
+    assert "by 8" in jit(function).lower(x).schedule().split("for t in")[1]
+    for one, other in zip(jit(function)(x), function(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("size", [8, 11, 16])
+def test_short_vectors_with_much_work_do_too(size):
+    w, x = RNG.standard_normal((size, size)), RNG.standard_normal(size)
+
+    def loss(w, x):
+        def step(c, _):
+            return np.log(np.sum(np.exp(c[:, None] + w), axis=0)) - 2, None
+
+        return np.sum(lax.scan(step, x, None, length=20)[0])
+
+    assert "by 8" in jit(loss).lower(w, x).schedule().split("for t in")[1]
+    compiled = jit(grad(loss, argnums=(0, 1)))(w, x)
+    for one, other in zip(compiled, grad(loss, argnums=(0, 1))(w, x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_short_vectors_with_little_work_stay_numbers():
+    step = lambda c, _: (c * 0.9 + 1, None)  # noqa: E731
+    x = RNG.standard_normal(12)
+    text = jit(lambda x: lax.scan(step, x, None, length=20)[0]).lower(x).schedule()
+    assert "by " not in text.split("for t in")[1]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13, 20, 24, 40, 50, 80, 100])
+@pytest.mark.parametrize("rows", [15, 16, 17, 19, 50, 203])
+def test_sums_down_columns(rows, count):
+    x = RNG.standard_normal((rows, count))
+    y = RNG.standard_normal(rows)
+    function = lambda x, y: (np.sum(x, 0), np.max(x, 0), np.sum(x * y[:, None], 0))  # noqa: E731
+    for one, other in zip(jit(function)(x, y), function(x, y), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+def test_what_columns_share_is_computed_once():
+    x = RNG.standard_normal((20, 30, 40))
+    function = lambda x: (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)  # noqa: E731
+    np.testing.assert_allclose(jit(function)(x), function(x), rtol=1e-10)
+    lines = jit(function).lower(x).schedule().splitlines()
+    (last,) = [line for line in lines if "out0[" in line]
+    assert "2 operations" in last
+
+
+@pytest.mark.parametrize("width", [32, 100])
+def test_sums_down_columns_do_not_join_the_rows_that_use_them(width):
+    d, x = RNG.standard_normal((300, 300)), RNG.standard_normal((300, width))
+    function = lambda d, x: x * np.tanh(d).sum(0)[:, None]  # noqa: E731
+    schedule = jit(function).lower(d, x).schedule()
+    outside = schedule.split("out0[")[0].rsplit("nest", 1)[1]
+    assert "add over" not in outside
+    np.testing.assert_allclose(jit(function)(d, x), function(d, x), rtol=1e-10, atol=1e-12)

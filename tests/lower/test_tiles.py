@@ -1,0 +1,41 @@
+"""Nests that read across the order in memory go over tiles."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit
+
+RNG = np.random.default_rng(0)
+
+
+def tiled(function, *args):
+    return "for block in" in jit(function).lower(*args).schedule()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.bool_])
+@pytest.mark.parametrize("shape", [(40, 50), (33, 130), (600, 37), (128, 128), (517, 301)])
+def test_transposes_with_something_computed(shape, dtype):
+    x = (RNG.standard_normal(shape) * 3).astype(dtype)
+    y = (RNG.standard_normal(shape[::-1]) * 3).astype(dtype)
+    function = lambda x, y: np.where(x.T > y, x.T, y)  # noqa: E731
+    assert tiled(function, x, y)
+    np.testing.assert_array_equal(jit(function)(x, y), function(x, y))
+
+
+@pytest.mark.parametrize("axes", [(2, 0, 1), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_axes_in_any_order(axes):
+    x = RNG.standard_normal((40, 50, 60))
+    np.testing.assert_array_equal(jit(lambda x: x.transpose(axes) + 1)(x), x.transpose(axes) + 1)
+
+
+def test_a_gradient_through_a_transpose():
+    x = RNG.standard_normal((70, 70))
+    loss = lambda x: np.sum(np.tanh(x.T + x) * x)  # noqa: E731
+    assert tiled(grad(loss), x)
+    np.testing.assert_allclose(jit(grad(loss))(x), grad(loss)(x), rtol=1e-12)
+
+
+def test_what_lies_in_order_is_not_cut():
+    x = RNG.standard_normal((70, 70))
+    assert not tiled(lambda x: x * 2 + x[::-1], x)
+    assert not tiled(lambda x: x.T + x[:1, :1], RNG.standard_normal((70, 20)))

@@ -1,0 +1,30 @@
+"""Long vectors are searched by halves, short ones by counting: the answers are NumPy's."""
+
+import numpy as np
+import pytest
+
+from functrans import jit, vmap
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("size", [1, 2, 31, 32, 33, 64, 65, 100, 1000])
+def test_searchsorted(size, side):
+    rng = np.random.default_rng(size)
+    row = np.sort(np.round(rng.standard_normal(size), 1))
+    values = np.concatenate([row, row + 0.05, row - 0.05, [np.inf, -np.inf]])
+
+    def search(row, values):
+        return np.searchsorted(row, values, side)
+
+    expected = search(row, values)
+    np.testing.assert_array_equal(jit(search)(row, values), expected)
+    np.testing.assert_array_equal(vmap(search, in_axes=(None, 0))(row, values), expected)
+    rows = np.stack([row, row * 2])
+    both = jit(vmap(search, in_axes=(0, None)))(rows, values)
+    np.testing.assert_array_equal(both, [search(each, values) for each in rows])
+
+
+def test_a_long_vector_is_not_compared_element_by_element():
+    search = jit(np.searchsorted)
+    row = np.linspace(0, 1, 5000)
+    assert "5000]" not in str(search.lower(row, row[:7]).graph()).split("->")[1]
