@@ -45,9 +45,12 @@ def named(
 
 def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> None:
     """Raise if an argument is static and given up at once."""
-    count = len(_parameters(function))
-    both = {n % count if n < 0 < count else n for n in static.positions}
-    both &= {n % count if n < 0 < count else n for n in donated.positions}
+    count = _count(function)
+    first, second = (
+        {n + count if n < 0 and count is not None else n for n in given.positions}
+        for given in (static, donated)
+    )
+    both = first & second
     for label in (*both, *(static.names & donated.names)):
         name = f"argument {label!r} of {name_of(function)}"
         raise ArgnumsError(
@@ -83,16 +86,21 @@ def leaves_of(
 
 def _check_numbers(function: Callable[..., Any], numbers: Sequence[int], option: str) -> None:
     """Raise if a function cannot be called with so many positional arguments."""
-    kinds = [p.kind for p in _parameters(function).values()]
-    if not kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
-        return
-    count = len([k for k in kinds if k is not inspect.Parameter.KEYWORD_ONLY])
+    count = _count(function)
     for number in numbers:
-        if not -count <= number < count:
+        if count is not None and not -count <= number < count:
             raise ArgnumsError(
                 f"{option} names argument {number}, but {name_of(function)} takes {count} "
                 "positional arguments"
             )
+
+
+def _count(function: Callable[..., Any]) -> int | None:
+    """How many positional arguments a function takes; None if that is not known, or any number."""
+    kinds = [p.kind for p in _parameters(function).values()]
+    if not kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
+        return None
+    return len([k for k in kinds if k is not inspect.Parameter.KEYWORD_ONLY])
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

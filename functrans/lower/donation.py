@@ -57,31 +57,40 @@ def donate(
     if not pairs:
         return list(nests), {}
     bodies = [nest.body for nest in nests]
-    reads, writes = [loaded(body) for body in bodies], [stored(body) for body in bodies]
+    readers, writers = _places(map(loaded, bodies)), _places(map(stored, bodies))
     # first what is made of the input itself: there a copy may go
-    pairs.sort(key=lambda pair: not any(_made_of(body, *pair) for body in bodies))
+    direct = _made_of(bodies)
+    pairs.sort(key=lambda pair: pair not in direct)
     homes: dict[Buffer, Buffer] = {}
+    taken: set[Buffer] = set()
     for source, target in pairs:
-        if target in homes or source in homes.values():
+        if target in homes or source in taken:
             continue
-        tried = [
-            _without_copies(body, source, target) if target in written else body
-            for body, written in zip(bodies, writes, strict=True)
-        ]
-        writers = (n for n, written in enumerate(writes) if target in written)
-        first = next((n for n in writers if target in stored(tried[n])), len(tried))
-        later = zip(tried[first + 1 :], reads[first + 1 :], strict=True)
-        if any(source in read and source in loaded(body) for body, read in later):
+        tried = {n: _without_copies(bodies[n], source, target) for n in writers.get(target, ())}
+        first = next((n for n, body in tried.items() if target in stored(body)), len(bodies))
+        later = [n for n in readers.get(source, ()) if n > first]
+        if any(source in loaded(tried.get(n, bodies[n])) for n in later):
             continue
-        if first < len(tried):
+        if first in tried:
             joined = _Joining(source, target).block(tried[first])
             if joined is None:
                 continue
             tried[first] = joined
         homes[target] = source
-        bodies = tried
+        taken.add(source)
+        for n, body in tried.items():
+            bodies[n] = body
     kept = [replace(nest, body=body) for nest, body in zip(nests, bodies, strict=True) if body]
     return kept, homes
+
+
+def _places(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
+    """In which nests buffers are found, in order."""
+    places: dict[Buffer, list[int]] = {}
+    for number, buffers in enumerate(found):
+        for one in buffers:
+            places.setdefault(one, []).append(number)
+    return places
 
 
 def _alike(source: Buffer, target: Buffer) -> bool:
@@ -90,14 +99,16 @@ def _alike(source: Buffer, target: Buffer) -> bool:
     return same and bool(source.shape) and all(n.attribute != 0 for n in source.shape)
 
 
-def _made_of(body: Body, source: Buffer, target: Buffer) -> bool:
-    """Whether elements of the target are computed from elements of the source."""
-    return any(
-        isinstance(each, Store)
-        and each.target is target
-        and bool(_loads(postorder([each.value]), source))
+def _made_of(bodies: Sequence[Body]) -> set[tuple[Buffer, Buffer]]:
+    """Which buffers' elements are computed from elements of which: pairs of source and target."""
+    return {
+        (node.attribute, each.target)
+        for body in bodies
         for each in walk(body)
-    )
+        if isinstance(each, Store)
+        for node in postorder([each.value])
+        if node.op == "load"
+    }
 
 
 def _loads(nodes: Iterable[Scalar], source: Buffer) -> list[Scalar]:

@@ -389,11 +389,7 @@ class _Emitter:
     def _accumulate(
         self, statement: Reduce, partials: list[str], lanes: int, mask: str | None = None
     ) -> None:
-        """One step; lanes that are masked out have nothing to add.
-
-        Those of a vector loop around the reduction may hold anything: nobody stores their results,
-        and a choice here would keep a product and a sum from becoming one operation.
-        """
+        # in a vector loop around it, lanes that are masked out may hold anything: none is stored
         ex = self.expressions
         self._statements(statement.body)
         values = [ex.wide(value) for value in statement.values]

@@ -87,6 +87,13 @@ def test_an_argument_is_not_static_and_donated():
         with pytest.raises(ArgnumsError, match=r"argument 1 \('b'\) of pair is static and donated"):
             jit(pair, **options)
 
+    def with_keyword(a, b, *, c):
+        return a, b
+
+    with pytest.raises(ArgnumsError, match=r"argument 1 \('b'\) of with_keyword is static"):
+        jit(with_keyword, static_argnums=-1, donate_argnums=1)
+    jit(lambda *xs: xs, static_argnums=-1, donate_argnums=0)
+
     def only_by_keyword(*, a):
         return a
 
