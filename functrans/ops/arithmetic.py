@@ -92,6 +92,11 @@ def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     return scalar.where(zero | minus_one, 1, y), zero, minus_one
 
 
+def _is_power_of_two(y: Scalar) -> bool:
+    """Whether an integer divisor is known to be 1, 2, 4, ...: bits do what a division would."""
+    return y.op == "const" and y.attribute > 0 and int(y.attribute).bit_count() == 1
+
+
 def _signs_differ(x: Scalar, y: Scalar) -> Scalar:
     return (x < 0) ^ (y < 0)
 
@@ -103,6 +108,8 @@ def _remainder(x: Scalar, y: Scalar) -> Scalar:
         moved = scalar.where(_signs_differ(rest, y), rest + y, rest)
         # 0 % 0 is NaN: the comparison with 0 fails, and the NaN stays
         return scalar.where(scalar.eq(rest, 0), scalar.copysign(0, y), moved)
+    if _is_power_of_two(y):
+        return x & (y - 1)
     divisor, zero, _ = _harmless(x, y)
     rest = scalar.irem(x, divisor)
     moved = scalar.where(scalar.ne(rest, 0) & _signs_differ(rest, y), rest + y, rest)
@@ -118,6 +125,8 @@ def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
         quotient = scalar.rint(scalar.where(below, quotient - 1, quotient))
         signed = scalar.where(scalar.eq(quotient, 0), scalar.copysign(0, x / y), quotient)
         return scalar.where(scalar.eq(y, 0), x / y, signed)
+    if _is_power_of_two(y):
+        return x >> (int(y.attribute).bit_length() - 1)
     divisor, zero, minus_one = _harmless(x, y)
     quotient, rest = scalar.idiv(x, divisor), scalar.irem(x, divisor)
     below = scalar.ne(rest, 0) & _signs_differ(rest, y)

@@ -149,6 +149,7 @@ def test_many_loops_side_by_side_change_places_with_their_steps(reverse):
     same(many, *args)
     same(vmap(grad(lambda *x: np.sum(pendulum(*x)[1] ** 2))), *args)
     # the loop over the steps is the inner one
-    lines = jit(many).lower(*args).schedule().splitlines()
+    nests = jit(many).lower(*args).schedule().split("nest")
+    (lines,) = [nest.splitlines() for nest in nests if "for t in" in nest]
     depth = {line.split()[1]: len(line) - len(line.lstrip()) for line in lines if " for " in line}
     assert depth["t"] > depth["i"]
