@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from functrans.ir.scalar import Scalar
+from functrans.lower.keeping import CHEAP
 from functrans.lower.loops import Buffer
-from functrans.lower.roots import CHEAP, Root, extent_of, fold_steps
+from functrans.lower.roots import Root, extent_of, fold_steps
 
 LARGEST_NEST = 6000
 """Roots that have nothing in common share a loop up to so many operations."""

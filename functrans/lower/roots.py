@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.nodes import INDEX, UNROLLED, index
 from functrans.ir.scalar import Scalar, const, postorder
 from functrans.ir.types import Shape
@@ -23,15 +23,10 @@ from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
 from functrans.lower.functions import size
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
+from functrans.lower.keeping import choose
 from functrans.lower.loops import Buffer, Statement, buffer, loaded
 from functrans.lower.matrices import by_elements, is_matrices, written_out
-from functrans.lower.pull import Index, Pattern, Puller, pattern
-
-CHEAP = 12
-"""Scalar operations that are rather done twice than kept in memory."""
-
-DEAR = frozenset({"divide", "sqrt"})
-"""What takes many times as long as an addition, though it is one operation."""
+from functrans.lower.pull import Index, Puller
 
 ONE_VECTOR = 8
 """So many elements fill a vector."""
@@ -42,15 +37,6 @@ MUCH_WORK = 48
 LARGEST_INTERLEAVED = 8
 """Vectors go along the axis before the last one if that is so short, and along itself if not."""
 
-LARGEST_EXPRESSION = 600
-"""Operations for one element, above which a value is cut in two."""
-
-REPEATED = 4
-"""So many times an element is rather made again than kept, where it is made in one expression."""
-
-DEEPEST = 40
-"""So many movements of elements at most are done one inside another."""
-
 LARGEST_BODY = 16_000
 """About so many operations at most are written out for the elements along small axes."""
 
@@ -59,10 +45,6 @@ UNROLLED_SUMS = 7
 
 UNROLLED_ELEMENTS = 64
 """So many elements of small axes at most are written out in a loop's body."""
-
-
-AS_A_WHOLE = Pattern(0, 2, (), ())
-"""The pattern of what a library or a loop computes: from memory to memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,86 +437,3 @@ class Rooting:
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
-
-
-def _as_a_whole(eqn: Eqn) -> bool:
-    return by_library(eqn) or is_control(eqn) or is_inplace(eqn) or is_matrices(eqn)
-
-
-def choose(graph: Graph) -> set[Var]:
-    """The variables to compute once and keep, beside the outputs."""
-    uses: dict[Var, list[tuple[Eqn, int]]] = {}
-    for eqn in graph.eqns:
-        for i, atom in enumerate(eqn.inputs):
-            if isinstance(atom, Var):
-                uses.setdefault(atom, []).append((eqn, i))
-    outputs = set(graph.outputs)
-    patterns = {eqn: AS_A_WHOLE if _as_a_whole(eqn) else pattern(eqn) for eqn in graph.eqns}
-    chosen: set[Var] = set()
-    costs: dict[Atom, int] = {}
-    depths: dict[Atom, int] = {}
-    constants: set[Atom] = set()
-    dear: set[Atom] = set()
-    for eqn in graph.eqns:
-        own = patterns[eqn]
-        if eqn.primitive.name in DEAR or not dear.isdisjoint(eqn.inputs):
-            dear.update(eqn.outputs)
-        cost = own.cost
-        if own is not AS_A_WHOLE:
-            cost += sum(
-                costs.get(x, 0) * reads for x, reads in zip(eqn.inputs, own.reads, strict=True)
-            )
-        depth = max((depths.get(x, 0) for x in eqn.inputs), default=0)
-        depth += eqn.primitive.scalar is None
-        if own.folds == 1 and all(isinstance(x, Literal) or x in constants for x in eqn.inputs):
-            # made of nothing: its zeros and ones are worth more than the work they save
-            constants.update(eqn.outputs)
-            continue
-        for var in eqn.outputs:
-            used = uses.get(var, [])
-            if (
-                depth > DEEPEST
-                or (var in dear and _spreads(var, used))
-                or _keep(var, own, cost, used, patterns, var in outputs)
-            ):
-                chosen.add(var)
-                dear.discard(var)
-                costs[var] = depths[var] = 0
-            else:
-                costs[var] = cost
-                depths[var] = depth
-    return chosen
-
-
-def _spreads(var: Var, uses: list[tuple[Eqn, int]]) -> bool:
-    """Whether each element is used again and again, and not just in turn by the innermost loop."""
-    shape = var.aval.shape
-    if not shape or shape[-1] <= UNROLLED:
-        return False
-    return any(out.aval.size > REPEATED * var.aval.size for eqn, _ in uses for out in eqn.outputs)
-
-
-def _keep(
-    var: Var,
-    own: Pattern,
-    cost: int,
-    uses: list[tuple[Eqn, int]],
-    patterns: dict[Eqn, Pattern],
-    is_output: bool,
-) -> bool:
-    if not uses and not is_output:
-        return False
-    if own.folds > 1 or cost > LARGEST_EXPRESSION:
-        return True
-    if any(patterns[eqn] is AS_A_WHOLE for eqn, _ in uses):
-        return True
-    if is_output:
-        # computed for the output in any case, and loaded or shared from there
-        return bool(uses) and cost > 0
-    if cost <= CHEAP:
-        return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
-    if len(uses) > 1 or any(patterns[eqn].by_data[i] for eqn, i in uses):
-        return True
-    ((eqn, _),) = uses
-    size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
-    return size > REPEATED * var.aval.size
