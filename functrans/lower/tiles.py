@@ -1,8 +1,9 @@
 """Loops over tiles, where an array is read across the order that it lies in.
 
-A vector loop that takes every thousandth element fetches a cache line for each of them, and the
-line is gone before its next element is asked for. So the loop along which these elements are
-neighbours is cut into blocks, and each block is done inside: it finds the lines in the cache.
+A vector loop that takes every thousandth element fetches a cache line for each of them. If a cache
+holds all these lines until their next elements are asked for, all is well, and long rows are
+written without a break. If not (lines a power of two apart have few places in a cache), the loop
+along which the elements are neighbours is cut into blocks, and each block is done inside.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 
 from functrans.ir.nodes import INDEX, index
 from functrans.ir.scalar import Scalar, const, postorder
@@ -23,6 +25,14 @@ LONG_BLOCK = 32
 
 LONG = 512
 """A loop of so many iterations has blocks enough."""
+
+CACHE = 1 << 20
+"""Bytes of the cache that a core has to itself."""
+
+WAYS_APART = 1 << 17
+"""Bytes after which lines have the same place in it again."""
+
+LINE = 64
 
 TILE = 16
 """Iterations of the vector loop: lines a power of two apart have few places in the cache."""
@@ -58,14 +68,23 @@ def _along_the_lines(outer: Sequence[For], vector: For) -> For | None:
     """The loop that goes from neighbour to neighbour in what the vector loop reads with gaps."""
     loads = [x for x in postorder(_expressions(vector.body)) if x.op == "load"]
     inner = Coefficients(vector.index)
-    steps = [inner.of_element(x.attribute, x.args) for x in loads]
-    distant = [x for x, step in zip(loads, steps, strict=True) if step and abs(step) > NEAR]
+    distant = [
+        x for x in loads if not _stays(x, inner.of_element(x.attribute, x.args), _extent(vector))
+    ]
     votes: Counter[For] = Counter()
     for each in outer:
         own = Coefficients(each.index)
         votes[each] = sum(own.of_element(x.attribute, x.args) in (1, -1) for x in distant)
     best, count = votes.most_common(1)[0]
     return best if count else None
+
+
+def _stays(element: Scalar, step: int | None, count: int) -> bool:
+    """Whether the cache lines of so many elements, some steps apart, are all in the cache."""
+    if not step or abs(step) <= NEAR:
+        return True
+    apart = gcd(step * element.dtype.itemsize, WAYS_APART)
+    return 2 * count * max(apart, LINE) <= CACHE
 
 
 def _expressions(body: Sequence[Statement]) -> list[Scalar]:

@@ -4,14 +4,21 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
+from functrans.lower import tiles
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def small_cache(monkeypatch):
+    monkeypatch.setattr(tiles, "CACHE", 1 << 10)
 
 
 def tiled(function, *args):
     return "for block in" in jit(function).lower(*args).schedule()
 
 
+@pytest.mark.usefixtures("small_cache")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.bool_])
 @pytest.mark.parametrize("shape", [(40, 50), (33, 130), (600, 37), (128, 128), (517, 301)])
 def test_transposes_with_something_computed(shape, dtype):
@@ -22,12 +29,14 @@ def test_transposes_with_something_computed(shape, dtype):
     np.testing.assert_array_equal(jit(function)(x, y), function(x, y))
 
 
+@pytest.mark.usefixtures("small_cache")
 @pytest.mark.parametrize("axes", [(2, 0, 1), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
 def test_axes_in_any_order(axes):
     x = RNG.standard_normal((40, 50, 60))
     np.testing.assert_array_equal(jit(lambda x: x.transpose(axes) + 1)(x), x.transpose(axes) + 1)
 
 
+@pytest.mark.usefixtures("small_cache")
 def test_a_gradient_through_a_transpose():
     x = RNG.standard_normal((70, 70))
     loss = lambda x: np.sum(np.tanh(x.T + x) * x)  # noqa: E731
@@ -35,6 +44,14 @@ def test_a_gradient_through_a_transpose():
     np.testing.assert_allclose(jit(grad(loss))(x), grad(loss)(x), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("width", "cut"), [(512, True), (500, False), (64, False)])
+def test_lines_a_power_of_two_apart_are_soon_gone(width, cut):
+    x = RNG.standard_normal((600, width))
+    assert tiled(lambda x: x.T + 1, x) == cut
+    np.testing.assert_array_equal(jit(lambda x: x.T + 1)(x), x.T + 1)
+
+
+@pytest.mark.usefixtures("small_cache")
 def test_what_lies_in_order_is_not_cut():
     x = RNG.standard_normal((70, 70))
     assert not tiled(lambda x: x * 2 + x[::-1], x)
