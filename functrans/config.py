@@ -52,13 +52,13 @@ def _default_cache_dir() -> Path | None:
         return None
 
 
-def _default_cache_bytes() -> int:
-    text = os.environ.get("FUNCTRANS_CACHE_BYTES", "").strip()
+def _default_bytes(name: str, default: int) -> int:
+    text = os.environ.get(name, "").strip()
     if text.isdecimal():
         return int(text)
     if text:
-        _ignored("FUNCTRANS_CACHE_BYTES", "a number of bytes")
-    return 256 * 1024 * 1024
+        _ignored(name, "a number of bytes")
+    return default
 
 
 def _ignored(name: str, wanted: str) -> None:
@@ -88,9 +88,13 @@ cache_dir: Path | None = _default_cache_dir()
 """Where compiled code is kept: the environment variable FUNCTRANS_CACHE_DIR, else ``functrans`` in
 the user's cache directory. None: nowhere."""
 
-cache_bytes: int = _default_cache_bytes()
+cache_bytes: int = _default_bytes("FUNCTRANS_CACHE_BYTES", 256 * 1024 * 1024)
 """How much disk space the cache may take; what was not used for longest is removed. From the
 environment variable FUNCTRANS_CACHE_BYTES, else 256 MiB."""
+
+recycle_bytes: int = _default_bytes("FUNCTRANS_RECYCLE_BYTES", 128 * 1024 * 1024)
+"""How much memory of large results that nobody has any more is kept for new ones: the system would
+have to clear it each time. From the environment variable FUNCTRANS_RECYCLE_BYTES, else 128 MiB."""
 
 
 def _positive(value: Any) -> Any:
@@ -120,6 +124,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "cache": (_truth, "True or False"),
     "cache_dir": (_folder, "a path, or None"),
     "cache_bytes": (_not_negative, "an integer, 0 or more"),
+    "recycle_bytes": (_not_negative, "an integer, 0 or more"),
 }
 
 

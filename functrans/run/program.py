@@ -13,7 +13,7 @@ import numpy as np
 from functrans import config
 from functrans.ir.failures import FAILURES
 from functrans.ir.types import Aval
-from functrans.run import blas, entry, threads
+from functrans.run import blas, entry, memory, threads
 from functrans.run.native import Code
 
 GIL_THRESHOLD = 20_000
@@ -109,11 +109,13 @@ class NativeProgram:
         self._in_avals = in_avals
         self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]
         self._scalars = any(not shape for shape, _ in self._outputs)
+        self._large = any(memory.is_large(*kind) for kind in self._outputs)
         self._entry = entry.function(self._table())
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
-        return self._run(arrays, results)
+        if self._large:
+            return self._run(arrays, memory.results(self._outputs))
+        return self._run(arrays, [np.empty(shape, dtype) for shape, dtype in self._outputs])
 
     def _run(self, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
         """Fill the arrays for the results."""
