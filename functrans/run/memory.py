@@ -217,7 +217,13 @@ def is_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     return _SUPPORTED and config.recycle_bytes > 0 and prod(shape) * dtype.itemsize >= LARGE
 
 
-_SUPPORTED = sys.platform != "win32" and sys.implementation.name == "cpython"
+_umath = sys.modules["numpy._core._multiarray_umath"]
+
+_SUPPORTED = (
+    sys.platform != "win32"
+    and sys.implementation.name == "cpython"
+    and hasattr(_umath, "_ARRAY_API")
+)
 
 
 @lru_cache(maxsize=1)
@@ -248,8 +254,7 @@ def _text() -> str:
 def _set_handler() -> Any:
     table = ctypes.pythonapi.PyCapsule_GetPointer
     table.restype, table.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    umath = sys.modules["numpy._core._multiarray_umath"]
-    functions = ctypes.cast(table(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    functions = ctypes.cast(table(_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
     kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)
     return kind(functions[_SET_HANDLER])
 
