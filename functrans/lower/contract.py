@@ -7,22 +7,18 @@ perhaps several axes, are evenly spaced in memory and one of them is dense.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
+from functrans.ir.graph import Eqn
 from functrans.ir.nodes import INDEX, index
-from functrans.ir.primitive import registry
 from functrans.ir.scalar import Scalar, const, convert
 from functrans.ir.types import Shape
 from functrans.lower.loops import Address, Buffer, Call, For, Rows, Statement
-from functrans.lower.pull import Puller
-from functrans.lower.symmetric import COLUMN, ROW, is_symmetric, mirrored
 
 CONTRACTION = "dot_general"
 
@@ -35,27 +31,11 @@ SMALLEST_WORK = 8192
 WORTH_SPLITTING = 1 << 20
 """Multiplications of one contraction that are worth the waking of threads."""
 
-LONG_SUM = 4
-"""A sum so many times as long as the sides of its matrix is cut into parts."""
-
-LARGEST_IN_PARTS = 256
-"""The longest side of such a matrix: the parts of a larger one are long to add up."""
-
-LEAST_PART = 128
-
-MOST_PARTS = 8
-
 PARTS = "parts"
 """The parameter of a contraction whose result is given in parts, to be added up: their number."""
 
 SYMMETRIC = "symmetric"
 """The parameter of a contraction of which only the lower triangle is given."""
-
-Order = tuple[int, ...]
-"""Axes of an array, by their numbers."""
-
-LARGEST_PATTERN = 16
-"""An identity matrix is made by so few equations at most."""
 
 _ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
 
@@ -94,16 +74,35 @@ def sides(eqn: Eqn) -> tuple[Sides, Sides]:
     return found[0], found[1]
 
 
+class Counts(NamedTuple):
+    """How large a contraction is, for each index of the batch."""
+
+    rows: int
+    columns: int
+    summed: int
+
+    @property
+    def multiplications(self) -> int:
+        return self.rows * self.columns * self.summed
+
+
+def counts(eqn: Eqn) -> Counts:
+    """How large a contraction is."""
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    x_sides, y_sides = sides(eqn)
+    return Counts(
+        prod(x[i] for i in x_sides.free),
+        prod(y[i] for i in y_sides.free),
+        prod(x[i] for i in x_sides.contract),
+    )
+
+
 def by_library(eqn: Eqn) -> bool:
     """Whether an equation is to be a call of BLAS."""
     if eqn.primitive.name != CONTRACTION or eqn.outputs[0].aval.dtype not in _ROUTINES:
         return False
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    x_sides, y_sides = sides(eqn)
-    rows = prod(x[i] for i in x_sides.free)
-    columns = prod(y[i] for i in y_sides.free)
-    summed = prod(x[i] for i in x_sides.contract)
-    return min(rows, columns, summed) >= SMALLEST_SIDE and rows * columns * summed >= SMALLEST_WORK
+    size = counts(eqn)
+    return min(size) >= SMALLEST_SIDE and size.multiplications >= SMALLEST_WORK
 
 
 def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
@@ -130,8 +129,9 @@ def _spacing(shape: Shape, axes: Sequence[int]) -> int | None:
 
 
 def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...]:
-    """The statements that compute a contraction, prepared by `prepare`, into a buffer.
+    """The statements that compute a contraction into a buffer, if BLAS can take its operands.
 
+    (`functrans.lower.fitting` sees to that.)
     BLAS is called for blocks of rows or of columns, for parts of what is summed, or for the
     matrices of a batch, of which threads take their share. The blocks do not depend on the number
     of threads, so neither do the bits of the result.
@@ -141,9 +141,7 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     left = matrix(x_shape, x_sides.free, x_sides.contract)
     right = matrix(y_shape, y_sides.contract, y_sides.free)
     assert left is not None and right is not None
-    rows = prod(x_shape[i] for i in x_sides.free)
-    columns = prod(y_shape[i] for i in y_sides.free)
-    summed = prod(x_shape[i] for i in x_sides.contract)
+    rows, columns, summed = size = counts(eqn)
     extents = [x_shape[i] for i in x_sides.batch]
     loops = [index("b", n) for n in extents]
     x_at = _corner(x_shape, x_sides.batch, loops)
@@ -161,14 +159,14 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
         out_at[0] = part
         loops, first = [part], 1
     if eqn.params.get(SYMMETRIC):
-        band = index("band", _blocks(rows))
+        band = index("band", blocks(rows))
         start, row_count = _share(band, rows)
         column_count = Scalar("add", (start, row_count), INDEX)
         x_at[x_sides.free[-1]] = start
         out_at[first] = start
         loops = [*loops, band]
-    elif not loops and rows * columns * summed >= WORTH_SPLITTING:
-        block = index("block", _blocks(max(rows, columns)))
+    elif not loops and size.multiplications >= WORTH_SPLITTING:
+        block = index("block", blocks(max(rows, columns)))
         if rows >= columns:
             start, row_count = _share(block, rows)
             x_at[x_sides.free[-1]] = start
@@ -210,26 +208,12 @@ def work(eqn: Eqn) -> int:
     return prod(x) * prod(y[i] for i in sides(eqn)[1].free) // 8
 
 
-def _parts(eqn: Eqn) -> int:
-    """Into how many parts to cut what is summed: where a long sum makes a small matrix."""
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    x_sides, y_sides = sides(eqn)
-    rows = prod(x[i] for i in x_sides.free)
-    columns = prod(y[i] for i in y_sides.free)
-    summed = prod(x[i] for i in x_sides.contract)
-    if x_sides.batch or rows * columns * summed < WORTH_SPLITTING:
-        return 1
-    if summed < LONG_SUM * max(rows, columns) or max(rows, columns) > LARGEST_IN_PARTS:
-        return 1
-    return min(MOST_PARTS, 1 << (summed // LEAST_PART).bit_length() - 1)
-
-
-def _blocks(extent: int) -> int:
+def blocks(extent: int) -> int:
     """How many blocks to cut rows or columns into: a power of two."""
-    blocks = 1
-    while blocks < 16 and extent // (2 * blocks) >= (32 if blocks < 4 else 96):
-        blocks *= 2
-    return blocks
+    count = 1
+    while count < 16 and extent // (2 * count) >= (32 if count < 4 else 96):
+        count *= 2
+    return count
 
 
 def _share(block: Scalar, extent: int) -> tuple[Scalar, Scalar]:
@@ -250,189 +234,3 @@ def _corner(shape: Shape, batch: Sequence[int], loops: Sequence[Scalar]) -> list
     for axis, loop in zip(batch, loops, strict=True):
         position[axis] = loop
     return position
-
-
-# -- fitting graphs --------------------------------------------------------------------------------
-
-
-def prepare(graph: Graph) -> Graph:
-    """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
-    if not any(map(by_library, graph.eqns)):
-        return graph
-    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
-    eqns: list[Eqn] = []
-    for eqn in graph.eqns:
-        if not by_library(eqn):
-            eqns.append(eqn)
-            continue
-        known = _by_identity(eqn, producers)
-        if known is None:
-            eqns += _prepared(eqn, producers, uses)
-        else:
-            eqns.append(known)
-            producers[eqn.outputs[0]] = known
-    return Graph(graph.inputs, eqns, graph.outputs)
-
-
-def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
-    """What a contraction with an identity matrix is: the other operand, its axes reordered."""
-    for number, axes in enumerate(sides(eqn)):
-        if axes.batch or len(axes.free) != 1 or len(axes.contract) != 1:
-            continue
-        if not _is_identity(eqn.inputs[number], producers):
-            continue
-        other = sides(eqn)[1 - number]
-        groups = (other.contract, other.free) if number == 0 else (other.free, other.contract)
-        order = (*groups[0], *groups[1])
-        made: list[Eqn] = []
-        _transposed(eqn.inputs[1 - number], order, eqn, made)
-        (turn,) = made
-        return Eqn(turn.primitive, turn.inputs, eqn.outputs, turn.params, eqn.source)
-    return None
-
-
-def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
-    """Whether a value is an identity matrix: its elements are those of ``i == j``, as numbers."""
-    if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
-        return False
-    # only what is made of nothing: counters, constants
-    needed: set[Eqn] = set()
-    stack: list[Var] = [atom]
-    while stack:
-        maker = producers.get(stack.pop())
-        if maker is None or len(needed) > LARGEST_PATTERN:
-            return False
-        if maker.primitive.scalar is None and maker.primitive.pull is None:
-            return False
-        needed.add(maker)
-        stack += [x for x in maker.inputs if isinstance(x, Var) and producers.get(x) not in needed]
-    row, column = (index("i", n) for n in atom.aval.shape)
-    element = Puller({x: each for x, each in producers.items() if isinstance(x, Var)}, {}).element(
-        atom, (row, column)
-    )
-    if element.op != "convert" or element.args[0].op != "eq":
-        return False
-    return set(element.args[0].args) == {row, column}
-
-
-def _prepared(eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int]) -> list[Eqn]:
-    made: list[Eqn] = []
-    operands: list[Atom] = []
-    contract: list[tuple[int, ...]] = []
-    batch: list[tuple[int, ...]] = []
-    for number, (operand, axes) in enumerate(zip(eqn.inputs, sides(eqn), strict=True)):
-        source, through = _untransposed(operand, producers)
-        seen = Sides(*(tuple(through[i] for i in group) for group in axes))
-        # the result's axes are in the order of the operand's free ones
-        if list(seen.free) == sorted(seen.free) and _fits(source.aval.shape, seen):
-            operand, axes = source, seen
-        # what is computed for this alone can be put into memory in any order
-        order = _order_in_memory(operand, producers) if uses[operand] == 1 else None
-        if order is not None and not _fits(*_reordered(operand.aval.shape, axes, order)):
-            order = None
-        if order is None and not _fits(operand.aval.shape, axes):
-            groups = (axes.free, axes.contract) if number == 0 else (axes.contract, axes.free)
-            order = (*axes.batch, *groups[0], *groups[1])
-        if order is not None:
-            _, axes = _reordered(operand.aval.shape, axes, order)
-            operand = _transposed(operand, order, eqn, made)
-        operands.append(operand)
-        contract.append(axes.contract)
-        batch.append(axes.batch)
-    params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
-    return made + _divided(eqn, operands, params, _is_half_enough(eqn, producers))
-
-
-def _divided(eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], half: bool) -> list[Eqn]:
-    """The contraction, perhaps in parts that are added up, or of half a symmetric matrix."""
-    (out,) = eqn.outputs
-    made: list[Eqn] = []
-    parts = _parts(eqn)
-    if parts > 1:
-        params[PARTS] = parts
-    if half:
-        params[SYMMETRIC] = True
-    result = out if not half else Var(out.aval)
-    product = result if parts == 1 else Var(out.aval.update(shape=(parts, *out.aval.shape)))
-    made.append(Eqn(eqn.primitive, operands, (product,), params, eqn.source))
-    if parts > 1:
-        made.append(Eqn(registry["reduce_sum"], (product,), (result,), {"axes": (0,)}, eqn.source))
-    if half:
-        eqns, (whole,) = inlined(mirrored(result), [result], eqn.source)
-        *rest, last = eqns
-        assert last.outputs == (whole,)
-        made += [*rest, Eqn(last.primitive, last.inputs, (out,), last.params, eqn.source)]
-    return made
-
-
-def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
-    """Whether a contraction gives a symmetric matrix that is worth half the work."""
-    shape = eqn.outputs[0].aval.shape
-    x, y = sides(eqn)
-    if len(shape) != 2 or shape[0] != shape[1] or len(x.free) != 1 or len(y.free) != 1:
-        return False
-    summed = prod(eqn.inputs[0].aval.shape[i] for i in x.contract)
-    if _blocks(shape[0]) == 1 or shape[0] ** 2 * summed < WORTH_SPLITTING:
-        return False
-    named = [
-        (
-            operand,
-            tuple(
-                own if i in axes.free else axes.contract.index(i) for i in range(operand.aval.ndim)
-            ),
-        )
-        for operand, axes, own in zip(eqn.inputs, (x, y), (ROW, COLUMN), strict=True)
-    ]
-    return is_symmetric(named, producers)
-
-
-def _fits(shape: Shape, axes: Sides) -> bool:
-    return matrix(shape, axes.free, axes.contract) is not None
-
-
-def _reordered(shape: Shape, axes: Sides, order: Order) -> tuple[Shape, Sides]:
-    """The shape and the sides of an operand whose axes are put in another order."""
-    sides = Sides(*(tuple(order.index(i) for i in group) for group in axes))
-    return tuple(shape[i] for i in order), sides
-
-
-def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
-    """In which order the axes lie in most of the arrays that a value is computed from.
-
-    None if that is their own order, or if it is not computed number by number.
-    """
-    votes: Counter[Order] = Counter()
-    stack: list[tuple[Atom, Order]] = [(atom, tuple(range(len(atom.aval.shape))))]
-    seen = set(stack)
-    while stack:
-        each, axes = stack.pop()
-        maker = producers.get(each) if isinstance(each, Var) else None
-        reached: list[tuple[Atom, Order]] = []
-        if maker is not None and maker.primitive.name == "transpose":
-            inverse = np.argsort(maker.params["permutation"])
-            reached = [(maker.inputs[0], tuple(axes[i] for i in inverse))]
-        elif maker is not None and maker.primitive.scalar is not None:
-            reached = [(x, axes) for x in maker.inputs if x.aval.shape == each.aval.shape]
-        elif maker is None or maker.primitive.name != "broadcast_to":
-            votes[axes] += 1
-        stack += [item for item in reached if item not in seen]
-        seen.update(reached)
-    ((order, most),) = votes.most_common(1) or ((None, 0),)
-    own = tuple(range(len(atom.aval.shape)))
-    return order if order != own and most > votes[own] else None
-
-
-def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tuple[int, ...]]:
-    """What a transpose is of, and which of its axes each axis is."""
-    maker = producers.get(atom) if isinstance(atom, Var) else None
-    if maker is None or maker.primitive.name != "transpose":
-        return atom, tuple(range(len(atom.aval.shape)))
-    return maker.inputs[0], tuple(maker.params["permutation"])
-
-
-def _transposed(operand: Atom, order: tuple[int, ...], eqn: Eqn, made: list[Eqn]) -> Var:
-    out = Var(operand.aval.update(shape=tuple(operand.aval.shape[i] for i in order)))
-    primitive = registry["transpose"]
-    made.append(Eqn(primitive, (operand,), (out,), {"permutation": order}, eqn.source))
-    return out

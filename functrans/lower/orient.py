@@ -12,8 +12,8 @@ from collections import Counter
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.nodes import UNROLLED
-from functrans.ir.primitive import registry
 from functrans.lower.contract import CONTRACTION, sides
+from functrans.lower.fitting import transposed
 
 LEAST_STEPS = 8
 """A scan of so many steps is worth a transpose before it."""
@@ -85,7 +85,7 @@ def columns_first(graph: Graph) -> Graph:
         for number in wanted:
             matrix = eqn.inputs[number]
             if matrix not in turned:
-                turned[matrix] = _transposed(matrix, eqn, eqns)
+                turned[matrix] = transposed(matrix, (1, 0), eqn, eqns)
         eqns.append(_with_columns(eqn, wanted, [turned[eqn.inputs[i]] for i in wanted]))
     return Graph(graph.inputs, eqns, graph.outputs)
 
@@ -109,13 +109,6 @@ def _sums_rows(eqn: Eqn, matrix: Atom) -> bool:
         return False
     rows, length = matrix.aval.shape
     return rows > UNROLLED and length <= LONGEST_ROWS * rows
-
-
-def _transposed(matrix: Atom, eqn: Eqn, made: list[Eqn]) -> Var:
-    out = Var(matrix.aval.update(shape=matrix.aval.shape[::-1]))
-    params = {"permutation": (1, 0)}
-    made.append(Eqn(registry["transpose"], (matrix,), (out,), params, eqn.source))
-    return out
 
 
 def _with_columns(scan: Eqn, wanted: list[int], matrices: list[Var]) -> Eqn:

@@ -10,9 +10,9 @@ from math import prod
 from functrans.ir.graph import Graph
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
-from functrans.lower.contract import prepare
 from functrans.lower.control import Inner
 from functrans.lower.donation import donate
+from functrans.lower.fitting import prepare
 from functrans.lower.generalise import generalise
 from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.matrices import through_transposes

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans import config
 from functrans.ir.failures import FAILURES
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, Shape
 from functrans.run import blas, entry, memory, threads
 from functrans.run.native import Code
 
@@ -113,9 +113,13 @@ class NativeProgram:
         self._entry = entry.function(self._table())
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return self._run(arrays, self._fresh(self._outputs))
+
+    def _fresh(self, kinds: Sequence[tuple[Shape, np.dtype[Any]]]) -> list[Any]:
+        """New arrays of some shapes and dtypes."""
         if self._large:
-            return self._run(arrays, memory.results(self._outputs))
-        return self._run(arrays, [np.empty(shape, dtype) for shape, dtype in self._outputs])
+            return memory.results(kinds)
+        return [np.empty(shape, dtype) for shape, dtype in kinds]
 
     def _run(self, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
         """Fill the arrays for the results."""
@@ -195,9 +199,10 @@ class OverwritingProgram(NativeProgram):
             ):
                 x = given[number] = self._converted_one(number, x).copy()
             results[output] = x
-        for output, (shape, dtype) in enumerate(self._outputs):
-            if results[output] is None:
-                results[output] = np.empty(shape, dtype)
+        missing = [output for output, x in enumerate(results) if x is None]
+        fresh = self._fresh([self._outputs[output] for output in missing])
+        for output, x in zip(missing, fresh, strict=True):
+            results[output] = x
         return self._run(given, results)
 
     def _fits(self, number: int, x: np.ndarray[Any, Any]) -> bool:
