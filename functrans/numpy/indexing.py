@@ -14,7 +14,7 @@ from functrans.numpy.joining import take_along_one
 from functrans.ops import views
 from functrans.ops.arithmetic import remainder
 from functrans.ops.choice import maximum, minimum, select
-from functrans.ops.compare import less
+from functrans.ops.compare import equal, less, not_equal
 from functrans.ops.gather import gather, gather_along
 from functrans.ops.index import getitem
 from functrans.ops.sorting import argsort as argsort_p
@@ -148,12 +148,21 @@ def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
     row, values = array(a), array(v)
 
     def before(elements: Any, values: Any) -> Any:
-        return less(elements, values) if side == "left" else ~less(values, elements)
+        return (
+            _sorts_before(elements, values) if side == "left" else ~_sorts_before(values, elements)
+        )
 
     if row.size > FEW_TO_COUNT:
         return _bisected(row, values, before)
     column = expand_axes(values, (values.ndim,))
     return reduce_sum(astype(before(row, column), INDEX), axes=(values.ndim,))
+
+
+def _sorts_before(x: Any, y: Any) -> Any:
+    """Whether numbers come before others in sorted order, in which NaN is last."""
+    if x.dtype.kind != "f" and y.dtype.kind != "f":
+        return less(x, y)
+    return less(x, y) | (not_equal(y, y) & equal(x, x))
 
 
 def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:

@@ -28,3 +28,16 @@ def test_a_long_vector_is_not_compared_element_by_element():
     search = jit(np.searchsorted)
     row = np.linspace(0, 1, 5000)
     assert "5000]" not in str(search.lower(row, row[:7]).graph()).split("->")[1]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("size", [3, 50])
+@pytest.mark.parametrize("nans", [0, 2])
+def test_nan_is_the_last_of_all_numbers(size, nans, side):
+    row = np.concatenate([np.arange(float(size)), [np.nan] * nans])
+    values = np.array([np.nan, 1.0, 2.5, np.inf, -np.inf])
+    for dtype in (np.float64, np.float32):
+        found = jit(lambda a, v: np.searchsorted(a, v, side))(row.astype(dtype), values)
+        np.testing.assert_array_equal(found, np.searchsorted(row, values, side))
+    count = jit(lambda v: np.searchsorted(np.arange(size), v, side))(values)
+    np.testing.assert_array_equal(count, np.searchsorted(np.arange(size), values, side))
