@@ -44,9 +44,16 @@ def test_each_index_is_done_once(share, extent, grain, number):
 
 
 def test_several_threads_take_part(share):
-    """Each waits for the other, so one alone would never end."""
+    """Each waits for the other, and says when it has come; what a callback raises is lost."""
     both = threading.Barrier(2, timeout=60)
-    share(KERNEL(lambda start, stop, _: both.wait()), 2, 1, 2)
+    arrived = []
+
+    def kernel(start, _stop, _data):
+        both.wait()
+        arrived.append(start)
+
+    share(KERNEL(kernel), 2, 1, 2)
+    assert sorted(arrived) == [0, 1]
 
 
 def test_one_slow_part_does_not_keep_the_others_waiting(share):
