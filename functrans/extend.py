@@ -7,7 +7,6 @@ tests what was defined. docs/adding-a-primitive.md walks through two examples.
 """
 
 from functrans import vecmath
-from functrans.ir import scalar
 from functrans.ir.primitive import (
     ALL_LINEAR,
     BILINEAR,
@@ -19,6 +18,7 @@ from functrans.ir.primitive import (
     registry,
 )
 from functrans.ir.primitive import unregister as _leave_registry
+from functrans.loop import scalar
 from functrans.ops.define import lazy, primitive
 from functrans.ops.pointwise import elementwise
 from functrans.ops.promotion import common, floating

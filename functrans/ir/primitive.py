@@ -19,7 +19,7 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     groups of operands in which the result is jointly linear: ``LINEAR``, ``BILINEAR``, ...
     It provides the jvp.
 ``scalar(*scalars, **params)``
-    the compiled form of an elementwise primitive, as arithmetic on `functrans.ir.scalar.Scalar`.
+    the compiled form of an elementwise primitive, as arithmetic on `functrans.loop.scalar.Scalar`.
 ``pull(read, index, *avals, **params)``
     the compiled form of a primitive that moves or reduces: the element of the result at ``index``
     (a tuple of integer Scalars), made of elements ``read(operand_number, index)`` of the operands.

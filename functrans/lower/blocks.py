@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const
-from functrans.lower.loops import buffer, load
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import buffer, load
 from functrans.lower.roots import Root, extent_of
-from functrans.lower.simplify import Simplifier
 
 BLOCKS = 64
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const, postorder
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.simplify import Simplifier, from_terms
+from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.lower.chains import CHAINS, in_chains
 from functrans.lower.folds import START, lower_folds
-from functrans.lower.loops import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.lower.nests import Loop
 from functrans.lower.ranges import pieces, row_length
 from functrans.lower.roots import Root, extent_of
-from functrans.lower.simplify import Simplifier, from_terms
 from functrans.lower.tiles import tiled
 
 LARGEST_SCRATCH = 1 << 16

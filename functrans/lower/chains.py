@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const, postorder
-from functrans.lower.simplify import Simplifier, from_terms
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.simplify import Simplifier, from_terms
 
 CHAINS = 4
 """An addition takes about so many cycles, and two are begun in each."""

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.ir.graph import Eqn
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const, convert
 from functrans.ir.types import Shape
-from functrans.lower.loops import Address, Buffer, Call, For, Rows, Statement
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, convert
+from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statement
 
 CONTRACTION = "dot_general"
 

@@ -18,9 +18,10 @@ from itertools import product
 from math import prod
 
 from functrans.ir.graph import Eqn, Graph
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const, eq, postorder
-from functrans.lower.loops import (
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, eq, postorder
+from functrans.loop.simplify import Simplifier, from_terms
+from functrans.loop.statements import (
     Assign,
     Buffer,
     Call,
@@ -37,7 +38,6 @@ from functrans.lower.loops import (
     walk,
 )
 from functrans.lower.relocate import Position, Relocation, constant_positions
-from functrans.lower.simplify import Simplifier, from_terms
 
 CONTROL = frozenset({"scan", "counted_scan", "while_loop", "cond"})
 

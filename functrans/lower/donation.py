@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from functrans.ir.scalar import Scalar, postorder
-from functrans.lower.affine import Coefficients
-from functrans.lower.bodies import Nest
-from functrans.lower.loops import (
+from functrans.loop.affine import Coefficients
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
     Buffer,
     Call,
     For,
@@ -32,8 +32,8 @@ from functrans.lower.loops import (
     stored,
     walk,
 )
+from functrans.lower.bodies import Nest
 from functrans.lower.relocate import Position, Relocation
-from functrans.lower.simplify import Simplifier
 
 Body = tuple[Statement, ...]
 

@@ -12,10 +12,10 @@ from math import prod
 from operator import and_
 from typing import NamedTuple
 
-from functrans.ir.failures import NOT_POSITIVE_DEFINITE, SINGULAR
-from functrans.ir.nodes import required
-from functrans.ir.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where
-from functrans.lower.simplify import zero
+from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
+from functrans.loop.nodes import required
+from functrans.loop.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where
+from functrans.loop.simplify import zero
 
 Row = list[Scalar]
 Rows = list[Row]

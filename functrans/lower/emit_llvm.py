@@ -16,20 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from functrans.ir.nodes import INDEX, identity
-from functrans.ir.scalar import Scalar
-from functrans.lower.affine import Coefficients
-from functrans.lower.functions import often
-from functrans.lower.llvm_expression import Expressions
-from functrans.lower.llvm_memory import Vector
-from functrans.lower.llvm_store import store
-from functrans.lower.llvm_text import (
-    Value,
-    Writer,
-    memory_type,
-    register_type,
-)
-from functrans.lower.loops import (
+from functrans.loop.affine import Coefficients
+from functrans.loop.functions import often
+from functrans.loop.nodes import INDEX, identity
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import (
     Address,
     Assign,
     Buffer,
@@ -46,6 +37,15 @@ from functrans.lower.loops import (
     may_fail,
     stored,
     walk,
+)
+from functrans.lower.llvm_expression import Expressions
+from functrans.lower.llvm_memory import Vector
+from functrans.lower.llvm_store import store
+from functrans.lower.llvm_text import (
+    Value,
+    Writer,
+    memory_type,
+    register_type,
 )
 
 ENTRY = "kernel"

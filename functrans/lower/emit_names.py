@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrans.ir.failures import OUT_OF_BOUNDS
+from functrans.loop.failures import OUT_OF_BOUNDS
 
 
 def names() -> dict[str, Any]:

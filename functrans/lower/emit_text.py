@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX, identity
-from functrans.ir.scalar import BOOL, Scalar, postorder
-from functrans.lower import emit_names
-from functrans.lower.functions import expanded
-from functrans.lower.loops import (
+from functrans.loop.functions import expanded
+from functrans.loop.nodes import INDEX, identity
+from functrans.loop.scalar import BOOL, Scalar, postorder
+from functrans.loop.statements import (
     Address,
     Assign,
     Call,
@@ -32,6 +31,7 @@ from functrans.lower.loops import (
     expressions,
     may_fail,
 )
+from functrans.lower import emit_names
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",

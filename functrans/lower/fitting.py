@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
-from functrans.ir.nodes import index
 from functrans.ir.primitive import registry
 from functrans.ir.types import Shape
+from functrans.loop.nodes import index
 from functrans.lower.contract import (
     PARTS,
     SYMMETRIC,

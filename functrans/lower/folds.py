@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from functrans.ir.nodes import INDEX
-from functrans.ir.scalar import Scalar, const, postorder
-from functrans.lower.functions import size
-from functrans.lower.loops import Reduce, Statement, local
-from functrans.lower.simplify import Simplifier
+from functrans.loop.functions import size
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Reduce, Statement, local
 
 START = const(0, INDEX)
 

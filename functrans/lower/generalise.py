@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from functrans.ir.nodes import INDEX, UNROLLED
-from functrans.ir.scalar import Scalar
-from functrans.lower.loops import (
+from functrans.loop.nodes import INDEX, UNROLLED
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import (
     Address,
     Assign,
     Buffer,

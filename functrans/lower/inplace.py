@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from functrans.ir.graph import Eqn
-from functrans.ir.nodes import INDEX, bounded, identity, index
-from functrans.ir.scalar import Scalar, const, convert
+from functrans.loop.nodes import INDEX, bounded, identity, index
+from functrans.loop.scalar import Scalar, const, convert
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
 from functrans.lower.folds import lower_folds
-from functrans.lower.loops import Assign, Buffer, For, Let, Statement, Store, load, local
 from functrans.lower.pull import Index, broadcast_index
-from functrans.lower.simplify import Simplifier
 
 SCATTERS: dict[str, str | None] = {
     "scatter_set": None,

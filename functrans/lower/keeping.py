@@ -6,7 +6,7 @@ What is not kept is computed wherever it is used: that is right for what is chea
 from __future__ import annotations
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.ir.nodes import UNROLLED
+from functrans.loop.nodes import UNROLLED
 from functrans.lower.contract import by_library
 from functrans.lower.control import is_control
 from functrans.lower.inplace import is_inplace

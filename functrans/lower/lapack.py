@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.ir.graph import Eqn
-from functrans.ir.nodes import INDEX, index, required
 from functrans.ir.primitive import registry
-from functrans.ir.scalar import BOOL, Scalar, const, convert, eq, ne, where
-from functrans.lower.loops import (
+from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
+from functrans.loop.nodes import INDEX, index, required
+from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, where
+from functrans.loop.statements import (
     Address,
     Buffer,
     Call,

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.failures import OUT_OF_BOUNDS
-from functrans.ir.nodes import INDEX
-from functrans.ir.scalar import Scalar
-from functrans.lower.functions import Function
+from functrans.loop.failures import OUT_OF_BOUNDS
+from functrans.loop.functions import Function
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer
 from functrans.lower.llvm_memory import Frame, Memory
 from functrans.lower.llvm_text import (
     BOOL,
@@ -25,7 +26,6 @@ from functrans.lower.llvm_text import (
     register_type,
     splat_literal,
 )
-from functrans.lower.loops import Buffer
 
 _WORTH_A_CALL = 24
 """So many operations that are rarely needed are put into a function."""

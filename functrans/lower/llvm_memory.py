@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX
-from functrans.ir.scalar import Scalar, const
-from functrans.lower.affine import Coefficients
+from functrans.loop.affine import Coefficients
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import Buffer
 from functrans.lower.llvm_scalar import Operations
 from functrans.lower.llvm_text import (
     BOOL,
@@ -25,7 +26,6 @@ from functrans.lower.llvm_text import (
     splat_literal,
     suffix,
 )
-from functrans.lower.loops import Buffer
 
 ZERO = const(0, INDEX)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functrans.ir.scalar import Scalar
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer, Store
 from functrans.lower.llvm_expression import Expressions
 from functrans.lower.llvm_memory import memory_suffix
 from functrans.lower.llvm_text import BOOL, Value, memory_type, register_type
-from functrans.lower.loops import Buffer, Store
 
 
 def store(ex: Expressions, statement: Store) -> None:

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.ir.graph import Eqn, Graph, Var
-from functrans.ir.nodes import INDEX
 from functrans.ir.primitive import registry
-from functrans.ir.scalar import Scalar, const, ne, where
+from functrans.loop.functions import function_of
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, const, ne, where
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, buffer, load
 from functrans.lower import elimination
 from functrans.lower.elimination import Factors, Row, Rows
-from functrans.lower.functions import function_of
-from functrans.lower.loops import Buffer, buffer, load
-from functrans.lower.simplify import Simplifier
 
 SOLVERS = frozenset({"solve", "triangular_solve"})
 MATRICES = SOLVERS | {"inv", "cholesky", "det", "slogdet", "cofactor"}

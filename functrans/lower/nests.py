@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from functrans.ir.scalar import Scalar
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer
 from functrans.lower.keeping import CHEAP
-from functrans.lower.loops import Buffer
 from functrans.lower.roots import Root, extent_of, fold_steps
 
 LARGEST_NEST = 6000

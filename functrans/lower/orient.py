@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.nodes import UNROLLED
+from functrans.loop.nodes import UNROLLED
 from functrans.lower.contract import CONTRACTION, sides
 from functrans.lower.fitting import transposed
 

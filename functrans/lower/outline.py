@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from functrans.ir.nodes import INDEX
-from functrans.ir.scalar import Scalar, postorder
-from functrans.lower.functions import size
-from functrans.lower.loops import (
+from functrans.loop.functions import size
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import (
     Assign,
     Buffer,
     Call,

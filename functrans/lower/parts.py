@@ -14,10 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const, convert, postorder
-from functrans.lower.bodies import Nest
-from functrans.lower.loops import (
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, convert, postorder
+from functrans.loop.statements import (
     Address,
     Assign,
     Buffer,
@@ -30,6 +29,7 @@ from functrans.lower.loops import (
     stored,
     walk,
 )
+from functrans.lower.bodies import Nest
 
 LEAST_ROWS = 8
 """A part has a multiple of so many rows: products of matrices stay such, and vectors stay whole."""

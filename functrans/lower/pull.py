@@ -12,13 +12,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Literal, Var
-from functrans.ir.nodes import INDEX, index
 from functrans.ir.primitive import Primitive
-from functrans.ir.scalar import Scalar, const, postorder
 from functrans.ir.types import Aval, Shape
-from functrans.lower.functions import function_of
-from functrans.lower.loops import Buffer, load
-from functrans.lower.simplify import Simplifier
+from functrans.loop.functions import function_of
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, load
 
 Index = tuple[Scalar, ...]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from functrans.ir.nodes import INDEX
-from functrans.ir.scalar import Scalar
-from functrans.lower.simplify import Simplifier
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar
+from functrans.loop.simplify import Simplifier
 
 SHORTEST_ROW = 16
 """Shorter rows do not get a loop of their own: they would not fill a vector."""

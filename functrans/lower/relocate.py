@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from functrans.ir.scalar import Scalar, postorder
-from functrans.lower.loops import (
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
     Address,
     Assign,
     Buffer,
@@ -22,8 +23,7 @@ from functrans.lower.loops import (
     load,
     local,
 )
-from functrans.lower.loops import expressions as direct
-from functrans.lower.simplify import Simplifier
+from functrans.loop.statements import expressions as direct
 
 Position = tuple[Scalar, ...]
 

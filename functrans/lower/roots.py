@@ -14,17 +14,17 @@ from itertools import product
 from math import prod
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.nodes import INDEX, UNROLLED, index
-from functrans.ir.scalar import Scalar, const, postorder
 from functrans.ir.types import Shape
+from functrans.loop.affine import Coefficients
+from functrans.loop.functions import size
+from functrans.loop.nodes import INDEX, UNROLLED, index
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.statements import Buffer, Statement, buffer, loaded
 from functrans.lower import lapack
-from functrans.lower.affine import Coefficients
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
-from functrans.lower.functions import size
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
 from functrans.lower.keeping import choose
-from functrans.lower.loops import Buffer, Statement, buffer, loaded
 from functrans.lower.matrices import by_elements, is_matrices, written_out
 from functrans.lower.pull import Index, Puller
 

@@ -8,13 +8,13 @@ from heapq import heappop, heappush
 from math import prod
 
 from functrans.ir.graph import Graph
+from functrans.loop.statements import Buffer, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.control import Inner
 from functrans.lower.donation import donate
 from functrans.lower.fitting import prepare
 from functrans.lower.generalise import generalise
-from functrans.lower.loops import Buffer, For, Kernel, buffer
 from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
 from functrans.lower.orient import columns_first, swapped

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd
 
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, const, postorder
-from functrans.lower.affine import Coefficients
-from functrans.lower.loops import For, Let, Statement, Store, expressions
+from functrans.loop.affine import Coefficients
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.statements import For, Let, Statement, Store, expressions
 
 BLOCK = 16
 """Iterations whose neighbours share cache lines, where threads need many blocks to share."""

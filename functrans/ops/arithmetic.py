@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir import scalar
 from functrans.ir.primitive import BILINEAR, LINEAR, ZERO_DERIVATIVE
-from functrans.ir.scalar import Scalar
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
 from functrans.ops.pointwise import elementwise
 from functrans.ops.promotion import promote, ufunc_promotion
 from functrans.ops.rounding import trunc

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir import scalar
 from functrans.ir.primitive import ZERO_DERIVATIVE
-from functrans.ir.scalar import Scalar
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
 from functrans.ops.compare import equal, greater
 from functrans.ops.logic import isnan
 from functrans.ops.masked import Masked

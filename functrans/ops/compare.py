@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir import scalar
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.scalar import Scalar
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
 from functrans.ops.pointwise import elementwise
 from functrans.ops.samples import integers
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
-from functrans.ir.nodes import fold
 from functrans.ir.primitive import BILINEAR
 from functrans.ir.types import Aval, Shape
+from functrans.loop.nodes import fold
 from functrans.ops.define import primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import booleans, cases, integers

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir import scalar
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
-from functrans.ir.scalar import Scalar
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
 from functrans.ops.choice import masked, sign
 from functrans.ops.compare import equal
 from functrans.ops.pointwise import elementwise

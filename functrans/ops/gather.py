@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
-from functrans.ir import scalar
-from functrans.ir.nodes import bounded, guard
 from functrans.ir.primitive import LINEAR, Primitive
-from functrans.ir.scalar import Scalar
 from functrans.ir.types import Aval, Shape
+from functrans.loop import scalar
+from functrans.loop.nodes import bounded, guard
+from functrans.loop.scalar import Scalar
 from functrans.ops.arithmetic import multiply
 from functrans.ops.choice import masked
 from functrans.ops.compare import equal

@@ -49,7 +49,7 @@ def elementwise(
         A rule ``rule(cotangent, x, y, ...)`` for each operand, or None. Only for what is linear but
         not diagonal (conversion, addition): elsewhere it is the operation itself.
     scalar : callable
-        The compiled form, arithmetic on `functrans.ir.scalar.Scalar`. Without one, compiled
+        The compiled form, arithmetic on `functrans.loop.scalar.Scalar`. Without one, compiled
         programs call NumPy.
     promotion : callable
         The dtypes that the operands are brought to; as the ufunc does if it is not given.

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from functrans import vecmath
-from functrans.ir import scalar
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_float
+from functrans.loop import scalar
 from functrans.ops.choice import or_one, select
 from functrans.ops.compare import equal, greater_equal
 from functrans.ops.define import primitive

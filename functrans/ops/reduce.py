@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir import scalar
-from functrans.ir.nodes import INDEX, fold
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape
+from functrans.loop import scalar
+from functrans.loop.nodes import INDEX, fold
 from functrans.ops.choice import masked
 from functrans.ops.compare import equal
 from functrans.ops.define import primitive

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir.nodes import as_index, guard
 from functrans.ir.primitive import ALL_LINEAR
 from functrans.ir.types import Aval, Shape
+from functrans.loop.nodes import as_index, guard
 from functrans.ops.define import primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import cases, integers

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir import scalar
-from functrans.ir.nodes import as_index, guard
 from functrans.ir.primitive import LINEAR
 from functrans.ir.types import Aval, Shape
+from functrans.loop import scalar
+from functrans.loop.nodes import as_index, guard
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 from functrans.ops.structural import move_axis, place, zeros

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.loop.nodes import INDEX
 from functrans.ops.define import primitive
 from functrans.ops.gather import gather_along
 from functrans.ops.samples import cases, integers

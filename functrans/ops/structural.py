@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir import scalar
-from functrans.ir.nodes import fold
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape, is_float
+from functrans.loop import scalar
+from functrans.loop.nodes import fold
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols

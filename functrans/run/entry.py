@@ -19,8 +19,8 @@ array of int64, which is the ``self`` of the Python function object)::
         slot of each, the number of its sizes and those
 
 The slots are the arrays and after them the temporaries. The function returns an int: 0, or one of
-`functrans.ir.failures.FAILURES`, or -1 if an input is not as the table says (then nothing has been
-done).
+`functrans.loop.failures.FAILURES`, or -1 if an input is not as the table says (then nothing has
+been done).
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
+from functrans.loop.statements import Buffer, Call, walk
 from functrans.lower import emit_llvm, emit_text, outline
-from functrans.lower.loops import Buffer, Call, walk
 from functrans.lower.schedule import Plan, Step, schedule
 from functrans.lower.split import Segment, split
 from functrans.run import cache, native

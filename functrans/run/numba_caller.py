@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.failures import FAILURES
+from functrans.loop.failures import FAILURES
 from functrans.run.export import Exported
 
 

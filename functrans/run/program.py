@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import config
-from functrans.ir.failures import FAILURES
 from functrans.ir.types import Aval, Shape
+from functrans.loop.failures import FAILURES
 from functrans.run import blas, entry, memory, threads
 from functrans.run.native import Code
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functrans.ir.scalar import Scalar, bitcast, const, fma, unlikely, where
+from functrans.loop.scalar import Scalar, bitcast, const, fma, unlikely, where
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,

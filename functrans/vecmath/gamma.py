@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.ir.scalar import Scalar, const, convert, copysign, eq, floor, fma, unlikely, where
+from functrans.loop.scalar import Scalar, const, convert, copysign, eq, floor, fma, unlikely, where
 from functrans.vecmath.logarithm import is_ordinary, log, log_pair
 from functrans.vecmath.polynomial import FLOAT64, floating, horner, polynomial
 from functrans.vecmath.trigonometric import cotpi, sinpi

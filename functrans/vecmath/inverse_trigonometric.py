@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functrans.ir.scalar import Scalar, bitcast, const, copysign, eq, fma, sqrt, where
+from functrans.loop.scalar import Scalar, bitcast, const, copysign, eq, fma, sqrt, where
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functrans.ir.scalar import Scalar, const, eq, fma, maximum, where
+from functrans.loop.scalar import Scalar, const, eq, fma, maximum, where
 from functrans.vecmath.exponential import LOG2_E, exp, exp2
 from functrans.vecmath.logarithm import LN2, log, log1p, log_of_pair
 from functrans.vecmath.polynomial import floating, format_of, is_nan

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.ir.scalar import Scalar, bitcast, const, convert, fma, ne, where
+from functrans.loop.scalar import Scalar, bitcast, const, convert, fma, ne, where
 
 Pair = tuple[Scalar, Scalar]
 

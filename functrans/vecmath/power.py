@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.scalar import (
+from functrans.loop.scalar import (
     Scalar,
     bitcast,
     const,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.ir.scalar import (
+from functrans.loop.scalar import (
     Scalar,
     bitcast,
     const,

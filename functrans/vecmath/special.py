@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functrans.ir.scalar import Scalar, const, copysign, fma, where
+from functrans.loop.scalar import Scalar, const, copysign, fma, where
 from functrans.vecmath.exponential import exp_of_pair, scale
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
-from functrans.ir.nodes import INDEX, index
-from functrans.ir.scalar import Scalar, evaluate
-from functrans.lower.functions import MANY
-from functrans.lower.simplify import Simplifier
+from functrans.loop.functions import MANY
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, evaluate
+from functrans.loop.simplify import Simplifier
 
 
 def sines(n):

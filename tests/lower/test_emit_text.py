@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from functrans.ir.primitive import registry
+from functrans.loop.statements import Call, walk
 from functrans.lower import emit_text
-from functrans.lower.loops import Call, walk
 from functrans.lower.schedule import schedule
 from functrans.run.jit import compile_graph
 from tests.primitives.harness import cases

@@ -5,10 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from functrans.ir.nodes import INDEX, bounded, fold, guard, index
-from functrans.ir.scalar import const, convert, unlikely, where
-from functrans.lower import emit_llvm, emit_text
-from functrans.lower.loops import (
+from functrans.loop.nodes import INDEX, bounded, fold, guard, index
+from functrans.loop.scalar import const, convert, unlikely, where
+from functrans.loop.statements import (
     Assign,
     For,
     If,
@@ -22,6 +21,7 @@ from functrans.lower.loops import (
     local,
     size,
 )
+from functrans.lower import emit_llvm, emit_text
 from functrans.run import native
 
 F8 = np.dtype(np.float64)

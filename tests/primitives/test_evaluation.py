@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from functrans.ir.scalar import Scalar, evaluate
 from functrans.ir.types import aval_of
+from functrans.loop.scalar import Scalar, evaluate
 from functrans.transform.batch import batch_graph
 from tests.primitives.harness import cases, parameters, run
 

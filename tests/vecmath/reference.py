@@ -10,7 +10,7 @@ import numpy as np
 from mpmath import mpf
 
 from functrans import vecmath
-from functrans.ir.scalar import Scalar, evaluate
+from functrans.loop.scalar import Scalar, evaluate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Range = tuple[float, float]

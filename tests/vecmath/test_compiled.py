@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from functrans import vecmath
-from functrans.ir.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import For, Kernel, Store, buffer, load
 from functrans.lower.emit_llvm import ENTRY, emit
-from functrans.lower.loops import For, Kernel, Store, buffer, load
 from functrans.run import native
 from tests.vecmath.reference import DTYPES, apply, random_bits
 

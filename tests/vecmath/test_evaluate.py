@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from functrans.ir.scalar import Scalar, const, evaluate, fma, lookup, postorder, unlikely
+from functrans.loop.scalar import Scalar, const, evaluate, fma, lookup, postorder, unlikely
 from functrans.vecmath.polynomial import two_product, two_sum
 from tests.vecmath.reference import DTYPES, random_bits
 

@@ -1,8 +1,9 @@
 """The loop IR: statements over memory, whose right-hand sides are scalar expressions.
 
 A `Kernel` is a list of statements over `Buffer` parameters and integer sizes. To the operations of
-`functrans.ir.scalar` and `functrans.ir.nodes` it adds four leaves: `load` (an element of a buffer),
-`size` (an integer known at the call), `index` (bound by a loop) and `local` (a mutable number).
+`functrans.loop.scalar` and `functrans.loop.nodes` it adds four leaves: `load` (an element of a
+buffer), `size` (an integer known at the call), `index` (bound by a loop) and `local` (a mutable
+number).
 `fold` nodes do not occur: the schedule has made each of them a `Reduce` statement.
 
 Everything is immutable. `check` says what is well-formed; `text` prints a kernel.
@@ -17,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX, as_index
-from functrans.ir.scalar import Scalar, convert, postorder
+from functrans.loop.nodes import INDEX, as_index
+from functrans.loop.scalar import Scalar, convert, postorder
 
 _fresh = itertools.count()
 
@@ -130,7 +131,7 @@ class Reduce:
     targets : tuple of Scalar
         Locals.
     ops : tuple of str
-        How each is combined: one of `functrans.ir.nodes.FOLDS`.
+        How each is combined: one of `functrans.loop.nodes.FOLDS`.
     values : tuple of Scalar
     loops : tuple of (index, start, stop)
         Outermost first.

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX
 from functrans.ir.primitive import Primitive
-from functrans.ir.scalar import Scalar, postorder
-from functrans.lower.loops import Kernel, expressions, walk
-from functrans.lower.simplify import Simplifier
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Kernel, expressions, walk
 
 FEWEST = 12
 """Operations that are worth being a function."""

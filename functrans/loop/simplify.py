@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.nodes import INDEX, identity
-from functrans.ir.scalar import BOOL, OPERATIONS, Scalar, const, postorder
+from functrans.loop.nodes import INDEX, identity
+from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder
 
 Range = tuple[int, int]
 """The least and the greatest value that an index can have."""

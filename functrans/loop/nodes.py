@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.failures import FAILURES
-from functrans.ir.scalar import BOOL, Number, Scalar, const, where
+from functrans.loop.failures import FAILURES
+from functrans.loop.scalar import BOOL, Number, Scalar, const, where
 
 INDEX = np.dtype(np.int64)
 

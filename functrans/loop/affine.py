@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functrans.ir.scalar import Scalar, postorder
-from functrans.lower.loops import Buffer
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import Buffer
 
 
 class Coefficients:

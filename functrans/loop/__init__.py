@@ -1,0 +1,1 @@
+"""The loop language: scalar expressions, statements over memory, and their algebra."""
