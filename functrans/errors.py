@@ -25,6 +25,7 @@ __all__ = [
     "NonScalarOutputError",
     "NotDifferentiableError",
     "PathLimitError",
+    "PlanError",
     "RegistrationError",
     "ShapeError",
     "StaticArgumentError",
@@ -445,6 +446,37 @@ class GraphTypeError(FunctransError, TypeError):
             "small", numpy=lambda x: x < 1, jvp=ZERO_DERIVATIVE, samples=reals(0, 2), result="bool"
         )
         check_primitive(small)
+    """
+
+
+class PlanError(FunctransError, AssertionError):
+    """A compiled program would read or write where it must not: a defect, like a `GraphTypeError`.
+
+    Raised while compiling, where ``functrans.config.check_plans`` is set. The compiler makes sure
+    that everything is read after it was written, that every index is inside of its array, and that
+    threads keep apart; an operation of the user's own may break that.
+
+    Fails::
+
+        config.check_plans = True
+        ahead = primitive(
+            "ahead",
+            infer=lambda x: x,
+            numpy=lambda x: np.roll(x, -1),
+            pull=lambda read, index, x: read(0, (index[0] + 1,)),
+        )
+        jit(ahead)(x)
+
+    Fix::
+
+        config.check_plans = True
+        ahead = primitive(
+            "ahead",
+            infer=lambda x: x,
+            numpy=lambda x: np.roll(x, -1),
+            pull=lambda read, index, x: read(0, (scalar.irem(index[0] + 1, x.shape[0]),)),
+        )
+        jit(ahead)(x)
     """
 
 

@@ -409,11 +409,12 @@ def evaluate(expression: Scalar, values: dict[Scalar, Any]) -> Any:
     done: dict[Scalar, Any] = dict(values)
     with np.errstate(all="ignore"):
         for node in postorder([expression], known=done):
-            done[node] = _meaning(node, [done[arg] for arg in node.args])
+            done[node] = meaning(node, [done[arg] for arg in node.args])
     return done[expression]
 
 
-def _meaning(node: Scalar, args: list[Any]) -> Any:
+def meaning(node: Scalar, args: list[Any]) -> Any:
+    """What a node that is an operation means for arrays or numbers in place of its operands."""
     match node.op:
         case "const":
             return np.asarray(node.attribute, node.dtype)

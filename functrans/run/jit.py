@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from functrans import config
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
 from functrans.loop.statements import Buffer, Call, walk
 from functrans.lower import emit_llvm, emit_text, outline
 from functrans.lower.schedule import Plan, Step, schedule
 from functrans.lower.split import Segment, split
+from functrans.lower.verify import verify
 from functrans.run import cache, native
 from functrans.run.ownership import own
 from functrans.run.program import Listing, NativeProgram, StepListing, native_program
@@ -129,6 +131,8 @@ class Compiled(NamedTuple):
 def compile_whole(graph: Graph, donated: Sequence[int] = ()) -> Compiled:
     """Compile a graph of which everything has a compiled form."""
     plan = schedule(graph, native.vector_bytes(), donated)
+    if config.check_plans:
+        verify(plan)
     texts = [emit_llvm.emit(step.kernel) for step in plan.steps]
     # an output that lives in an input has the output's slot: the call puts one array into both
     slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}

@@ -1,0 +1,417 @@
+"""Memory accesses of a kernel: which elements it reads and writes, in which iterations, and when.
+
+The statements are gone through once, each for all iterations of its loops together
+(`functrans.loop.domain`). An access gets a time: the number of the step in which a plain machine,
+doing one thing after another, would come to it. What the accesses must be like is said in
+`functrans.loop.verify`.
+
+What depends on data may go either way. A `Scenario` says which: branches that are not known, and
+loops whose number of steps is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.loop.access import Access, Array, Independent, Region, Scenario, along, chosen_by
+from functrans.loop.domain import Undefined, Unknown, Value, Values, aligned
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+    expressions,
+    walk,
+)
+
+Footprint = Callable[[Call, Sequence[Any]], Iterable[Region]]
+"""The regions of a call, of which the values of the arguments are given (None for addresses)."""
+
+
+class Fault(Exception):
+    """A promise that a kernel breaks, in words."""
+
+
+class Accesses:
+    """The accesses of a kernel's statements, as it is called.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    buffers : sequence of Buffer
+        What the kernel's buffers stand for.
+    sizes : sequence of int
+    footprint : callable
+        What library routines read and write.
+    scenario : Scenario
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        buffers: Sequence[Buffer],
+        sizes: Sequence[int],
+        footprint: Footprint,
+        scenario: Scenario,
+    ) -> None:
+        self.kernel = kernel
+        self.footprint = footprint
+        self.scenario = scenario
+        self.values = Values(sizes)
+        self.found: list[Access] = []
+        self.independent: list[Independent] = []
+        self.uncertain = False
+        """Whether another scenario may go another way."""
+        self.extents: list[int] = []
+        """Of the loops around."""
+        self.spans: list[int] = []
+        self.clock = 0
+        self.asked = 0
+        self.mask: Array | None = None
+        self.shapes = self._shapes(buffers)
+        self._statements(kernel.body)
+
+    def _shapes(self, buffers: Sequence[Buffer]) -> Mapping[Buffer, tuple[int, ...]]:
+        shapes: dict[Buffer, tuple[int, ...]] = {}
+        if len(buffers) != len(self.kernel.buffers):
+            raise Fault(f"{len(buffers)} buffers for a kernel of {len(self.kernel.buffers)}")
+        for own, given in zip(self.kernel.buffers, buffers, strict=True):
+            shape = shape_of(given)
+            inner = tuple(self.values.number(extent) for extent in own.shape[1:])
+            if inner != shape[1:] or own.dtype != given.dtype or len(shape) != len(own.shape):
+                raise Fault(f"{own} of {own.dtype}[?, {inner}] stands for {given.dtype}{shape}")
+            shapes[own] = shape
+        for row in self.kernel.scratch:
+            shapes[row] = tuple(map(self.values.number, row.shape))
+        return shapes
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def _statements(self, body: Sequence[Statement]) -> None:
+        start = self.clock
+        for statement in body:
+            self._statement(statement)
+            start = self.clock = start + self._span(statement)
+
+    def _span(self, statement: Statement) -> int:
+        """How long a statement takes at most: one for what it reads, one for what it writes."""
+        match statement:
+            case For():
+                return 2 + _extent(statement.index) * self._spans(statement.body)
+            case Reduce():
+                count = prod(_extent(i) for i, *_ in statement.loops)
+                return 2 + count * (self._spans(statement.body) + 2)
+            case If():
+                return 2 + self._spans(statement.body) + self._spans(statement.otherwise)
+            case While():
+                once = 2 + self._spans(statement.prepare) + self._spans(statement.body)
+                return 2 + once * (self._steps(LONGEST) + 1)
+        return 2
+
+    def _spans(self, body: Sequence[Statement]) -> int:
+        return sum(map(self._span, body)) or 1
+
+    def _steps(self, most: int) -> int:
+        return most if self.scenario.steps is None else min(self.scenario.steps, most)
+
+    def _statement(self, statement: Statement) -> None:
+        match statement:
+            case Store():
+                self._read(expressions(statement))
+                self._element(statement.target, statement.indices, True, statement.op is not None)
+            case Let() | Assign():
+                self._read(statement.values)
+                values = [self.values(value) for value in statement.values]
+                for target, value in zip(statement.targets, values, strict=True):
+                    if isinstance(statement, Assign) and target not in self.values.bound:
+                        raise Undefined(f"the local {target.attribute[0]} was not declared")
+                    self.values.bind(target, value)
+            case For():
+                self._for(statement)
+            case Reduce():
+                self._reduce(statement)
+            case If():
+                self._if(statement)
+            case While():
+                self._while(statement)
+            case Call():
+                self._call(statement)
+
+    def _for(self, loop: For) -> None:
+        self._read((loop.start, loop.stop))
+        self._forget_assigned(loop.body)
+        first = len(self.found)
+        with self._loop(loop.index, loop.start, loop.stop, self._spans(loop.body)) as extent:
+            extents = tuple(self.extents)
+            if extent:
+                self.clock += 2
+                self._statements(loop.body)
+        if loop.repeatable and 0 < extent < loop.lanes:
+            raise Fault(f"{extent} iterations of a loop of {loop.lanes} lanes that may be repeated")
+        if loop.whole and extent % loop.lanes:
+            raise Fault(f"{extent} iterations are no multiple of {loop.lanes} lanes")
+        if loop.parallel or loop.lanes > 1:
+            if _hands_on(loop):
+                raise Fault("an iteration of an independent loop leaves a local for the next")
+            self.independent.append(Independent(loop, extents, self.found[first:]))
+
+    @contextmanager
+    def _loop(self, index: Scalar, start: Scalar, stop: Scalar, span: int) -> Iterator[int]:
+        """All iterations of a loop, each so long, as a new axis; gives its extent."""
+        low, high = self.values(start), self.values(stop)
+        if isinstance(low, Unknown):
+            raise Fault(f"the loop over {index.attribute[0]} starts at a number from data")
+        if isinstance(high, Unknown):
+            self.uncertain = True
+            high = np.asarray(self._steps(_extent(index)))
+            if stop.op == "local":
+                self.values.bind(stop, high)
+        low, high = aligned(low, high)
+        outer, clock = self.mask, self.clock
+        steps = high - low if outer is None else np.where(*aligned(outer, high - low, 0 * high))
+        extent = max(int(steps.max(initial=0)), 0)
+        positions = along(len(self.extents), np.arange(extent), len(self.extents) + 1)
+        iterations, last = aligned(low, positions)[0] + positions, aligned(high, positions)[0]
+        with self.values.scope():
+            if extent:
+                if int(iterations.min()) < 0 or extent > _extent(index):
+                    raise Fault(f"the loop over {index.attribute[0]} leaves its extent")
+                if not (iterations < last).all():
+                    self._narrow(iterations < last)
+                self.values.bind(index, iterations)
+            self.extents.append(extent)
+            self.spans.append(span)
+            yield extent
+            self.spans.pop()
+            self.extents.pop()
+        self.mask, self.clock = outer, clock
+
+    def _forget_assigned(self, body: Sequence[Statement]) -> None:
+        """What changes from iteration to iteration is not known in any."""
+        for statement in walk(body):
+            if isinstance(statement, Assign):
+                for target in statement.targets:
+                    if target in self.values.bound:
+                        self.values.bind(target, Unknown(-np.inf, np.inf))
+
+    def _reduce(self, statement: Reduce) -> None:
+        self._read([bound for _, *pair in statement.loops for bound in pair])
+        self._forget_assigned(statement.body)
+        self._folded(statement, statement.loops)
+        for target in statement.targets:
+            self.values.bind(target, Unknown(-np.inf, np.inf))
+
+    def _folded(self, statement: Reduce, loops: Sequence[tuple[Scalar, Scalar, Scalar]]) -> None:
+        if not loops:
+            self._statements(statement.body)
+            self._read(statement.values)
+            return
+        (index, start, stop), *inner = loops
+        span = (self._spans(statement.body) + 2) * prod(_extent(i) for i, *_ in inner)
+        with self._loop(index, start, stop, span) as extent:
+            if extent:
+                self._folded(statement, inner)
+        if not inner and statement.whole and extent % statement.lanes:
+            raise Fault(f"{extent} terms are no multiple of {statement.lanes} lanes")
+
+    def _if(self, statement: If) -> None:
+        self._read((statement.condition,))
+        condition = self.values(statement.condition)
+        outer, clock = self.mask, self.clock
+        if isinstance(condition, Unknown):
+            self.uncertain = True
+            branches = self.scenario.branches
+            holds_here = branches[self.asked % len(branches)]
+            self.asked += 1
+        for body, wanted in ((statement.body, True), (statement.otherwise, False)):
+            self.clock += 1
+            if isinstance(condition, Unknown):
+                taken = holds_here == wanted
+            else:
+                holds = condition if wanted else ~condition
+                taken = bool(holds.any())
+                self._narrow(holds)
+            if taken:
+                with self.values.scope():
+                    self._statements(body)
+            self.mask, self.clock = outer, clock + 1 + self._spans(statement.body)
+            self._forget_assigned(body)
+
+    def _while(self, statement: While) -> None:
+        self.uncertain = True
+        clock = self.clock
+        for step in range(self._steps(LONGEST) + 1):
+            with self.values.scope():
+                self._statements(statement.prepare)
+                self._read((statement.condition,))
+                if step < self._steps(LONGEST):
+                    self._statements(statement.body)
+        self.clock = clock
+
+    def _call(self, call: Call) -> None:
+        self._read(expressions(call))
+        arguments: list[Any] = []
+        for argument in call.arguments:
+            value: Any = argument
+            if isinstance(argument, Scalar):
+                value = argument if argument.dtype.kind == "f" else self.values(argument)
+            arguments.append(value)
+        for region in self.footprint(call, arguments):
+            address = call.arguments[region.argument]
+            assert not isinstance(address, (Scalar, bytes))
+            corner = self._elements(address.target, address.indices, None, inside=False)
+            self._region(address.target, corner, region)
+
+    def _region(self, one: Buffer, corner: Array, region: Region) -> None:
+        depth = len(self.extents)
+        rows, columns = int(region.rows.max()), int(region.columns.max())
+        if rows <= 0 or columns <= 0:
+            return
+        i = along(depth, np.arange(rows), depth + 2)
+        j = along(depth + 1, np.arange(columns), depth + 2)
+        corner, own_rows, own_columns, leading, i, j = aligned(
+            corner, region.rows, region.columns, region.leading, i, j
+        )
+        inside = (i < own_rows) & (j < own_columns)
+        if region.triangle != "A":
+            inside = inside & ((i <= j) if region.triangle == "U" else (i >= j))
+        if (leading < own_rows).any():
+            raise Fault(f"the columns of {one} overlap in a call")
+        elements = corner + i + j * leading
+        mask = inside if self.mask is None else np.logical_and(*aligned(inside, self.mask))
+        used = chosen_by(elements, mask)
+        if used.size and not 0 <= used.min() <= used.max() < prod(self.shapes[one]):
+            raise Fault(f"a call reaches outside of {one}")
+        for wanted, writes in ((region.reads, False), (region.writes, True)):
+            if wanted:
+                self._add(one, elements, mask, writes)
+
+    # -- elements -----------------------------------------------------------------------------
+
+    def _narrow(self, mask: Array) -> None:
+        self.mask = mask if self.mask is None else np.logical_and(*aligned(self.mask, mask))
+
+    def _read(self, roots: Iterable[Scalar]) -> None:
+        """The loads in expressions; behind a guard, only where it lets through."""
+        masks: dict[tuple[int, Scalar, bool], Array | None] = {}
+        keep: list[Any] = []
+        seen: set[tuple[Scalar, int]] = set()
+        stack: list[tuple[Scalar, Array | None]] = [(root, self.mask) for root in roots]
+        while stack:
+            node, mask = stack.pop()
+            if (node, id(mask)) in seen:
+                continue
+            seen.add((node, id(mask)))
+            keep.append(mask)
+            if node.op in ("local", "index") and node not in self.values.bound:
+                raise Undefined(f"the {node.op} {node.attribute[0]} is used where there is none")
+            if node.op == "load":
+                self._element(node.attribute, node.args, False, mask=mask)
+            if node.op != "guard":
+                stack.extend((arg, mask) for arg in node.args)
+                continue
+            condition, value, otherwise = node.args
+            stack.append((condition, mask))
+            holds = self.values(condition)
+            for arg, wanted in ((value, True), (otherwise, False)):
+                if isinstance(holds, Unknown):
+                    stack.append((arg, mask))
+                    continue
+                key = id(mask), condition, wanted
+                if key not in masks:
+                    own = holds if wanted else ~holds
+                    masks[key] = own if mask is None else np.logical_and(*aligned(mask, own))
+                narrowed = masks[key]
+                assert narrowed is not None
+                if narrowed.any():
+                    stack.append((arg, narrowed))
+
+    def _element(
+        self,
+        one: Buffer,
+        indices: Sequence[Scalar],
+        writes: bool,
+        combines: bool = False,
+        mask: Array | None = None,
+    ) -> None:
+        mask = mask if not writes else self.mask
+        self._add(one, self._elements(one, indices, mask), mask, writes, combines)
+
+    def _elements(
+        self, one: Buffer, indices: Sequence[Scalar], mask: Array | None, inside: bool = True
+    ) -> Array:
+        """The numbers of elements at some indices, which must be inside of the buffer."""
+        shape = self.shapes.get(one)
+        if shape is None:
+            raise Fault(f"{one} is not one of the kernel's buffers")
+        if len(indices) != len(shape):
+            raise Fault(f"{len(indices)} indices for {one} of {len(shape)} axes")
+        total = np.asarray(0)
+        extra = len(self.extents)
+        for axis, (position, extent) in enumerate(zip(indices, shape, strict=True)):
+            value: Value = self.values(position)
+            if isinstance(value, Unknown):
+                if value.low < 0 or value.high >= extent:
+                    raise Fault(f"index {axis} of {one} is from data, and not held in its extent")
+                # it may be any of them
+                value = along(extra, np.arange(value.low, value.high + 1, dtype=int), extra + 1)
+                extra += 1
+            elif inside and extent is not None:
+                used = value if mask is None else chosen_by(value, mask)
+                if used.size and not 0 <= used.min() <= used.max() < extent:
+                    raise Fault(
+                        f"index {axis} of {one} goes from {used.min()} to {used.max()}, "
+                        f"and the extent is {extent}"
+                    )
+            total, value = aligned(total * extent, value)
+            total = total + value
+        return total
+
+    def _add(
+        self, one: Buffer, elements: Array, mask: Array | None, writes: bool, combines: bool = False
+    ) -> None:
+        start, spans = self.clock, tuple(self.spans)
+        if combines:
+            self.found.append(Access(one, elements, mask, start, spans, False))
+        self.found.append(Access(one, elements, mask, start + writes, spans, writes, combines))
+
+
+LONGEST = 3
+"""So many steps of a loop whose end is found on the way are looked at, one by one."""
+
+
+def shape_of(one: Buffer) -> tuple[int, ...]:
+    """The shape of a buffer of a program, which has no sizes in it."""
+    return tuple(int(extent.attribute) for extent in one.shape)
+
+
+def _extent(index: Scalar) -> int:
+    extent: int | None = index.attribute[2]
+    if extent is None:
+        raise Fault(f"the loop over {index.attribute[0]} has no bound")
+    return extent
+
+
+def _hands_on(loop: For) -> bool:
+    """Whether an iteration changes a local that was declared outside."""
+    inside = list(walk(loop.body))
+    declared = {x for each in inside if isinstance(each, (Let, Reduce)) for x in each.targets}
+    return any(
+        target not in declared
+        for each in inside
+        if isinstance(each, Assign)
+        for target in each.targets
+    )

@@ -1,0 +1,206 @@
+"""Abstract evaluation of index expressions: their values in all iterations of the loops around.
+
+Each loop is an axis of NumPy arrays, in the order in which the loops are entered; an expression is
+evaluated for all iterations at once, with an extent of 1 along loops that it does not depend on.
+What depends on data is an `Unknown` between two bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.loop.scalar import BOOL, OPERATIONS, Scalar
+
+
+class Unknown(NamedTuple):
+    """A number that depends on data: all that is known are its bounds."""
+
+    low: float
+    high: float
+
+
+Value = np.ndarray[Any, Any] | Unknown
+
+LARGEST = 2_000_000
+"""Iterations of an expression that are enumerated at most."""
+
+
+class TooLarge(Exception):
+    """There are more iterations than can be looked at one by one."""
+
+
+class Undefined(Exception):
+    """An index outside of its loop, or a local that was not declared."""
+
+
+def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """The arrays with as many axes each: a loop that is entered later is an axis further right."""
+    ndim = max(array.ndim for array in arrays)
+    result = [array.reshape(array.shape + (1,) * (ndim - array.ndim)) for array in arrays]
+    if prod(np.broadcast_shapes(*(array.shape for array in result))) > LARGEST:
+        raise TooLarge
+    return result
+
+
+class Values:
+    """The values of integer and bool expressions where one is in a kernel.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        The sizes that the kernel is called with.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.bound: dict[Scalar, Value] = {}
+        """The indices of the loops around, and the locals that have been declared."""
+        self._known: list[dict[Scalar, Value]] = [{}]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is bound or declared inside is gone afterwards."""
+        before = set(self.bound)
+        self._known.append({})
+        yield
+        self._known.pop()
+        for gone in self.bound.keys() - before:
+            del self.bound[gone]
+
+    def bind(self, leaf: Scalar, value: Value) -> None:
+        """Give an index or a local a value."""
+        if leaf in self.bound:
+            self._known = [{} for _ in self._known]
+        self.bound[leaf] = value
+
+    def __call__(self, expression: Scalar) -> Value:
+        stack = [expression]
+        while stack:
+            node = stack[-1]
+            if self._find(node) is not None:
+                stack.pop()
+                continue
+            args = node.args if _is_enumerated(node) else ()
+            missing = [arg for arg in args if self._find(arg) is None]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            self._known[-1][node] = self._evaluate(node, [self._have(arg) for arg in args])
+        return self._have(expression)
+
+    def number(self, expression: Scalar) -> int:
+        """The value of an expression that is the same in all iterations."""
+        value = self(expression)
+        if isinstance(value, Unknown) or value.size != 1:
+            raise Undefined(f"{expression} is not one number")
+        return int(value.item())
+
+    def _find(self, node: Scalar) -> Value | None:
+        for known in reversed(self._known):
+            if node in known:
+                return known[node]
+        return None
+
+    def _have(self, node: Scalar) -> Value:
+        value = self._find(node)
+        assert value is not None
+        return value
+
+    def _evaluate(self, node: Scalar, args: list[Value]) -> Value:
+        if node.op in ("index", "local"):
+            if node not in self.bound:
+                raise Undefined(f"the {node.op} {node.attribute[0]} is used where there is none")
+            return self.bound[node]
+        if node.op == "size":
+            return np.asarray(self.sizes[node.attribute])
+        if node.op in ("const", "zero") and node.dtype.kind in "biu":
+            return np.asarray(node.attribute or 0, node.dtype)
+        if not _is_enumerated(node):
+            return _any(node.dtype)
+        if node.op == "checked":
+            return _checked(*args)
+        if node.op == "required":
+            return args[1]
+        if node.op == "guard":
+            return self._evaluate(Scalar("where", node.args, node.dtype), args)
+        exact = [arg for arg in args if not isinstance(arg, Unknown)]
+        if len(exact) < len(args):
+            return _bounds(node, args)
+        with np.errstate(all="ignore"):
+            if node.op == "convert":
+                return exact[0].astype(node.dtype)
+            return np.asarray(OPERATIONS[node.op].meaning(*aligned(*exact)))
+
+
+def _is_enumerated(node: Scalar) -> bool:
+    """Whether a value follows from loops and sizes, if its operands do."""
+    return node.dtype.kind in "biu" and (
+        node.op in OPERATIONS or node.op in ("convert", "checked", "required", "guard")
+    )
+
+
+def _any(dtype: np.dtype[Any]) -> Unknown:
+    if dtype == BOOL:
+        return Unknown(0, 1)
+    if dtype.kind == "f":
+        return Unknown(-np.inf, np.inf)
+    limits = np.iinfo(dtype)
+    return Unknown(int(limits.min), int(limits.max))
+
+
+def _checked(position: Value, size: Value) -> Value:
+    """An index that is made safe: what is not inside fails, and is not used."""
+    _, most = bounds(size)
+    if isinstance(position, Unknown):
+        return Unknown(max(position.low, 0), min(position.high, most - 1))
+    return np.clip(position, 0, max(int(most) - 1, 0))
+
+
+def bounds(value: Value) -> Unknown:
+    """Between which numbers a value lies."""
+    if isinstance(value, Unknown):
+        return value
+    return Unknown(int(value.min()), int(value.max())) if value.size else Unknown(0, 0)
+
+
+def _bounds(node: Scalar, args: Sequence[Value]) -> Unknown:
+    """Interval arithmetic."""
+    whole = _any(node.dtype)
+    if node.op in ("where", "unlikely"):
+        sides = [bounds(arg) for arg in args[1:]]
+        return Unknown(min(s.low for s in sides), max(s.high for s in sides))
+    pairs = [bounds(arg) for arg in args]
+    (a, b), (c, d) = pairs[0], pairs[-1]
+    match node.op:
+        case "convert":
+            result = Unknown(a, b) if node.dtype != BOOL else whole
+        case "add":
+            result = Unknown(a + c, b + d)
+        case "sub":
+            result = Unknown(a - d, b - c)
+        case "neg":
+            result = Unknown(-b, -a)
+        case "mul":
+            corners = [x * y for x in (a, b) for y in (c, d)]
+            result = Unknown(min(corners), max(corners))
+        case "min":
+            result = Unknown(min(a, c), min(b, d))
+        case "max":
+            result = Unknown(max(a, c), max(b, d))
+        case "idiv" if a >= 0 and c == d > 0:
+            result = Unknown(a // c, b // c)
+        case "irem" if c == d > 0:
+            result = Unknown(0 if a >= 0 else 1 - c, c - 1)
+        case "and" if c == d >= 0:
+            result = Unknown(0, d)
+        case _:
+            result = whole
+    # a sum that leaves the dtype wraps around
+    inside = whole.low <= result.low and result.high <= whole.high
+    return result if inside else whole

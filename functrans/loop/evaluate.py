@@ -1,0 +1,275 @@
+"""What a kernel means: an interpreter of the loop language, one number after another.
+
+The reference for the printers. It does things in the order that they are written in, and parallel
+loops in any order that it is told; memory that nobody has written yet is known as such, and reading
+it is a `Fault`. Sums go as the statements say: with so many partial results, combined pairwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from functrans.loop.collect import Fault
+from functrans.loop.failures import OUT_OF_BOUNDS
+from functrans.loop.functions import expanded
+from functrans.loop.nodes import identity
+from functrans.loop.scalar import Scalar, meaning
+from functrans.loop.statements import (
+    Address,
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+
+Array = np.ndarray[Any, Any]
+
+Routines = Callable[[str, Sequence[Array]], None]
+"""Calls a library routine: its symbol, and its arguments as arrays that begin where they are."""
+
+
+class Memory:
+    """An array, and which of its elements have been written."""
+
+    def __init__(self, array: Array, written: bool) -> None:
+        self.array = array
+        self.written = np.full(array.shape, written)
+
+
+def evaluate(
+    kernel: Kernel,
+    memory: Sequence[Memory],
+    sizes: Sequence[int],
+    routines: Routines | None = None,
+    order: Callable[[int], Iterable[int]] = range,
+) -> int:
+    """Run a kernel on arrays; gives its status: 0, or how it has failed.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    memory : sequence of Memory
+        What its buffers are.
+    sizes : sequence of int
+    routines : callable
+        Needed if the kernel calls any.
+    order : callable
+        The order of so many iterations of the parallel loop.
+
+    Raises
+    ------
+    Fault
+        If an element is read that was not written, or is not in its buffer.
+    """
+    run = _Run(kernel, memory, sizes, routines)
+    with np.errstate(all="ignore"):
+        loop = kernel.parallel
+        if loop is None:
+            run.clear_scratch()
+            run.statements(kernel.body)
+            return run.status
+        start, stop = int(run.value(loop.start)), int(run.value(loop.stop))
+        step = loop.lanes
+        for block in order(-(-(stop - start) // step)):
+            run.clear_scratch()  # another thread may do it
+            first = start + block * step
+            run.iterations(loop, range(first, min(first + step, stop)))
+    return run.status
+
+
+class _Run:
+    def __init__(
+        self,
+        kernel: Kernel,
+        memory: Sequence[Memory],
+        sizes: Sequence[int],
+        routines: Routines | None,
+    ) -> None:
+        self.kernel = kernel
+        self.memory: dict[Buffer, Memory] = dict(zip(kernel.buffers, memory, strict=True))
+        self.sizes = sizes
+        self.routines = routines
+        self.status = 0
+        self.known: dict[Scalar, Any] = {}
+        """The values of indices and locals."""
+        self.expanded: dict[Scalar, Scalar] = {}
+
+    def clear_scratch(self) -> None:
+        for row in self.kernel.scratch:
+            shape = [int(self.value(extent)) for extent in row.shape]
+            self.memory[row] = Memory(np.zeros(shape, row.dtype), written=False)
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def statements(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, statement: Statement) -> None:
+        match statement:
+            case Store():
+                value = self.value(statement.value)
+                self._store(statement, value)
+            case Let() | Assign():
+                values = [self.value(value) for value in statement.values]
+                self.known.update(zip(statement.targets, values, strict=True))
+            case For():
+                self.iterations(
+                    statement,
+                    range(int(self.value(statement.start)), int(self.value(statement.stop))),
+                )
+            case Reduce():
+                self._reduce(statement)
+            case If():
+                holds = self.value(statement.condition)
+                self.statements(statement.body if holds else statement.otherwise)
+            case While():
+                while True:
+                    self.statements(statement.prepare)
+                    if not self.value(statement.condition) or self.status:
+                        break
+                    self.statements(statement.body)
+            case Call():
+                self._call(statement)
+
+    def iterations(self, loop: For, numbers: Iterable[int]) -> None:
+        """Some of the iterations of a loop."""
+        for number in numbers:
+            self.known[loop.index] = np.int64(number)
+            self.statements(loop.body)
+
+    def _store(self, statement: Store, value: Any) -> None:
+        at = self._position(statement.target, [self.value(i) for i in statement.indices])
+        memory = self.memory[statement.target]
+        if statement.op is not None:
+            self._demand(memory, statement.target, at)
+            value = combined(statement.op, memory.array[at], value)
+        memory.array[at] = value
+        memory.written[at] = True
+
+    def _reduce(self, statement: Reduce) -> None:
+        *outer, (index, start, stop) = statement.loops
+        partials = [
+            [np.asarray(identity(op, target.dtype), target.dtype)[()]] * statement.lanes
+            for op, target in zip(statement.ops, statement.targets, strict=True)
+        ]
+        ranges = [range(int(self.value(a)), int(self.value(b))) for _, a, b in outer]
+        for position in product(*ranges):
+            self.known.update((i, np.int64(n)) for (i, *_), n in zip(outer, position, strict=True))
+            first = int(self.value(start))
+            for number in range(first, int(self.value(stop))):
+                self.known[index] = np.int64(number)
+                self.statements(statement.body)
+                lane = (number - first) % statement.lanes
+                for own, op, value in zip(partials, statement.ops, statement.values, strict=True):
+                    own[lane] = combined(op, own[lane], self.value(value))
+        for target, op, own in zip(statement.targets, statement.ops, partials, strict=True):
+            while len(own) > 1:
+                half = len(own) // 2
+                own = [combined(op, own[i], own[half + i]) for i in range(half)]
+            self.known[target] = own[0]
+
+    def _call(self, statement: Call) -> None:
+        assert self.routines is not None, "the kernel calls library routines"
+        arguments: list[Array] = []
+        for argument in statement.arguments:
+            if isinstance(argument, Address):
+                at = self._position(argument.target, [self.value(i) for i in argument.indices])
+                array = self.memory[argument.target].array
+                first = np.ravel_multi_index(at, array.shape) if at else 0
+                arguments.append(array.reshape(-1)[first:])
+            elif isinstance(argument, bytes):
+                arguments.append(np.frombuffer(argument, np.uint8))
+            else:
+                arguments.append(np.asarray(self.value(argument), argument.dtype).reshape(1))
+        self.routines(statement.symbol, arguments)
+        for one in statement.writes:
+            # how much of it, is for `functrans.loop.verify`
+            self.memory[one].written[...] = True
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def value(self, expression: Scalar) -> Any:
+        """The number that an expression is now."""
+        (root,) = expanded([expression], self.expanded)
+        done: dict[Scalar, Any] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            needed = self._needed(node, done)
+            missing = [arg for arg in needed if arg not in done]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            done[node] = self._evaluate(node, done)
+        return done[root]
+
+    def _needed(self, node: Scalar, done: Mapping[Scalar, Any]) -> Sequence[Scalar]:
+        """The operands that a node needs now: of a choice, the condition, and then one side."""
+        if node.op not in ("guard", "unlikely"):
+            return node.args
+        condition, yes, no = node.args
+        return (condition,) if condition not in done else (yes if done[condition] else no,)
+
+    def _evaluate(self, node: Scalar, done: Mapping[Scalar, Any]) -> Any:
+        match node.op:
+            case "index" | "local":
+                if node not in self.known:
+                    raise Fault(f"the {node.op} {node.attribute[0]} is used where there is none")
+                return self.known[node]
+            case "size":
+                return np.int64(self.sizes[node.attribute])
+            case "zero":
+                return node.dtype.type(0)
+            case "guard" | "unlikely":
+                condition, yes, no = node.args
+                return done[yes if done[condition] else no]
+            case "load":
+                memory = self.memory[node.attribute]
+                at = self._position(node.attribute, [done[i] for i in node.args])
+                self._demand(memory, node.attribute, at)
+                return memory.array[at]
+            case "checked":
+                position, extent = (done[arg] for arg in node.args)
+                if 0 <= position < extent:
+                    return position
+                self.status = OUT_OF_BOUNDS
+                return np.int64(0)
+            case "required":
+                condition, value = (done[arg] for arg in node.args)
+                if not condition:
+                    self.status = node.attribute
+                return value
+        return np.asarray(meaning(node, [done[arg] for arg in node.args]), node.dtype)[()]
+
+    def _position(self, one: Buffer, indices: Sequence[Any]) -> tuple[int, ...]:
+        shape = self.memory[one].array.shape
+        at = tuple(int(i) for i in indices)
+        if len(at) != len(shape) or not all(0 <= i < n for i, n in zip(at, shape, strict=True)):
+            raise Fault(f"{one}[{', '.join(map(str, at))}] is outside of {list(shape)}")
+        return at
+
+    def _demand(self, memory: Memory, one: Buffer, at: tuple[int, ...]) -> None:
+        if not memory.written[at]:
+            raise Fault(f"{one}[{', '.join(map(str, at))}] is read before it is written")
+
+
+def combined(op: str, x: Any, y: Any) -> Any:
+    """Two numbers combined by one of `functrans.loop.nodes.FOLDS`, or by a store's operation."""
+    like = Scalar(op, (), np.asarray(x).dtype)
+    return np.asarray(meaning(like, [x, y]), like.dtype)[()]

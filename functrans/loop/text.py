@@ -1,0 +1,152 @@
+"""Kernels of the loop language as text: what errors show, and what a reader looks at.
+
+Expressions that are used several times, or are long, get a name on a line of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import (
+    Address,
+    Assign,
+    Call,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+    expressions,
+)
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "idiv": "//", "irem": "%", "and": "&",
+    "or": "|", "xor": "^", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+}  # fmt: skip
+
+_LONGEST = 70
+
+
+def text(kernel: Kernel) -> str:
+    """A kernel, statement by statement."""
+    parameters = [f"{one}: {one.dtype}[{_shape(one.shape)}]" for one in kernel.buffers]
+    lines = [f"kernel({', '.join(parameters)}; {kernel.sizes} sizes)"]
+    lines += [f"  scratch {row}: {row.dtype}[{_shape(row.shape)}]" for row in kernel.scratch]
+    lines += _Printer().statements(kernel.body, 1)
+    return "\n".join(lines)
+
+
+def _shape(extents: Sequence[Scalar]) -> str:
+    return ", ".join(_leaf(extent) for extent in extents)
+
+
+def _leaf(node: Scalar) -> str:
+    match node.op:
+        case "const":
+            return repr(node.attribute)
+        case "zero":
+            return "zero"
+        case "size":
+            return f"n{node.attribute}"
+        case "index" | "local":
+            return f"{node.attribute[0]}{node.attribute[1]}"
+    return node.op if node.attribute is None else f"{node.op}:{node.attribute}"
+
+
+class _Printer:
+    def __init__(self) -> None:
+        self.named = 0
+
+    def statements(self, body: Sequence[Statement], depth: int) -> Iterator[str]:
+        for statement in body:
+            before, words = self._written(expressions(statement))
+            for line in before:
+                yield "  " * depth + line
+            yield from self._statement(statement, words, depth)
+
+    def _statement(self, statement: Statement, words: list[str], depth: int) -> Iterator[str]:
+        indent = "  " * depth
+        match statement:
+            case Store():
+                *position, value = words
+                sign = "=" if statement.op is None else f"{statement.op}="
+                yield f"{indent}{statement.target}[{', '.join(position)}] {sign} {value}"
+            case Let() | Assign():
+                word = "let" if isinstance(statement, Let) else "set"
+                targets = ", ".join(map(_leaf, statement.targets))
+                yield f"{indent}{word} {targets} = {', '.join(words)}"
+            case For():
+                kinds = ("parallel", "repeatable", "whole")
+                marks = [kind for kind in kinds if getattr(statement, kind)]
+                marks += [f"{statement.lanes} lanes"] * (statement.lanes > 1)
+                note = f"  # {', '.join(marks)}" if marks else ""
+                yield f"{indent}for {_leaf(statement.index)} in {words[0]}:{words[1]}{note}"
+                yield from self.statements(statement.body, depth + 1)
+            case Reduce():
+                yield from self._reduce(statement, words, depth)
+            case If():
+                yield f"{indent}if {words[0]}"
+                yield from self.statements(statement.body, depth + 1)
+                yield f"{indent}else"
+                yield from self.statements(statement.otherwise, depth + 1)
+            case While():
+                yield f"{indent}repeat"
+                yield from self.statements(statement.prepare, depth + 1)
+                yield f"{indent}while {words[0]}"
+                yield from self.statements(statement.body, depth + 1)
+            case Call():
+                yield f"{indent}call {statement.symbol}({', '.join(_arguments(statement, words))})"
+
+    def _reduce(self, statement: Reduce, words: list[str], depth: int) -> Iterator[str]:
+        bounds, values = words[: 2 * len(statement.loops)], words[2 * len(statement.loops) :]
+        loops = [
+            f"{_leaf(index)} in {bounds[2 * i]}:{bounds[2 * i + 1]}"
+            for i, (index, *_) in enumerate(statement.loops)
+        ]
+        note = f"  # {statement.lanes} lanes" if statement.lanes > 1 else ""
+        yield f"{'  ' * depth}fold {', '.join(loops)}{note}"
+        yield from self.statements(statement.body, depth + 1)
+        for target, op, value in zip(statement.targets, statement.ops, values, strict=True):
+            yield f"{'  ' * (depth + 1)}{_leaf(target)} {op}= {value}"
+
+    def _written(self, roots: Sequence[Scalar]) -> tuple[list[str], list[str]]:
+        """Lines that name parts of expressions, and the expressions."""
+        nodes = postorder(roots)
+        uses = Counter(arg for node in nodes for arg in node.args)
+        uses.update(roots)
+        lines: list[str] = []
+        words: dict[Scalar, str] = {}
+        for node in nodes:
+            word = _operation(node, [words[arg] for arg in node.args])
+            if node.args and (uses[node] > 1 or len(word) > _LONGEST):
+                self.named += 1
+                lines.append(f"v{self.named} = {word}")
+                word = f"v{self.named}"
+            words[node] = word
+        return lines, [words[root] for root in roots]
+
+
+def _operation(node: Scalar, args: list[str]) -> str:
+    if node.op == "load":
+        return f"{node.attribute}[{', '.join(args)}]"
+    if not args:
+        return _leaf(node)
+    if node.op in _INFIX:
+        return f"({f' {_INFIX[node.op]} '.join(args)})"
+    name = str(node.dtype) if node.op == "convert" else node.op
+    return f"{name}({', '.join(args)})"
+
+
+def _arguments(call: Call, words: list[str]) -> Iterator[str]:
+    rest = iter(words)
+    for argument in call.arguments:
+        if isinstance(argument, Address):
+            position = ", ".join(next(rest) for _ in argument.indices)
+            yield f"&{argument.target}[{position}]"
+        else:
+            yield argument.decode("ascii") if isinstance(argument, bytes) else next(rest)

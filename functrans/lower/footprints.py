@@ -1,0 +1,140 @@
+"""Footprints of library routines: which elements of their matrices BLAS and LAPACK read and write.
+
+The arguments are those of the routines' documentation, in its order; matrices lie column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.loop.access import Region
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Call
+
+Values = Sequence[Any]
+
+ONE = np.asarray(1)
+
+
+def footprint(call: Call, values: Values) -> Iterable[Region]:
+    """The matrices that a call reads and writes; for an unknown routine, a `KeyError`."""
+    return _ROUTINES[call.symbol[1:]](values)
+
+
+def _vector(argument: int, count: Any, *, reads: bool = False, writes: bool = False) -> Region:
+    count = np.asarray(count)
+    return Region(argument, count, ONE, count, reads, writes)
+
+
+def _matrix(
+    argument: int,
+    rows: Any,
+    columns: Any,
+    leading: Any,
+    *,
+    reads: bool = False,
+    writes: bool = False,
+    triangle: Any = b"A",
+) -> Region:
+    """A matrix; ``triangle`` is an argument of LAPACK that says which part of it."""
+    part = triangle.decode("ascii")
+    rows, columns, leading = map(np.asarray, (rows, columns, leading))
+    return Region(argument, rows, columns, leading, reads, writes, part)
+
+
+def _gemm(x: Values) -> Iterable[Region]:
+    flag_a, flag_b, m, n, k, _, _, lda, _, ldb, beta, _, ldc = x
+    yield _matrix(6, *((m, k) if flag_a == b"N" else (k, m)), lda, reads=True)
+    yield _matrix(8, *((k, n) if flag_b == b"N" else (n, k)), ldb, reads=True)
+    adds = not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
+    yield _matrix(11, m, n, ldc, reads=adds, writes=True)
+
+
+def _syrk(x: Values) -> Iterable[Region]:
+    uplo, flag, n, k, _, _, lda, beta, _, ldc = x
+    yield _matrix(5, *((n, k) if flag == b"N" else (k, n)), lda, reads=True)
+    adds = not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
+    yield _matrix(8, n, n, ldc, reads=adds, writes=True, triangle=uplo)
+
+
+def _getrf(x: Values) -> Iterable[Region]:
+    m, n, _, lda, _, _ = x
+    yield _matrix(2, m, n, lda, reads=True, writes=True)
+    yield _vector(4, np.minimum(m, n), writes=True)
+    yield _vector(5, 1, writes=True)
+
+
+def _getrs(x: Values) -> Iterable[Region]:
+    _, n, columns, _, lda, _, _, ldb, _ = x
+    yield _matrix(3, n, n, lda, reads=True)
+    yield _vector(5, n, reads=True)
+    yield _matrix(6, n, columns, ldb, reads=True, writes=True)
+    yield _vector(8, 1, writes=True)
+
+
+def _getri(x: Values) -> Iterable[Region]:
+    n, _, lda, _, _, room, _ = x
+    yield _matrix(1, n, n, lda, reads=True, writes=True)
+    yield _vector(3, n, reads=True)
+    yield _vector(4, room, writes=True)
+    yield _vector(6, 1, writes=True)
+
+
+def _potrf(x: Values) -> Iterable[Region]:
+    uplo, n, _, lda, _ = x
+    yield _matrix(2, n, n, lda, reads=True, writes=True, triangle=uplo)
+    yield _vector(4, 1, writes=True)
+
+
+def _laset(x: Values) -> Iterable[Region]:
+    uplo, m, n, _, _, _, lda = x
+    yield _matrix(5, m, n, lda, writes=True, triangle=uplo)
+
+
+def _lacpy(x: Values) -> Iterable[Region]:
+    uplo, m, n, _, lda, _, ldb = x
+    yield _matrix(3, m, n, lda, reads=True, triangle=uplo)
+    yield _matrix(5, m, n, ldb, writes=True, triangle=uplo)
+
+
+def _trsv(x: Values) -> Iterable[Region]:
+    uplo, _, _, n, _, lda, _, _ = x
+    yield _matrix(4, n, n, lda, reads=True, triangle=uplo)
+    yield _vector(6, n, reads=True, writes=True)
+
+
+def _trsm(x: Values) -> Iterable[Region]:
+    side, uplo, _, _, m, n, _, _, lda, _, ldb = x
+    order = m if side == b"L" else n
+    yield _matrix(7, order, order, lda, reads=True, triangle=uplo)
+    yield _matrix(9, m, n, ldb, reads=True, writes=True)
+
+
+def _gesdd(x: Values) -> Iterable[Region]:
+    _, m, n, _, lda, _, _, ldu, _, ldvt, _, room, _, _ = x
+    yield _matrix(3, m, n, lda, reads=True, writes=True)
+    yield _vector(5, np.minimum(m, n), writes=True)
+    yield _matrix(6, m, m, ldu, writes=True)
+    yield _matrix(8, n, n, ldvt, writes=True)
+    yield _vector(10, room, writes=True)
+    yield _vector(12, 8 * np.minimum(m, n), writes=True)
+    yield _vector(13, 1, writes=True)
+
+
+_ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
+    "gemm": _gemm,
+    "syrk": _syrk,
+    "getrf": _getrf,
+    "getrs": _getrs,
+    "getri": _getri,
+    "potrf": _potrf,
+    "laset": _laset,
+    "lacpy": _lacpy,
+    "trsv": _trsv,
+    "trsm": _trsm,
+    "gesdd": _gesdd,
+}
+"""By their names without the letter for the dtype."""

@@ -1,0 +1,135 @@
+"""Verification of plans: each kernel on its own, and the memory that they hand on.
+
+A plan is gone through kernel by kernel, with a note of which elements of which buffers have been
+written. Temporaries that share a place in the arena destroy each other. In the end every output
+has been written. Where data decide how a program goes on, it is gone through several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+import numpy as np
+
+from functrans.errors import PlanError
+from functrans.loop.access import Scenario
+from functrans.loop.collect import Accesses, Fault, shape_of
+from functrans.loop.domain import TooLarge, Undefined
+from functrans.loop.statements import Buffer, For, stored
+from functrans.loop.text import text
+from functrans.loop.verify import verify as verify_kernel
+from functrans.lower.footprints import footprint
+from functrans.lower.schedule import Plan, Step, size_of
+
+SCENARIOS = (
+    Scenario(None, (True,)),
+    Scenario(0, (False,)),
+    Scenario(1, (False, True)),
+    Scenario(2, (True, False)),
+)
+
+
+def verify(plan: Plan) -> int:
+    """Check what a plan promises; gives how many of its kernels were too large to look at.
+
+    Raises
+    ------
+    PlanError
+        If a promise is broken, with the kernel's text.
+    """
+    too_large = 0
+    for number, scenario in enumerate(SCENARIOS):
+        checker = _Plan(plan, scenario)
+        checker.run()
+        if number == 0:
+            too_large = checker.too_large
+        if not checker.uncertain:
+            break
+    return too_large
+
+
+class _Plan:
+    def __init__(self, plan: Plan, scenario: Scenario) -> None:
+        self.plan = plan
+        self.scenario = scenario
+        self.uncertain = False
+        self.too_large = 0
+        self.written = {one: np.ones(_size(one), bool) for one in plan.inputs}
+        for one in (*plan.outputs, *plan.offsets):
+            self.written.setdefault(one, np.zeros(_size(one), bool))
+
+    def run(self) -> None:
+        for number, step in enumerate(self.plan.steps):
+            try:
+                self._step(step)
+            except (Fault, Undefined) as fault:
+                raise PlanError(
+                    f"kernel {number} of a compiled program breaks a promise of the compiler, "
+                    f"which is a fault of functrans and not of your program: {fault}\n"
+                    f"{text(step.kernel)}"
+                ) from None
+        for number, one in enumerate(self.plan.outputs):
+            missing = np.flatnonzero(~self.written[one])
+            if missing.size:
+                where = np.unravel_index(int(missing[0]), shape_of(one))
+                raise PlanError(
+                    "a compiled program breaks a promise of the compiler, which is a fault of "
+                    f"functrans and not of your program: output {number} is not written at "
+                    f"{tuple(map(int, where))}"
+                )
+
+    def _step(self, step: Step) -> None:
+        self._check_places(step)
+        loop = step.kernel.parallel
+        if step.extent != (_stop(step, loop) if loop is not None else 0):
+            raise Fault(f"its parallel loop is called for {step.extent} iterations")
+        own = dict(zip(step.kernel.buffers, step.buffers, strict=True))
+        if len(set(step.buffers)) < len(step.buffers):
+            raise Fault("two of its buffers are one")
+        changed = [own[inner] for inner in stored(step.kernel.body) if inner in own]
+        try:
+            accesses = Accesses(step.kernel, step.buffers, step.sizes, footprint, self.scenario)
+            before = {inner: self.written[outer] for inner, outer in own.items()}
+            after = verify_kernel(accesses, before)
+            self.uncertain |= accesses.uncertain
+        except TooLarge:
+            self.too_large += 1
+            after = {inner: np.ones(_size(one), bool) for inner, one in own.items()}
+        self._destroy(changed)
+        for inner, outer in own.items():
+            if outer in changed:
+                self.written[outer] = after[inner]
+
+    def _check_places(self, step: Step) -> None:
+        """Whether the temporaries of a kernel are in the arena, and apart."""
+        places = sorted(
+            (self.plan.offsets[one], self.plan.offsets[one] + size_of(one), one.name)
+            for one in step.buffers
+            if one in self.plan.offsets
+        )
+        end = 0
+        for start, stop, name in places:
+            if start < end or stop > self.plan.arena:
+                raise Fault(f"the place of {name} in the arena is not its own")
+            end = max(end, stop)
+
+    def _destroy(self, changed: Iterable[Buffer]) -> None:
+        """What shares its place with something that is written is lost."""
+        offsets = self.plan.offsets
+        for one in changed:
+            if one not in offsets:
+                continue
+            start, stop = offsets[one], offsets[one] + size_of(one)
+            for other, offset in offsets.items():
+                if other is not one and offset < stop and start < offset + size_of(other):
+                    self.written[other] = np.zeros(_size(other), bool)
+
+
+def _size(one: Buffer) -> int:
+    return prod(shape_of(one))
+
+
+def _stop(step: Step, loop: For) -> int:
+    given: int = loop.stop.attribute
+    return step.sizes[given] if loop.stop.op == "size" else given
