@@ -101,6 +101,31 @@ class Values:
             raise Undefined(f"{expression} is not one number")
         return int(value.item())
 
+    def supposing(self, condition: Scalar, holds: bool, expression: Scalar) -> Value:
+        """The value of an expression where a condition on data holds, or does not."""
+        known = dict(self._supposed(condition, holds))
+        if not known:
+            return self(expression)
+        before, self._known = self._known, [known]
+        try:
+            return self(expression)
+        finally:
+            self._known = before
+
+    def _supposed(self, condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, Value]]:
+        """What follows for the two sides of a comparison."""
+        if condition.op not in ("lt", "le"):
+            return
+        x, y = condition.args
+        below, above = bounds(self(x)), bounds(self(y))
+        apart = 1 if (condition.op == "lt") == holds else 0
+        if not holds:
+            x, y, below, above = y, x, above, below
+        if isinstance(self(x), Unknown):
+            yield x, Unknown(below.low, min(below.high, above.high - apart))
+        if isinstance(self(y), Unknown):
+            yield y, Unknown(max(above.low, below.low + apart), above.high)
+
     def _find(self, node: Scalar) -> Value | None:
         for known in reversed(self._known):
             if node in known:
@@ -127,6 +152,11 @@ class Values:
             return _checked(*args)
         if node.op == "required":
             return args[1]
+        if node.op in _CHOICES and isinstance(args[0], Unknown):
+            return _either(
+                self.supposing(node.args[0], True, node.args[1]),
+                self.supposing(node.args[0], False, node.args[2]),
+            )
         if node.op == "guard":
             return self._evaluate(Scalar("where", node.args, node.dtype), args)
         exact = [arg for arg in args if not isinstance(arg, Unknown)]
@@ -169,12 +199,19 @@ def bounds(value: Value) -> Unknown:
     return Unknown(int(value.min()), int(value.max())) if value.size else Unknown(0, 0)
 
 
+_CHOICES = ("where", "unlikely", "guard")
+
+
+def _either(x: Value, y: Value) -> Unknown:
+    pairs = bounds(x), bounds(y)
+    return Unknown(min(pair.low for pair in pairs), max(pair.high for pair in pairs))
+
+
 def _bounds(node: Scalar, args: Sequence[Value]) -> Unknown:
     """Interval arithmetic."""
     whole = _any(node.dtype)
-    if node.op in ("where", "unlikely"):
-        sides = [bounds(arg) for arg in args[1:]]
-        return Unknown(min(s.low for s in sides), max(s.high for s in sides))
+    if node.op in _CHOICES:
+        return _either(*args[1:])
     pairs = [bounds(arg) for arg in args]
     (a, b), (c, d) = pairs[0], pairs[-1]
     match node.op:

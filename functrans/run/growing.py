@@ -154,14 +154,14 @@ def _sized(aval: Aval, extent: int) -> Aval:
 def _fixed_program(
     primitive: Any, inputs: tuple[Aval, ...], outputs: tuple[Aval, ...], params: Any
 ) -> Program | None:
-    return _compile(
-        Eqn(primitive, [Var(a) for a in inputs], [Var(a) for a in outputs], dict(params))
-    )
+    eqn = Eqn(primitive, [Var(a) for a in inputs], [Var(a) for a in outputs], dict(params))
+    first = eqn.params["n_carry"] + (primitive is while_p)
+    return _compile(eqn, stacks=range(first, len(outputs)))
 
 
-def _compile(eqn: Eqn) -> Program | None:
+def _compile(eqn: Eqn, stacks: Sequence[int] = ()) -> Program | None:
     graph = optimise(Graph([x for x in eqn.inputs if isinstance(x, Var)], [eqn], eqn.outputs))
-    return Program(graph) if all(map(compiled, graph.eqns)) else None
+    return Program(graph, in_part=stacks) if all(map(compiled, graph.eqns)) else None
 
 
 RUNNERS = {

@@ -30,7 +30,8 @@ class Program:
 
     The results are a tuple of new arrays (NumPy scalars where they have no axes). What has no
     compiled form is run by ``runners``, by the primitive's name, and else by NumPy. The inputs
-    whose numbers are ``donated`` may be overwritten with results, if everything is compiled.
+    whose numbers are ``donated`` may be overwritten with results, if everything is compiled. Of the
+    outputs ``in_part``, only first rows may be written: nobody looks at the others.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Program:
         graph: Graph,
         runners: Mapping[str, Runner] | None = None,
         donated: Sequence[int] = (),
+        in_part: Sequence[int] = (),
     ) -> None:
         self.graph = graph
         self.runners = runners or {}
@@ -45,7 +47,7 @@ class Program:
         if len(self.segments) > 1:
             donated = ()
         self.parts = [
-            None if segment.call is not None else compile_whole(segment.graph, donated)
+            None if segment.call is not None else compile_whole(segment.graph, donated, in_part)
             for segment in self.segments
         ]
         only = self.parts[0] if len(self.segments) == 1 else None
@@ -128,11 +130,13 @@ class Compiled(NamedTuple):
     native: NativeProgram
 
 
-def compile_whole(graph: Graph, donated: Sequence[int] = ()) -> Compiled:
+def compile_whole(
+    graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = ()
+) -> Compiled:
     """Compile a graph of which everything has a compiled form."""
     plan = schedule(graph, native.vector_bytes(), donated)
     if config.check_plans:
-        verify(plan)
+        verify(plan, in_part)
     texts = [emit_llvm.emit(step.kernel) for step in plan.steps]
     # an output that lives in an input has the output's slot: the call puts one array into both
     slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
