@@ -1,0 +1,273 @@
+"""Ways to run a random program, each compared with NumPy or with plain evaluation.
+
+What is sensitive to rounding may differ: a program is also evaluated for inputs that are off in the
+last digits, and only what stays the same there is compared closely.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from functrans import config, grad, jit, jvp, vmap
+from tests.fuzz.programs import Program
+
+TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3}
+AMPLIFIED = 1e5
+"""How many times the effect of inputs that are slightly off a result may be off."""
+
+
+class Mismatch(Exception):
+    """Two ways to compute the same do not agree."""
+
+
+def nudged(inputs: Any, rng) -> list[np.ndarray]:
+    """The inputs, floats off by some units in the last place."""
+    return [
+        x * (1 + 4 * np.finfo(x.dtype).eps * rng.normal(size=x.shape)).astype(x.dtype)
+        if x.dtype.kind == "f"
+        else x
+        for x in inputs
+    ]
+
+
+def compare(what: str, found: Any, expected: Any, nudged_expected: Any) -> None:
+    """Raise unless arrays agree in shape, dtype, and numbers as far as these are certain."""
+    for number, (a, b, c) in enumerate(zip(found, expected, nudged_expected, strict=True)):
+        a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
+        where = f"{what}: result {number}"
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise Mismatch(f"{where} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
+        with np.errstate(all="ignore"):
+            if b.dtype.kind != "f":
+                wrong = (a != b) & (b == c)
+            else:
+                scale = np.abs(b).max(initial=0, where=np.isfinite(b))
+                slack = TOLERANCE[b.dtype] * (np.abs(b) + 1e-3 * scale) + AMPLIFIED * np.abs(b - c)
+                wrong = ~(np.abs(a - b) <= slack) & ~(np.isnan(a) & np.isnan(b)) & (a != b)
+                wrong &= np.isnan(b) == np.isnan(c)
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            raise Mismatch(
+                f"{where}: {int(wrong.sum())} of {b.size} wrong, at {at} {a[at]}, not {b[at]}"
+            )
+
+
+def same_bits(what: str, first: Any, second: Any) -> None:
+    for a, b in zip(first, second, strict=True):
+        if np.asarray(a).tobytes() != np.asarray(b).tobytes():
+            raise Mismatch(f"{what}: two calls give different bits")
+
+
+def call(program: Program, rng) -> None:
+    with np.errstate(all="ignore"):
+        expected = program(*program.inputs)
+        around = program(*nudged(program.inputs, rng))
+    compiled = jit(program)
+    config.threads = 1
+    alone = compiled(*program.inputs)
+    compare("jit", alone, expected, around)
+    config.threads = int(rng.integers(2, 9))
+    for _ in range(3):
+        same_bits(f"jit with {config.threads} threads", alone, compiled(*program.inputs))
+
+
+def loss_of(program: Program, rng) -> Any:
+    """A number made of all float results, with weights."""
+    with np.errstate(all="ignore"):
+        shapes = [np.asarray(x) for x in program(*program.inputs)]
+    weights = [rng.normal(size=x.shape) for x in shapes]
+
+    def loss(*inputs: Any) -> Any:
+        total = 0.0
+        for out, weight, shape in zip(program(*inputs), weights, shapes, strict=True):
+            if shape.dtype.kind == "f":
+                total = total + np.sum(out * weight)
+        return total
+
+    return loss
+
+
+def float_inputs(program: Program) -> tuple[int, ...]:
+    return tuple(i for i, x in enumerate(program.inputs) if x.dtype.kind == "f")
+
+
+def gradient(program: Program, rng) -> None:
+    moving = float_inputs(program)
+    if not moving:
+        return
+    loss = loss_of(program, rng)
+    derivative = grad(loss, argnums=moving)
+    with np.errstate(all="ignore"):
+        expected = derivative(*program.inputs)
+        around = derivative(*nudged(program.inputs, rng))
+    config.threads = int(rng.integers(1, 9))
+    compare("jit(grad)", jit(derivative)(*program.inputs), expected, around)
+    along_a_line(program, loss, moving, expected, rng)
+
+
+def along_a_line(program, loss, moving, gradients, rng) -> None:
+    """The derivative in one direction, against differences where these have converged."""
+    if any(program.inputs[i].dtype != np.float64 for i in moving):
+        return
+    direction = [rng.normal(size=program.inputs[i].shape) for i in moving]
+
+    def at(t: float) -> float:
+        inputs = list(program.inputs)
+        for i, v in zip(moving, direction, strict=True):
+            inputs[i] = inputs[i] + t * v
+        with np.errstate(all="ignore"):
+            return float(loss(*inputs))
+
+    def difference(h: float) -> float:
+        return (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+
+    found = sum(float(np.sum(g * v)) for g, v in zip(gradients, direction, strict=True))
+    size = sum(float(np.sum(np.abs(g * v))) for g, v in zip(gradients, direction, strict=True))
+    coarse, fine, finest = (difference(h) for h in (1e-4, 3e-5, 1e-5))
+    scale = max(abs(fine), size, 1e-3)
+    if max(abs(coarse - fine), abs(fine - finest)) > 1e-6 * scale:
+        return  # a kink, or too steep
+    if abs(found - fine) > 1e-4 * scale:
+        raise Mismatch(f"grad: {found} along a line, differences give {fine}")
+
+
+def batched(program: Program, rng) -> None:
+    size = int(rng.choice([1, 1, 2, 3, 17]))
+    axes = [
+        int(rng.integers(0, x.ndim + 1)) if rng.random() < 0.7 else None for x in program.inputs
+    ]
+    if all(axis is None for axis in axes):
+        axes[0] = 0
+    inputs = []
+    for x, axis in zip(program.inputs, axes, strict=True):
+        if axis is None:
+            inputs.append(x)
+        else:
+            rows = [x if x.dtype.kind != "f" else x * x.dtype.type(1 + k / 8) for k in range(size)]
+            inputs.append(np.stack(rows, axis=axis))
+
+    def by_loop(given):
+        rows = []
+        for k in range(size):
+            own = [
+                x if a is None else np.take(x, k, axis=a) for x, a in zip(given, axes, strict=True)
+            ]
+            rows.append(program(*own))
+        return [np.stack(columns) for columns in zip(*rows, strict=True)]
+
+    with np.errstate(all="ignore"):
+        try:
+            expected, around = by_loop(inputs), by_loop(nudged(inputs, rng))
+        except np.linalg.LinAlgError:
+            return
+    config.threads = int(rng.integers(1, 9))
+    compare("jit(vmap)", jit(vmap(program, in_axes=tuple(axes)))(*inputs), expected, around)
+
+
+def batched_gradient(program: Program, rng) -> None:
+    moving = float_inputs(program)
+    if not moving:
+        return
+    loss = loss_of(program, rng)
+    mapped = tuple(0 if i in moving else None for i in range(len(program.inputs)))
+    inputs = [
+        np.stack([x, x * x.dtype.type(0.75)]) if i in moving else x
+        for i, x in enumerate(program.inputs)
+    ]
+    derivative = grad(loss, argnums=moving)
+
+    def by_loop(given):
+        rows = [
+            derivative(*(x[k] if i in moving else x for i, x in enumerate(given))) for k in range(2)
+        ]
+        return [np.stack(columns) for columns in zip(*rows, strict=True)]
+
+    with np.errstate(all="ignore"):
+        expected, around = by_loop(inputs), by_loop(nudged(inputs, rng))
+    config.threads = int(rng.integers(1, 9))
+    compare("jit(vmap(grad))", jit(vmap(derivative, in_axes=mapped))(*inputs), expected, around)
+
+
+def forward(program: Program, rng) -> None:
+    moving = float_inputs(program)
+    if not moving:
+        return
+    tangents = tuple(
+        rng.normal(size=program.inputs[i].shape).astype(program.inputs[i].dtype) for i in moving
+    )
+
+    def pushed(*given: Any) -> Any:
+        def inner(*own: Any) -> Any:
+            inputs = list(given)
+            for i, x in zip(moving, own, strict=True):
+                inputs[i] = x
+            return tuple(x for x in program(*inputs) if x.dtype.kind == "f")
+
+        return jvp(inner, tuple(given[i] for i in moving), tangents)[1]
+
+    with np.errstate(all="ignore"):
+        expected, around = pushed(*program.inputs), pushed(*nudged(program.inputs, rng))
+    compare("jit(jvp)", jit(pushed)(*program.inputs), expected, around)
+
+
+def donated(program: Program, rng) -> None:
+    with np.errstate(all="ignore"):
+        expected = program(*program.inputs)
+        around = program(*nudged(program.inputs, rng))
+    numbers = tuple(i for i in range(len(program.inputs)) if rng.random() < 0.7)
+    compiled = jit(program, donate_argnums=numbers)
+    for _ in range(2):
+        compare(
+            f"donated {numbers}", compiled(*(x.copy() for x in program.inputs)), expected, around
+        )
+
+
+def in_a_child(program: Program, rng) -> None:
+    """A forked process compiles and runs as well."""
+    if not hasattr(os, "fork"):
+        return
+    call(program, rng)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            call(program, rng)
+            call(Program(program.inputs, program.steps[:-1], program.outputs[1:] or (0,)), rng)
+            status = 0
+        except Mismatch:
+            status = 2
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise Mismatch(f"a forked process ends with status {status}")
+
+
+def many_arguments(program: Program, rng) -> None:
+    """Lists of thousands of arrays, as an optimiser has them."""
+    count = int(rng.choice([300, 1400, 4095, 6000]))
+    shape = ((), (3,), (2, 2))[int(rng.integers(3))]
+    xs = [rng.normal(size=shape) for _ in range(count)]
+    ys = [rng.normal(size=shape) for _ in range(count)]
+    kinds = {
+        "sum": (lambda xs, ys: [sum(xs)]),
+        "each": (lambda xs, ys: [x + 1.0 for x in xs]),
+        "pairs": (lambda xs, ys: [x - 0.1 * y for x, y in zip(xs, ys, strict=True)]),
+    }
+    name = list(kinds)[int(rng.integers(3))]
+    expected = kinds[name](xs, ys)
+    compare(f"{name} of {count} arrays {shape}", jit(kinds[name])(xs, ys), expected, expected)
+
+
+MODES = {
+    "call": (call, 6),
+    "gradient": (gradient, 5),
+    "batched": (batched, 3),
+    "batched gradient": (batched_gradient, 2),
+    "forward": (forward, 1),
+    "donated": (donated, 2),
+    "in a child": (in_a_child, 0.3),
+    "many arguments": (many_arguments, 0.05),
+}
+"""Each with how often it is drawn."""

@@ -1,0 +1,71 @@
+"""The planner's thresholds drawn low, so that every form of code occurs on small arrays."""
+
+import importlib
+from contextlib import contextmanager
+
+from functrans import config
+
+LOW = {
+    "blocks": {"FEW_ITERATIONS": (4, 64, 512), "LONG": (16, 200, 1 << 17)},
+    "bodies": {
+        "LARGEST_SCRATCH": (0, 256, 1 << 16),
+        "LARGEST_COPIED": (0, 1500),
+        "WORTH_A_KERNEL": (2, 8, 256),
+        "NARROW_BODY": (0, 48),
+    },
+    "contract": {
+        "SMALLEST_SIDE": (1, 2, 8),
+        "SMALLEST_WORK": (1, 8192),
+        "WORTH_SPLITTING": (64, 1 << 20),
+    },
+    "control": {"MOST_LOCALS": (0, 4, 64)},
+    "keeping": {
+        "CHEAP": (0, 12),
+        "LARGEST_EXPRESSION": (20, 600),
+        "REPEATED": (1, 4),
+        "DEEPEST": (2, 40),
+    },
+    "matrices": {"USUALLY_LARGEST": (2, 8)},
+    "nests": {"LARGEST_NEST": (30, 6000), "LARGEST_BLOCK": (50, 16_000), "LONG_ROW": (2, 64)},
+    "parts": {"LEAST_ROWS": (1, 2, 8), "MOST_PARTS": (3, 16), "LEAST_WORK": (0, 100, 1_000_000)},
+    "ranges": {"SHORTEST_ROW": (2, 16), "MOST_PIECES": (2, 5)},
+    "roots": {
+        "LARGEST_INTERLEAVED": (2, 8),
+        "LARGEST_BODY": (50, 16_000),
+        "UNROLLED_SUMS": (1, 7),
+        "UNROLLED_ELEMENTS": (1, 4, 64),
+        "MUCH_WORK": (4, 48),
+    },
+    "schedule": {"SMALL": (0, 1024)},
+    "steps": {"LEAST_WORK": (1, 512)},
+    "tiles": {
+        "BLOCK": (2, 16),
+        "LONG_BLOCK": (4, 32),
+        "LONG": (8, 512),
+        "CACHE": (64, 1 << 20),
+        "TILE": (2, 16),
+    },
+}
+"""By module of `functrans.lower`: each threshold, and what it is drawn from, the real one last."""
+
+
+@contextmanager
+def drawn(rng):
+    """Compile with thresholds that are drawn anew; gives those that are not as usual."""
+    saved, changed = [], []
+    for module_name, names in LOW.items():
+        module = importlib.import_module(f"functrans.lower.{module_name}")
+        for name, options in names.items():
+            value = options[int(rng.integers(len(options)))]
+            saved.append((module, name, getattr(module, name)))
+            if value != getattr(module, name):
+                setattr(module, name, value)
+                changed.append(f"{module_name}.{name} = {value}")
+    before = config.parallel_threshold
+    config.parallel_threshold = int(rng.choice([0, 0, 1000, before]))
+    try:
+        yield changed
+    finally:
+        config.parallel_threshold = before
+        for module, name, value in saved:
+            setattr(module, name, value)
