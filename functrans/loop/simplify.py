@@ -32,6 +32,9 @@ _LONGEST_LOOP = 2**62
 MOST_TERMS = 64
 """A longer sum stays as it is written: none of the indices of an array is as long."""
 
+Args = tuple[Scalar, ...]
+Dtype = np.dtype[Any]
+
 TRUE = const(True, BOOL)
 FALSE = const(False, BOOL)
 
@@ -290,7 +293,7 @@ def _is(node: Scalar, value: float) -> bool:
     return node.op == "const" and node.dtype.kind != "b" and node.attribute == value
 
 
-def _mul(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _mul(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if "zero" in (x.op, y.op):
         return zero(dtype)
@@ -305,14 +308,14 @@ def _mul(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any)
     return None
 
 
-def _add(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _add(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if x.op == "zero":
         return y
     return x if y.op == "zero" else None
 
 
-def _sub(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _sub(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if y.op == "zero":
         return x
@@ -321,25 +324,23 @@ def _sub(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any)
     return None
 
 
-def _div(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _div(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     return x if x.op == "zero" or _is(y, 1) else None
 
 
-def _neg(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _neg(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     (x,) = args
     if x.op == "zero":
         return x
     return x.args[0] if x.op == "neg" else None
 
 
-def _fma(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _fma(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     return args[2] if "zero" in (args[0].op, args[1].op) else None
 
 
-def _choice(
-    _: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _choice(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     condition, yes, no = args
     if condition.op == "const":
         return yes if condition.attribute else no
@@ -348,7 +349,7 @@ def _choice(
     return None
 
 
-def _guard(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _guard(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     condition, yes, no = args
     if condition.op == "const":
         chosen = yes if condition.attribute else no
@@ -357,9 +358,7 @@ def _guard(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: An
     return yes if yes is no else None
 
 
-def _convert(
-    _: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _convert(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     (x,) = args
     if x.dtype == dtype:
         return x
@@ -376,9 +375,7 @@ def _convert(
 def _logic(op: str) -> Any:
     absorbing = op == "or"
 
-    def rule(
-        _: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-    ) -> Scalar | None:
+    def rule(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
         if dtype != BOOL:
             return None
         x, y = args
@@ -391,17 +388,13 @@ def _logic(op: str) -> Any:
 
 
 def _compare(op: str) -> Any:
-    def rule(
-        simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-    ) -> Scalar | None:
+    def rule(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
         return simplifier.compare(op, *args)
 
     return rule
 
 
-def _idiv(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _idiv(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
@@ -418,9 +411,7 @@ def _idiv(
     return None
 
 
-def _irem(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _irem(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
@@ -429,9 +420,7 @@ def _irem(
 
 
 def _extremum(op: str) -> Any:
-    def rule(
-        simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-    ) -> Scalar | None:
+    def rule(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
         x, y = args
         if x is y:
             return x
@@ -443,9 +432,7 @@ def _extremum(op: str) -> Any:
     return rule
 
 
-def _checked(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _checked(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     position, extent = args
     below = simplifier.compare("lt", position, extent)
     within = simplifier.bounds(position)
@@ -453,9 +440,7 @@ def _checked(
     return position if inside else None
 
 
-def _fold(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], attribute: Any
-) -> Scalar | None:
+def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> Scalar | None:
     op, indices = attribute
     value, *extents = args
     if any(_is(extent, 0) for extent in extents):
@@ -473,9 +458,7 @@ def _fold(
     return Scalar("fold", (value, *(n for _, n in left)), dtype, (op, kept))
 
 
-def _apply(
-    simplifier: Simplifier, args: tuple[Scalar, ...], _: np.dtype[Any], function: Any
-) -> Scalar | None:
+def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scalar | None:
     """What is known of an operand can simplify the operations inside."""
     if not any(arg.op in ("const", "zero") for arg in args):
         return None
