@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
-from functrans.ir.types import SUPPORTED_KINDS, Aval, aval_of, describe, is_float
+from functrans.ir.types import Aval, aval_of, describe, is_float, is_supported
 from functrans.ops.selected import Selected, refuse
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
@@ -104,7 +104,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     """
     if isinstance(x, (Tracer, float, int)):
         return x
-    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in SUPPORTED_KINDS:
+    if isinstance(x, (np.ndarray, np.generic)) and is_supported(x.dtype):
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))
         if isinstance(x, np.ndarray) and type(x) is not np.ndarray:

@@ -19,7 +19,7 @@ from functrans.api.arguments import (
 )
 from functrans.api.linearization import run
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
-from functrans.ir.types import SUPPORTED_KINDS, Aval, describe
+from functrans.ir.types import Aval, describe, is_supported
 from functrans.run.ownership import own
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import stage
@@ -131,9 +131,7 @@ class _Call:
                 self.leaves[i] = as_array(leaf, self._name, i)
                 axis = self._normalized(i, axis)
             # an array that is not mapped is traced too, so that what is mapped can index it
-            if axis is not None or (
-                isinstance(leaf, np.ndarray) and leaf.dtype.kind in SUPPORTED_KINDS
-            ):
+            if axis is not None or (isinstance(leaf, np.ndarray) and is_supported(leaf.dtype)):
                 self.traced.append(i)
             self.axes.append(axis)
         self.size = self._size(axis_size)

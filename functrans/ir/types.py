@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrans.errors import DtypeError
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
@@ -17,6 +19,33 @@ _SHORT_NAMES = {
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     "float16": "f16", "float32": "f32", "float64": "f64",
 }  # fmt: skip
+
+
+_INSTEAD = {
+    "c": "compute with the real and the imaginary part as arrays of their own",
+    "f": "use np.float64",
+    "M": "count the time in numbers",
+    "m": "count the time in numbers",
+    "V": "make each field an array of its own",
+}
+
+
+def is_supported(dtype: np.dtype[Any]) -> bool:
+    """Whether a graph may hold arrays of a dtype: bool, integers, and floats up to float64."""
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def instead_of(dtype: np.dtype[Any]) -> str:
+    """What to do instead of using a dtype that is not supported."""
+    return _INSTEAD.get(dtype.kind, "turn it into numbers outside of the traced function")
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if not is_supported(dtype):
+        raise DtypeError(
+            f"expected a bool, integer or float dtype, found {dtype}: {instead_of(dtype)}"
+        )
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 _WEAK: dict[str, type] = {"i": int, "f": float}
@@ -51,7 +80,7 @@ class Aval:
 
     def __init__(self, shape: Shape, dtype: DTypeLike, weak: bool = False) -> None:
         self.shape = shape
-        self.dtype = np.dtype(dtype)
+        self.dtype = _native(np.dtype(dtype))
         self.weak = weak
         self.promotes_as = _WEAK.get(self.dtype.kind, self.dtype) if weak else self.dtype
         self._hash = hash((shape, self.dtype, weak))
@@ -103,9 +132,6 @@ _PYTHON_SCALARS = {
     float: Aval((), np.float64, weak=True),
 }
 
-SUPPORTED_KINDS = "biuf"
-"""The dtype kinds that a graph may hold: bool, integers, floats."""
-
 
 def aval_of(value: Any) -> Aval:
     """The aval of a NumPy array or scalar, or of a Python number.
@@ -118,7 +144,7 @@ def aval_of(value: Any) -> Aval:
     weak = _PYTHON_SCALARS.get(type(value))
     if weak is not None:
         return weak
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in SUPPORTED_KINDS:
+    if isinstance(value, (np.ndarray, np.generic)) and is_supported(value.dtype):
         return interned(value.shape, value.dtype)
     raise TypeError(f"not an array of bool, integer or float dtype: {describe(value)}")
 

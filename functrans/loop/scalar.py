@@ -43,7 +43,8 @@ def _shift_right_logical(x: Any, n: Any) -> Any:
 
 def _divide_integers(x: Any, y: Any) -> Any:
     """Truncating division, as the machine does it."""
-    return (np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))).astype(x.dtype)
+    floored = x // y
+    return (floored + ((floored * y != x) & ((x < 0) ^ (y < 0)))).astype(x.dtype)
 
 
 def _two_sum(x: Any, y: Any) -> tuple[Any, Any]:
@@ -261,11 +262,18 @@ class Scalar:
         return f"{self.op}{suffix}({inside})"
 
 
+def wrapped(value: int, dtype: np.dtype[Any]) -> int:
+    """An integer in a dtype, modulo 2 to the number of its bits."""
+    bits = 8 * dtype.itemsize
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
+
+
 def const(value: Number | np.generic, dtype: Any) -> Scalar:
-    """A constant of the given dtype."""
+    """A constant of the given dtype; an integer wraps."""
     dtype = np.dtype(dtype)
-    if dtype is _INT64 and type(value) is int and -(2**63) <= value < 2**63:
-        return Scalar("const", (), dtype, value)
+    if type(value) is int and dtype.kind in "iu":
+        return Scalar("const", (), dtype, wrapped(value, dtype))
     with np.errstate(over="ignore"):
         return Scalar("const", (), dtype, np.asarray(value).astype(dtype).item())
 

@@ -1,8 +1,13 @@
-"""Scalar expressions made smaller: constants folded, index arithmetic in normal form.
+"""Scalar expressions made smaller: constants folded, int64 sums in normal form.
 
 What is done to floats is exact in IEEE arithmetic, with one exception: a ``zero`` node, a zero that
 stands for "nothing there" (an off-diagonal element of an identity matrix, the outside of a padded
 array), annihilates whatever it is multiplied by. Ordinary constants do not.
+
+Loop indices and the user's int64 numbers are written in the same language. Integers wrap, so they
+are a ring, and sums of products may be written in a normal form whatever they are made of. What is
+true of integers that do not wrap (comparing by a difference, dividing term by term) is used only
+where the ranges of all that is computed on the way are known to lie within int64.
 """
 
 from __future__ import annotations
@@ -14,10 +19,21 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder
+from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, wrapped
 
 Range = tuple[int, int]
 """The least and the greatest value that an index can have."""
+
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+
+_LONGEST_LOOP = 2**62
+"""No loop of unknown length comes to as many iterations, nor an array to as many elements."""
+
+MOST_TERMS = 64
+"""A longer sum stays as it is written: none of the indices of an array is as long."""
+
+Args = tuple[Scalar, ...]
+Dtype = np.dtype[Any]
 
 TRUE = const(True, BOOL)
 FALSE = const(False, BOOL)
@@ -91,11 +107,16 @@ class Simplifier:
         return self._bounds[node]
 
     def _range_of(self, node: Scalar) -> Range | None:
-        if node.op == "const" and node.dtype.kind in "iu":
+        found = self._unwrapped_range(node)
+        within = found is not None and _LEAST <= found[0] and found[1] <= _GREATEST
+        return found if within else None
+
+    def _unwrapped_range(self, node: Scalar) -> Range | None:
+        if node.op == "const" and node.dtype == INDEX:
             return int(node.attribute), int(node.attribute)
         if node.op == "index":
             extent = node.attribute[2]
-            return None if extent is None else (0, max(extent - 1, 0))
+            return 0, _LONGEST_LOOP if extent is None else max(extent - 1, 0)
         if node.op == "checked":
             size = self._bounds[node.args[1]]
             return None if size is None else (0, max(size[1] - 1, 0))
@@ -130,7 +151,10 @@ class Simplifier:
         return None
 
     def terms(self, node: Scalar) -> tuple[dict[Scalar, int], int]:
-        """An int64 expression as a sum of factors times terms, and a constant."""
+        """An int64 expression as a sum of factors times terms, and a constant.
+
+        The sum is what the expression would be without wrapping.
+        """
         found = self._terms.get(node)
         if found is not None:
             return found
@@ -139,7 +163,12 @@ class Simplifier:
         stack = [(node, 1)]
         while stack:
             part, factor = stack.pop()
-            if part.op == "const":
+            known = self._terms.get(part)
+            if known is not None:
+                for term, times in known[0].items():
+                    sums[term] = sums.get(term, 0) + factor * times
+                constant += factor * known[1]
+            elif part.op == "const":
                 constant += factor * int(part.attribute)
             elif part.op == "add":
                 stack.extend((arg, factor) for arg in reversed(part.args))
@@ -155,6 +184,8 @@ class Simplifier:
             else:
                 sums[part] = sums.get(part, 0) + factor
         result = {term: factor for term, factor in sums.items() if factor}, constant
+        if len(result[0]) > MOST_TERMS:
+            result = {node: 1}, 0
         self._terms[node] = result
         return result
 
@@ -210,18 +241,25 @@ class Simplifier:
 
     def compare(self, op: str, x: Scalar, y: Scalar) -> Scalar | None:
         """A comparison of indices, if the ranges decide it."""
-        if x.dtype != INDEX:
+        if x.dtype != INDEX or y.dtype != INDEX:
             return None
         difference = self.bounds(self._affine("sub", (x, y), INDEX))
         if difference is None:
             return None
         low, high = difference
         if op in ("eq", "ne"):
+            # a difference that wraps is 0 just if the true one is
             if low == high == 0:
                 return TRUE if op == "eq" else FALSE
             if low > 0 or high < 0:
                 return FALSE if op == "eq" else TRUE
             return None
+        if low != 0 or high != 0:
+            first, second = self.bounds(x), self.bounds(y)
+            if first is None or second is None:
+                return None
+            if first[0] - second[1] < _LEAST or first[1] - second[0] > _GREATEST:
+                return None
         limit = -1 if op == "lt" else 0
         return TRUE if high <= limit else FALSE if low > limit else None
 
@@ -229,20 +267,24 @@ class Simplifier:
 def from_terms(terms: Mapping[Scalar, int], constant: int) -> Scalar:
     """The sum of factors times terms and a constant, always written in the same way."""
     total: Scalar | None = None
-    for term, factor in terms.items():
+    for term, unwrapped in terms.items():
+        factor = wrapped(unwrapped, INDEX)
+        if factor == 0:
+            continue
         if total is not None and factor < 0:
             scaled = term if factor == -1 else Scalar("mul", (term, const(-factor, INDEX)), INDEX)
             total = Scalar("sub", (total, scaled), INDEX)
             continue
         scaled = term if factor == 1 else Scalar("mul", (term, const(factor, INDEX)), INDEX)
         total = scaled if total is None else Scalar("add", (total, scaled), INDEX)
+    rest = const(constant, INDEX)
     if total is None:
-        return const(constant, INDEX)
-    return total if constant == 0 else Scalar("add", (total, const(constant, INDEX)), INDEX)
+        return rest
+    return total if rest.attribute == 0 else Scalar("add", (total, rest), INDEX)
 
 
 def _evaluate(op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any]) -> Scalar:
-    values = [np.asarray(arg.attribute or 0, arg.dtype) for arg in args]
+    values = [np.asarray(0 if arg.op == "zero" else arg.attribute, arg.dtype) for arg in args]
     with np.errstate(all="ignore"):
         return const(np.asarray(OPERATIONS[op].meaning(*values)).astype(dtype).item(), dtype)
 
@@ -251,7 +293,7 @@ def _is(node: Scalar, value: float) -> bool:
     return node.op == "const" and node.dtype.kind != "b" and node.attribute == value
 
 
-def _mul(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _mul(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if "zero" in (x.op, y.op):
         return zero(dtype)
@@ -266,14 +308,14 @@ def _mul(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any)
     return None
 
 
-def _add(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _add(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if x.op == "zero":
         return y
     return x if y.op == "zero" else None
 
 
-def _sub(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _sub(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if y.op == "zero":
         return x
@@ -282,25 +324,23 @@ def _sub(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any)
     return None
 
 
-def _div(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _div(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     return x if x.op == "zero" or _is(y, 1) else None
 
 
-def _neg(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _neg(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     (x,) = args
     if x.op == "zero":
         return x
     return x.args[0] if x.op == "neg" else None
 
 
-def _fma(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _fma(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     return args[2] if "zero" in (args[0].op, args[1].op) else None
 
 
-def _choice(
-    _: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _choice(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     condition, yes, no = args
     if condition.op == "const":
         return yes if condition.attribute else no
@@ -309,18 +349,16 @@ def _choice(
     return None
 
 
-def _guard(_: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any) -> Scalar | None:
+def _guard(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     condition, yes, no = args
     if condition.op == "const":
         chosen = yes if condition.attribute else no
         # what is outside of an array is not there
-        return zero(dtype) if _is(chosen, 0) and dtype.kind == "f" else chosen
+        return zero(dtype) if chosen is const(0.0, dtype) and dtype.kind == "f" else chosen
     return yes if yes is no else None
 
 
-def _convert(
-    _: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _convert(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     (x,) = args
     if x.dtype == dtype:
         return x
@@ -337,9 +375,7 @@ def _convert(
 def _logic(op: str) -> Any:
     absorbing = op == "or"
 
-    def rule(
-        _: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-    ) -> Scalar | None:
+    def rule(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
         if dtype != BOOL:
             return None
         x, y = args
@@ -352,17 +388,13 @@ def _logic(op: str) -> Any:
 
 
 def _compare(op: str) -> Any:
-    def rule(
-        simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-    ) -> Scalar | None:
+    def rule(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
         return simplifier.compare(op, *args)
 
     return rule
 
 
-def _idiv(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _idiv(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
@@ -371,14 +403,15 @@ def _idiv(
         return split[0]
     if x.op == "idiv" and x.args[1].op == "const" and x.args[1].attribute > 0:
         # truncating twice is truncating once
-        by = const(int(x.args[1].attribute) * int(y.attribute), INDEX)
+        product = int(x.args[1].attribute) * int(y.attribute)
+        if product > _GREATEST:
+            return None
+        by = const(product, INDEX)
         return simplifier.build("idiv", (x.args[0], by), Scalar("idiv", (x.args[0], by), INDEX))
     return None
 
 
-def _irem(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _irem(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
@@ -387,9 +420,7 @@ def _irem(
 
 
 def _extremum(op: str) -> Any:
-    def rule(
-        simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-    ) -> Scalar | None:
+    def rule(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
         x, y = args
         if x is y:
             return x
@@ -401,9 +432,7 @@ def _extremum(op: str) -> Any:
     return rule
 
 
-def _checked(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], __: Any
-) -> Scalar | None:
+def _checked(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     position, extent = args
     below = simplifier.compare("lt", position, extent)
     within = simplifier.bounds(position)
@@ -411,9 +440,7 @@ def _checked(
     return position if inside else None
 
 
-def _fold(
-    simplifier: Simplifier, args: tuple[Scalar, ...], dtype: np.dtype[Any], attribute: Any
-) -> Scalar | None:
+def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> Scalar | None:
     op, indices = attribute
     value, *extents = args
     if any(_is(extent, 0) for extent in extents):
@@ -431,9 +458,7 @@ def _fold(
     return Scalar("fold", (value, *(n for _, n in left)), dtype, (op, kept))
 
 
-def _apply(
-    simplifier: Simplifier, args: tuple[Scalar, ...], _: np.dtype[Any], function: Any
-) -> Scalar | None:
+def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scalar | None:
     """What is known of an operand can simplify the operations inside."""
     if not any(arg.op in ("const", "zero") for arg in args):
         return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from functrans.loop.failures import OUT_OF_BOUNDS
 
 
@@ -40,6 +42,10 @@ def names() -> dict[str, Any]:
         if not condition:
             flag[0] = status
         return value
+
+    @njit
+    def as_uint64(x):  # type: ignore[no-untyped-def]
+        return np.uint64(x) if x >= 2.0**63 else np.uint64(np.int64(x))
 
     def typed(signature: Any, generate: Any) -> Any:
         return signature, generate
@@ -102,6 +108,7 @@ def names() -> dict[str, Any]:
         "max": larger,
         "checked": checked,
         "required": required,
+        "as_uint64": as_uint64,
         "fma": fma,
         "rint": rounding("rint"),
         "idiv": binary("div"),

@@ -282,7 +282,7 @@ class _Printer:
             case "load":
                 return f"{self.names[node.attribute]}[{', '.join(args)}]"
             case "convert":
-                return f"np.{node.dtype}({args[0]})"
+                return _converted(node.args[0].dtype, node.dtype, args[0])
             case "bitcast":
                 return f"bits_as_{node.dtype}({args[0]})"
             case "lookup":
@@ -318,6 +318,15 @@ def _binary(op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
     return f"({x} {infix} {y})"
 
 
+def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
+    if source.kind == "f" and dtype.kind in "iu" and dtype not in (np.int32, INDEX):
+        # as C does it: the machine has no other instructions
+        if dtype == np.uint64:
+            return f"as_uint64({x})"
+        x = f"np.{'int32' if dtype.itemsize < 4 else 'int64'}({x})"
+    return f"np.{dtype}({x})"
+
+
 def _typed(text: str, dtype: np.dtype[Any]) -> str:
     return text if dtype in _NATURAL else f"np.{dtype}({text})"
 
@@ -325,8 +334,11 @@ def _typed(text: str, dtype: np.dtype[Any]) -> str:
 def _number(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype == BOOL:
         return str(bool(value))
+    if dtype == INDEX:
+        # there is no literal of the least one: it is the negative of a number that is too large
+        return str(int(value)) if value > np.iinfo(INDEX).min else f"(np.int64({value + 1}) - 1)"
     if dtype.kind != "f":
-        return str(int(value)) if dtype == INDEX else f"np.{dtype}({int(value)})"
+        return f"np.{dtype}({int(value)})"
     number = float(value)
     text = repr(number) if np.isfinite(number) else f"math.{number}".replace("-", "")
     if not np.isfinite(number) and number < 0:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, UNROLLED
-from functrans.loop.scalar import Scalar
+from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
@@ -158,15 +158,14 @@ class _Generaliser:
 
     def _is_index(self, node: Scalar) -> bool:
         """Whether an int64 expression is made of loop indices."""
-        found = self.like_index.get(node)
-        if found is None:
-            found = node.op == "index" or (
-                node.dtype == INDEX
-                and node.op in _ARITHMETIC
-                and any(self._is_index(arg) for arg in node.args)
+        known = self.like_index
+        for inner in postorder([node], known=known):
+            known[inner] = inner.op == "index" or (
+                inner.dtype == INDEX
+                and inner.op in _ARITHMETIC
+                and any(known[arg] for arg in inner.args)
             )
-            self.like_index[node] = found
-        return found
+        return known[node]
 
     def _rebuild(self, node: Scalar, args: list[Scalar], force: bool) -> Scalar:
         if node.op == "const" and force and node.dtype == INDEX:

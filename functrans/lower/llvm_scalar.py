@@ -38,6 +38,9 @@ _SIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}
 _UNSIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule"}
 
 
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+
 class Operations:
     """Emits one operation at a time into a `Writer`."""
 
@@ -123,7 +126,9 @@ def _extremum(op: str) -> Special:
             compare = define(f"icmp {sign}{'lt' if op == 'min' else 'gt'} {kind} {x}, {y}")
             return define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
         # one machine instruction gives y if either is NaN; the second select puts back x's NaN
-        compare = define(f"fcmp {'olt' if op == 'min' else 'ogt'} {kind} {x}, {y}")
+        # of a zero and a negative one NumPy gives the second, but of half floats the first
+        relation = ("ol" if op == "min" else "og") + ("e" if dtype.itemsize == 2 else "t")
+        compare = define(f"fcmp {relation} {kind} {x}, {y}")
         chosen = define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
         is_nan = define(f"fcmp uno {kind} {x}, {x}")
         return define(f"select {mask} {is_nan}, {kind} {x}, {kind} {chosen}")
@@ -155,6 +160,12 @@ def _invert(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str],
     return emit.writer.define(f"xor {register_type(dtype, lanes)} {refs[0]}, {ones}")
 
 
+def _within(ref: str, stop: int) -> bool:
+    """Whether this is a literal, the same in all lanes, of a number from 0 to a limit."""
+    number = ref.rstrip(">").rpartition(" ")[2]
+    return number.isdecimal() and int(number) < stop
+
+
 def _shift(op: str) -> Special:
     def emit_shift(
         emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any
@@ -163,10 +174,11 @@ def _shift(op: str) -> Special:
         mask = register_type(BOOL, lanes)
         define = emit.writer.define
         machine = "ashr" if op == "shr" and dtype.kind == "i" else "shl" if op == "shl" else "lshr"
-        if not refs[1].startswith("%"):
-            return define(f"{machine} {kind} {refs[0]}, {refs[1]}")
-        # a shift by the width or more is undefined for LLVM; NumPy shifts everything out
         bits = 8 * dtype.itemsize
+        if _within(refs[1], bits):
+            return define(f"{machine} {kind} {refs[0]}, {refs[1]}")
+        # a shift by the width or more, or by a negative number, is undefined for LLVM; NumPy shifts
+        # everything out
         last = splat_literal(str(bits - 1), register_type(dtype), lanes)
         fits = define(f"icmp ule {kind} {refs[1]}, {last}")
         amount = define(f"select {mask} {fits}, {kind} {refs[1]}, {kind} {last}")
@@ -206,12 +218,14 @@ def _convert(
     if dtype == BOOL:
         zero = splat_literal(literal(0, source), register_type(source), lanes)
         return define(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {old} {ref}, {zero}")
+    if HALF in (source, dtype) and SINGLE not in (source, dtype):
+        # there is no instruction: NumPy goes by way of float32 too
+        between = _to_odd if source == np.float64 else _convert
+        return _convert(emit, dtype, lanes, [between(emit, SINGLE, lanes, refs, sources)], [SINGLE])
     if source.kind == "f" and dtype.kind == "f":
         machine = "fpext" if dtype.itemsize > source.itemsize else "fptrunc"
     elif source.kind == "f":
-        # out of range is undefined for LLVM: freeze makes it some number, as in C
-        machine = "fptoui" if dtype.kind == "u" else "fptosi"
-        return define(f"freeze {new} {define(f'{machine} {old} {ref} to {new}')}")
+        return _float_to_integer(emit, dtype, lanes, ref, source)
     elif dtype.kind == "f":
         machine = "uitofp" if source.kind in "ub" else "sitofp"
     elif source != BOOL and dtype.itemsize == source.itemsize:
@@ -221,6 +235,57 @@ def _convert(
     else:
         machine = "zext" if source.kind in "ub" else "sext"
     return define(f"{machine} {old} {ref} to {new}")
+
+
+def _to_odd(
+    emit: Operations, _: np.dtype[Any], lanes: int, refs: list[str], sources: list[np.dtype[Any]]
+) -> str:
+    """A float64 as the float32 next to it towards zero, with an odd last bit if it is inexact.
+
+    Rounding that to a half float gives what rounding once would have given.
+    """
+    define = emit.writer.define
+    (ref,), (source,) = refs, sources
+    wide, narrow = register_type(source, lanes), register_type(SINGLE, lanes)
+    bits, mask = (register_type(np.dtype(name), lanes) for name in ("i4", "?"))
+    near = define(f"fptrunc {wide} {ref} to {narrow}")
+    back = define(f"fpext {narrow} {near} to {wide}")
+    inexact = define(f"fcmp one {wide} {back}, {ref}")
+    size, size_back = (_absolute(emit, source, lanes, [each], None) for each in (ref, back))
+    beyond = define(f"fcmp ogt {wide} {size_back}, {size}")
+    word = define(f"bitcast {narrow} {near} to {bits}")
+    inwards = define(f"sub {bits} {word}, {define(f'zext {mask} {beyond} to {bits}')}")
+    odd = define(f"or {bits} {inwards}, {define(f'zext {mask} {inexact} to {bits}')}")
+    return define(f"bitcast {bits} {odd} to {narrow}")
+
+
+def _float_to_integer(
+    emit: Operations, dtype: np.dtype[Any], lanes: int, ref: str, source: np.dtype[Any]
+) -> str:
+    """The integer as C compilers for this machine make it, and NumPy is written in C.
+
+    Small ones are taken from an int32 and uint32 from an int64, modulo a power of two. What is out
+    of range is undefined for LLVM: freeze makes it what the machine gives.
+    """
+    define = emit.writer.define
+    old, new = register_type(source, lanes), register_type(dtype, lanes)
+    bits = 32 if dtype.itemsize < 4 or dtype == np.int32 else 64
+    signed = np.dtype(f"i{bits // 8}")
+    kind = register_type(signed, lanes)
+
+    def truncated(value: str) -> str:
+        return define(f"freeze {kind} {define(f'fptosi {old} {value} to {kind}')}")
+
+    if dtype != np.uint64:
+        number = truncated(ref)
+        narrower = dtype.itemsize < signed.itemsize
+        return define(f"trunc {kind} {number} to {new}") if narrower else number
+    half = splat_literal(literal(2.0**63, source), register_type(source), lanes)
+    top = splat_literal(str(-(2**63)), register_type(signed), lanes)
+    large = define(f"fcmp oge {old} {ref}, {half}")
+    above = define(f"xor {kind} {truncated(define(f'fsub {old} {ref}, {half}'))}, {top}")
+    mask = register_type(BOOL, lanes)
+    return define(f"select {mask} {large}, {kind} {above}, {kind} {truncated(ref)}")
 
 
 def _bitcast(

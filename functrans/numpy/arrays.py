@@ -15,6 +15,7 @@ from functrans.ops.shape import asarray
 from functrans.ops.structural import astype, full_p, iota, reshape
 from functrans.ops.views import copy
 from functrans.trace.absent import UNKNOWN
+from functrans.trace.dtypes import dtype_of
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
@@ -90,7 +91,7 @@ def made(primitive: Primitive, **params: Any) -> Any:
     trace = current.get()
     if not isinstance(trace, Trace):
         return primitive.numpy(**params)
-    return trace.create(primitive, params)
+    return trace.create(primitive, {**params, "dtype": dtype_of(params["dtype"])})
 
 
 def filled(shape: Shape, value: float, dtype: Any) -> Any:
@@ -117,7 +118,8 @@ def constant(x: Any) -> Any:
     trace = current.get()
     if isinstance(x, Tracer) or not isinstance(trace, Trace):
         return x
-    lifted = trace.lift(np.asarray(x))
+    x = np.asarray(x)
+    lifted = trace.lift(x.astype(dtype_of(x.dtype), copy=False))
     if isinstance(lifted, Literal):
         return filled((), lifted.value.item(), lifted.value.dtype)
     return lifted

@@ -72,7 +72,13 @@ protocols.ufuncs["conjugate"] = conjugate
 def _reciprocal(x: Scalar) -> Scalar:
     if x.dtype.kind == "f":
         return 1 / x
-    return scalar.where(abs(x) < 2, x, 0)
+    whole = scalar.where(scalar.eq(x, 1), x, 0)
+    if x.dtype.kind == "u":
+        return whole
+    signed = scalar.where(scalar.eq(x, -1), x, whole)
+    # NumPy converts an infinity, which gives the least integer of 32 or 64 bits
+    least = np.iinfo(x.dtype).min if x.dtype.itemsize >= 4 else 0
+    return scalar.where(scalar.eq(x, 0), least, signed)
 
 
 reciprocal = elementwise(
@@ -118,6 +124,9 @@ def _remainder(x: Scalar, y: Scalar) -> Scalar:
 
 def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
     """Rounded downwards; 0 for an integer divided by 0."""
+    if x.dtype == np.float16:
+        wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
+        return scalar.convert(wide, x.dtype)
     if x.dtype.kind == "f":
         # the quotient is taken of what divides evenly, and so is nearly an integer already
         quotient = (x - scalar.irem(x, y)) / y

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError
-from functrans.ir.types import SUPPORTED_KINDS, aval_of, describe
+from functrans.ir.types import aval_of, describe, is_supported
 from functrans.ops import structural
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -30,7 +30,7 @@ def dtype_key(x: Any) -> DtypeKey:
     if isinstance(x, Tracer):
         return x.variable.aval.promotes_as
     if isinstance(x, (np.ndarray, np.generic)):
-        if x.dtype.kind not in SUPPORTED_KINDS:
+        if not is_supported(x.dtype):
             raise DtypeError(
                 f"expected an array of bool, integer or float dtype{located(user_source())}, found "
                 f"{describe(x)}"

@@ -16,6 +16,7 @@ from functrans.loop.nodes import fold
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols
+from functrans.trace.dtypes import dtype_of
 
 # -- reshape ---------------------------------------------------------------------------------------
 
@@ -287,10 +288,10 @@ cast: Primitive = primitive(
 
 def astype(x: Any, dtype: Any) -> Any:
     """``x`` as a strong array of another dtype."""
-    dtype = np.dtype(dtype)
     aval = getattr(x, "aval", None)
     if aval is None:
         return np.asarray(x).astype(dtype)[()]
+    dtype = dtype_of(dtype)
     return x if aval.dtype == dtype and not aval.weak else cast(x, dtype=dtype)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError, nearest
+from functrans.trace.dtypes import dtype_of
 from functrans.trace.source import located, user_source
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
@@ -105,7 +106,7 @@ def _apply_with_keywords(
             f"{located(user_source())}: leave the keyword out"
         )
     if dtype is not None:
-        inputs = tuple(_converted(ufunc, x, np.dtype(dtype)) for x in inputs)
+        inputs = tuple(_converted(ufunc, x, dtype_of(dtype)) for x in inputs)
     result = strengthened(operation(*inputs))
     return operators["store"](ufunc.__name__, result, outs, where)
 

@@ -141,7 +141,9 @@ class Trace:
         if known is not None and (known[1].value is x or np.array_equal(known[1].value, x)):
             return known[1]
         # the user may write to the array later: what the graph means is the array as it is now
-        frozen = np.array(x, order="K") if x.flags.writeable else x
+        frozen = x
+        if x.flags.writeable or not x.dtype.isnative:
+            frozen = np.array(x, aval.dtype, order="K")
         known = (x, self._capture(frozen, aval, frozen))
         self._captured[id(x)] = known
         return known[1]

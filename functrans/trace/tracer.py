@@ -17,7 +17,7 @@ from functrans.errors import (
 )
 from functrans.ir.graph import Var
 from functrans.ir.primitive import Piecewise, current, registry
-from functrans.ir.types import SUPPORTED_KINDS, Aval, Shape, describe, is_float
+from functrans.ir.types import Aval, Shape, describe, is_float, is_supported
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import located, user_source
@@ -67,7 +67,7 @@ def is_operand(x: Any) -> bool:
     """Whether a value can stand beside a tracer in an operation."""
     return (
         isinstance(x, (Tracer, bool, int, float, np.generic))
-        or (isinstance(x, np.ndarray) and x.dtype.kind in SUPPORTED_KINDS)
+        or (isinstance(x, np.ndarray) and is_supported(x.dtype))
     )  # fmt: skip
 
 

@@ -1,0 +1,28 @@
+"""The one way by which a dtype that the user names comes into a traced function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError
+from functrans.ir.types import instead_of, is_supported
+from functrans.trace.source import located, user_source
+
+
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """A dtype that traced arrays can have, in the byte order of the machine.
+
+    Raises
+    ------
+    DtypeError
+        If it is no bool, integer or float of at most 64 bits.
+    """
+    found: np.dtype[Any] = np.dtype(dtype)
+    if not is_supported(found):
+        raise DtypeError(
+            f"expected a bool, integer or float dtype{located(user_source())}, found {found}: "
+            f"{instead_of(found)}"
+        )
+    return found if found.isnative else found.newbyteorder("=")

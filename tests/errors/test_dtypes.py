@@ -1,0 +1,97 @@
+"""Dtypes that no graph can hold are refused where they come in, eagerly and compiled alike."""
+
+import numpy as np
+import pytest
+
+import functrans.numpy as fnp
+from functrans import grad, jit, vmap
+from functrans.errors import DtypeError
+from functrans.ir.types import Aval
+from tests.errors.words import X, located, message_of
+
+INSTEAD = {
+    "complex128": "compute with the real and the imaginary part as arrays of their own",
+    "complex64": "compute with the real and the imaginary part as arrays of their own",
+    np.dtype(np.longdouble).name: "use np.float64",
+    "datetime64[s]": "count the time in numbers",
+    "timedelta64[s]": "count the time in numbers",
+    "[('a', '<f8')]": "make each field an array of its own",
+    "|V8": "make each field an array of its own",
+    "|S3": "turn it into numbers outside of the traced function",
+    "<U3": "turn it into numbers outside of the traced function",
+    "object": "turn it into numbers outside of the traced function",
+}
+TRANSFORMS = {"jit": jit, "vmap": vmap, "grad": grad}
+FUNCTIONS = {
+    "astype": lambda x, dtype: x.astype(dtype),
+    "sum": lambda x, dtype: np.sum(x, dtype=dtype),
+    "cumsum": lambda x, dtype: np.cumsum(np.reshape(x, (-1,)), dtype=dtype),
+    "mean": lambda x, dtype: np.mean(x, dtype=dtype),
+    "add": lambda x, dtype: np.add(x, 1, dtype=dtype),
+    "zeros": lambda x, dtype: fnp.zeros(3, dtype),
+    "zeros_like": lambda x, dtype: np.zeros_like(x, dtype=dtype),
+    "eye": lambda x, dtype: fnp.eye(3, dtype=dtype),
+    "linspace": lambda x, dtype: np.linspace(x, 4, dtype=dtype),
+    "asarray": lambda x, dtype: fnp.asarray(x, dtype),
+}
+
+
+def named(name):
+    return np.dtype([("a", "f8")]) if name.startswith("[") else np.dtype(name)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", INSTEAD)
+def test_the_line_and_the_way_out_are_named(name, transform):
+    dtype = named(name)
+
+    def converts(x):
+        return x.astype(dtype)  # here
+
+    message = message_of(DtypeError, lambda: TRANSFORMS[transform](converts)(X))
+    expected = f"expected a bool, integer or float dtype{{here}}, found {dtype}: {INSTEAD[name]}"
+    assert message == located(expected, converts)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_that_takes_a_dtype_refuses_it(name, transform):
+    with pytest.raises(DtypeError, match=r"^expected a bool, .* found complex128: compute with"):
+        TRANSFORMS[transform](lambda x: FUNCTIONS[name](x, complex))(X)
+
+
+@pytest.mark.parametrize("transform", [jit, grad])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_byte_order_is_the_machines(name, transform):
+    def total(dtype):
+        return lambda x: (x * FUNCTIONS[name](x, dtype)).sum()
+
+    swapped = np.dtype(float).newbyteorder()
+    y = X if name != "eye" else np.ones(3)
+    one, other = transform(total(swapped))(y), transform(total(float))(y)
+    assert one.dtype == np.float64
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("transform", [jit, vmap])
+def test_an_array_from_outside_may_have_any_byte_order(transform):
+    outside = np.array([1.0, 2.0, 4.0], np.dtype(float).newbyteorder())
+    result = transform(lambda x: fnp.concatenate([fnp.asarray(outside)[1:], x * outside]))(X[:1])
+    expected = np.concatenate([outside[1:], X[0] * outside])
+    np.testing.assert_array_equal(np.reshape(result, -1), expected)
+    assert result.dtype.isnative
+
+
+def test_a_long_double_is_no_operand():
+    with pytest.raises(DtypeError, match="expected an array of bool, integer or float dtype"):
+        jit(lambda x: x + np.ones(3, np.longdouble))(X)
+    with pytest.raises(DtypeError, match="not a number or an array: bool, integers and floats"):
+        jit(lambda x: x)(np.ones(3, np.longdouble))
+
+
+def test_no_type_of_a_graph_is_complex():
+    message = message_of(DtypeError, lambda: Aval((3,), complex))
+    assert message == (
+        "expected a bool, integer or float dtype, found complex128: compute with the real and the "
+        "imaginary part as arrays of their own"
+    )
