@@ -26,11 +26,13 @@ def _default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _default_cache() -> bool:
-    text = os.environ.get("FUNCTRANS_CACHE", "").strip().lower()
-    if text not in _YES | _NO:
-        _ignored("FUNCTRANS_CACHE", "0 or 1")
-    return text not in _NO
+def _default_truth(name: str, default: bool) -> bool:
+    text = os.environ.get(name, "").strip().lower()
+    if text in _YES | _NO:
+        return text in _YES
+    if text:
+        _ignored(name, "0 or 1")
+    return default
 
 
 def _default_cache_dir() -> Path | None:
@@ -69,7 +71,7 @@ def _ignored(name: str, wanted: str) -> None:
     )
 
 
-_YES = {"", "1", "on", "yes", "true"}
+_YES = {"1", "on", "yes", "true"}
 _NO = {"0", "off", "no", "false"}
 
 threads: int = _default_threads()
@@ -81,7 +83,7 @@ parallel_threshold: int = 200_000
 """How many scalar operations a loop must do for it to be split among threads. It counts when
 something is compiled."""
 
-cache: bool = _default_cache()
+cache: bool = _default_truth("FUNCTRANS_CACHE", True)
 """Whether compiled code is kept on disk. Off if the environment variable FUNCTRANS_CACHE is 0."""
 
 cache_dir: Path | None = _default_cache_dir()
@@ -95,6 +97,11 @@ environment variable FUNCTRANS_CACHE_BYTES, else 256 MiB."""
 recycle_bytes: int = _default_bytes("FUNCTRANS_RECYCLE_BYTES", 128 * 1024 * 1024)
 """How much memory of large results that nobody has any more is kept for new ones: the system would
 have to clear it each time. From the environment variable FUNCTRANS_RECYCLE_BYTES, else 128 MiB."""
+
+check_plans: bool = _default_truth("FUNCTRANS_CHECK_PLANS", False)
+"""Whether every graph and every plan is verified while something is compiled, after each pass. That
+is slow, and for finding faults: of this library, or of operations of your own. From the environment
+variable FUNCTRANS_CHECK_PLANS."""
 
 
 def _positive(value: Any) -> Any:
@@ -125,6 +132,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "cache_dir": (_folder, "a path, or None"),
     "cache_bytes": (_not_negative, "an integer, 0 or more"),
     "recycle_bytes": (_not_negative, "an integer, 0 or more"),
+    "check_plans": (_truth, "True or False"),
 }
 
 
