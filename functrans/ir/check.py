@@ -119,9 +119,9 @@ def _use(atoms: tuple[Atom, ...], defined: set[Atom]) -> None:
 
 
 def _check_literal(literal: Literal) -> None:
-    dtype = getattr(literal.value, "dtype", None)
-    if np.ndim(literal.value) != 0 or literal.aval.shape != () or dtype != literal.aval.dtype:
-        raise GraphTypeError(f"the literal {literal!r} is a {type(literal.value).__name__}")
+    value, aval = literal.value, literal.aval
+    if not isinstance(value, np.generic) or value.dtype != aval.dtype or aval.shape != ():
+        raise GraphTypeError(f"the literal {literal!r} is a {type(value).__name__}")
 
 
 def _results(eqn: Eqn) -> tuple[Aval, ...]:

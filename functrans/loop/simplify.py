@@ -242,7 +242,7 @@ def from_terms(terms: Mapping[Scalar, int], constant: int) -> Scalar:
 
 
 def _evaluate(op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any]) -> Scalar:
-    values = [np.asarray(arg.attribute or 0, arg.dtype) for arg in args]
+    values = [np.asarray(0 if arg.op == "zero" else arg.attribute, arg.dtype) for arg in args]
     with np.errstate(all="ignore"):
         return const(np.asarray(OPERATIONS[op].meaning(*values)).astype(dtype).item(), dtype)
 
