@@ -19,7 +19,7 @@ VALUES = {
 }
 UNARY = {"f": ["negative", "positive", "sqrt", "absolute", "isinf", "isnan", "square"],
          "i": ["negative", "positive", "absolute", "invert", "square"],
-         "b": ["logical_not", "positive"]}  # fmt: skip
+         "b": ["logical_not"]}  # fmt: skip
 BINARY = {"f": ["add", "subtract", "multiply", "divide", "maximum", "minimum", "copysign",
                 "equal", "less"],
           "i": ["add", "subtract", "multiply", "bitwise_and", "bitwise_or", "equal", "less"],
