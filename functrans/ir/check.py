@@ -1,13 +1,74 @@
-"""Type-checking a graph: what a pass of the compiler must leave true."""
+"""Type-checking a graph: what a pass of the compiler must leave true.
+
+Every pass, and every transform, hands on what it made through `checked` or `typechecked`. They look
+at it only if `functrans.config.check_plans` is on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from functrans import config
 from functrans.errors import GraphTypeError
-from functrans.ir.graph import Atom, Graph, Literal, Var, inner_graphs
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inner_graphs
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def check_graph(graph: Graph) -> None:
+def typechecked(transform: Callable[P, T]) -> Callable[P, T]:
+    """A function that makes graphs (one, or several in a tuple), which are checked if asked for."""
+    name = transform.__name__
+
+    @wraps(transform)
+    def transformed(*args: P.args, **kwargs: P.kwargs) -> T:
+        made = transform(*args, **kwargs)
+        if config.check_plans:
+            for graph in _graphs_in(made):
+                _check(graph, name, True)
+        return made
+
+    return transformed
+
+
+def checked(graph: Graph, by: str) -> Graph:
+    """The graph itself, which a pass of the compiler has made; it is checked if that is asked for.
+
+    Parameters
+    ----------
+    graph : Graph
+        All transforms have been applied: which dtypes yield to others counts no more.
+    by : str
+        The name of the pass.
+
+    Raises
+    ------
+    GraphTypeError
+        With the name of the pass, and the equation that is wrong.
+    """
+    if config.check_plans:
+        _check(graph, by, False)
+    return graph
+
+
+def _check(graph: Graph, by: str, weak: bool) -> None:
+    if not graph.is_checked:
+        try:
+            check_graph(graph, weak)
+        except GraphTypeError as error:
+            raise GraphTypeError(f"{by} gives a graph that is wrong: {error}") from error
+
+
+def check_graph(graph: Graph, weak: bool = True) -> None:
     """Raise unless every variable is assigned once, before its use, and every type is right.
+
+    ``weak`` says whether a type that is weak is another than one that is not.
 
     Raises
     ------
@@ -15,30 +76,82 @@ def check_graph(graph: Graph) -> None:
         With the equation that is wrong.
     """
     defined: set[Atom] = set()
+    _define(graph.inputs, defined, "the inputs")
+    for eqn in graph.eqns:
+        try:
+            _check_eqn(eqn, defined, weak)
+        except GraphTypeError as error:
+            raise GraphTypeError(f"{error}, in {eqn!r}") from error.__cause__
+    _use(graph.outputs, defined)
+    graph.is_checked = True
 
-    def define(var: Var, where: str) -> None:
+
+def _check_eqn(eqn: Eqn, defined: set[Atom], weak: bool) -> None:
+    _use(eqn.inputs, defined)
+    for inner in inner_graphs(eqn):
+        # a graph is often the parameter of several equations, and of what is made of those
+        if not inner.is_checked:
+            check_graph(inner, weak)
+    avals = _results(eqn)
+    if len(avals) != len(eqn.outputs):
+        raise GraphTypeError(f"{len(avals)} results, but {len(eqn.outputs)} names")
+    for aval, var in zip(avals, eqn.outputs, strict=True):
+        if not (aval == var.aval if weak else aval.same_array_type(var.aval)):
+            raise GraphTypeError(f"{var} stands for a value of type {aval}")
+    _define(eqn.outputs, defined, "its results")
+
+
+def _define(variables: tuple[Var, ...], defined: set[Atom], where: str) -> None:
+    for var in variables:
+        if not isinstance(var, Var):
+            raise GraphTypeError(f"{var} is no variable, among {where}")
         if var in defined:
-            raise GraphTypeError(f"{var} is assigned twice, in {where}")
+            raise GraphTypeError(f"{var} is assigned twice, the second time among {where}")
         defined.add(var)
 
-    def use(atom: Atom, where: str) -> None:
-        if not isinstance(atom, Literal) and atom not in defined:
-            raise GraphTypeError(f"{atom} is used before it is assigned, in {where}")
 
-    for var in graph.inputs:
-        define(var, "the inputs")
-    for eqn in graph.eqns:
-        where = repr(eqn)
-        for atom in eqn.inputs:
-            use(atom, where)
-        avals = eqn.primitive.infer_all([atom.aval for atom in eqn.inputs], dict(eqn.params))
-        if len(avals) != len(eqn.outputs):
-            raise GraphTypeError(f"{len(avals)} results, but {len(eqn.outputs)} names, in {where}")
-        for aval, var in zip(avals, eqn.outputs, strict=True):
-            if not aval.same_array_type(var.aval):
-                raise GraphTypeError(f"{var} stands for a value of type {aval}, in {where}")
-            define(var, where)
-        for inner in inner_graphs(eqn):
-            check_graph(inner)
-    for atom in graph.outputs:
-        use(atom, "the outputs")
+def _use(atoms: tuple[Atom, ...], defined: set[Atom]) -> None:
+    for atom in atoms:
+        if isinstance(atom, Literal):
+            _check_literal(atom)
+        elif atom not in defined:
+            raise GraphTypeError(f"{atom} is used before it is assigned")
+
+
+def _check_literal(literal: Literal) -> None:
+    value, aval = literal.value, literal.aval
+    if not isinstance(value, np.generic) or value.dtype != aval.dtype or aval.shape != ():
+        raise GraphTypeError(f"the literal {literal!r} is a {type(value).__name__}")
+
+
+def _results(eqn: Eqn) -> tuple[Aval, ...]:
+    """The types that the primitive gives for the operands and parameters."""
+    avals = tuple([x.aval for x in eqn.inputs])
+    params = tuple(eqn.params.items())
+    try:
+        hash(params)
+    except TypeError as error:
+        raise GraphTypeError(f"a parameter has no hash ({error})") from error
+    # equal graphs need not be equal objects, and what comes of one is not what comes of the other
+    infer = _infer if eqn.primitive.higher_order else _infer_once
+    try:
+        return infer(eqn.primitive, avals, params)
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise GraphTypeError(f"{eqn.primitive.name} does not take this ({error})") from error
+
+
+def _infer(
+    primitive: Primitive, avals: tuple[Aval, ...], params: tuple[tuple[str, Any], ...]
+) -> tuple[Aval, ...]:
+    return primitive.results(avals, dict(params))
+
+
+_infer_once = lru_cache(maxsize=16384)(_infer)
+
+
+def _graphs_in(made: Any) -> Iterator[Graph]:
+    if isinstance(made, Graph):
+        yield made
+    elif isinstance(made, tuple):
+        for each in made:
+            yield from _graphs_in(each)

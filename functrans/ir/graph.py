@@ -91,6 +91,8 @@ class Graph:
         self.inputs = tuple(inputs)
         self.eqns = tuple(eqns)
         self.outputs = tuple(outputs)
+        self.is_checked = False
+        """Whether `functrans.ir.check` has found nothing wrong: a graph does not change."""
 
     @cached_property
     def key(self) -> tuple[Any, ...]:

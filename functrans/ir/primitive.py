@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, interned
 
 if TYPE_CHECKING:
     from functrans.ir.graph import Eqn, Graph
@@ -164,6 +164,19 @@ class Primitive:
         """The avals of the results, always as a tuple."""
         result = self.infer(*avals, **params)
         return tuple(result) if self.several else (result,)
+
+    def gives_weak(self, avals: Sequence[Aval]) -> bool:
+        """Whether the result stands for a Python number, as all operands do."""
+        if not self.elementwise or self.always_strong or not avals or not avals[0].weak:
+            return False
+        return all(aval.weak for aval in avals)
+
+    def results(self, avals: Sequence[Aval], params: dict[str, Any]) -> tuple[Aval, ...]:
+        """As `infer_all`, and weak where the results stand for Python numbers."""
+        results = self.infer_all(avals, params)
+        if self.gives_weak(avals):
+            return tuple(interned(aval.shape, aval.dtype, True) for aval in results)
+        return results
 
 
 registry: dict[str, Primitive] = {}

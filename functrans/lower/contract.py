@@ -18,9 +18,21 @@ from functrans.ir.graph import Eqn
 from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, convert
-from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statement
+from functrans.loop.statements import (
+    Address,
+    Buffer,
+    Call,
+    For,
+    Rows,
+    Statement,
+    Store,
+    load,
+)
 
 CONTRACTION = "dot_general"
+
+GEMM = "gemm"
+"""The same, as `functrans.lower.fitting` has BLAS do it."""
 
 SMALLEST_SIDE = 8
 """A contraction with a side shorter than this is done by loops."""
@@ -31,11 +43,7 @@ SMALLEST_WORK = 8192
 WORTH_SPLITTING = 1 << 20
 """Multiplications of one contraction that are worth the waking of threads."""
 
-PARTS = "parts"
-"""The parameter of a contraction whose result is given in parts, to be added up: their number."""
-
-SYMMETRIC = "symmetric"
-"""The parameter of a contraction of which only the lower triangle is given."""
+ZERO, ONE = const(0, INDEX), const(1, INDEX)
 
 _ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
 
@@ -98,7 +106,14 @@ def counts(eqn: Eqn) -> Counts:
 
 
 def by_library(eqn: Eqn) -> bool:
-    """Whether an equation is to be a call of BLAS."""
+    """Whether an equation is to be calls of BLAS."""
+    if eqn.primitive.name == GEMM:
+        return eqn.outputs[0].aval.dtype in _ROUTINES
+    return is_large(eqn)
+
+
+def is_large(eqn: Eqn) -> bool:
+    """Whether an equation is a contraction that is worth a call of BLAS."""
     if eqn.primitive.name != CONTRACTION or eqn.outputs[0].aval.dtype not in _ROUTINES:
         return False
     size = counts(eqn)
@@ -149,21 +164,24 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     out_at = _corner(eqn.outputs[0].aval.shape, range(len(loops)), loops)
     row_count, column_count = const(rows, INDEX), const(columns, INDEX)
     sum_count = const(summed, INDEX)
-    parts = eqn.params.get(PARTS, 1)
+    parts: int | None = eqn.params.get("parts")
+    symmetric: bool = eqn.params.get("symmetric", False)
     first = len(extents)
-    if parts > 1:
+    if parts is not None:
         part = index("part", parts)
         start, sum_count = _share(part, summed)
         x_at[x_sides.contract[-1]] = start
         y_at[y_sides.contract[-1]] = start
         out_at[0] = part
         loops, first = [part], 1
-    if eqn.params.get(SYMMETRIC):
+    mirror: tuple[Statement, ...] = ()
+    if symmetric:
         band = index("band", blocks(rows))
         start, row_count = _share(band, rows)
         column_count = Scalar("add", (start, row_count), INDEX)
         x_at[x_sides.free[-1]] = start
         out_at[first] = start
+        mirror = _mirrored(target, out_at[:first], start, column_count)
         loops = [*loops, band]
     elif not loops and size.multiplications >= WORTH_SPLITTING:
         block = index("block", blocks(max(rows, columns)))
@@ -195,11 +213,23 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     by_rows = None
     if len(loops) == len(extents) and len(x_sides.free) == 1:
         by_rows = Rows(3, {8: x_sides.free[0], 11: len(x_sides.batch)})
-    body: Statement = Call(_ROUTINES[dtype], arguments, (x, y), (target,), by_rows)
+    body = (Call(_ROUTINES[dtype], arguments, (x, y), (target,), by_rows), *mirror)
     for loop in reversed(loops):
         stop = const(loop.attribute[2], INDEX)
-        body = For(loop, const(0, INDEX), stop, (body,), parallel=loop is loops[0])
-    return (body,)
+        body = (For(loop, ZERO, stop, body, parallel=loop is loops[0]),)
+    return body
+
+
+def _mirrored(
+    target: Buffer, before: Sequence[Scalar], start: Scalar, stop: Scalar
+) -> tuple[Statement, ...]:
+    """Loops that put a band of rows, up to the diagonal, above the diagonal as well."""
+    size = int(target.shape[-1].attribute)
+    row, column = index("row", size), index("column", size)
+    below = load(target, (*before, row, column))
+    copy = Store(target, (*before, column, row), below)
+    first = Scalar("max", (start, Scalar("add", (column, ONE), INDEX)), INDEX)
+    return (For(column, ZERO, stop, (For(row, first, stop, (copy,)),)),)
 
 
 def work(eqn: Eqn) -> int:
@@ -230,7 +260,7 @@ def _int(value: int) -> Scalar:
 
 def _corner(shape: Shape, batch: Sequence[int], loops: Sequence[Scalar]) -> list[Scalar]:
     """The first element of the matrix of a batch."""
-    position = [const(0, INDEX)] * len(shape)
+    position = [ZERO] * len(shape)
     for axis, loop in zip(batch, loops, strict=True):
         position[axis] = loop
     return position

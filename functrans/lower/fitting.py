@@ -12,23 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
+from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.primitive import registry
 from functrans.ir.types import Shape
 from functrans.loop.nodes import index
 from functrans.lower.contract import (
-    PARTS,
-    SYMMETRIC,
+    GEMM,
     WORTH_SPLITTING,
     Sides,
     blocks,
-    by_library,
     counts,
+    is_large,
     matrix,
     sides,
 )
 from functrans.lower.pull import Puller
-from functrans.lower.symmetric import COLUMN, ROW, is_symmetric, mirrored
+from functrans.lower.symmetric import COLUMN, ROW, is_symmetric
 
 LONG_SUM = 4
 """A sum so many times as long as the sides of its matrix is cut into parts."""
@@ -49,13 +48,13 @@ LARGEST_PATTERN = 16
 
 def prepare(graph: Graph) -> Graph:
     """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
-    if not any(map(by_library, graph.eqns)):
+    if not any(map(is_large, graph.eqns)):
         return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        if not by_library(eqn):
+        if not is_large(eqn):
             eqns.append(eqn)
             continue
         known = _by_identity(eqn, producers)
@@ -135,36 +134,32 @@ def _prepared(eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int])
     return made + _divided(eqn, operands, params, _is_half_enough(eqn, producers))
 
 
-def _divided(eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], half: bool) -> list[Eqn]:
+def _divided(
+    eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], symmetric: bool
+) -> list[Eqn]:
     """The contraction, perhaps in parts that are added up, or of half a symmetric matrix."""
-    (out,) = eqn.outputs
-    made: list[Eqn] = []
     parts = _parts(eqn)
-    if parts > 1:
-        params[PARTS] = parts
-    if half:
-        params[SYMMETRIC] = True
-    result = out if not half else Var(out.aval)
-    product = result if parts == 1 else Var(out.aval.update(shape=(parts, *out.aval.shape)))
-    made.append(Eqn(eqn.primitive, operands, (product,), params, eqn.source))
-    if parts > 1:
-        made.append(Eqn(registry["reduce_sum"], (product,), (result,), {"axes": (0,)}, eqn.source))
-    if half:
-        eqns, (whole,) = inlined(mirrored(result), [result], eqn.source)
-        *rest, last = eqns
-        assert last.outputs == (whole,)
-        made += [*rest, Eqn(last.primitive, last.inputs, (out,), last.params, eqn.source)]
-    return made
+    if parts is None and not symmetric:
+        return [Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
+    params = {**params, "parts": parts, "symmetric": symmetric}
+    if parts is None:
+        return [Eqn(registry[GEMM], operands, eqn.outputs, params, eqn.source)]
+    (out,) = eqn.outputs
+    sums = Var(out.aval.update(shape=(parts, *out.aval.shape)))
+    return [
+        Eqn(registry[GEMM], operands, (sums,), params, eqn.source),
+        Eqn(registry["reduce_sum"], (sums,), (out,), {"axes": (0,)}, eqn.source),
+    ]
 
 
-def _parts(eqn: Eqn) -> int:
-    """Into how many parts to cut what is summed: where a long sum makes a small matrix."""
+def _parts(eqn: Eqn) -> int | None:
+    """Into how many parts to cut what is summed, where a long sum makes a small matrix."""
     size = counts(eqn)
     if sides(eqn)[0].batch or size.multiplications < WORTH_SPLITTING:
-        return 1
+        return None
     side = max(size.rows, size.columns)
     if side > LARGEST_IN_PARTS or size.summed < LONG_SUM * side:
-        return 1
+        return None
     return min(MOST_PARTS, 1 << (size.summed // LEAST_PART).bit_length() - 1)
 
 

@@ -152,9 +152,7 @@ class _Calls:
         )  # fmt: skip
         return self._copy(b"A", self.a, factors.lower_upper, n), getrf
 
-    def solve(
-        self, factors: Factors, b: Buffer, x: Buffer, *, transpose_a: bool = False
-    ) -> Statements:
+    def solve(self, factors: Factors, b: Buffer, x: Buffer, *, transpose_a: bool) -> Statements:
         n, columns = _extents(b)[-2:]
         turned, info = self._own(x, "turned", self.dtype, columns, n), self._own(x, "info", INT, 1)
         trans = b"N" if transpose_a else b"T"

@@ -93,8 +93,7 @@ def written_out(
 def through_transposes(graph: Graph) -> Graph:
     """Let equations be solved with the matrix that theirs is the transpose of.
 
-    Derivatives solve with both, and one elimination serves them. What ``transpose_a`` says of a
-    `solve` is known to the compiled form only.
+    Where there are both, one elimination serves them.
     """
     if not any(eqn.primitive.name in SOLVERS for eqn in graph.eqns):
         return graph
@@ -110,7 +109,7 @@ def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
     n = len(maker.params["permutation"])
     if tuple(maker.params["permutation"]) != (*range(n - 2), n - 1, n - 2):
         return eqn
-    params = dict(eqn.params, transpose_a=not eqn.params.get("transpose_a", False))
+    params = dict(eqn.params, transpose_a=not eqn.params["transpose_a"])
     if "lower" in params:
         params["lower"] = not params["lower"]
     operands = [maker.inputs[0], *eqn.inputs[1:]]
@@ -207,7 +206,7 @@ class _Writer:
         return partial(elimination.triangular_solution, rows, lower=lower)
 
     def _solution(self) -> Callable[[Factors, Sequence[Scalar]], Row]:
-        if self.params.get("transpose_a", False):
+        if self.params["transpose_a"]:
             return elimination.solution_of_transposed
         return elimination.solution
 

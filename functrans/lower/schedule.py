@@ -13,14 +13,11 @@ from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.control import Inner
 from functrans.lower.donation import donate
-from functrans.lower.fitting import prepare
 from functrans.lower.generalise import generalise
-from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
-from functrans.lower.orient import columns_first, swapped
 from functrans.lower.parts import in_parts
+from functrans.lower.rewrites import rewritten
 from functrans.lower.roots import Root, Rooting
-from functrans.lower.steps import lighten
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -123,8 +120,7 @@ def _nests(
             sum(nest.work for nest in nests),
         )
 
-    prepared = prepare(columns_first(lighten(swapped(graph))))
-    rooting = Rooting(through_transposes(prepared), inputs, lower)
+    rooting = Rooting(rewritten(graph), inputs, lower)
     roots = [
         part
         for root in rooting.run()

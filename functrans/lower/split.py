@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from functrans.ir.check import checked
 from functrans.ir.graph import Eqn, Graph, Var
+from functrans.lower.contract import by_library
 from functrans.lower.control import has_fixed_sizes, inner_graphs, is_control
 from functrans.lower.inplace import is_inplace
 from functrans.lower.matrices import is_matrices
@@ -39,7 +41,7 @@ def compiled(eqn: Eqn) -> bool:
         return has_fixed_sizes(eqn) and all(
             compiled(each) for graph in inner for each in graph.eqns
         )
-    if is_inplace(eqn) or is_matrices(eqn):
+    if is_inplace(eqn) or is_matrices(eqn) or by_library(eqn):
         return True
     return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
 
@@ -71,7 +73,7 @@ def split(graph: Graph) -> list[Segment]:
                 tuple(inputs),
                 outputs,
                 tuple(dead),
-                Graph(inputs, group, outputs),
+                checked(Graph(inputs, group, outputs), "split"),
                 group[0] if is_call else None,
             )
         )

@@ -9,18 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
-
-from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.types import Aval
-from functrans.ops.choice import select
-from functrans.ops.compare import greater_equal
-from functrans.ops.structural import expand_axes, iota, transpose
-from functrans.trace.stage import rewrite
-
-_INDEX = np.dtype(np.int64)
+from functrans.ir.graph import Atom, Eqn
 
 Names = tuple[str | int | None, ...]
 """What each axis of a value is indexed by: ROW, COLUMN, or a number for what is summed; None where
@@ -92,14 +82,3 @@ def _aligned(atom: Atom, shape: Sequence[int], names: Names) -> Names:
     own = atom.aval.shape
     last = names[len(names) - len(own) :]
     return tuple(None if n == 1 else name for n, name in zip(own, last, strict=True))
-
-
-def mirrored(half: Var) -> Graph:
-    """The symmetric matrix of which the lower triangle is given."""
-
-    def whole(lower: Any) -> list[Any]:
-        rows = iota(size=half.aval.shape[0], dtype=_INDEX)
-        below = greater_equal(expand_axes(rows, (1,)), rows)
-        return [select(below, lower, transpose(lower, permutation=(1, 0)))]
-
-    return rewrite(whole, [Aval(half.aval.shape, half.aval.dtype)])

@@ -14,6 +14,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
+from functrans.ops.control import check_operands
 from functrans.ops.define import primitive
 from functrans.ops.stop import barrier
 
@@ -32,13 +33,19 @@ def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primit
     }
     call: Primitive = primitive(
         name,
-        infer=lambda *avals, graph, **params: graph.out_avals,
+        infer=results_of_graph,
         numpy=numpy,
         several=True,
         higher_order=True,
         **(rules | slots),
     )
     return call
+
+
+def results_of_graph(*avals: Aval, graph: Graph, **params: Any) -> tuple[Aval, ...]:
+    """The type rule of what applies ``graph`` to its operands."""
+    check_operands("a call", graph.in_avals, avals)
+    return graph.out_avals
 
 
 def compact(values: Sequence[Any]) -> list[Any]:

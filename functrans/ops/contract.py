@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
-from functrans.ir.primitive import BILINEAR
-from functrans.ir.types import Aval, Shape
+from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
+from functrans.ir.types import Aval, Shape, is_float
 from functrans.loop.nodes import fold
 from functrans.ops.define import primitive
 from functrans.ops.promotion import common, promote
@@ -194,6 +194,78 @@ dot_general = primitive(
         ((booleans(), (2, 3)), (booleans(), (3, 2)), _dims(((1,), (0,)))),
     ),
 )  # fmt: skip
+
+# -- gemm ------------------------------------------------------------------------------------------
+
+
+def _infer_gemm(
+    x: Aval, y: Aval, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool
+) -> Aval:
+    whole = _infer(x, y, contract=contract, batch=batch)
+    if not is_float(whole.dtype):
+        raise DtypeError(f"gemm takes matrices of floats, not of {whole.dtype}")
+    if parts is not None and batch[0]:
+        raise ShapeError("gemm cuts the sum of a single product, not of a batch")
+    if symmetric and (batch[0] or whole.ndim != 2 or whole.shape[0] != whole.shape[1]):
+        raise ShapeError(f"gemm gives no symmetric matrix, but one of shape {whole.shape}")
+    return whole if parts is None else whole.update(shape=(parts, *whole.shape))
+
+
+def _gemm(
+    x: Any, y: Any, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool
+) -> Any:
+    if parts is None:
+        result = _dot_general(x, y, contract=contract, batch=batch)
+    else:
+        result = _in_parts(x, y, contract, parts)
+    if not symmetric:
+        return result
+    below = np.tri(result.shape[-1], dtype=bool)
+    return np.where(below, result, np.swapaxes(result, -1, -2))
+
+
+def _in_parts(x: Any, y: Any, contract: Pairs, parts: int) -> Any:
+    x_free, y_free = free_axes(x.ndim, contract[0], ()), free_axes(y.ndim, contract[1], ())
+    shape = (*(x.shape[i] for i in x_free), *(y.shape[j] for j in y_free))
+    summed = prod(x.shape[i] for i in contract[0])
+    length = -(-summed // parts)
+    left = np.transpose(x, (*x_free, *contract[0])).reshape(-1, summed)
+    right = np.transpose(y, (*contract[1], *y_free)).reshape(summed, -1)
+    cuts = [slice(i * length, (i + 1) * length) for i in range(parts)]
+    return np.stack([left[:, cut] @ right[cut] for cut in cuts]).reshape(parts, *shape)
+
+
+def _calls(
+    contract: Pairs, batch: Pairs = ((), ()), parts: int | None = None, symmetric: bool = False
+) -> dict[str, Any]:
+    return {"contract": contract, "batch": batch, "parts": parts, "symmetric": symmetric}
+
+
+def _samples_of_gemm(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from cases(
+        ((9, 20), (20, 8), _calls(((1,), (0,)))), ((20, 9), (8, 20), _calls(((0,), (1,)))),
+        ((3, 9, 20), (3, 20, 8), _calls(((2,), (1,)), ((0,), (0,)))),
+        ((20, 9), (20, 8), _calls(((0,), (0,)), parts=4)),
+        ((7, 3, 9), (7, 3, 8), _calls(((0, 1), (0, 1)), parts=2)),
+    )(rng)  # fmt: skip
+    for shape, axis, parts in (((20, 9), 0, None), ((20, 70), 0, None), ((70, 20), 1, 3)):
+        x = rng.normal(size=shape)
+        yield Sample((x, x), _calls(((axis,), (axis,)), parts=parts, symmetric=True))
+
+
+gemm = primitive(
+    "gemm",
+    infer=_infer_gemm,
+    numpy=_gemm,
+    jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
+    samples=_samples_of_gemm,
+)
+"""A contraction as BLAS does it.
+
+If it has ``parts``, what is summed is cut into so many, and their sums are given side by side along
+a first axis. If the result is known to be ``symmetric``, what is below the diagonal is computed,
+and stands above it as well.
+"""
 
 # -- by labels -------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.ops.call import compact, spread
-from functrans.ops.control import cut, strong
+from functrans.ops.control import check_operands, cut, strong
 from functrans.ops.define import primitive
 from functrans.ops.structural import place, zeros_like
 from functrans.trace.stage import replay
@@ -118,6 +118,11 @@ def _batch(
     return mapped.bind(consts, vectors), everywhere
 
 
+def _infer(solver: Solver, *avals: Aval) -> tuple[Aval, ...]:
+    check_operands("linear_solve", solver.solve.in_avals, avals)
+    return strong(solver.solve.out_avals)
+
+
 def _rule(function: Any) -> Any:
     def slot(
         *args: Any, matvec: Graph, solve: Graph, transposed: tuple[Graph, ...], n_consts: int,
@@ -130,7 +135,7 @@ def _rule(function: Any) -> Any:
 
 linear_solve_p: Primitive = primitive(
     "linear_solve",
-    infer=_rule(lambda solver, *avals: strong(solver.solve.out_avals)),
+    infer=_rule(_infer),
     numpy=_rule(lambda solver, *values: tuple(evaluate(solver.solve, values))),
     jvp=_rule(_jvp),
     transpose=_rule(_transpose),

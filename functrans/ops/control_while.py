@@ -52,11 +52,14 @@ class While(NamedTuple):
     n_consts: int
     n_carry: int
     max_steps: int | None
+    room: int | None = None
+    """For so many steps there is room in the stacks; that is known when they have been counted."""
 
     @property
     def length(self) -> int:
         """The leading extent of the stacks."""
-        return GROWS if self.max_steps is None else self.max_steps
+        known = self.max_steps if self.room is None else self.room
+        return GROWS if known is None else known
 
     def bind(self, consts: Sequence[Any], init: Sequence[Any]) -> Sequence[Any]:
         """Apply the loop."""
@@ -87,7 +90,7 @@ def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
         steps += 1
     stacks = []
     for j, aval in enumerate(loop.body.out_avals[loop.n_carry :]):
-        stack = new_stack(aval, steps if loop.max_steps is None else loop.max_steps)
+        stack = new_stack(aval, steps if loop.length == GROWS else loop.length)
         for i, row in enumerate(rows):
             stack[i] = row[j]
         stacks.append(stack)
@@ -228,9 +231,9 @@ def _batch(
 def _rule(function: Any) -> Any:
     def slot(
         *args: Any, cond: Graph, body: Graph, n_consts: int, n_carry: int, max_steps: int | None,
-        **more: Any,
+        room: int | None, **more: Any,
     ) -> Any:  # fmt: skip
-        return function(While(cond, body, n_consts, n_carry, max_steps), *args, **more)
+        return function(While(cond, body, n_consts, n_carry, max_steps, room), *args, **more)
 
     return slot
 

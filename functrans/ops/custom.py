@@ -17,6 +17,8 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval
+from functrans.ops.call import results_of_graph
+from functrans.ops.control import check_operands, cut
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 from functrans.ops.structural import place, zeros_like
@@ -246,7 +248,7 @@ def _batch_custom(
 def _define(name: str, jvp: Callable[..., Any]) -> Primitive:
     defined: Primitive = primitive(
         name,
-        infer=lambda *avals, graph, **params: graph.out_avals,
+        infer=results_of_graph,
         numpy=lambda *values, graph, **params: tuple(evaluate(graph, values)),
         jvp=jvp,
         batch=lambda *args, **params: _batch_custom(defined, *args, **params),
@@ -329,11 +331,17 @@ def _batch_pullback(
     return outs, (0,) * len(outs)
 
 
+def _infer_pullback(*avals: Aval, backward: Graph, residuals: int, what: str) -> Sequence[Aval]:
+    known, cotangents = cut(backward.in_avals, residuals)
+    check_operands(what, [*known, *backward.out_avals], avals)
+    return cotangents
+
+
 custom_vjp_p = _define("custom_vjp", _jvp_of_custom_vjp)
 
 custom_pullback = primitive(
     "custom_pullback",
-    infer=lambda *avals, backward, residuals, what: backward.in_avals[residuals:],
+    infer=_infer_pullback,
     numpy=_no_forward_mode,
     jvp=lambda primals, tangents, **params: _no_forward_mode(**params),
     transpose=_transpose_pullback,

@@ -113,7 +113,7 @@ near_identity = Domain(_near_identity)
 # -- solving ---------------------------------------------------------------------------------------
 
 
-def _infer_solve(a: Aval, b: Aval, **params: bool) -> Aval:
+def _solution(a: Aval, b: Aval) -> Aval:
     _check_square(a, "solve")
     if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
         raise ShapeError(
@@ -134,23 +134,36 @@ def _batch_solve(op: Primitive, operands: Any, axes: Any, params: Any) -> tuple[
     return reshape(op(a, columns, **params), shape=b.shape), b.ndim - 1
 
 
+def _solve(a: Any, b: Any, *, transpose_a: bool) -> Any:
+    return np.linalg.solve(np.swapaxes(a, -1, -2) if transpose_a else a, b)
+
+
+def _tangent_of_solve(a: Any, b: Any, out: Any, da: Any, *, transpose_a: bool) -> Any:
+    residual = matmul(_t(da) if transpose_a else da, out)
+    return negative(solve_p(a, residual, transpose_a=transpose_a))
+
+
+def _of(transpose_a: bool) -> dict[str, bool]:
+    return {"transpose_a": transpose_a}
+
+
 solve_p: Primitive = primitive(
     "solve",
-    infer=_infer_solve,
-    numpy=np.linalg.solve,
-    jvp=[
-        lambda a, b, out, da: negative(solve_p(a, matmul(da, out))),
-        lambda a, b, out, db: solve_p(a, db),
-    ],
+    infer=lambda a, b, *, transpose_a: _solution(a, b),
+    numpy=_solve,
+    jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
     linear=((1,),),
-    transpose=[None, lambda ct, a, b: solve_p(_t(a), ct)],
-    batch=lambda operands, axes: _batch_solve(solve_p, operands, axes, {}),
+    # the same matrix again: one elimination serves both
+    transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
+    batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
     prepare=_promoted,
     samples=cases(
-        ((regular, (3, 3)), (3, 2), {}), ((regular, (2, 3, 3)), (2, 3, 1), {}),
-        ((regular, (1, 1)), (1, 1), {}), (np.zeros((0, 0)), np.zeros((0, 2)), {}),
-        ((regular, (5, 5)), (5, 20), {}), ((near_identity, (20, 20)), (20, 3), {}),
-        ((near_identity, (2, 9, 9)), (2, 9, 1), {}),
+        ((regular, (3, 3)), (3, 2), _of(False)), ((regular, (2, 3, 3)), (2, 3, 1), _of(True)),
+        ((regular, (1, 1)), (1, 1), _of(False)), (np.zeros((0, 0)), np.zeros((0, 2)), _of(True)),
+        ((regular, (5, 5)), (5, 20), _of(False)), ((regular, (5, 5)), (5, 20), _of(True)),
+        ((near_identity, (20, 20)), (20, 3), _of(False)),
+        ((near_identity, (2, 9, 9)), (2, 9, 1), _of(False)),
+        ((near_identity, (2, 9, 9)), (2, 9, 2), _of(True)),
     ),
 )  # fmt: skip
 
@@ -190,7 +203,7 @@ def _options(lower: bool, transpose_a: bool = False, unit_diagonal: bool = False
 
 triangular_solve: Primitive = primitive(
     "triangular_solve",
-    infer=_infer_solve,
+    infer=lambda a, b, *, lower, transpose_a, unit_diagonal: _solution(a, b),
     numpy=_solve_triangular,
     jvp=[
         _tangent_of_triangular_solve,
@@ -380,7 +393,7 @@ def slogdet(a: Any) -> SlogdetResult:
 
 def solve(a: Any, b: Any) -> Any:
     """``x`` with ``a @ x = b``; ``b`` is a vector if it has one axis, else matrices."""
-    return _solved(solve_p, asarray(a), asarray(b), {})
+    return _solved(solve_p, asarray(a), asarray(b), _of(False))
 
 
 def solve_triangular(

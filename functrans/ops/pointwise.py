@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.define import Lazy, Rule, primitive, sum_of_parts
@@ -64,8 +64,13 @@ def elementwise(
     """
     domains = (samples,) if isinstance(samples, Domain) else tuple(samples)
     brings = promotion or _promotion_of(numpy)
+    is_uniform = promotion is None and result == "same"
 
     def infer(*avals: Aval) -> Aval:
+        if len(avals) != len(domains):
+            raise ShapeError(f"{name} takes {len(domains)} operands, not {len(avals)}")
+        if is_uniform and any(aval.dtype != avals[0].dtype for aval in avals):
+            raise DtypeError(f"{name} takes operands of one dtype, not {list(avals)}")
         of_operand = {"same": avals[-1].dtype, "first": avals[0].dtype}
         dtype = of_operand.get(result) or np.dtype(result)
         return avals[0].update(shape=broadcast_shapes(avals), dtype=dtype)

@@ -11,6 +11,7 @@ import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.primitive import registry
+from functrans.ir.types import Aval
 from functrans.optimise.rewrite import Rewriter, is_number
 
 Rule = Callable[[Eqn, list[Atom], Rewriter], Atom | Eqn | None]
@@ -97,6 +98,15 @@ def _reduction(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     return None if eqn.params["axes"] else inputs[0]
 
 
+def _sum(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
+    """Of no axes: NumPy adds each number to 0, which tells in the sign of a zero."""
+    (x,) = inputs
+    if eqn.params["axes"] or x.aval.dtype.kind != "f":
+        return _reduction(eqn, inputs, out)
+    zero = Literal(x.aval.dtype.type(0), Aval((), x.aval.dtype))
+    return Eqn(registry["add"], (x, zero), eqn.outputs, {}, eqn.source)
+
+
 def _reshape(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
     """Of several reshapes only the last counts."""
     source = _through("reshape", inputs[0], out)
@@ -153,7 +163,7 @@ RULES: dict[str, Rule] = {
     "select": _select,
     "bitwise_and": _and,
     "logical_and": _and,
-    "reduce_sum": _reduction,
+    "reduce_sum": _sum,
     "reduce_prod": _reduction,
     "reduce_max": _reduction,
     "reduce_min": _reduction,

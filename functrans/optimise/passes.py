@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from functrans.ir.check import checked
 from functrans.ir.graph import Eqn, Graph, prune
 from functrans.optimise.algebra import simplify
 from functrans.optimise.common import merge_equal
@@ -57,6 +58,6 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 @lru_cache(maxsize=512)
 def optimise(graph: Graph) -> Graph:
     """The graph after all `PASSES`."""
-    for _, rewrite in PASSES:
-        graph = rewrite(graph)
+    for name, rewrite in PASSES:
+        graph = checked(rewrite(graph), name)
     return graph

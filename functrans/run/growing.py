@@ -45,7 +45,6 @@ def run_while(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any] | None:
     if len(eqn.outputs) == loop.n_carry + 1:
         return results
     extent = _extent(steps) if loop.max_steps is None else loop.max_steps
-    # graphs compare by their inputs and parameters, which alone do not say how large the stacks are
     params = {**eqn.params, "max_steps": None, "room": extent}
     stacking: Program | None = _fixed(eqn.primitive, eqn.inputs, eqn.outputs, params, extent)
     if stacking is None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import TracerConversionError
+from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
@@ -54,6 +55,7 @@ def active(trace: Trace) -> Iterator[Trace]:
         current.reset(token)
 
 
+@typechecked
 def stage(
     function: Callable[..., Sequence[Any]],
     avals: Sequence[Aval],

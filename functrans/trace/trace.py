@@ -256,7 +256,7 @@ class Trace:
         except Exception:
             infer(primitive, tuple(avals), params)
             raise
-        weak = _gives_weak(primitive, avals)
+        weak = primitive.gives_weak(avals)
         outputs, outs = [], []
         for value in results if primitive.several else (results,):
             var = Var(interned(value.shape, value.dtype, weak))
@@ -395,18 +395,8 @@ def infer(
         raise
 
 
-def _gives_weak(primitive: Primitive, avals: Sequence[Aval]) -> bool:
-    """Whether the result stands for a Python number, as all operands do."""
-    if not primitive.elementwise or primitive.always_strong or not avals or not avals[0].weak:
-        return False
-    return all(aval.weak for aval in avals)
-
-
 @lru_cache(maxsize=16384)
 def _infer(
     primitive: Primitive, avals: tuple[Aval, ...], params: tuple[tuple[str, Any], ...]
 ) -> tuple[Aval, ...]:
-    results = primitive.infer_all(avals, dict(params))
-    if _gives_weak(primitive, avals):
-        return tuple(interned(aval.shape, aval.dtype, True) for aval in results)
-    return results
+    return primitive.results(avals, dict(params))

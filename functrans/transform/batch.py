@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph, Literal
 from functrans.ir.types import Aval
 from functrans.ops.structural import place
@@ -59,6 +60,7 @@ def batched_aval(aval: Aval, axis: int | None, size: int) -> Aval:
 
 
 @lru_cache(maxsize=2048)
+@typechecked
 def batch_graph(
     graph: Graph,
     axes: tuple[int | None, ...],

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from functrans.errors import NotDifferentiableError
+from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Var, used_inputs
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import is_float
@@ -127,6 +128,7 @@ def variables(graph: Graph) -> list[Var]:
 
 
 @lru_cache(maxsize=2048)
+@typechecked
 def tangent_graph(graph: Graph, moving: tuple[bool, ...], count: int | None = None) -> Tangent:
     """The tangents of the outputs, from values that are known and the tangents of some inputs.
 
@@ -170,6 +172,7 @@ class Jvp(NamedTuple):
 
 
 @lru_cache(maxsize=2048)
+@typechecked
 def jvp_graph(
     graph: Graph, moving: tuple[bool, ...], instantiate: tuple[bool, ...] | None = None
 ) -> Jvp:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, Shape
 from functrans.ops.compare import equal
@@ -38,6 +39,7 @@ def basis(start: Any, count: int, shape: Shape, dtype: np.dtype[Any]) -> Any:
 
 
 @lru_cache(maxsize=512)
+@typechecked
 def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
     """The derivatives of all outputs in ``count`` directions of input ``i``.
 
@@ -73,6 +75,7 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
 
 
 @lru_cache(maxsize=512)
+@typechecked
 def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
     """The derivatives of ``count`` elements of output ``j`` by all inputs.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
 from functrans.ir.primitive import EqnSplit
 
@@ -29,6 +30,7 @@ class Split(NamedTuple):
 
 
 @lru_cache(maxsize=2048)
+@typechecked
 def split(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
     """Split a graph by what depends on the unknown inputs.
 

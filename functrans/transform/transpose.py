@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from functrans.errors import NotDifferentiableError
+from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ops.masked import Masked, added, applied
 from functrans.ops.structural import cast, zeros_like
@@ -31,6 +32,7 @@ class Transposed(NamedTuple):
 
 
 @lru_cache(maxsize=2048)
+@typechecked
 def transpose_graph(
     graph: Graph,
     linear: tuple[bool, ...],

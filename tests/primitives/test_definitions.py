@@ -2,6 +2,7 @@
 
 import pytest
 
+from functrans.ir.primitive import NotDifferentiable
 from tests.primitives.harness import PRIMITIVES
 
 # What has no form element by element: updates and linear algebra are compiled as a whole, for the
@@ -12,6 +13,7 @@ NOT_COMPILED = {
     "erfinv": "has no scalar arithmetic yet",
     "constant": "it is there already",
     "external": "it is Python",
+    "gemm": "it is calls of BLAS",
     "gcd": "a loop of unknown length for each number",
     "lcm": "a loop of unknown length for each number",
     "ldexp": "rare",
@@ -40,6 +42,9 @@ NOT_COMPILED = {
     "unused": "there is nothing to compute",
 }
 
+# What the compiler makes, when all transforms have been applied.
+NOT_MAPPED = {"gemm"}
+
 NO_OPERANDS = {"constant", "full", "iota", "unused"}
 
 NO_SAMPLES = {
@@ -51,7 +56,7 @@ NO_SAMPLES = {
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=repr)
 def test_no_slot_is_missing(primitive):
     missing = [slot for slot in ("infer", "numpy") if getattr(primitive, slot) is None]
-    if primitive.batch is None and primitive.name not in NO_OPERANDS:
+    if primitive.batch is None and primitive.name not in NO_OPERANDS | NOT_MAPPED:
         missing.append("batch")
     if primitive.jvp is None and not primitive.linear:
         missing.append("jvp")
@@ -70,6 +75,13 @@ def test_no_slot_is_missing(primitive):
 def test_what_is_declared_not_compiled_is_not(name):
     [primitive] = [p for p in PRIMITIVES if p.name == name]
     assert primitive.scalar is None and primitive.pull is None
+
+
+@pytest.mark.parametrize("name", NOT_MAPPED)
+def test_what_is_declared_not_mapped_has_no_transforms_at_all(name):
+    [primitive] = [p for p in PRIMITIVES if p.name == name]
+    assert primitive.batch is None
+    assert isinstance(primitive.jvp, NotDifferentiable)
 
 
 @pytest.mark.parametrize("primitive", [p for p in PRIMITIVES if p.elementwise], ids=repr)

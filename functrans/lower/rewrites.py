@@ -1,0 +1,29 @@
+"""What is done to a graph before loops are made of it: rewriting it for the machine, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from functrans.ir.check import checked
+from functrans.ir.graph import Graph
+from functrans.lower.fitting import prepare
+from functrans.lower.matrices import through_transposes
+from functrans.lower.orient import columns_first, swapped
+from functrans.lower.steps import lighten
+
+REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
+    ("swapped", swapped),
+    ("lighten", lighten),
+    ("columns_first", columns_first),
+    ("prepare", prepare),
+    ("through_transposes", through_transposes),
+)
+"""Each takes a graph and gives one that computes the same, up to rounding: sums are in another
+order."""
+
+
+def rewritten(graph: Graph) -> Graph:
+    """The graph after all `REWRITES`."""
+    for name, rewrite in REWRITES:
+        graph = checked(rewrite(graph), name)
+    return graph

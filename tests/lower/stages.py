@@ -1,0 +1,60 @@
+"""Every pass of the optimiser and every rewrite for the machine, and what they have to keep."""
+
+import numpy as np
+
+from functrans.ir.check import checked
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Eqn, Graph, inner_graphs
+from functrans.lower.rewrites import REWRITES
+from functrans.optimise.passes import PASSES
+
+
+def values(graph, inputs):
+    with np.errstate(all="ignore"):
+        return [np.asarray(x) for x in evaluate(graph, inputs)]
+
+
+def stages(graph):
+    """The graph after each stage that changed it, with the stage's name."""
+    for rewrites in (PASSES, REWRITES):
+        for name, rewrite in rewrites:
+            after = checked(rewrite(graph), name)
+            if name in dict(REWRITES):
+                after = checked(with_inner(after, rewrite), f"{name} inside")
+            if after != graph:
+                yield name, after
+            graph = after
+
+
+def with_inner(graph, rewrite):
+    """The graph with the graphs inside of it rewritten, as they are when loops are made of them."""
+    if not any(eqn.primitive.higher_order for eqn in graph.eqns):
+        return graph
+
+    def inside(value):
+        if isinstance(value, Graph):
+            return with_inner(rewrite(value), rewrite)
+        return tuple(map(inside, value)) if isinstance(value, tuple) else value
+
+    eqns = [
+        Eqn(eqn.primitive, eqn.inputs, eqn.outputs, {k: inside(v) for k, v in eqn.params.items()})
+        if any(True for _ in inner_graphs(eqn))
+        else eqn
+        for eqn in graph.eqns
+    ]
+    return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def check_all(graph, inputs, tolerance=1e-11):
+    """Evaluate the graph after every stage; gives the names of those that changed it."""
+    expected = values(graph, inputs)
+    changed = []
+    for name, after in stages(graph):
+        found = values(after, inputs)
+        for x, y in zip(found, expected, strict=True):
+            assert (x.shape, x.dtype) == (y.shape, y.dtype), name
+            scale = np.max(np.abs(y[np.isfinite(y)]), initial=1) if y.dtype.kind == "f" else 0
+            bound = tolerance if y.dtype == np.float64 else 1e-4
+            np.testing.assert_allclose(x, y, rtol=bound, atol=bound * scale, err_msg=name)
+        changed.append(name)
+    return changed
