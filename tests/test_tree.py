@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import optree
@@ -17,6 +18,7 @@ from functrans.errors import (
     StaticArgumentError,
     TreeMismatchError,
 )
+from functrans.tree import core
 
 Point = namedtuple("Point", ["x", "y"])
 
@@ -440,3 +442,13 @@ def test_a_class_registered_here_stays_a_leaf_for_other_users_of_optree():
 
 def test_optrees_own_functions_work_on_our_namespace():
     assert optree.tree_leaves([Pair(1, 2)], namespace=tree.NAMESPACE) == [1, 2]
+
+
+@pytest.mark.parametrize("private", [None, lambda *_: ([], None), lambda tree: tree])
+def test_without_the_private_function_of_optree_the_public_one_is_used(private, monkeypatch):
+    assert core._quickest() is core.optree._C.flatten
+    monkeypatch.setattr(core.optree, "_C", SimpleNamespace(flatten=private))
+    assert core._quickest() is core._public
+    values, structure = core._public({"b": [1, None], "a": 2}, None, False, core.NAMESPACE)
+    assert values == [2, 1]
+    assert tree.unflatten(structure, values) == {"b": [1, None], "a": 2}

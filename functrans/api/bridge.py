@@ -31,7 +31,8 @@ class Compiled:
         The address of a C function: numbers by value, arrays as pointers to C-contiguous memory. If
         the result is one number it is returned (NaN, if the call failed); otherwise pointers for
         the results follow, and 0 is returned, or 1 if an index was out of bounds, 2 if a matrix was
-        singular, 3 if one was not positive definite, 4 if singular values were not found.
+        singular, 3 if one was not positive definite, 4 if singular values were not found, 5 if
+        there was no memory for temporaries.
     ctypes : ctypes function
         The same, typed for ctypes and ``scipy.LowLevelCallable``.
     """

@@ -1,7 +1,8 @@
 """How compiled code says that it has failed: a number, and the exception that it stands for.
 
 Machine code cannot raise. It stores the number (its status, 0 if all is well) and goes on, with
-results that nobody will see; whoever called it raises NumPy's exception, in NumPy's words.
+results that nobody will see; whoever called it raises NumPy's exception, in NumPy's words. Where
+there is no memory for its temporaries, it does nothing but say so.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ OUT_OF_BOUNDS = 1
 SINGULAR = 2
 NOT_POSITIVE_DEFINITE = 3
 NOT_CONVERGED = 4
+OUT_OF_MEMORY = 5
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
     SINGULAR: Failure(np.linalg.LinAlgError, "Singular matrix"),
     NOT_POSITIVE_DEFINITE: Failure(np.linalg.LinAlgError, "Matrix is not positive definite"),
     NOT_CONVERGED: Failure(np.linalg.LinAlgError, "SVD did not converge"),
+    OUT_OF_MEMORY: Failure(MemoryError, "memory for temporaries could not be allocated"),
 }
 """Every status but 0."""

@@ -20,6 +20,9 @@ from functrans.lower.tiles import tiled
 LARGEST_SCRATCH = 1 << 16
 """Bytes of rows that a nest may keep on a thread's stack."""
 
+LARGEST_STACK = 1 << 18
+"""Bytes of rows that a kernel may keep there in all: the nests inside of a loop each have some."""
+
 WIDE_COLUMNS = 8
 """Sums down columns go over this many vectors at once, so that whole cache lines are used."""
 
@@ -53,6 +56,25 @@ class Nest:
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...]
     work: int
+
+
+def within_bounds(nest: Nest) -> Nest:
+    """The nest with no more on the stack than fits; other rows become temporaries like any.
+
+    Threads cannot share such a row, so they cannot share the loop.
+    """
+    room = LARGEST_STACK
+    kept = []
+    for row in sorted(nest.scratch, key=_bytes):
+        room -= _bytes(row)
+        if room >= 0:
+            kept.append(row)
+    if len(kept) == len(nest.scratch):
+        return nest
+    body = tuple(
+        replace(each, parallel=False) if isinstance(each, For) else each for each in nest.body
+    )
+    return replace(nest, body=body, scratch=tuple(kept))
 
 
 class Bodies:

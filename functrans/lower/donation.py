@@ -9,7 +9,7 @@ the input to where it already is are left out: a scatter then costs what it chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from functrans.loop.affine import Coefficients
@@ -53,17 +53,34 @@ def donate(
         Inputs.
     outputs : sequence of Buffer
     """
-    pairs = [(x, out) for x in donated for out in outputs if _alike(x, out)]
-    if not pairs:
+    like: dict[Hashable, list[Buffer]] = {}
+    for out in outputs:
+        like.setdefault(_kind(out), []).append(out)
+    donated = [x for x in donated if _worth_it(x) and _kind(x) in like]
+    if not donated:
         return list(nests), {}
     bodies = [nest.body for nest in nests]
     readers, writers = _places(map(loaded, bodies)), _places(map(stored, bodies))
-    # first what is made of the input itself: there a copy may go
-    direct = _made_of(bodies)
-    pairs.sort(key=lambda pair: pair not in direct)
     homes: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
-    for source, target in pairs:
+
+    def pairs() -> Iterator[tuple[Buffer, Buffer]]:
+        # first what is made of the input itself: there a copy may go
+        made = _made_of(bodies)
+        order = {out: number for number, out in enumerate(outputs)}
+        direct = {
+            x: sorted(
+                (out for out in made.get(x, ()) if out in order and _kind(out) == _kind(x)),
+                key=order.__getitem__,
+            )
+            for x in donated
+        }
+        yield from ((x, out) for x in donated for out in direct[x])
+        for x in donated:
+            if x not in taken:
+                yield from ((x, out) for out in like[_kind(x)] if out not in direct[x])
+
+    for source, target in pairs():
         if target in homes or source in taken:
             continue
         tried = {n: _without_copies(bodies[n], source, target) for n in writers.get(target, ())}
@@ -93,22 +110,24 @@ def _places(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
     return places
 
 
-def _alike(source: Buffer, target: Buffer) -> bool:
-    """Whether one array could be both; numbers, and arrays of nothing, are not worth it."""
-    same = source.dtype == target.dtype and source.shape == target.shape
-    return same and bool(source.shape) and all(n.attribute != 0 for n in source.shape)
+def _kind(one: Buffer) -> Hashable:
+    """What two buffers have in common if one array could be both."""
+    return one.dtype, one.shape
 
 
-def _made_of(bodies: Sequence[Body]) -> set[tuple[Buffer, Buffer]]:
-    """Which buffers' elements are computed from elements of which: pairs of source and target."""
-    return {
-        (node.attribute, each.target)
-        for body in bodies
-        for each in walk(body)
-        if isinstance(each, Store)
-        for node in postorder([each.value])
-        if node.op == "load"
-    }
+def _worth_it(source: Buffer) -> bool:
+    """Numbers, and arrays of nothing, are not worth it."""
+    return bool(source.shape) and all(n.attribute != 0 for n in source.shape)
+
+
+def _made_of(bodies: Sequence[Body]) -> dict[Buffer, set[Buffer]]:
+    """Which buffers' elements are computed from elements of which: targets by source."""
+    made: dict[Buffer, set[Buffer]] = {}
+    for each in (each for body in bodies for each in walk(body) if isinstance(each, Store)):
+        for node in postorder([each.value]):
+            if node.op == "load":
+                made.setdefault(node.attribute, set()).add(each.target)
+    return made
 
 
 def _loads(nodes: Iterable[Scalar], source: Buffer) -> list[Scalar]:
@@ -133,6 +152,13 @@ def _without_copies(body: Body, source: Buffer, target: Buffer) -> Body:
     return tuple(kept)
 
 
+def _stores(statement: Statement, target: Buffer) -> bool:
+    # most are plain ones, and there may be thousands
+    if isinstance(statement, Store):
+        return statement.target is target
+    return target in stored([statement])
+
+
 class _Joining:
     """Makes statements right for a target that lives in the source."""
 
@@ -142,7 +168,7 @@ class _Joining:
 
     def block(self, body: Body) -> Body | None:
         """The statements so that each element is read before it is overwritten; None if not."""
-        first = next((n for n, each in enumerate(body) if self.target in stored([each])), None)
+        first = next((n for n, each in enumerate(body) if _stores(each, self.target)), None)
         if first is None:
             return body
         before, here, after = body[:first], body[first], body[first + 1 :]

@@ -21,6 +21,10 @@ LARGEST_BLOCK = 16_000
 """Nodes after which code without loops goes on in another kernel: LLVM's register allocator takes
 more than linear time for one long block."""
 
+MOST_BUFFERS = 256
+"""A kernel that is handed so many arrays takes no more roots: each is a parameter, and LLVM takes
+more than linear time for thousands of them. Kernels that are equal are compiled once."""
+
 LONG_ROW = 64
 """A row so long pays for what is done once for it without vectors."""
 
@@ -39,8 +43,11 @@ class Loop:
         What is directly inside.
     roots : dict
         The roots inside, at any depth, as its keys.
-    sources : set of Buffer
-        What they read.
+    sources, made : set of Buffer
+        What they read, and what they compute.
+    handed : int
+        About how many buffers a kernel for this is called with: what it reads and does not compute,
+        and outputs.
     size, nodes : int
         The nodes of their expressions, with and without those inside of functions.
     vector : bool
@@ -59,6 +66,8 @@ class Loop:
     children: list[Loop | Root] = field(default_factory=list)
     roots: dict[Root, None] = field(default_factory=dict)
     sources: set[Buffer] = field(default_factory=set)
+    made: set[Buffer] = field(default_factory=set)
+    handed: int = 0
     size: int = 0
     nodes: int = 0
     vector: bool = True
@@ -84,6 +93,10 @@ class Loop:
     def know(self, root: Root) -> None:
         """Take note of a root that is inside, at any depth."""
         self.roots[root] = None
+        self.handed += root.output
+        for source in root.loads:
+            self.handed += source not in self.sources and source not in self.made
+        self.made.add(root.target)
         self.sources.update(root.loads)
         self.size += root.size
         self.nodes += len(root.nodes)
@@ -130,6 +143,8 @@ class _Fuser:
         index = root.loops[0] if root.loops else None
         # a call is never joined, so it is alone in its nest
         if nest.index is not index or next(iter(nest.roots)).call:
+            return False
+        if nest.handed >= MOST_BUFFERS:
             return False
         if index is None:
             return nest.nodes <= LARGEST_BLOCK

@@ -10,7 +10,7 @@ from math import prod
 from functrans.ir.graph import Graph
 from functrans.loop.statements import Buffer, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
-from functrans.lower.bodies import Bodies, Nest
+from functrans.lower.bodies import Bodies, Nest, within_bounds
 from functrans.lower.control import Inner
 from functrans.lower.donation import donate
 from functrans.lower.generalise import generalise
@@ -76,7 +76,8 @@ class Plan:
     @property
     def overwritten(self) -> dict[int, int]:
         """The inputs that results are written into, by number, and those outputs."""
-        return {self.inputs.index(x): i for i, x in enumerate(self.outputs) if x in self.inputs}
+        numbers = {x: number for number, x in enumerate(self.inputs)}
+        return {numbers[x]: i for i, x in enumerate(self.outputs) if x in numbers}
 
 
 def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Plan:
@@ -92,7 +93,9 @@ def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Pl
     """
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
     nests, outputs = _nests(graph, inputs, vector_bytes)
-    nests, homes = donate(list(map(in_parts, nests)), [inputs[i] for i in donated], outputs)
+    nests, homes = donate(
+        [in_parts(within_bounds(nest)) for nest in nests], [inputs[i] for i in donated], outputs
+    )
     outputs = tuple(homes.get(one, one) for one in outputs)
     steps = []
     for nest in nests:

@@ -31,7 +31,10 @@ def address(symbol: str) -> int:
 
 @lru_cache(maxsize=1)
 def limiter() -> int:
-    """The address of a record to hold BLAS to one thread by, for `functrans.run.entry`; or 0.
+    """The address of a record to hold BLAS to one thread by, for `functrans.run.steps`; or 0.
+
+    Its words: the number of users, the number of threads that BLAS had before them, the addresses
+    of the functions that give and set this number, and whether somebody is at the record.
 
     OpenBLAS is what SciPy's wheels bring, under a prefix. Another library keeps its threads.
     """
@@ -42,12 +45,12 @@ def limiter() -> int:
         set_ = getattr(library, f"{prefix}_set_num_threads", None)
         if get is not None and set_ is not None:
             addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (get, set_)]
-            _record[2:] = addresses
+            _record[2:4] = addresses
             return _record.ctypes.data
     return 0
 
 
-_record = np.zeros(4, np.int64)
+_record = np.zeros(5, np.int64)
 
 
 @lru_cache(maxsize=2)

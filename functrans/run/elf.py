@@ -11,6 +11,7 @@ section 4.4 (relocation).
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import struct
@@ -98,8 +99,7 @@ def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
     jumps = {number: size + _JUMP_BYTES * i for i, number in enumerate(far)}
     # each symbol may need a slot that holds its address
     slots_at = size + _JUMP_BYTES * len(far)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    memory = mmap.mmap(-1, slots_at + 8 * len(symbols), flags)
+    memory = _pages(slots_at + 8 * len(symbols))
     view = ctypes.c_char.from_buffer(memory)
     base = ctypes.addressof(view)
     for section, place in zip(sections, places, strict=True):
@@ -139,6 +139,17 @@ def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
         if number not in jumps and absolute[number]
     }
     return Loaded(own, memory, view)
+
+
+def _pages(size: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise NotUnderstood("no pages") from error
+        raise MemoryError(
+            f"functrans: {size} bytes for machine code could not be allocated"
+        ) from error
 
 
 @lru_cache(maxsize=1)

@@ -2,10 +2,10 @@
 
 The function takes numbers by value and arrays as pointers to C-contiguous memory, and the results
 as pointers behind them; it returns 0, or what has failed: 1 if an index was out of bounds, 2 if a
-matrix was singular, 3 if one was not positive definite, 4 if singular values were not found (all in
-`functrans.loop.failures`). A graph with one number as its result has a second form that returns the
-number (NaN, or the smallest integer, if it failed). Both need neither Python nor its lock, and may
-run in several threads at once.
+matrix was singular, 3 if one was not positive definite, 4 if singular values were not found, 5 if
+there was no memory for temporaries (all in `functrans.loop.failures`). A graph with one number as
+its result has a second form that returns the number (NaN, or the smallest integer, if it failed).
+Both need neither Python nor its lock, and may run in several threads at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import numpy as np
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
+from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.lower.llvm_text import memory_type
-from functrans.lower.schedule import Plan
-from functrans.run import cache
+from functrans.run import cache, steps
 from functrans.run.call import program
-
-_ALIGNMENT = 64
+from functrans.run.entry import LARGEST_ON_STACK
 
 _SYMBOL = "functrans_exported"
 
@@ -53,11 +52,12 @@ class Exported:
         (self.compiled,) = [part for part in whole.parts if part is not None]
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
-        codes = self.compiled.native.codes
+        self._table = self.compiled.native.table(plain=True)
+        steps.free_with(self, self._table)
         self._code = cache.load(
-            _with_status(self.compiled.plan, self.in_avals, self.out_avals),
+            _with_status(self.in_avals, len(self.out_avals), int(self._table[steps.FRAME])),
             _SYMBOL,
-            {f"kernel{i}": code.address for i, code in enumerate(codes)},
+            {"run": steps.code().address, "table": self._table.ctypes.data},
         )
         self.address = self._code.address
         self.value_address: int | None = None
@@ -95,42 +95,46 @@ def _parameter(aval: Aval, i: int) -> str:
     return f"{memory_type(aval.dtype)} %in{i}" if aval.shape == () else f"ptr %in{i}"
 
 
-def _with_status(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> str:
+def _with_status(in_avals: Sequence[Aval], outputs: int, frame: int) -> str:
+    """The function that puts its arguments' addresses into a frame, and runs the program's table.
+
+    Behind the frame is a word for each number that is given by value.
+    """
     parameters = [_parameter(aval, i) for i, aval in enumerate(in_avals)]
-    parameters += [f"ptr %out{i}" for i in range(len(out_avals))]
-    lines = [f"declare void @kernel{i}(i64, i64, ptr)" for i in range(len(plan.steps))]
-    lines += ["declare ptr @PyMem_RawMalloc(i64)", "declare void @PyMem_RawFree(ptr)"]
-    lines += [f"define i64 @{_SYMBOL}({', '.join(parameters)}) {{"]
-    lines += ["  %flag = alloca i64", "  store i64 0, ptr %flag"]
-    names: dict[Any, str] = {}
-    for i, (one, aval) in enumerate(zip(plan.inputs, in_avals, strict=True)):
-        names[one] = f"%in{i}"
-        if aval.shape == ():
-            names[one] = f"%slot{i}"
-            kind = memory_type(aval.dtype)
-            lines += [f"  %slot{i} = alloca {kind}", f"  store {kind} %in{i}, ptr %slot{i}"]
-    names |= {one: f"%out{i}" for i, one in enumerate(plan.outputs)}
-    lines += [
-        f"  %arena = call ptr @PyMem_RawMalloc(i64 {plan.arena + _ALIGNMENT})",
-        "  %arena.word = ptrtoint ptr %arena to i64",
-        f"  %arena.up = add i64 %arena.word, {_ALIGNMENT - 1}",
-        f"  %arena.line = and i64 %arena.up, -{_ALIGNMENT}",
-        "  %aligned = inttoptr i64 %arena.line to ptr",
+    parameters += [f"ptr %out{i}" for i in range(outputs)]
+    words = frame + len(in_avals)
+    lines = [
+        "declare ptr @PyMem_RawMalloc(i64)",
+        "declare void @PyMem_RawFree(ptr)",
+        "declare i64 @run(ptr, ptr)",
+        "@table = external global i64",
+        f"define i64 @{_SYMBOL}({', '.join(parameters)}) {{",
     ]
-    for i, (one, offset) in enumerate(plan.offsets.items()):
-        names[one] = f"%t{i}"
-        lines.append(f"  %t{i} = getelementptr i8, ptr %aligned, i64 {offset}")
-    for i, step in enumerate(plan.steps):
-        words = ["ptr %flag", *(f"ptr {names[one]}" for one in step.buffers)]
-        words += [f"i64 {size}" for size in step.sizes]
-        lines.append(f"  %words{i} = alloca i64, i64 {len(words)}")
-        for j, word in enumerate(words):
-            lines.append(f"  %w{i}.{j} = getelementptr i64, ptr %words{i}, i64 {j}")
-            lines.append(f"  store {word}, ptr %w{i}.{j}")
-        lines.append(f"  call void @kernel{i}(i64 0, i64 {step.extent}, ptr %words{i})")
-    lines += ["  call void @PyMem_RawFree(ptr %arena)"]
-    lines += ["  %status = load i64, ptr %flag", "  ret i64 %status", "}"]
-    return "\n".join(lines) + "\n"
+    small = words <= LARGEST_ON_STACK
+    if small:
+        lines.append(f"  %slots = alloca i64, i64 {words}, align 16")
+    else:
+        lines += [
+            f"  %slots = call ptr @PyMem_RawMalloc(i64 {8 * words})",
+            "  %got = icmp ne ptr %slots, null",
+            "  br i1 %got, label %collect, label %refuse",
+            "refuse:",
+            f"  ret i64 {OUT_OF_MEMORY}",
+            "collect:",
+        ]
+    for i, aval in enumerate(in_avals):
+        if aval.shape == ():
+            lines.append(f"  %in{i}.at = getelementptr i64, ptr %slots, i64 {frame + i}")
+            lines.append(f"  store {memory_type(aval.dtype)} %in{i}, ptr %in{i}.at")
+    given = [f"%in{i}.at" if aval.shape == () else f"%in{i}" for i, aval in enumerate(in_avals)]
+    given += [f"%out{i}" for i in range(outputs)]
+    for slot, name in enumerate(given):
+        lines.append(f"  %slot{slot} = getelementptr ptr, ptr %slots, i64 {slot}")
+        lines.append(f"  store ptr {name}, ptr %slot{slot}")
+    lines.append("  %status = call i64 @run(ptr @table, ptr %slots)")
+    if not small:
+        lines.append("  call void @PyMem_RawFree(ptr %slots)")
+    return "\n".join([*lines, "  ret i64 %status", "}"]) + "\n"
 
 
 def _with_value(in_avals: Sequence[Aval], out: Aval) -> str:

@@ -20,11 +20,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,11 @@ COUNT = 16
 _HUGE = 1 << 22
 """From so many bytes on, Linux is asked for large pages, as NumPy does."""
 
-_SET_HANDLER = 304
-"""Where `PyDataMem_SetHandler` stands in NumPy's C interface."""
+# Where functions stand in NumPy's C interface, which only ever grows at its end as long as the
+# first of them gives the same number.
+_BINARY_VERSION, _VERSION, _SET_HANDLER, _GET_HANDLER = 0, 211, 304, 305
+_KNOWN_BINARY = 0x2000000
+_WITH_HANDLERS = 0xF
 
 _ADVICE = """
 declare i32 @madvise(ptr, i64, i32)
@@ -202,14 +205,37 @@ class _Handler(ctypes.Structure):
 _state = np.zeros(SLOTS + 2 * COUNT, np.int64)
 
 
-def results(kinds: Iterable[tuple[tuple[int, ...], np.dtype[Any]]]) -> list[Any]:
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+class _Interface(NamedTuple):
+    """What NumPy's C interface has for allocators."""
+
+    get: Callable[[], Any]
+    set: Callable[[Any], Any]
+
+
+def results(kinds: Sequence[Kind]) -> list[Any]:
     """New arrays of the given shapes and dtypes, perhaps where others have been."""
-    set_handler, handler = _recycler()
-    before = set_handler(handler)
     try:
+        return _results(kinds)
+    except MemoryError:
+        if not forget():
+            raise
+        return _results(kinds)
+
+
+def _results(kinds: Sequence[Kind]) -> list[Any]:
+    recycler = _recycler()
+    if recycler is None:
+        return [np.empty(shape, dtype) for shape, dtype in kinds]
+    handler, usual = recycler
+    before = usual.get()
+    try:
+        usual.set(handler)
         return [np.empty(shape, dtype) for shape, dtype in kinds]
     finally:
-        set_handler(before)
+        usual.set(before)
 
 
 def is_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
@@ -227,8 +253,11 @@ _SUPPORTED = (
 
 
 @lru_cache(maxsize=1)
-def _recycler() -> tuple[Any, Any]:
-    """The function that sets an allocator, and ours."""
+def _recycler() -> tuple[Any, _Interface] | None:
+    """Our allocator, and how it is put to use; None if NumPy is not as it is known."""
+    interface = _interface()
+    if interface is None:
+        return None
     code = cache.load(_text(), "fill", {})
     handler = _Handler(b"functrans", 1, _state.ctypes.data)
     address = ctypes.addressof(handler)
@@ -241,7 +270,7 @@ def _recycler() -> tuple[Any, Any]:
     config.on_change("recycle_bytes", _limit)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)
-    return _set_handler(), _capsule(address)
+    return _capsule(address), interface
 
 
 def _text() -> str:
@@ -251,12 +280,18 @@ def _text() -> str:
     )
 
 
-def _set_handler() -> Any:
+def _interface() -> _Interface | None:
     table = ctypes.pythonapi.PyCapsule_GetPointer
     table.restype, table.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     functions = ctypes.cast(table(_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)
-    return kind(functions[_SET_HANDLER])
+    version = ctypes.PYFUNCTYPE(ctypes.c_uint)
+    if version(functions[_BINARY_VERSION])() != _KNOWN_BINARY:
+        return None
+    if version(functions[_VERSION])() < _WITH_HANDLERS:
+        return None
+    get = ctypes.PYFUNCTYPE(ctypes.py_object)(functions[_GET_HANDLER])
+    put = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(functions[_SET_HANDLER])
+    return _Interface(get, put)
 
 
 def _capsule(address: int) -> Any:
@@ -272,7 +307,16 @@ _NAME = b"mem_handler"
 
 def _limit(limit: int) -> None:
     """Keep no more than so much; what is kept now goes back to the system."""
-    _state[LOCK], _state[LIMIT] = 1, limit
+    _state[LIMIT] = limit
+    forget()
+
+
+def forget() -> int:
+    """Give what is kept back to the system, and say how many bytes that was."""
+    kept = int(_state[KEPT])
+    if not kept:
+        return 0
+    _state[LOCK] = 1
     free = ctypes.PyDLL(None).free
     free.argtypes = [ctypes.c_void_p]
     for slot in _state[SLOTS:].reshape(COUNT, 2):
@@ -280,6 +324,18 @@ def _limit(limit: int) -> None:
             free(int(slot[0]))
     _state[SLOTS:] = 0
     _state[LOCK] = _state[KEPT] = 0
+    return kept
+
+
+def in_words(size: int) -> str:
+    """A number of bytes as one says it: 1.15 GB."""
+    number, unit = float(size), 0
+    while number >= 1000 and unit < len(_UNITS) - 1:
+        number, unit = number / 1000, unit + 1
+    return f"{number:.3g} {_UNITS[unit]}"
+
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 def _after_fork() -> None:

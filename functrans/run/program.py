@@ -5,15 +5,19 @@ What it consists of, without addresses, is its `Listing`, which can be kept on d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from functrans import config
 from functrans.ir.types import Aval, Shape
-from functrans.loop.failures import FAILURES
-from functrans.run import blas, entry, memory, threads
+from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
+from functrans.run import blas, entry, memory, steps, threads
 from functrans.run.native import Code
 
 GIL_THRESHOLD = 20_000
@@ -110,7 +114,9 @@ class NativeProgram:
         self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]
         self._scalars = any(not shape for shape, _ in self._outputs)
         self._large = any(memory.is_large(*kind) for kind in self._outputs)
-        self._entry = entry.function(self._table())
+        table = self.table()
+        self._entry = entry.function(table, in_avals)
+        steps.free_with(self, table)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         return self._run(arrays, self._fresh(self._outputs))
@@ -126,12 +132,21 @@ class NativeProgram:
         status = self._entry(*arrays, *results)
         if status:
             if status < 0:
-                status = self._entry(*self._converted(arrays), *results)
+                arrays = self._converted(arrays)
+                status = self._entry(*arrays, *results)
+            if status == OUT_OF_MEMORY and memory.forget():
+                status = self._entry(*arrays, *results)
             if status:
-                raise FAILURES[status].error()
+                raise self._error(status)
         if self._scalars:
             return tuple([x if x.ndim else x[()] for x in results])
         return tuple(results)
+
+    def _error(self, status: int) -> Exception:
+        if status != OUT_OF_MEMORY:
+            return FAILURES[status].error()
+        size = memory.in_words(self.listing.arena)
+        return MemoryError(f"functrans: {size} for temporaries could not be allocated")
 
     def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The inputs as C-contiguous arrays of exactly the types of the graph."""
@@ -152,29 +167,25 @@ class NativeProgram:
         array = np.asarray(given, dtype, order="C").view(dtype)
         return array if array.flags.aligned else array.copy()
 
-    def _table(self) -> np.ndarray[Any, Any]:
-        """The program as `functrans.run.entry` reads it."""
-        steps, offsets, arena, _ = self.listing
-        words = [
-            id(np.ndarray),
-            len(self._in_avals),
-            len(self._in_avals) + len(self._outputs),
-            arena,
-            0,
-            len(offsets),
-            len(steps),
-            int(sum(step.work for step in steps) > GIL_THRESHOLD),
-            threads.record() if any(step.grain for step in steps) else 0,
-            blas.limiter() if any(step.imports for step in steps) else 0,
+    def table(self, plain: bool = False) -> steps.Table:
+        """The program for `functrans.run.steps`; a plain one uses no lock and no threads."""
+        listed, offsets, arena, _ = self.listing
+        calls = [
+            steps.Step(
+                code.address, step.extent, 0 if plain else step.grain, step.buffers, step.sizes
+            )
+            for step, code in zip(listed, self.codes, strict=True)
         ]
-        for aval in self._in_avals:
-            words += entry.input_record(aval.shape, aval.dtype)
-        words += offsets
-        for step, code in zip(steps, self.codes, strict=True):
-            words += [code.address, step.extent, step.grain]
-            words += [len(step.buffers), *step.buffers]
-            words += [len(step.sizes), *step.sizes]
-        return np.array(words, np.int64)
+        return steps.table(
+            [entry.input_record(aval) for aval in self._in_avals],
+            len(self._outputs),
+            offsets,
+            arena,
+            calls,
+            releases=not plain and sum(step.work for step in listed) > GIL_THRESHOLD,
+            threads=threads.record() if any(call.grain for call in calls) else 0,
+            blas=blas.limiter() if not plain and any(step.imports for step in listed) else 0,
+        )
 
 
 class OverwritingProgram(NativeProgram):
@@ -188,15 +199,13 @@ class OverwritingProgram(NativeProgram):
         results: list[Any] = [None] * len(self._outputs)
         # what owns its memory and is in no other place can only be shared by views
         places = list(map(id, arrays))
+        several = _repeated(places) if len(set(places)) < len(places) else ()
         views = [x for x in arrays if isinstance(x, np.ndarray) and x.base is not None]
+        theirs = _Extents(views) if views else None
         for number, output in self.listing.overwritten:
             x = given[number]
-            alone = _is_whole(x) and places.count(id(x)) == 1
-            if (
-                not alone
-                or not self._fits(number, x)
-                or any(np.may_share_memory(x, view) for view in views)
-            ):
+            alone = _is_whole(x) and id(x) not in several
+            if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
                 x = given[number] = self._converted_one(number, x).copy()
             results[output] = x
         missing = [output for output, x in enumerate(results) if x is None]
@@ -208,6 +217,28 @@ class OverwritingProgram(NativeProgram):
     def _fits(self, number: int, x: np.ndarray[Any, Any]) -> bool:
         aval = self._in_avals[number]
         return x.shape == aval.shape and bool(x.dtype == aval.dtype)
+
+
+def _repeated(numbers: Sequence[int]) -> set[int]:
+    """Those that are there more than once."""
+    return {number for number, count in Counter(numbers).items() if count > 1}
+
+
+class _Extents:
+    """The memory of many arrays, from the first byte of each to its last."""
+
+    def __init__(self, arrays: Iterable[np.ndarray[Any, Any]]) -> None:
+        both = sorted(byte_bounds(x) for x in arrays if x.size)
+        self._starts = [start for start, _ in both]
+        self._ends = list(accumulate((end for _, end in both), max))
+
+    def meet(self, x: np.ndarray[Any, Any]) -> bool:
+        """Whether an array has memory among theirs."""
+        if not self._starts or not x.size:
+            return False
+        start, end = byte_bounds(x)
+        before = bisect_left(self._starts, end)
+        return before > 0 and self._ends[before - 1] > start
 
 
 def _is_whole(x: Any) -> bool:

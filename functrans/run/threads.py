@@ -17,7 +17,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -31,6 +30,9 @@ from functrans.version import __version__
 # Aligned to whole lines of the cache by leaving out the first words.
 _memory = np.zeros(pool.WORDS + 8, np.int64)
 _record = _memory[-_memory.ctypes.data // 8 % 8 :]
+
+_STACK = 1 << 20
+"""What a kernel needs is bounded (`functrans.lower.bodies.LARGEST_STACK`), and a library's more."""
 
 _lock = threading.Lock()
 _started = 0
@@ -61,11 +63,25 @@ def _limit(number: int) -> None:
     """Use so many threads, with the one that calls, and start those that are missing."""
     global _started
     number = max(1, min(number, MOST_THREADS))
-    with _lock, suppress(RuntimeError):  # there may be no more threads to be had
-        while _started < number - 1:
-            _thread.start_new_thread(_work, (_started + 1,))
+    with _lock:
+        while _started < number - 1 and _start(_started + 1):
             _started += 1
     _record[THREADS] = min(number, _started + 1)
+
+
+def _start(number: int) -> bool:
+    """Start a thread; False if there are no more to be had."""
+    try:
+        usual = threading.stack_size(_STACK)  # asking for it is setting it
+        try:
+            if not 0 < usual < _STACK:
+                threading.stack_size(usual)
+            _thread.start_new_thread(_work, (number,))
+        finally:
+            threading.stack_size(usual)
+    except (RuntimeError, MemoryError):
+        return False
+    return True
 
 
 def _work(number: int) -> None:

@@ -3,16 +3,43 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from optree import _C
+import optree
 
 from functrans.errors import TreeMismatchError
 from functrans.tree.compare import Structure, difference, printed
 
 NAMESPACE = "functrans"
 
-# The C++ function itself, with positional arguments: optree's own wrapper and keyword arguments
-# would add half as much again to flattening a small tree, and this runs at every call.
-_flatten = _C.flatten
+Flatten = Callable[[Any, Callable[[Any], bool] | None, bool, str], tuple[list[Any], Structure]]
+
+
+def _public(
+    tree: Any, is_leaf: Callable[[Any], bool] | None, none_is_leaf: bool, namespace: str
+) -> tuple[list[Any], Structure]:
+    return optree.tree_flatten(tree, is_leaf, none_is_leaf=none_is_leaf, namespace=namespace)
+
+
+def _quickest() -> Flatten:
+    """The C++ function itself, with positional arguments, if it does what the public one does.
+
+    optree's own wrapper and keyword arguments would add half as much again to flattening a small
+    tree, and this runs at every call.
+    """
+    private: Flatten | None = getattr(getattr(optree, "_C", None), "flatten", None)
+    if private is None:
+        return _public
+    tree: Any = {"b": [1, None], "a": (2, {})}
+    try:
+        same = all(
+            private(tree, is_leaf, False, NAMESPACE) == _public(tree, is_leaf, False, NAMESPACE)
+            for is_leaf in (None, lambda node: isinstance(node, list))
+        )
+    except Exception:  # whatever another optree makes of it
+        return _public
+    return private if same else _public
+
+
+_flatten = _quickest()
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:

@@ -90,6 +90,27 @@ def test_with_no_threads_to_be_had_the_caller_works_alone(share, monkeypatch):
     assert threads._record[threads.THREADS] == started + 1
 
 
+def test_threads_have_enough_stack_whatever_the_program_gives_its_own(share, monkeypatch):
+    def stack():
+        size = threading.stack_size(0)  # which sets it
+        threading.stack_size(size)
+        return size
+
+    stacks = []
+    monkeypatch.setattr(threads._thread, "start_new_thread", lambda *_: stacks.append(stack()))
+    started = threads._started
+    monkeypatch.setattr(threads, "_started", started)
+    before = threading.stack_size(64 * 1024)
+    try:
+        config.threads = started + 3
+        assert stack() == 64 * 1024
+        threading.stack_size(1 << 26)
+        config.threads = started + 4
+    finally:
+        threading.stack_size(before)
+    assert stacks == [1 << 20, 1 << 20, 1 << 26]
+
+
 def test_a_process_ends_with_its_threads_asleep_or_awake():
     for pause in (0, 0.1):
         code = f"""

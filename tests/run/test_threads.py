@@ -216,3 +216,45 @@ print(*codes)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_while_another_thread_computes(tmp_path):
     assert forking(FORK_WHILE_BUSY, tmp_path) == ["0"] * 8
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_to_eight_threads_give_the_same(name, several):
+    function, x = CASES[name]
+    compiled = jit(function)
+    results = set()
+    for number in range(1, 9):
+        config.threads = number
+        results.add(b"".join(np.asarray(leaf).tobytes() for leaf in leaves(compiled(x))))
+    assert len(results) == 1
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+from functrans import config, jit
+config.threads = 2
+x = np.linspace(0, 1, 4_000_000)
+long = jit(lambda x: np.sum(np.cumsum(np.sin(np.exp(np.cos(x))))[::-1] * x))
+blas = jit(lambda x: np.sum(np.sin(x @ x) @ x))
+square = np.ones((700, 700))
+expected = long(x), blas(square)
+for call, given in ((long, x), (blas, square)):
+    for _ in range(5):
+        sender = threading.Timer(0.03, lambda: os.kill(os.getpid(), signal.SIGINT))
+        try:
+            sender.start()
+            while True:
+                call(given)
+        except KeyboardInterrupt:
+            pass
+        sender.join()
+print((long(x), blas(square)) == expected)
+from functrans.run import blas, pool, threads
+print(int(blas._record[0]), int(blas._record[4]), int(threads._record[pool.BUSY]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are another thing there")
+def test_an_interrupt_waits_for_the_end_of_a_call(tmp_path):
+    assert run(INTERRUPTED, tmp_path).split() == ["True", "0", "0", "0"]
