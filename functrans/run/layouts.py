@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.types import SUPPORTED_KINDS
+from functrans.ir.types import is_supported
 
 TYPE = 8
 """Any object: the address of its type."""
@@ -42,7 +42,7 @@ def hold() -> bool:
 
 def _dtypes() -> list[np.dtype[Any]]:
     every = map(np.dtype, np.typecodes["All"])
-    return [each for each in every if each.kind in SUPPORTED_KINDS and each.itemsize <= 8]
+    return [each for each in every if is_supported(each)]
 
 
 def _arrays() -> list[np.ndarray[Any, Any]]:
