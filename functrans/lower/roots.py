@@ -7,11 +7,12 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import Generic, TypeVar
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape
@@ -23,10 +24,12 @@ from functrans.loop.statements import Buffer, Statement, buffer, loaded
 from functrans.lower import lapack
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
+from functrans.lower.demand import Made
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
-from functrans.lower.keeping import choose
 from functrans.lower.matrices import by_elements, is_matrices, written_out
 from functrans.lower.pull import Index, Puller
+
+P = TypeVar("P", bound=Puller)
 
 ONE_VECTOR = 8
 """So many elements fill a vector."""
@@ -228,7 +231,7 @@ def folded_along_rows(graph: Graph) -> set[Shape]:
     return found
 
 
-class Rooting:
+class Rooting(Generic[P]):
     """Chooses the roots of a graph and makes their expressions.
 
     Parameters
@@ -239,23 +242,35 @@ class Rooting:
         Where the graph's inputs are.
     lower : callable
         Lowers an inner graph.
+    kept : set of Var
+        What is to be computed once.
+    puller : class
+        What makes the expressions.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Buffer], lower: Lower) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Sequence[Buffer],
+        lower: Lower,
+        kept: Set[Var],
+        puller: Callable[[Mapping[Var, Eqn], dict[Var, Buffer]], P],
+    ) -> None:
         self.graph = graph
         self.lower = lower
+        self.kept = kept
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
         self.folded = folded_along_rows(graph)
-        self.puller = Puller(self.producers, self.buffers)
+        self.puller = puller(self.producers, self.buffers)
         self.loops = Loops()
         self.roots: list[Root] = []
+        self.made: list[Made] = []
         self.outputs: list[Buffer] = []
         self.factors: dict[Buffer, lapack.Factors] = {}
 
     def run(self) -> list[Root]:
         """All roots, each after those that it reads."""
-        chosen = choose(self.graph)
         for eqn in self.graph.eqns:
             if by_library(eqn):
                 self._add_contraction(eqn)
@@ -270,7 +285,7 @@ class Rooting:
                 self._add_matrices(eqn)
                 continue
             for var in eqn.outputs:
-                if var in chosen:
+                if var in self.kept:
                     self._add(var, f"t{len(self.roots)}")
         makers: dict[Buffer, int] = {}
         for number, root in enumerate(self.roots):
@@ -434,6 +449,7 @@ class Rooting:
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
         self.roots.append(Root(target, loops, axes, elements, output))
+        self.made.append(Made(atom, tuple(position for position, _ in elements), loops))
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import prod
+from typing import NamedTuple
 
-from functrans.ir.graph import Graph
+from functrans.ir.graph import Graph, Var
+from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.control import Inner
+from functrans.lower.demand import BOUND, ROUNDS, Recorder, demand, graph_work, too_often
 from functrans.lower.donation import donate
 from functrans.lower.fitting import prepare
 from functrans.lower.generalise import generalise
+from functrans.lower.keeping import choose
 from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
 from functrans.lower.orient import columns_first, swapped
 from functrans.lower.parts import in_parts
-from functrans.lower.roots import Root, Rooting
+from functrans.lower.pull import Puller
+from functrans.lower.roots import P, Root, Rooting
 from functrans.lower.steps import lighten
 
 ALIGNMENT = 64
@@ -111,20 +117,49 @@ def _nests(
     graph: Graph, inputs: Sequence[Buffer], vector_bytes: int
 ) -> tuple[list[Nest], tuple[Buffer, ...]]:
     """The nests that compute a graph, and where its outputs are."""
+    prepared = through_transposes(prepare(columns_first(lighten(swapped(graph)))))
+    inner: dict[int, Inner] = {}
 
-    def lower(inner: Graph) -> Inner:
-        own = tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(inner.inputs))
-        nests, outputs = _nests(inner, own, vector_bytes)
-        return Inner(
-            tuple(statement for nest in nests for statement in nest.body),
-            tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
-            own,
-            outputs,
-            sum(nest.work for nest in nests),
-        )
+    def attempt(kept: set[Var], puller: type[P]) -> tuple[Rooting[P], Attempt]:
+        numbers = itertools.count()
 
-    prepared = prepare(columns_first(lighten(swapped(graph))))
-    rooting = Rooting(through_transposes(prepared), inputs, lower)
+        def lower(body: Graph) -> Inner:
+            number = next(numbers)
+            if number not in inner:
+                inner[number] = _inner(body, vector_bytes)
+            return inner[number]
+
+        rooting = Rooting(prepared, inputs, lower, kept, puller)
+        return rooting, _attempt(rooting, vector_bytes)
+
+    kept = choose(prepared)
+    _, best = attempt(kept, Puller)
+    asked = graph_work(prepared)
+    for round_ in range(ROUNDS):
+        if best.work <= BOUND * asked:
+            break
+        if round_ == 0:
+            rooting, _ = attempt(kept, Recorder)
+        more = too_often(prepared, asked, demand(rooting.puller, rooting.made)) - kept
+        if not more:
+            break
+        kept |= more
+        rooting, other = attempt(kept, Recorder)
+        if other.work < best.work:
+            best = other
+    return best.nests, best.outputs
+
+
+class Attempt(NamedTuple):
+    """Nests, where the outputs are, and how many operations there are."""
+
+    nests: list[Nest]
+    outputs: tuple[Buffer, ...]
+    work: int
+
+
+def _attempt(rooting: Rooting[P], vector_bytes: int) -> Attempt:
+    """The nests for some choice of what is kept."""
     roots = [
         part
         for root in rooting.run()
@@ -136,7 +171,21 @@ def _nests(
             readers.setdefault(source, []).append(root)
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
     nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
-    return nests, tuple(rooting.outputs)
+    work = sum(operations_of(nest.body) for nest in nests)
+    return Attempt(nests, tuple(rooting.outputs), work)
+
+
+def _inner(graph: Graph, vector_bytes: int) -> Inner:
+    """The nests of a graph inside of another."""
+    own = tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
+    nests, outputs = _nests(graph, own, vector_bytes)
+    return Inner(
+        tuple(statement for nest in nests for statement in nest.body),
+        tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
+        own,
+        outputs,
+        sum(nest.work for nest in nests),
+    )
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:
