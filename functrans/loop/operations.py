@@ -61,7 +61,7 @@ class _Operations:
     def __call__(self, roots: Sequence[Scalar], known: Known) -> int:
         """The operations besides what is known, which they are added to."""
         for node in postorder(roots, known=self.of_data):
-            self.of_data[node] = node.op in DATA or any([self.of_data[x] for x in node.args])
+            self.of_data[node] = node.op in DATA or any(map(self.of_data.get, node.args))
         total = 0
         inner: list[Scalar] = []
         stack = list(roots)

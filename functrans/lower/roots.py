@@ -7,12 +7,11 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Generic, TypeVar
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape
@@ -24,12 +23,10 @@ from functrans.loop.statements import Buffer, Statement, buffer, loaded
 from functrans.lower import lapack
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
-from functrans.lower.demand import Made
+from functrans.lower.demand import Demand, Made, Recorder, demand
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
 from functrans.lower.matrices import by_elements, is_matrices, written_out
-from functrans.lower.pull import Index, Puller
-
-P = TypeVar("P", bound=Puller)
+from functrans.lower.pull import Index
 
 ONE_VECTOR = 8
 """So many elements fill a vector."""
@@ -231,7 +228,7 @@ def folded_along_rows(graph: Graph) -> set[Shape]:
     return found
 
 
-class Rooting(Generic[P]):
+class Rooting:
     """Chooses the roots of a graph and makes their expressions.
 
     Parameters
@@ -244,17 +241,10 @@ class Rooting(Generic[P]):
         Lowers an inner graph.
     kept : set of Var
         What is to be computed once.
-    puller : class
-        What makes the expressions.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        inputs: Sequence[Buffer],
-        lower: Lower,
-        kept: Set[Var],
-        puller: Callable[[Mapping[Var, Eqn], dict[Var, Buffer]], P],
+        self, graph: Graph, inputs: Sequence[Buffer], lower: Lower, kept: Set[Var]
     ) -> None:
         self.graph = graph
         self.lower = lower
@@ -262,7 +252,7 @@ class Rooting(Generic[P]):
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
         self.folded = folded_along_rows(graph)
-        self.puller = puller(self.producers, self.buffers)
+        self.puller = Recorder(self.producers, self.buffers)
         self.loops = Loops()
         self.roots: list[Root] = []
         self.made: list[Made] = []
@@ -294,6 +284,10 @@ class Rooting(Generic[P]):
         for number, atom in enumerate(self.graph.outputs):
             self.outputs.append(self._output(atom, f"out{number}", makers))
         return self.roots
+
+    def demand(self) -> Demand:
+        """How often the values are computed that are not kept."""
+        return demand(self.puller, self.made)
 
     def _output(self, atom: Atom, name: str, makers: Mapping[Buffer, int]) -> Buffer:
         """Compute an output into a buffer of its own; `makers` are the first roots of buffers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -15,7 +14,7 @@ from functrans.loop.statements import Buffer, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.control import Inner
-from functrans.lower.demand import BOUND, ROUNDS, Recorder, demand, graph_work, too_often
+from functrans.lower.demand import BOUND, ROUNDS, graph_work, too_often
 from functrans.lower.donation import donate
 from functrans.lower.fitting import prepare
 from functrans.lower.generalise import generalise
@@ -24,8 +23,7 @@ from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
 from functrans.lower.orient import columns_first, swapped
 from functrans.lower.parts import in_parts
-from functrans.lower.pull import Puller
-from functrans.lower.roots import P, Root, Rooting
+from functrans.lower.roots import Root, Rooting
 from functrans.lower.steps import lighten
 
 ALIGNMENT = 64
@@ -118,48 +116,44 @@ def _nests(
 ) -> tuple[list[Nest], tuple[Buffer, ...]]:
     """The nests that compute a graph, and where its outputs are."""
     prepared = through_transposes(prepare(columns_first(lighten(swapped(graph)))))
-    inner: dict[int, Inner] = {}
+    inner: list[Inner] = []
 
-    def attempt(kept: set[Var], puller: type[P]) -> tuple[Rooting[P], Attempt]:
-        numbers = itertools.count()
+    def attempt(kept: set[Var]) -> Attempt:
+        # the graphs inside are asked for in the same order each time
+        done = iter(tuple(inner))
 
         def lower(body: Graph) -> Inner:
-            number = next(numbers)
-            if number not in inner:
-                inner[number] = _inner(body, vector_bytes)
-            return inner[number]
+            found = next(done, None)
+            if found is None:
+                inner.append(found := _inner(body, vector_bytes))
+            return found
 
-        rooting = Rooting(prepared, inputs, lower, kept, puller)
-        return rooting, _attempt(rooting, vector_bytes)
+        return _attempt(Rooting(prepared, inputs, lower, kept), vector_bytes)
 
     kept = choose(prepared)
-    _, best = attempt(kept, Puller)
+    best = last = attempt(kept)
     asked = graph_work(prepared)
-    for round_ in range(ROUNDS):
+    for _ in range(ROUNDS):
         if best.work <= BOUND * asked:
             break
-        if round_ == 0:
-            rooting, _ = attempt(kept, Recorder)
-        more = too_often(prepared, asked, demand(rooting.puller, rooting.made)) - kept
+        more = too_often(prepared, asked, last.rooting.demand())
         if not more:
             break
         kept |= more
-        rooting, other = attempt(kept, Recorder)
-        if other.work < best.work:
-            best = other
-    return best.nests, best.outputs
+        last = attempt(kept)
+        best = min(best, last, key=lambda each: each.work)
+    return best.nests, tuple(best.rooting.outputs)
 
 
 class Attempt(NamedTuple):
-    """Nests, where the outputs are, and how many operations there are."""
+    """The roots for some choice of what is kept, their nests, and how many operations these do."""
 
+    rooting: Rooting
     nests: list[Nest]
-    outputs: tuple[Buffer, ...]
     work: int
 
 
-def _attempt(rooting: Rooting[P], vector_bytes: int) -> Attempt:
-    """The nests for some choice of what is kept."""
+def _attempt(rooting: Rooting, vector_bytes: int) -> Attempt:
     roots = [
         part
         for root in rooting.run()
@@ -172,7 +166,7 @@ def _attempt(rooting: Rooting[P], vector_bytes: int) -> Attempt:
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
     nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
     work = sum(operations_of(nest.body) for nest in nests)
-    return Attempt(nests, tuple(rooting.outputs), work)
+    return Attempt(rooting, nests, work)
 
 
 def _inner(graph: Graph, vector_bytes: int) -> Inner:
