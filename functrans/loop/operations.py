@@ -13,7 +13,6 @@ from functrans.loop.functions import size
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
 from functrans.loop.statements import (
-    Call,
     For,
     If,
     Reduce,
@@ -28,9 +27,6 @@ DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that stand for data."""
 
 NO_WORK = frozenset({"load", "probe", "checked", "required"})
-
-PRODUCTS = frozenset({"dgemm", "sgemm"})
-"""Of what a library does, only products of matrices are counted."""
 
 Known = ChainMap[Scalar, None]
 """What has been computed, in the scopes around."""
@@ -47,7 +43,8 @@ def operations(roots: Iterable[Scalar]) -> int:
 def operations_of(body: Sequence[Statement], sizes: Sequence[int] = ()) -> int:
     """How many operations statements do, for given sizes.
 
-    Of branches the dearest counts; a loop that runs until something holds counts for one step.
+    Of branches the dearest counts; a loop that runs until something holds counts for one step. What
+    a library does is not counted.
     """
     return _Tally(body, sizes).body(body, {}, ChainMap())
 
@@ -134,9 +131,6 @@ class _Tally:
                 inner = known.new_child()
                 own = self.body(one.prepare, at, inner) + self.operations([one.condition], inner)
                 return own + self.body(one.body, at, inner)
-            case Call():
-                extents = [self.number(extent, at) or 0 for extent in _bounds(one)]
-                return 2 * prod(extents) if extents else 0
         combined = isinstance(one, Store) and one.op is not None
         return self.operations(expressions(one), known) + combined
 
@@ -168,12 +162,10 @@ class _Tally:
 
 
 def _bounds(statement: Statement) -> list[Scalar]:
-    """The extents of loops, or of a product of matrices."""
+    """The extents of loops."""
     match statement:
         case For():
             return [statement.start, statement.stop]
         case Reduce():
             return [bound for _, *pair in statement.loops for bound in pair]
-        case Call() if statement.symbol in PRODUCTS:
-            return [one for one in statement.arguments[2:5] if isinstance(one, Scalar)]
     return []

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
-from functrans.lower.contract import by_library, counts, sides
+from functrans.lower.contract import by_library
 from functrans.lower.control import inner_graphs, is_control
 from functrans.lower.inplace import is_inplace
 from functrans.lower.matrices import is_matrices
@@ -31,6 +31,9 @@ OFTEN = 2
 LITTLE = 64
 """This part of the graph's operations is not worth memory."""
 
+ONE_MATRIX = 256
+"""Operations of linear algebra besides those for each element: roots, logarithms, signs."""
+
 ROUNDS = 4
 """So many times at most the expressions of a graph are made anew."""
 
@@ -38,8 +41,8 @@ ROUNDS = 4
 def graph_work(graph: Graph) -> int:
     """The operations of a graph if each element of each value is computed once.
 
-    Of branches the dearest counts; a loop that runs until something holds counts for one step.
-    Of what a library does, only products of matrices are counted.
+    Of branches the dearest counts; a loop that runs until something holds counts for one step. What
+    a library does is not counted.
     """
     return sum(map(_eqn_work, graph.eqns))
 
@@ -51,10 +54,11 @@ def _eqn_work(eqn: Eqn) -> int:
             return max(inner)
         return sum(inner) * (eqn.params.get("length") or 1)
     if by_library(eqn):
-        batch = prod(eqn.inputs[0].aval.shape[i] for i in sides(eqn)[0].batch)
-        return 2 * batch * counts(eqn).multiplications
-    if is_matrices(eqn):
         return 0
+    if is_matrices(eqn):
+        *batch, _, rows = eqn.inputs[0].aval.shape
+        sizes = sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
+        return 4 * rows * sizes + ONE_MATRIX * prod(batch)
     if is_inplace(eqn):
         return sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
     return pattern(eqn).work * eqn.outputs[0].aval.size
