@@ -28,6 +28,12 @@ BOUND = 2
 OFTEN = 2
 """So many times each element of a value may be computed."""
 
+CACHED = 1 << 20
+"""Bytes that stay in a processor's cache until they are read again."""
+
+THROUGH_MEMORY = 48
+"""Operations that take the time in which an element goes to memory and back."""
+
 LITTLE = 64
 """This part of the graph's operations is not worth memory."""
 
@@ -165,7 +171,8 @@ def too_often(graph: Graph, asked: int, found: Demand) -> set[Var]:
                 continue
             now = sum(count * share.get(reader, 1.0) for reader, count in shares.items())
             size = var.aval.size
-            if now > OFTEN * size and (now - size) * costs[var] * LITTLE > asked and _works(eqn):
+            saved = (now - size) * costs[var]
+            if now > OFTEN * size and saved > _worth(var, asked) and _works(eqn):
                 chosen.add(var)
                 now = size
             share[var] = now / times
@@ -185,6 +192,13 @@ def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
                 )
                 costs[var] = pattern(eqn).work + inside
     return costs
+
+
+def _worth(var: Var, asked: int) -> float:
+    """How many operations have to be saved for a value to be kept."""
+    size, each = var.aval.size, var.aval.dtype.itemsize
+    through_memory = THROUGH_MEMORY * size if size * each > CACHED else 0
+    return max(through_memory, asked / LITTLE)
 
 
 def _works(eqn: Eqn) -> bool:

@@ -8,8 +8,9 @@ from functrans.loop.nodes import INDEX, fold, guard, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
+from functrans.lower.demand import CACHED
 from functrans.lower.split import compiled
-from tests.lower.work import check, check_graph
+from tests.lower.work import asked_and_done, check, check_graph
 from tests.primitives.harness import cases, tangent_graph
 
 rng = np.random.default_rng(0)
@@ -223,6 +224,19 @@ def test_elementwise_chains_keep_nothing():
     cost = jit(squares(horner)).lower(np.ones(3000)).cost()
     assert len(cost.nests) == 1
     assert cost.temporary_bytes == 0
+
+
+def test_a_large_array_is_rather_computed_again_than_kept_if_it_is_cheap():
+    n = 400
+    assert 8 * n * n > CACHED
+    assert jit(stencils_of_planes(2)).lower(np.ones((n, n))).cost().temporary_bytes == 0
+
+
+def test_twice_the_levels_of_large_arrays_are_twice_the_work():
+    def work(depth):
+        return asked_and_done(jit(stencils(depth)).lower(np.arange(CACHED)).graph())[1]
+
+    assert work(24) < 2.2 * work(12)
 
 
 # -- the counts themselves -------------------------------------------------------------------------
