@@ -28,7 +28,7 @@ REPEATED = 4
 DEEPEST = 40
 """So many movements of elements at most are done one inside another."""
 
-AS_A_WHOLE = Pattern(0, 2, (), ())
+AS_A_WHOLE = Pattern(0, 2, (), (), 0)
 """The pattern of what a library or a loop computes: from memory to memory."""
 
 

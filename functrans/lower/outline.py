@@ -8,6 +8,7 @@ from math import prod
 
 from functrans.loop.functions import size
 from functrans.loop.nodes import INDEX
+from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Assign,
@@ -29,12 +30,12 @@ from functrans.lower.schedule import Plan, Step
 
 @dataclass(frozen=True)
 class NestCost:
-    """What one nest costs, roughly.
+    """What one nest costs.
 
     Parameters
     ----------
     operations : int
-        Scalar operations (those of a library call are not counted).
+        What it does to data (what a library call does is not counted).
     bytes_read, bytes_written : int
         The sizes of the arrays in memory that it reads and writes.
     """
@@ -63,7 +64,7 @@ def nest_cost(step: Step) -> NestCost:
     actual = dict(zip(step.kernel.buffers, step.buffers, strict=True))
     read, written = loaded(step.kernel.body), stored(step.kernel.body)
     return NestCost(
-        step.work,
+        operations_of(step.kernel.body, step.sizes),
         sum(_bytes(actual[one]) for one in read if one in actual),
         sum(_bytes(actual[one]) for one in written if one in actual),
     )
@@ -86,7 +87,8 @@ def outline(plan: Plan) -> str:
         one = plan.inputs[source]
         lines.append(f"output {target}: {one.dtype}{list(_shape(one))} lives in input {source}")
     for number, step in enumerate(plan.steps):
-        lines.append(f"nest {number}: about {step.work} operations")
+        work = operations_of(step.kernel.body, step.sizes)
+        lines.append(f"nest {number}: {work} operations")
         names = dict(zip(step.kernel.buffers, (one.name for one in step.buffers), strict=True))
         lines += _Outline(step.sizes, names).statements(step.kernel.body, 1)
     return "\n".join(lines)

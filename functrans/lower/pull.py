@@ -16,6 +16,7 @@ from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop.functions import function_of
 from functrans.loop.nodes import INDEX, index
+from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, load
@@ -127,12 +128,15 @@ class Pattern(NamedTuple):
         How many elements of each operand it reads.
     by_data : tuple of bool
         For each operand, whether it is read at indices that come from data.
+    work : int
+        The operations on data for an element, all steps of its folds together.
     """
 
     cost: int
     folds: int
     reads: tuple[int, ...]
     by_data: tuple[bool, ...]
+    work: int
 
 
 def pattern(eqn: Eqn) -> Pattern:
@@ -174,7 +178,7 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
         any(n == number and _has_probe(where) for n, where in reads) for number in range(len(avals))
     )
     counts = tuple(max(sum(n == number for n, _ in reads), 1) for number in range(len(avals)))
-    return Pattern(cost, steps, counts, by_data)
+    return Pattern(cost, steps, counts, by_data, operations(values))
 
 
 def _has_probe(where: Index) -> bool:

@@ -7,7 +7,7 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -23,10 +23,10 @@ from functrans.loop.statements import Buffer, Statement, buffer, loaded
 from functrans.lower import lapack
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
+from functrans.lower.demand import Demand, Made, Recorder, demand
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
-from functrans.lower.keeping import choose
 from functrans.lower.matrices import by_elements, is_matrices, written_out
-from functrans.lower.pull import Index, Puller
+from functrans.lower.pull import Index
 
 ONE_VECTOR = 8
 """So many elements fill a vector."""
@@ -239,23 +239,28 @@ class Rooting:
         Where the graph's inputs are.
     lower : callable
         Lowers an inner graph.
+    kept : set of Var
+        What is to be computed once.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Buffer], lower: Lower) -> None:
+    def __init__(
+        self, graph: Graph, inputs: Sequence[Buffer], lower: Lower, kept: Set[Var]
+    ) -> None:
         self.graph = graph
         self.lower = lower
+        self.kept = kept
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
         self.folded = folded_along_rows(graph)
-        self.puller = Puller(self.producers, self.buffers)
+        self.puller = Recorder(self.producers, self.buffers)
         self.loops = Loops()
         self.roots: list[Root] = []
+        self.made: list[Made] = []
         self.outputs: list[Buffer] = []
         self.factors: dict[Buffer, lapack.Factors] = {}
 
     def run(self) -> list[Root]:
         """All roots, each after those that it reads."""
-        chosen = choose(self.graph)
         for eqn in self.graph.eqns:
             if by_library(eqn):
                 self._add_contraction(eqn)
@@ -270,7 +275,7 @@ class Rooting:
                 self._add_matrices(eqn)
                 continue
             for var in eqn.outputs:
-                if var in chosen:
+                if var in self.kept:
                     self._add(var, f"t{len(self.roots)}")
         makers: dict[Buffer, int] = {}
         for number, root in enumerate(self.roots):
@@ -279,6 +284,10 @@ class Rooting:
         for number, atom in enumerate(self.graph.outputs):
             self.outputs.append(self._output(atom, f"out{number}", makers))
         return self.roots
+
+    def demand(self) -> Demand:
+        """How often the values are computed that are not kept."""
+        return demand(self.puller, self.made)
 
     def _output(self, atom: Atom, name: str, makers: Mapping[Buffer, int]) -> Buffer:
         """Compute an output into a buffer of its own; `makers` are the first roots of buffers."""
@@ -434,6 +443,7 @@ class Rooting:
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
         self.roots.append(Root(target, loops, axes, elements, output))
+        self.made.append(Made(atom, tuple(position for position, _ in elements), loops))
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target

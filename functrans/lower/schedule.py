@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import prod
+from typing import NamedTuple
 
-from functrans.ir.graph import Graph
+from functrans.ir.graph import Graph, Var
+from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest, within_bounds
 from functrans.lower.control import Inner
+from functrans.lower.demand import BOUND, ROUNDS, graph_work, too_often
 from functrans.lower.donation import donate
 from functrans.lower.generalise import generalise
+from functrans.lower.keeping import choose
 from functrans.lower.nests import fuse
 from functrans.lower.parts import in_parts
 from functrans.lower.rewrites import rewritten
@@ -111,19 +115,45 @@ def _nests(
     graph: Graph, inputs: Sequence[Buffer], vector_bytes: int
 ) -> tuple[list[Nest], tuple[Buffer, ...]]:
     """The nests that compute a graph, and where its outputs are."""
+    prepared = rewritten(graph)
+    inner: list[Inner] = []
 
-    def lower(inner: Graph) -> Inner:
-        own = tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(inner.inputs))
-        nests, outputs = _nests(inner, own, vector_bytes)
-        return Inner(
-            tuple(statement for nest in nests for statement in nest.body),
-            tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
-            own,
-            outputs,
-            sum(nest.work for nest in nests),
-        )
+    def attempt(kept: set[Var]) -> Attempt:
+        # the graphs inside are asked for in the same order each time
+        done = iter(tuple(inner))
 
-    rooting = Rooting(rewritten(graph), inputs, lower)
+        def lower(body: Graph) -> Inner:
+            found = next(done, None)
+            if found is None:
+                inner.append(found := _inner(body, vector_bytes))
+            return found
+
+        return _attempt(Rooting(prepared, inputs, lower, kept), vector_bytes)
+
+    kept = choose(prepared)
+    best = last = attempt(kept)
+    asked = graph_work(prepared)
+    for _ in range(ROUNDS):
+        if best.work <= BOUND * asked:
+            break
+        more = too_often(prepared, asked, last.rooting.demand())
+        if not more:
+            break
+        kept |= more
+        last = attempt(kept)
+        best = min(best, last, key=lambda each: each.work)
+    return best.nests, tuple(best.rooting.outputs)
+
+
+class Attempt(NamedTuple):
+    """The roots for some choice of what is kept, their nests, and how many operations these do."""
+
+    rooting: Rooting
+    nests: list[Nest]
+    work: int
+
+
+def _attempt(rooting: Rooting, vector_bytes: int) -> Attempt:
     roots = [
         part
         for root in rooting.run()
@@ -135,7 +165,21 @@ def _nests(
             readers.setdefault(source, []).append(root)
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
     nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
-    return nests, tuple(rooting.outputs)
+    work = sum(operations_of(nest.body) for nest in nests)
+    return Attempt(rooting, nests, work)
+
+
+def _inner(graph: Graph, vector_bytes: int) -> Inner:
+    """The nests of a graph inside of another."""
+    own = tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
+    nests, outputs = _nests(graph, own, vector_bytes)
+    return Inner(
+        tuple(statement for nest in nests for statement in nest.body),
+        tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
+        own,
+        outputs,
+        sum(nest.work for nest in nests),
+    )
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:

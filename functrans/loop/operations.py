@@ -1,0 +1,171 @@
+"""How many operations expressions and statements take: what they do to data.
+
+To find where an element is, from the indices of loops and from nothing else, does not count.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+
+from functrans.loop.functions import size
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
+from functrans.loop.statements import (
+    For,
+    If,
+    Reduce,
+    Statement,
+    Store,
+    While,
+    expressions,
+    walk,
+)
+
+DATA = frozenset({"load", "local", "parameter", "probe"})
+"""The leaves that stand for data."""
+
+NO_WORK = frozenset({"load", "probe", "checked", "required"})
+
+Known = ChainMap[Scalar, None]
+"""What has been computed, in the scopes around."""
+
+At = Mapping[Scalar, int]
+"""Where the loops around are."""
+
+
+def operations(roots: Iterable[Scalar]) -> int:
+    """How many operations there are in some expressions, each done once."""
+    return _Operations()(list(roots), ChainMap())
+
+
+def operations_of(body: Sequence[Statement], sizes: Sequence[int] = ()) -> int:
+    """How many operations statements do, for given sizes.
+
+    Of branches the dearest counts; a loop that runs until something holds counts for one step. What
+    a library does is not counted.
+    """
+    return _Tally(body, sizes).body(body, {}, ChainMap())
+
+
+class _Operations:
+    """Counts the operations of expressions, each once in a scope."""
+
+    def __init__(self) -> None:
+        self.of_data: dict[Scalar, bool] = {}
+
+    def __call__(self, roots: Sequence[Scalar], known: Known) -> int:
+        """The operations besides what is known, which they are added to."""
+        for node in postorder(roots, known=self.of_data):
+            self.of_data[node] = node.op in DATA or any(map(self.of_data.get, node.args))
+        total = 0
+        inner: list[Scalar] = []
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in known:
+                continue
+            known[node] = None
+            if node.op == "guard":
+                total += 1
+                stack.append(node.args[0])
+                inner.append(node)
+            elif node.op == "fold":
+                inner.append(node)
+            else:
+                total += self._weight(node)
+                stack.extend(node.args)
+        for node in inner:
+            # what is computed in an arm, or in a step, is not at hand elsewhere
+            if node.op == "guard":
+                total += sum(self([arm], known.new_child()) for arm in node.args[1:])
+            else:
+                steps = prod(i.attribute[2] or 1 for i in node.attribute[1])
+                total += steps * (self(node.args[:1], known.new_child()) + 1)
+        return total
+
+    def _weight(self, node: Scalar) -> int:
+        if not node.args or node.op in NO_WORK:
+            return 0
+        if not self.of_data[node] and node.dtype in (INDEX, BOOL):
+            return 0
+        return size([node])
+
+
+class _Tally:
+    """Counts the operations of statements."""
+
+    def __init__(self, body: Sequence[Statement], sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.operations = _Operations()
+        self.bounding = {
+            node
+            for statement in walk(body)
+            for node in postorder(_bounds(statement))
+            if node.op == "index"
+        }
+        """The indices of loops that the extents of others depend on."""
+
+    def body(self, body: Iterable[Statement], at: At, known: Known) -> int:
+        return sum(self.statement(each, at, known) for each in body)
+
+    def statement(self, one: Statement, at: At, known: Known) -> int:
+        match one:
+            case For():
+                loops = [(one.index, one.start, one.stop)]
+                return self.loops(loops, at, lambda at: self.body(one.body, at, known.new_child()))
+            case Reduce():
+
+                def step(at: At) -> int:
+                    inner = known.new_child()
+                    own = self.body(one.body, at, inner)
+                    return own + self.operations(one.values, inner) + len(one.values)
+
+                return self.loops(one.loops, at, step)
+            case If():
+                arms = (one.body, one.otherwise)
+                own = self.operations([one.condition], known)
+                return own + max(self.body(arm, at, known.new_child()) for arm in arms)
+            case While():
+                inner = known.new_child()
+                own = self.body(one.prepare, at, inner) + self.operations([one.condition], inner)
+                return own + self.body(one.body, at, inner)
+        combined = isinstance(one, Store) and one.op is not None
+        return self.operations(expressions(one), known) + combined
+
+    def loops(
+        self, loops: Sequence[tuple[Scalar, Scalar, Scalar]], at: At, inside: Callable[[At], int]
+    ) -> int:
+        """The operations of loops, for what is ``inside`` of them."""
+        if not loops:
+            return inside(at)
+        (index, *bounds), *rest = loops
+        start, stop = (self.number(bound, at) for bound in bounds)
+        if start is None or stop is None:
+            return self.loops(rest, {**at, index: 0}, inside)
+        if index in self.bounding:
+            return sum(self.loops(rest, {**at, index: i}, inside) for i in range(start, stop))
+        return max(stop - start, 0) * self.loops(rest, {**at, index: start}, inside)
+
+    def number(self, bound: Scalar, at: At) -> int | None:
+        """What an extent is, if that is not a matter of data."""
+        if bound.op == "const":
+            return int(bound.attribute)
+        values: dict[Scalar, int] = dict(at)
+        for node in postorder([bound]):
+            if node.op in ("load", "local"):
+                return None
+            if node.op == "size":
+                values[node] = self.sizes[node.attribute]
+        return int(evaluate(bound, values))
+
+
+def _bounds(statement: Statement) -> list[Scalar]:
+    """The extents of loops."""
+    match statement:
+        case For():
+            return [statement.start, statement.stop]
+        case Reduce():
+            return [bound for _, *pair in statement.loops for bound in pair]
+    return []

@@ -1,0 +1,273 @@
+"""What a plan computes again has a bound, whatever the program: operations are counted."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, hessian, jit, lax, vmap
+from functrans.loop.nodes import INDEX, fold, guard, index
+from functrans.loop.operations import operations, operations_of
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Store, buffer, load
+from functrans.lower.demand import CACHED
+from functrans.lower.split import compiled
+from tests.lower.work import asked_and_done, check, check_graph
+from tests.primitives.harness import cases, tangent_graph
+
+rng = np.random.default_rng(0)
+
+
+def convolved(x, k):
+    height, width = (x.shape[axis] - k.shape[axis - 1] + 1 for axis in (1, 2))
+    return sum(
+        np.einsum("bhwc,cd->bhwd", x[:, i : i + height, j : j + width], k[i, j])
+        for i in range(k.shape[0])
+        for j in range(k.shape[1])
+    )
+
+
+def pooled(x, how):
+    b, h, w, c = x.shape
+    return getattr(x.reshape(b, h // 2, 2, w // 2, 2, c), how)(axis=(2, 4))
+
+
+def network(how):
+    def loss(k1, b1, k2, b2, x):
+        hidden = pooled(convolved(x, k1) + b1, how)
+        return np.sum(pooled(convolved(hidden, k2) + b2, how) ** 2)
+
+    return loss
+
+
+IMAGES = (
+    rng.normal(size=(3, 3, 1, 4)),
+    np.zeros(4),
+    rng.normal(size=(3, 3, 4, 9)),
+    np.zeros(9),
+    rng.normal(size=(2, 18, 18, 1)),
+)
+
+
+def stencils(depth):
+    def f(x):
+        for _ in range(depth):
+            x = x[1:-1] * 2 + x[2:] * x[:-2]
+        return x
+
+    return f
+
+
+def stencils_of_planes(depth):
+    def f(x):
+        for _ in range(depth):
+            x = x[1:-1, 1:-1] * -4 + x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]
+        return x
+
+    return f
+
+
+def grown(x):
+    y = x
+    for _ in range(2):
+        y = (y * 1.5 + 1)[..., None] * (x * 0.5 - 2)
+    return y
+
+
+def products_so_far(x):
+    columns = [x[:, 0]]
+    for i in range(1, x.shape[1]):
+        columns.append(columns[-1] * x[:, i])
+    return np.stack(columns, 1)
+
+
+def normalised(x, axis):
+    centred = x - np.mean(x, axis, keepdims=True)
+    return centred / np.sqrt(np.mean(centred * centred, axis, keepdims=True) + 1e-5)
+
+
+def normalised_again(x):
+    for _ in range(3):
+        x = normalised(x, 0) * x
+    return x
+
+
+def batch_norm(x, w):
+    y = np.einsum("bhwc,cd->bhwd", x, w)
+    return np.maximum(normalised(y, (0, 1, 2)), 0)
+
+
+def forward_algorithm(start, moves, seen):
+    now, likelihood = start * seen[0], 0.0
+    for t in range(1, len(seen)):
+        now = (now @ moves) * seen[t]
+        total = np.sum(now)
+        likelihood, now = likelihood + np.log(total), now / total
+    return likelihood
+
+
+def kalman(z, f, h):
+    m, s, total = np.zeros(2), np.eye(2), 0.0
+    for t in range(len(z)):
+        m, s = f @ m, f @ s @ f.T + 0.1 * np.eye(2)
+        e, c = z[t] - h @ m, h @ s @ h + 0.5
+        k = s @ h / c
+        m, s, total = m + k * e, s - np.outer(k, h @ s), total - e * e / c - np.log(c)
+    return total
+
+
+def repulsion(q):
+    d = np.sqrt(np.sum((q[:, None] - q[None]) ** 2, -1) + 0.1)
+    return np.sum(np.exp(-d)) + np.sum(1 / d) + np.sum(np.max(np.tanh(d), 0))
+
+
+def attention(q, k, v):
+    s = np.einsum("bqd,bkd->bqk", q, k)
+    s = np.exp(s - np.max(s, -1, keepdims=True))
+    return np.sum(np.einsum("bqk,bkd->bqd", s / np.sum(s, -1, keepdims=True), v) ** 2)
+
+
+def choices(x):
+    for i in range(8):
+        x = np.where(x > 0.1 * i, np.sin(x) * 2, np.exp(-x) * x)
+    return x
+
+
+def horner(x):
+    y = 0.0 * x
+    for i in range(20):
+        y = y * x + i
+    return y
+
+
+def waves(x):
+    def step(x, _):
+        y = np.pad(x, 1)
+        return np.tanh(y[2:] - y[:-2]) * x, None
+
+    return lax.scan(step, x, None, length=20)[0]
+
+
+def squares(f):
+    return grad(lambda *args: np.sum(f(*args) ** 2))
+
+
+PROGRAMS = {
+    "conv net, mean": (grad(network("mean"), (0, 1, 2, 3)), *IMAGES),
+    "conv net, max": (grad(network("max"), (0, 1, 2, 3)), *IMAGES),
+    "conv net by samples": (
+        vmap(grad(network("mean"), (0, 1, 2, 3)), (None,) * 4 + (0,)),
+        *IMAGES[:4],
+        IMAGES[4][:, None],
+    ),
+    **{f"stencils of integers, {n}": (stencils(n), np.arange(500)) for n in (1, 2, 3, 4, 8)},
+    **{f"stencils, {n}": (squares(stencils(n)), rng.normal(size=500)) for n in (1, 2, 4)},
+    **{f"of planes, {n}": (stencils_of_planes(n), rng.normal(size=(50, 60))) for n in (2, 4)},
+    "gradient of planes": (squares(stencils_of_planes(3)), rng.normal(size=(50, 60))),
+    "growing": (grown, rng.normal(size=30)),
+    "gradient of growing": (squares(grown), rng.normal(size=30)),
+    "products so far": (products_so_far, rng.normal(size=(200, 20))),
+    "gradient of products so far": (squares(products_so_far), rng.normal(size=(200, 20))),
+    "normalised": (normalised_again, rng.normal(size=(300, 7))),
+    "gradient of normalised": (squares(normalised_again), rng.normal(size=(300, 7))),
+    "batch norm": (batch_norm, rng.normal(size=(8, 10, 10, 4)), rng.normal(size=(4, 6))),
+    "outer": (
+        squares(lambda x: horner(x)[:, None] * horner(x)[None, :]),
+        rng.normal(size=100),
+    ),
+    "cheap outer": (lambda x: np.sum((x * 2 + 1)[:, None] * ((x + 2) * x), 1), np.ones(100)),
+    "hidden Markov": (
+        vmap(grad(forward_algorithm, (0, 1, 2)), (None, None, 0)),
+        np.ones(5) / 5,
+        np.ones((5, 5)) / 5,
+        rng.random((50, 8, 5)),
+    ),
+    "Kalman": (
+        vmap(grad(kalman), (0, None, None)),
+        rng.normal(size=(50, 6)),
+        np.array([[1.0, 1.0], [0.0, 1.0]]),
+        np.array([1.0, 0.0]),
+    ),
+    "repulsion": (grad(repulsion), rng.normal(size=(60, 3))),
+    "attention": (grad(attention, (0, 1, 2)), *(rng.normal(size=(3, 2, 40, 5)))),
+    "choices": (squares(choices), rng.normal(size=300)),
+    "waves": (squares(waves), rng.normal(size=300)),
+    "Hessian": (hessian(lambda x: np.log(np.sum(np.exp(x)))), rng.normal(size=40)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_little_is_computed_again(name):
+    check(*PROGRAMS[name])
+
+
+@pytest.mark.parametrize("derivative", [False, True])
+def test_every_primitive_keeps_to_the_bound(derivative):
+    graphs = []
+    for case in cases(np.float64).values():
+        graph = case.graph()
+        if derivative and case.differentiable:
+            graph = tangent_graph(graph, tuple(x.aval.dtype.kind == "f" for x in graph.inputs))
+        if all(map(compiled, graph.eqns)):
+            graphs.append(graph)
+    assert len(graphs) > 100
+    for graph in graphs:
+        check_graph(graph)
+
+
+@pytest.mark.parametrize("name", ["conv net, max", "products so far", "stencils of integers, 8"])
+def test_what_is_kept_changes_no_result(name):
+    function, *args = PROGRAMS[name]
+    for found, expected in zip(jit(function)(*args), function(*args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_elementwise_chains_keep_nothing():
+    cost = jit(squares(horner)).lower(np.ones(3000)).cost()
+    assert len(cost.nests) == 1
+    assert cost.temporary_bytes == 0
+
+
+def test_a_large_array_is_rather_computed_again_than_kept_if_it_is_cheap():
+    n = 400
+    assert 8 * n * n > CACHED
+    assert jit(stencils_of_planes(2)).lower(np.ones((n, n))).cost().temporary_bytes == 0
+
+
+def test_twice_the_levels_of_large_arrays_are_twice_the_work():
+    def work(depth):
+        return asked_and_done(jit(stencils(depth)).lower(np.arange(CACHED)).graph())[1]
+
+    assert work(24) < 2.2 * work(12)
+
+
+# -- the counts themselves -------------------------------------------------------------------------
+
+ROWS, COLUMNS = index("i", 10), index("j", 20)
+X, Y = buffer("x", np.float64, (10, 20)), buffer("y", np.float64, (10, 20))
+ELEMENT = load(X, (ROWS, COLUMNS))
+
+
+def loops(value):
+    body = Store(Y, (ROWS, COLUMNS), value)
+    inner = For(COLUMNS, const(0, INDEX), const(20, INDEX), (body,))
+    return (For(ROWS, const(0, INDEX), const(10, INDEX), (inner,)),)
+
+
+def test_operations_are_counted_once_for_each_iteration():
+    square = ELEMENT * ELEMENT
+    assert operations_of(loops(square + square)) == 2 * 200
+
+
+def test_indices_are_not_counted_and_integers_are():
+    numbers = buffer("n", np.int64, (10, 20))
+    assert operations([load(X, (ROWS + 1, COLUMNS * 2))]) == 0
+    assert operations([load(numbers, (ROWS, COLUMNS)) * 2 + 1]) == 2
+
+
+def test_each_arm_of_a_guard_is_counted_on_its_own():
+    dear = ELEMENT * 2 + 1
+    one, other = (guard(ROWS < n, dear, 0.0) for n in (3, 5))
+    assert operations([one + other]) == 2 * (2 + 1) + 1
+
+
+def test_a_fold_is_counted_for_each_step():
+    assert operations([fold("add", (30,), lambda k: load(X, (ROWS, k)) * 2)]) == 30 * 2

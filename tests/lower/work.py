@@ -1,0 +1,37 @@
+"""How much of the work that a graph asks for a plan does again."""
+
+from functrans import jit
+from functrans.loop.operations import operations_of
+from functrans.lower.demand import graph_work
+from functrans.lower.schedule import schedule
+from functrans.lower.split import split
+
+BOUND = 3
+"""So many times the operations of a graph are done at most: what a plan is held to."""
+
+SMALL = 256
+"""Operations besides that are not worth a word."""
+
+VECTOR_BYTES = 32
+
+
+def asked_and_done(graph):
+    """The operations of a graph, each element computed once, and those of the plan for it."""
+    asked = done = 0
+    for segment in split(graph):
+        if segment.call is None:
+            plan = schedule(segment.graph, VECTOR_BYTES)
+            asked += graph_work(segment.graph)
+            done += sum(operations_of(step.kernel.body, step.sizes) for step in plan.steps)
+    return asked, done
+
+
+def check_graph(graph):
+    """Check that the plan for a graph keeps to the bound."""
+    asked, done = asked_and_done(graph)
+    assert done <= BOUND * asked + SMALL, f"{done} operations in the place of {asked}"
+
+
+def check(function, *args):
+    """Check that the plan for a function keeps to the bound."""
+    check_graph(jit(function).lower(*args).graph())
