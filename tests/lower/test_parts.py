@@ -189,7 +189,7 @@ def test_a_row_that_an_iteration_has_to_itself_is_no_hindrance():
 
 ROWS, COLUMNS = 2600, 8
 X, OUT = buffer("x", float, (4, ROWS, COLUMNS)), buffer("out", float, (4, ROWS, COLUMNS))
-I, J, K, L = (index(name, n) for name, n in zip("ijkl", (4, ROWS, COLUMNS, ROWS), strict=True))
+OUTER, J, K, L = (index(name, n) for name, n in zip("ijkl", (4, ROWS, COLUMNS, ROWS), strict=True))
 
 
 def loop(counter, *body):
@@ -197,11 +197,11 @@ def loop(counter, *body):
 
 
 def nest(scratch, *body):
-    return Nest((loop(I, *body),), (scratch,), 10**9)
+    return Nest((loop(OUTER, *body),), (scratch,), 10**9)
 
 
 def copied_to(row, *at):
-    return loop(J, loop(K, Store(row, at, load(X, (I, J, K)))))
+    return loop(J, loop(K, Store(row, at, load(X, (OUTER, J, K)))))
 
 
 def is_cut(given):
@@ -211,9 +211,9 @@ def is_cut(given):
 def test_a_row_on_the_stack_is_not_cut_where_others_read_it():
     row = buffer("row", float, (ROWS, COLUMNS))
     turned = const(ROWS - 1, INDEX) - J
-    own = loop(J, loop(K, Store(OUT, (I, J, K), load(row, (J, K)))))
-    other = loop(L, loop(K, Store(OUT, (I, L, K), load(row, (const(3, INDEX), K)))))
-    reverse = loop(J, loop(K, Store(OUT, (I, J, K), load(row, (turned, K)))))
+    own = loop(J, loop(K, Store(OUT, (OUTER, J, K), load(row, (J, K)))))
+    other = loop(L, loop(K, Store(OUT, (OUTER, L, K), load(row, (const(3, INDEX), K)))))
+    reverse = loop(J, loop(K, Store(OUT, (OUTER, J, K), load(row, (turned, K)))))
     assert is_cut(nest(row, copied_to(row, J, K), own))
     assert not is_cut(nest(row, copied_to(row, J, K), other))
     assert not is_cut(nest(row, copied_to(row, J, K), reverse))
@@ -221,11 +221,11 @@ def test_a_row_on_the_stack_is_not_cut_where_others_read_it():
 
 def test_what_an_iteration_finds_on_the_stack_must_be_its_own():
     row = buffer("row", float, (COLUMNS,))
-    write = loop(K, Store(row, (K,), load(X, (I, J, K))))
+    write = loop(K, Store(row, (K,), load(X, (OUTER, J, K))))
     half = index("k", COLUMNS // 2)
     write_half = loop(half, Store(row, (half,), load(X, (I, J, half))))
     write_rest = loop(half, Store(row, (half + 4,), load(X, (I, J, half))))
-    read = loop(K, Store(OUT, (I, J, K), load(row, (const(7, INDEX) - K,))))
+    read = loop(K, Store(OUT, (OUTER, J, K), load(row, (const(7, INDEX) - K,))))
     assert is_cut(nest(row, loop(J, write, read)))
     assert is_cut(nest(row, loop(J, write_half, write_rest, read)))
     assert not is_cut(nest(row, loop(J, read, write)))
