@@ -11,6 +11,7 @@ from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier, from_terms
 from functrans.loop.statements import (
+    Assign,
     Buffer,
     For,
     Let,
@@ -345,8 +346,12 @@ def _handed_on(
     if not scratch.isdisjoint(stored(before)) and not scratch.isdisjoint(loaded(after)):
         return True
     made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
-    read = postorder(x for each in walk(after) for x in expressions(each)) if made else ()
-    return not made.isdisjoint(read)
+    if not made:
+        return False
+    inside = list(walk(after))
+    needed = {x for each in inside if isinstance(each, Assign) for x in each.targets}
+    needed.update(postorder(x for each in inside for x in expressions(each)))
+    return not made.isdisjoint(needed)
 
 
 def _is_long(body: Sequence[Statement]) -> bool:
