@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier, from_terms
-from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer, load, local
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    expressions,
+    load,
+    loaded,
+    local,
+    stored,
+    walk,
+)
 from functrans.lower.chains import CHAINS, in_chains
 from functrans.lower.folds import START, lower_folds
 from functrans.lower.nests import Loop
@@ -106,26 +122,18 @@ class Bodies:
         self._moved = {}
         self._contracted = set()
         self._plan(nest, nest, ())
-        body = tuple(self._loop(nest, outermost=True))
+        units = list(self._units(nest))
         scratch = tuple(row for row, _ in self._moved.values())
         scratch += tuple(row for root in nest.roots for row in root.scratch)
         work = sum(root.work for root in nest.roots)
-        if not body:
-            return []
-        if nest.index is None or len(body) == 1:
-            return [Nest(body, scratch, work)]
-        large = [each for each in body if isinstance(each, For) and _count(each) >= WORTH_A_KERNEL]
-        if not large:
-            return [Nest(body, scratch, work)]
-        # one kernel for each long piece, which threads may share, and one for all short ones
-        total = sum(map(_count, large))
-        nests = [Nest((each,), scratch, work * _count(each) // total) for each in large]
-        short = tuple(
-            replace(each, parallel=False) if isinstance(each, For) else each
-            for each in body
-            if each not in large
-        )
-        return [*nests, Nest(short, scratch, len(short))] if short else nests
+        bodies = _kernels(units, set(scratch))
+        total = sum(map(_count, filter(_is_long, bodies))) or 1
+        if len(bodies) == 1:
+            return [Nest(bodies[0], scratch, work)]
+        return [
+            Nest(body, scratch, work * _count(body) // total if _is_long(body) else len(body))
+            for body in bodies
+        ]
 
     # -- where the values of a nest live ------------------------------------------------------
 
@@ -182,12 +190,20 @@ class Bodies:
 
     # -- statements ---------------------------------------------------------------------------
 
-    def _loop(self, loop: Loop, outermost: bool = False) -> Iterator[Statement]:
-        if loop.index is None:
-            for child in loop.children:
-                assert isinstance(child, Root)
-                yield from child.call or self._root(child)
+    def _units(self, nest: Loop) -> Iterator[tuple[Statement, ...]]:
+        """What the outermost loop does, in pieces of its range: no iteration needs another."""
+        if nest.index is None:
+            yield tuple(self._block(nest))
             return
+        for start, stop in self._pieces(nest):
+            yield tuple(self._piece(nest, start, stop, outermost=True))
+
+    def _block(self, loop: Loop) -> Iterator[Statement]:
+        for child in loop.children:
+            assert isinstance(child, Root)
+            yield from child.call or self._root(child)
+
+    def _loop(self, loop: Loop, outermost: bool) -> Iterator[Statement]:
         for start, stop in self._pieces(loop):
             yield from self._piece(loop, start, stop, outermost)
 
@@ -220,7 +236,8 @@ class Bodies:
             if isinstance(child, Root):
                 body.extend(self._root(child, lanes))
             else:
-                body.extend(self._loop(child))
+                # in a single iteration, the loops inside are the outermost ones
+                body.extend(self._loop(child, outermost and extent == 1))
         self._replaced.pop(loop.index, None)
         if extent == 1:
             yield from body
@@ -312,9 +329,72 @@ class Bodies:
         return lanes * min(choices, key=cost)
 
 
-def _count(loop: Statement) -> int:
+def _kernels(
+    units: Sequence[tuple[Statement, ...]], scratch: set[Buffer]
+) -> list[tuple[Statement, ...]]:
+    """The bodies of kernels: each long loop, which threads may share, and all short units in one.
+
+    Units do not depend on each other, so the short ones may come last. The statements of one unit
+    keep their order.
+    """
+    long: list[tuple[Statement, ...]] = []
+    short: list[Statement] = []
+    for unit in units:
+        groups = _groups(unit, scratch)
+        if any(map(_is_long, groups)):
+            long += groups
+        else:
+            short += unit
+    bodies = [body for body in (*long, tuple(short)) if body]
+    if len(bodies) > 1:
+        bodies = [body if _is_long(body) else tuple(map(_serial, body)) for body in bodies]
+    return bodies
+
+
+def _groups(unit: Sequence[Statement], scratch: set[Buffer]) -> list[tuple[Statement, ...]]:
+    """Statements in kernels: a long loop has its own if nothing that a kernel forgets is lost."""
+    cuts = {0, len(unit)}
+    for number, each in enumerate(unit):
+        if _is_long((each,)):
+            cuts.update((number, number + 1))
+    legal = [cut for cut in sorted(cuts) if not _handed_on(unit[:cut], unit[cut:], scratch)]
+    return [tuple(unit[start:stop]) for start, stop in pairwise(legal)]
+
+
+def _handed_on(
+    before: Sequence[Statement], after: Sequence[Statement], scratch: set[Buffer]
+) -> bool:
+    """Whether statements need locals, or rows on the stack, that others before them have made."""
+    if not scratch.isdisjoint(stored(before)) and not scratch.isdisjoint(loaded(after)):
+        return True
+    made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
+    if not made:
+        return False
+    inside = list(walk(after))
+    needed = {x for each in inside if isinstance(each, Assign) for x in each.targets}
+    needed.update(postorder(x for each in inside for x in expressions(each)))
+    return not made.isdisjoint(needed)
+
+
+def _is_long(body: Sequence[Statement]) -> bool:
+    """Whether statements are one loop that threads may share, and are worth it."""
+    (first, *rest) = body
+    return isinstance(first, For) and first.parallel and not rest and _count(body) >= WORTH_A_KERNEL
+
+
+def _count(body: Sequence[Statement]) -> int:
+    """The iterations of the loop that statements are."""
+    (loop,) = body
     assert isinstance(loop, For)
     return int(loop.stop.attribute)
+
+
+def _serial(statement: Statement) -> Statement:
+    """A statement among others of its kernel: a part of its range is not asked for."""
+    if not isinstance(statement, For) or not statement.parallel:
+        return statement
+    whole = int(statement.stop.attribute) % statement.lanes == 0
+    return replace(statement, parallel=False, whole=whole)
 
 
 def _widths_of(root: Root) -> list[int]:

@@ -1,11 +1,16 @@
-"""Folds become loops: the fold nodes of some expressions as `Reduce` statements before them."""
+"""Folds become loops: the fold nodes of some expressions as `Reduce` statements before them.
+
+A long sum of floats is one of partial sums, each of a bounded number of terms: what rounding takes
+from it grows with the logarithm of its length, as in pairwise summation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from functrans.loop.functions import size
-from functrans.loop.nodes import INDEX
+from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce, Statement, local
@@ -14,6 +19,12 @@ START = const(0, INDEX)
 
 PLAIN_BODY = 16
 """A reduction of so few operations is kept in four vectors, to hide the latency of adding."""
+
+MOST_STEPS = 32
+"""More floats than this are not added to a sum one after the other."""
+
+STEPS = 16
+"""The terms of a partial sum: of enough work that what is done for each partial sum is free."""
 
 
 def lower_folds(
@@ -91,15 +102,54 @@ def _reduce(
     loops = tuple((i, START, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
     stop = loops[-1][2]
     lanes = 1 if body else partials(values, stop, lanes)
-    return Reduce(
-        tuple(targets),
-        tuple(fold.attribute[0] for fold in group),
-        tuple(values),
-        loops,
-        tuple(body),
-        lanes,
-        whole=stop.op == "const" and int(stop.attribute) % lanes == 0,
+    return _in_levels(
+        Reduce(
+            tuple(targets),
+            tuple(fold.attribute[0] for fold in group),
+            tuple(values),
+            loops,
+            tuple(body),
+            lanes,
+            whole=stop.op == "const" and int(stop.attribute) % lanes == 0,
+        )
     )
+
+
+def _in_levels(whole: Reduce) -> Reduce:
+    """The reduction; a sum of many floats as one of partial sums."""
+    if not any(
+        op == "add" and target.dtype.kind == "f"
+        for op, target in zip(whole.ops, whole.targets, strict=True)
+    ):
+        return whole
+    steps = 1
+    for place in reversed(range(len(whole.loops))):
+        counter, start, stop = whole.loops[place]
+        lanes = whole.lanes if place == len(whole.loops) - 1 else 1
+        extent = counter.attribute[2] or 0
+        inside = -(-extent // lanes)
+        if steps * inside > MOST_STEPS:
+            break
+        steps *= inside
+    else:
+        return whole
+    length = max(STEPS // steps, 1) * lanes
+    outer, inner = whole.loops[:place], whole.loops[place + 1 :]
+    if length == 1:
+        outer = (*outer, (counter, start, stop))
+    else:
+        block = index("block", -(-extent // length))
+        first = Scalar("mul", (block, const(length, INDEX)), INDEX)
+        last = Scalar("add", (first, const(length, INDEX)), INDEX)
+        if stop.op != "const" or extent % length:
+            last = Scalar("min", (last, stop), INDEX)
+        if stop.op != "const":
+            last = Scalar("max", (first, last), INDEX)
+        outer = (*outer, (block, START, const(block.attribute[2], INDEX)))
+        inner = ((counter, first, last), *inner)
+    partial = tuple(local(target.dtype, target.attribute[0]) for target in whole.targets)
+    body = replace(whole, targets=partial, loops=inner)
+    return _in_levels(Reduce(whole.targets, whole.ops, partial, outer, (body,)))
 
 
 def partials(values: Sequence[Scalar], stop: Scalar, lanes: int) -> int:

@@ -68,6 +68,8 @@ def running(
 ) -> tuple[Statement, ...]:
     """The statements of a running sum, product or extreme."""
     (x,) = (operand.aval for operand in eqn.inputs)
+    if x.size == 0:
+        return ()
     axis: int = eqn.params["axis"]
     op = RUNNING[eqn.primitive.name]
     loops = tuple(index("r", n) for n in x.shape)

@@ -30,6 +30,7 @@ from functrans.loop.statements import (
     walk,
 )
 from functrans.lower.bodies import Nest
+from functrans.lower.filled import used_by, written_first
 
 LEAST_ROWS = 8
 """A part has a multiple of so many rows: products of matrices stay such, and vectors stay whole."""
@@ -77,6 +78,9 @@ def _row_extents(body: Sequence[Statement]) -> list[int]:
 class _Rows:
     """Whether the statements of a nest keep to the row that they are about.
 
+    Every part does all that is not about rows, and has scratch of its own for it. What is done for
+    its rows is all that it has of what is.
+
     Parameters
     ----------
     nest : Nest
@@ -87,12 +91,12 @@ class _Rows:
     def __init__(self, nest: Nest, extent: int) -> None:
         self.body = nest.body
         self.extent = extent
-        # scratch belongs to the thread, and is used within an iteration
-        self.written = stored(nest.body) - set(nest.scratch)
+        self.scratch = set(nest.scratch)
+        self.written = stored(nest.body)
         self.axes: dict[Buffer, int] = {}
         """Along which axis the rows of each buffer lie that is written by rows."""
         self.shared: set[Buffer] = set()
-        """Buffers that every part writes the same into, and nobody reads."""
+        """Buffers in which every part has all elements, or writes the same into."""
 
     def separate(self) -> bool:
         """Whether each part can do all statements for its own rows."""
@@ -103,20 +107,27 @@ class _Rows:
             case For() if _covers(statement, self.extent):
                 return self._row(statement)
             case For():
-                return self._reads_nothing(statement) and all(map(self._keeps, statement.body))
+                return self._reads_whole(statement) and all(map(self._keeps, statement.body))
             case Call():
                 return self._call(statement)
             case Store():
                 self.shared.add(statement.target)
-                return self._reads_nothing(statement)
-        return self._reads_nothing(statement) and not any(
+                # parts may write the same at once, but not update it
+                plain = statement.op is None or statement.target in self.scratch
+                return plain and self._reads_whole(statement)
+        return self._reads_whole(statement) and not any(
             isinstance(each, (Store, Call)) for each in walk([statement])
         )
 
-    def _reads_nothing(self, statement: Statement) -> bool:
-        """Whether no expression in the statement itself reads what is written."""
+    def _reads_whole(self, statement: Statement) -> bool:
+        """Whether the expressions in the statement itself read nothing that other parts write."""
         inner = [statement] if isinstance(statement, For) else walk([statement])
-        return not any(True for each in inner for _ in self._loads(each))
+        return all(self._whole(x.attribute) for each in inner for x in self._loads(each))
+
+    def _whole(self, one: Buffer) -> bool:
+        """Whether a part may read any element of a buffer, if nothing is written to it by rows."""
+        self.shared.add(one)
+        return one in self.scratch
 
     def _loads(self, statement: Statement) -> Iterable[Scalar]:
         for node in postorder(expressions(statement)):
@@ -127,15 +138,27 @@ class _Rows:
         """Whether a loop over the rows reads and writes its own row only."""
         if _hands_on(loop):
             return False
-        for each in walk(loop.body):
-            if isinstance(each, Call):
-                return False
-            if isinstance(each, Store) and each.target in self.written:
-                if not self._own(each.target, each.indices, loop.index):
-                    return False
-            if not all(self._own(x.attribute, x.args, loop.index) for x in self._loads(each)):
-                return False
-        return True
+        inside = list(walk(loop.body))
+        if any(isinstance(each, Call) for each in inside):
+            return False
+        places = [(x.attribute, x.args) for each in inside for x in self._loads(each)]
+        stores = [(each.target, each.indices) for each in inside if isinstance(each, Store)]
+        found: dict[Buffer, list[Sequence[Scalar]]] = {}
+        for one, position in (*places, *stores):
+            found.setdefault(one, []).append(position)
+        targets = {one for one, _ in stores}
+        return all(
+            all(self._own(one, position, loop.index) for position in positions)
+            or self._within(one, loop)
+            or (one not in targets and self._whole(one))
+            for one, positions in found.items()
+        )
+
+    def _within(self, one: Buffer, loop: For) -> bool:
+        """Whether each iteration has written what it reads of a row on the stack."""
+        if one not in self.scratch or _uses(loop.body, one) < _uses(self.body, one):
+            return False
+        return written_first(loop.body, one)
 
     def _own(self, one: Buffer, position: Sequence[Scalar], row: Scalar) -> bool:
         axes = [axis for axis, i in enumerate(position) if i is row]
@@ -181,6 +204,11 @@ def _hands_on(loop: For) -> bool:
 
 def _covers(loop: For, extent: int) -> bool:
     return loop.start is ZERO and loop.stop is const(extent, INDEX)
+
+
+def _uses(body: Iterable[Statement], one: Buffer) -> int:
+    """How many statements name a buffer themselves."""
+    return sum(one in used_by(each) for each in walk(body))
 
 
 def _cut(body: Sequence[Statement], extent: int) -> For:

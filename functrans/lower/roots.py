@@ -311,6 +311,8 @@ class Rooting:
         unrolled, front = small_axes(shape, min(most, max(LARGEST_BODY // size(nodes), 1)))
         if any(told_apart(nodes, trial[axis]) for axis in front):
             unrolled += front
+        # what comes once needs no loop: the next one is then the outermost, which threads share
+        unrolled += tuple(i for i, n in enumerate(shape) if n == 1 and i not in unrolled)
         if len(unrolled) == len(shape) and shape[-1] >= ONE_VECTOR:
             # nothing is large: vectors pay all the same where an element is much work
             if size(nodes) >= MUCH_WORK and not told_apart(nodes, trial[-1]):

@@ -47,3 +47,22 @@ def test_threads_share_running_sums(name, monkeypatch):
         np.testing.assert_allclose(compiled(x), running(x, axis=1), rtol=1e-12)
     loss = lambda x: np.sum(running(x, axis=1) ** 2)  # noqa: E731
     np.testing.assert_allclose(jit(grad(loss))(x), grad(loss)(x), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(0, 30), (5, 0, 7), (0,), (3, 0), (0, 0)])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "maximum.accumulate", "minimum.accumulate"])
+def test_running_sums_of_nothing_store_nothing(name, shape):
+    x = np.zeros(shape)
+    running = getattr(np, name.split(".")[0])
+    running = running if "." not in name else running.accumulate
+    for axis in range(len(shape)):
+        compiled = jit(lambda x, axis=axis: running(x, axis=axis))
+        assert compiled(x).shape == shape
+        assert all("=" not in line for line in body(compiled.lower(x).schedule()))
+        slope = jit(grad(lambda x, axis=axis: np.sum(np.sin(running(x, axis=axis)))))
+        assert slope(x).shape == shape
+
+
+def body(plan):
+    """The lines of a plan that say what is computed."""
+    return [line for line in plan.splitlines() if line.startswith(" ")]

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
+import functrans.numpy as fnp
 from functrans import config, grad, jit, lax, tree
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Store, buffer, load
+from functrans.lower.bodies import Nest
+from functrans.lower.parts import in_parts
 
 RNG = np.random.default_rng(0)
 LENGTH = 20
@@ -145,3 +151,84 @@ def test_running_sums_inside_of_scans_are_not_begun_again():
     for _ in range(LENGTH):
         expected, _ = step(expected, None)
     np.testing.assert_allclose(compiled(carry)[0], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_parts_do_not_update_the_same_number():
+    """Each would count all that is counted, and all at once."""
+    places = RNG.integers(0, 50, (LENGTH, 700))
+
+    def step(h, given):
+        x, at = given
+        counts = fnp.zeros(50)
+        np.add.at(counts, at, 1.5)
+        return np.tanh(h @ SQUARE + x), counts
+
+    h, xs = RNG.standard_normal((64, 40)), RNG.standard_normal((LENGTH, 64, 40))
+    compiled = jit(lambda h, xs: lax.scan(step, h, (xs, places)))
+    assert PARTS not in compiled.lower(h, xs).schedule()
+    np.testing.assert_allclose(
+        compiled(h, xs)[1], [1.5 * np.bincount(at, minlength=50) for at in places]
+    )
+
+
+def test_a_row_that_an_iteration_has_to_itself_is_no_hindrance():
+    def step(h, _):
+        e = np.exp(h - h.max(axis=1, keepdims=True))
+        return np.tanh(h @ SQUARE) + e / e.sum(axis=1, keepdims=True), h.sum(axis=1)
+
+    compiled, h = scanned(step, RNG.standard_normal((64, 40)))
+    assert PARTS in compiled.lower(h).schedule()
+    rows, expected = [], h
+    for _ in range(LENGTH):
+        expected, row = step(expected, None)
+        rows.append(row)
+    last, stack = compiled(h)
+    np.testing.assert_allclose(last, expected, rtol=1e-10)
+    np.testing.assert_allclose(stack, rows, rtol=1e-9, atol=1e-12)
+
+
+ROWS, COLUMNS = 2600, 8
+X, OUT = buffer("x", float, (4, ROWS, COLUMNS)), buffer("out", float, (4, ROWS, COLUMNS))
+OUTER, J, K, L = (index(name, n) for name, n in zip("ijkl", (4, ROWS, COLUMNS, ROWS), strict=True))
+
+
+def loop(counter, *body):
+    return For(counter, const(0, INDEX), const(counter.attribute[2], INDEX), body)
+
+
+def nest(scratch, *body):
+    return Nest((loop(OUTER, *body),), (scratch,), 10**9)
+
+
+def copied_to(row, *at):
+    return loop(J, loop(K, Store(row, at, load(X, (OUTER, J, K)))))
+
+
+def is_cut(given):
+    return in_parts(given) is not given
+
+
+def test_a_row_on_the_stack_is_not_cut_where_others_read_it():
+    row = buffer("row", float, (ROWS, COLUMNS))
+    turned = const(ROWS - 1, INDEX) - J
+    own = loop(J, loop(K, Store(OUT, (OUTER, J, K), load(row, (J, K)))))
+    other = loop(L, loop(K, Store(OUT, (OUTER, L, K), load(row, (const(3, INDEX), K)))))
+    reverse = loop(J, loop(K, Store(OUT, (OUTER, J, K), load(row, (turned, K)))))
+    assert is_cut(nest(row, copied_to(row, J, K), own))
+    assert not is_cut(nest(row, copied_to(row, J, K), other))
+    assert not is_cut(nest(row, copied_to(row, J, K), reverse))
+
+
+def test_what_an_iteration_finds_on_the_stack_must_be_its_own():
+    row = buffer("row", float, (COLUMNS,))
+    write = loop(K, Store(row, (K,), load(X, (OUTER, J, K))))
+    half = index("k", COLUMNS // 2)
+    write_half = loop(half, Store(row, (half,), load(X, (OUTER, J, half))))
+    write_rest = loop(half, Store(row, (half + 4,), load(X, (OUTER, J, half))))
+    read = loop(K, Store(OUT, (OUTER, J, K), load(row, (const(7, INDEX) - K,))))
+    assert is_cut(nest(row, loop(J, write, read)))
+    assert is_cut(nest(row, loop(J, write_half, write_rest, read)))
+    assert not is_cut(nest(row, loop(J, read, write)))
+    assert not is_cut(nest(row, loop(J, write_half, read)))
+    assert not is_cut(nest(row, loop(J, write), loop(J, read)))
+    assert not is_cut(nest(row, loop(J, write, read), loop(J, read)))

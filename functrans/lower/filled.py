@@ -1,0 +1,103 @@
+"""Whether what statements read of a buffer is what they have written there before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    Call,
+    For,
+    Statement,
+    Store,
+    expressions,
+    walk,
+)
+
+Box = tuple[tuple[int, int], ...]
+"""For each axis, the first index and the one behind the last."""
+
+
+def used_by(statement: Statement) -> set[Buffer]:
+    """The buffers that a statement itself reads or writes."""
+    found = {x.attribute for x in postorder(expressions(statement)) if x.op == "load"}
+    if isinstance(statement, Store):
+        found.add(statement.target)
+    if isinstance(statement, Call):
+        found.update((*statement.reads, *statement.writes))
+    return found
+
+
+def written_first(body: Sequence[Statement], one: Buffer) -> bool:
+    """Whether each element that is read of a buffer has been written by a statement before.
+
+    If that cannot be seen, it is said not to be so.
+    """
+    simplify = Simplifier()
+    written: list[Box] = []
+    for each in body:
+        for inside in walk((each,)):
+            if isinstance(inside, Call) and one in used_by(inside):
+                return False
+            if isinstance(inside, Store) and inside.target is one and inside.op is not None:
+                return False
+            for node in postorder(expressions(inside)):
+                if node.op == "load" and node.attribute is one:
+                    ranges = [simplify.bounds(i) for i in node.args]
+                    wanted = tuple((r[0], r[1] + 1) for r in ranges if r is not None)
+                    if len(wanted) < len(ranges) or not _covered(wanted, written):
+                        return False
+        written += _stores(each, one, {}, simplify)
+    return True
+
+
+def _stores(
+    statement: Statement, one: Buffer, extents: Mapping[Scalar, int], simplify: Simplifier
+) -> Iterator[Box]:
+    """What a statement writes in any case, in loops of which the extents are given."""
+    match statement:
+        case Store() if statement.target is one:
+            ranges = [_range(i, extents, simplify) for i in statement.indices]
+            indices = [x for i in statement.indices for x in postorder([i]) if x.op == "index"]
+            box = tuple(r for r in ranges if r is not None)
+            if len(box) == len(ranges) and len(set(indices)) == len(indices):
+                yield box
+        case For():
+            start, stop = statement.start, statement.stop
+            if start.op == stop.op == "const" and start.attribute == 0 < stop.attribute:
+                inner = {**extents, statement.index: int(stop.attribute)}
+                for each in statement.body:
+                    yield from _stores(each, one, inner, simplify)
+
+
+def _range(
+    entry: Scalar, extents: Mapping[Scalar, int], simplify: Simplifier
+) -> tuple[int, int] | None:
+    """The numbers that an index takes, without a gap, while the loops that it is made of run."""
+    terms, first = simplify.terms(entry)
+    count = 1
+    for term, factor in sorted(terms.items(), key=lambda pair: pair[1]):
+        if term not in extents or factor != count:
+            return None
+        count *= extents[term]
+    return first, first + count
+
+
+def _covered(wanted: Box, boxes: Sequence[Box]) -> bool:
+    """Whether boxes together have all of another."""
+    if any(start >= stop for start, stop in wanted):
+        return True
+    for number, box in enumerate(boxes):
+        common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(wanted, box, strict=True)]
+        if all(start < stop for start, stop in common):
+            rest = list(wanted)
+            for axis, (start, stop) in enumerate(common):
+                for left in ((rest[axis][0], start), (stop, rest[axis][1])):
+                    outside = (*rest[:axis], left, *rest[axis + 1 :])
+                    if not _covered(outside, boxes[number + 1 :]):
+                        return False
+                rest[axis] = start, stop
+            return True
+    return False

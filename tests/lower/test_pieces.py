@@ -1,0 +1,84 @@
+"""What a loop does is cut into kernels only where nothing that lives within a kernel is lost."""
+
+import numpy as np
+import pytest
+
+from functrans import config, jacfwd, jit, vmap
+
+RNG = np.random.default_rng(0)
+LONG = 300
+
+MOVED = {
+    "roll": lambda x, axis: np.roll(np.sin(x), 3, axis=axis),
+    "tile": lambda x, axis: np.tile(np.sin(x), [2 if i == axis else 1 for i in range(x.ndim)]),
+    "wrap": lambda x, axis: np.pad(np.sin(x), along(x, axis, (2, 3)), mode="wrap"),
+    "symmetric": lambda x, axis: np.pad(np.sin(x), along(x, axis, (2, 3)), mode="symmetric"),
+    "repeat": lambda x, axis: np.repeat(np.sin(x), 2, axis=axis),
+    "turn": lambda x, axis: np.take(np.sin(x), np.arange(x.shape[axis])[::-1], axis=axis),
+    "insert": lambda x, axis: np.insert(np.sin(x), 7, 1.0, axis=axis),
+    "concatenate": lambda x, axis: np.concatenate([np.sin(x), np.sin(x)], axis=axis),
+}
+
+
+def along(x, axis, width):
+    return [width if i == axis else (0, 0) for i in range(x.ndim)]
+
+
+@pytest.fixture(autouse=True)
+def _threads_share_everything(monkeypatch):
+    monkeypatch.setattr(config, "parallel_threshold", 0)
+    monkeypatch.setattr(config, "threads", 3)
+
+
+@pytest.mark.parametrize("shape", [(1, LONG), (1, 1, LONG), (1, LONG, 1), (1, 4, 2600)])
+@pytest.mark.parametrize("name", MOVED)
+def test_a_row_is_read_where_it_was_written(name, shape):
+    x = RNG.standard_normal(shape)
+    axis = int(np.argmax(shape))
+    compiled = jit(lambda x: MOVED[name](x, axis))
+    np.testing.assert_allclose(compiled(x), MOVED[name](x, axis), rtol=1e-13)
+
+
+def test_a_batch_of_one():
+    x = RNG.standard_normal((1, LONG))
+    got = jit(vmap(lambda row: MOVED["concatenate"](row, 0)))(x)
+    np.testing.assert_allclose(got, MOVED["concatenate"](x, 1), rtol=1e-13)
+
+
+def test_threads_share_the_only_row():
+    plan = jit(lambda x: np.sin(x) + 1).lower(RNG.standard_normal((1, 1, LONG))).schedule()
+    assert "in 0..300 in parallel" in plan
+
+
+def test_a_sum_is_known_to_the_row_that_it_is_added_to():
+    x, c = RNG.standard_normal((20, LONG)), RNG.standard_normal((21, 30))
+
+    def padded(x, c):
+        return np.pad(x, ((1, 0), (0, 0))) + np.sum(c, axis=1)[:, None]
+
+    np.testing.assert_allclose(jit(padded)(x, c), padded(x, c), rtol=1e-12, atol=1e-12)
+
+
+def test_a_sum_is_known_to_the_jacobian_that_it_is_part_of():
+    u = RNG.standard_normal(LONG)
+    jacobian = jacfwd(lambda p: p[0] * np.sum(p) * u)
+
+    def gram(p):
+        j = jacobian(p)
+        return j.T @ j
+
+    p = RNG.standard_normal(LONG)
+    np.testing.assert_allclose(jit(gram)(p), gram(p), rtol=1e-10)
+
+
+@pytest.mark.parametrize("rows", [2, 21])
+def test_long_pieces_are_shared_and_short_ones_come_once(rows):
+    """A row in front, rolled, of rows that are not."""
+    x = RNG.standard_normal((rows, LONG))
+
+    def framed(x):
+        y = np.sin(x)
+        return np.concatenate([np.roll(y[:1], 5, axis=1), y, np.cos(y[-1:])]), y
+
+    for got, expected in zip(jit(framed)(x), framed(x), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-13)
