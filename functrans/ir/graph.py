@@ -8,11 +8,11 @@ that ``functools.lru_cache`` on a function of graphs is a cache by structure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrans.caches import cached_property
 from functrans.ir.text import graph_html, graph_text
 from functrans.ir.types import Aval
 

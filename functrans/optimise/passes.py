@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
+from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph, prune
 from functrans.optimise.algebra import simplify
 from functrans.optimise.common import merge_equal
@@ -54,7 +54,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 """Each takes a graph and gives one that computes the same, bit by bit."""
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def optimise(graph: Graph) -> Graph:
     """The graph after all `PASSES`."""
     for _, rewrite in PASSES:

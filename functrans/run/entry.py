@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import once
 from functrans.run import cache
 
 HEADER_WORDS = 10
@@ -393,7 +393,7 @@ class _MethodDef(ctypes.Structure):
 _METH_FASTCALL = 0x80
 
 
-@lru_cache(maxsize=1)
+@once
 def _method() -> tuple[_MethodDef, Any]:
     """The description of the entry function for Python, and its code, which must stay alive."""
     code = cache.load(ENTRY.replace("WORDS", str(MOST_WORDS)), "call", {})

@@ -21,7 +21,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable
-from functools import lru_cache
 from math import prod
 from string import Template
 from typing import Any
@@ -29,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from functrans import config
+from functrans.caches import once
 from functrans.run import cache
 
 LARGE = 1 << 20
@@ -226,7 +226,7 @@ _SUPPORTED = (
 )
 
 
-@lru_cache(maxsize=1)
+@once
 def _recycler() -> tuple[Any, Any]:
     """The function that sets an allocator, and ours."""
     code = cache.load(_text(), "fill", {})

@@ -7,9 +7,9 @@ not depend on the linear inputs is computed forwards first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from functrans.caches import cached
 from functrans.errors import NotDifferentiableError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ops.masked import Masked, added, applied
@@ -30,7 +30,7 @@ class Transposed(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 def transpose_graph(
     graph: Graph,
     linear: tuple[bool, ...],
