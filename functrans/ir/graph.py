@@ -2,7 +2,7 @@
 
 A `Graph` is closed: array constants are among its inputs, only scalars stand in it as literals.
 It is immutable, and compares and hashes by its structure (names of variables do not matter), so
-that ``functools.lru_cache`` on a function of graphs is a cache by structure.
+that `functrans.caches.cached` on a function of graphs is a cache by structure.
 """
 
 from __future__ import annotations
