@@ -35,6 +35,7 @@ from functrans.caches import once
 from functrans.run import cache
 
 HEADER_WORDS = 10
+ARENA = 4
 
 # Offsets in NumPy's array object, part of its stable C interface: data 16, nd 24, dimensions 32,
 # descr 56, flags 64. The number in a NumPy scalar or a Python float is at 16.
@@ -405,8 +406,19 @@ def function(table: np.ndarray[Any, Any]) -> Callable[..., int]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    result: Callable[..., int] = make(ctypes.addressof(_method()[0]), table, None)
+    owner = table.view(_Table)
+    result: Callable[..., int] = make(ctypes.addressof(_method()[0]), owner, None)
     return result
+
+
+_free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyMem_RawFree", ctypes.pythonapi))
+
+
+class _Table(np.ndarray):
+    """The words of a program. They own its arena, which goes when they go."""
+
+    def __del__(self) -> None:
+        _free(int(self[ARENA]))
 
 
 def input_record(shape: Sequence[int], dtype: np.dtype[Any]) -> list[int]:

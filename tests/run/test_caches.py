@@ -15,6 +15,7 @@ import pytest
 import functrans
 from functrans import caches, clear_caches, grad, hessian, jit, lax, vmap
 from functrans.caches import Table, cached, cached_property, once
+from functrans.run import entry
 from functrans.run.program import NativeProgram
 
 PACKAGE = Path(functrans.__file__).parent
@@ -84,6 +85,23 @@ def test_what_is_cleared_dies_and_what_is_used_goes_on():
     np.testing.assert_allclose(derivative(np.ones(7)), np.cos(x))
     for function, argument, result in zip(functions, arguments, expected, strict=True):
         np.testing.assert_array_equal(function(argument), result)
+
+
+def test_a_program_takes_its_temporary_memory_with_it(monkeypatch):
+    freed, free = [], entry._free
+
+    def noting(address):
+        freed.append(address)
+        free(address)
+
+    monkeypatch.setattr(entry, "_free", noting)
+    function = jit(lambda x: (x @ x) * 1.1875 @ x)
+    function(np.ones((40, 40)))
+    address = int(next(iter(function._entries.values()))[0].run.whole._entry.__self__[entry.ARENA])
+    assert address
+    clear_caches()
+    gc.collect()
+    assert address in freed
 
 
 def test_graphs_that_are_cleared_die():
