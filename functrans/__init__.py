@@ -21,12 +21,14 @@ from functrans.api.linear import linear_transpose, linearize
 from functrans.api.lowered import eval_shape, trace
 from functrans.api.mapping import vmap
 from functrans.api.recompute import checkpoint, stop_gradient
+from functrans.caches import clear_caches
 from functrans.ir.types import Aval
 from functrans.version import __version__ as __version__
 
 __all__ = [
     "Aval",
     "checkpoint",
+    "clear_caches",
     "compile",
     "config",
     "custom_jvp",

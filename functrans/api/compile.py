@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,9 +25,11 @@ from functrans.api.arguments import (
 from functrans.api.lowered import Lowered
 from functrans.api.options import Named, check_apart, leaves_of, named
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
+from functrans.caches import Table, cached
 from functrans.errors import DtypeError, StaticArgumentError
 from functrans.ir.primitive import current
 from functrans.ir.types import describe
+from functrans.locks import lock
 from functrans.run.call import jit_call, runnable
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
@@ -72,7 +72,7 @@ _NO_CONTAINERS = frozenset({np.ndarray, float, int, bool, np.float64, np.float32
 """Types of common arguments that need not be searched for leaves."""
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _structure_of_leaves(count: int) -> Structure:
     """The structure of a call with so many arguments, none of which is a container."""
     return tree.structure(((0,) * count, {}))
@@ -95,10 +95,10 @@ class JitFunction:
         self._has_static = bool(static)
         self._max_paths = max_paths
         # with the other paths, if there are some
-        self._entries: dict[Any, tuple[Path, Paths | None]] = {}
+        self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         # with the attributes of the instance that each is for
-        self._methods: dict[int, tuple[JitFunction, dict[str, Any]]] = {}
-        self._lock = threading.RLock()
+        self._methods: Table[int, tuple[JitFunction, dict[str, Any]]] = Table(MOST_ENTRIES)
+        self._lock = lock()
 
     def __repr__(self) -> str:
         return f"<jit of {self._function!r}>"
@@ -110,7 +110,8 @@ class JitFunction:
         compiled, attributes = self._methods.get(id(instance), (None, now))
         if compiled is None or not _same(attributes, now):
             compiled = self._method(instance)
-            self._methods[id(instance)] = compiled, {k: _reference(v) for k, v in now.items()}
+            entry = compiled, {k: _reference(v) for k, v in now.items()}
+            self._methods.remember(id(instance), entry)
         return _JitMethod(compiled, instance)
 
     def __reduce__(self) -> Any:
@@ -194,7 +195,7 @@ class JitFunction:
                 name_of(self._function),
                 [
                     [path] if paths is None else paths.paths
-                    for path, paths in self._entries.values()
+                    for path, paths in list(self._entries.values())
                 ],
             )
 
@@ -210,7 +211,7 @@ class JitFunction:
             path, staged = self._stage(leaves, structure, static, None)
             # where Python branched, the graph is good for the enclosing trace alone
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
-                self._remember(key, path, None)
+                self._entries.remember(key, (path, None))
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
             return path.structure.unflatten(runnable(path.graph)(*operands))
@@ -226,17 +227,13 @@ class JitFunction:
             return self._stage(leaves, structure, static, outcomes)[0]
 
         with self._lock:
-            if key not in self._entries:
+            entry = self._entries.get(key)
+            if entry is None:
                 paths = Paths(trace, self._max_paths, name_of(self._function))
                 path = paths.along(leaves, ())
-                self._remember(key, path, paths if path.decisions else None)
-            return self._entries[key]
-
-    def _remember(self, key: Any, path: Path, paths: Paths | None) -> None:
-        with self._lock:
-            while len(self._entries) >= MOST_ENTRIES:
-                del self._entries[next(iter(self._entries))]
-            self._entries[key] = path, paths
+                entry = path, paths if path.decisions else None
+                self._entries.remember(key, entry)
+            return entry
 
     def _stage(
         self,

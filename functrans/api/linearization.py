@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.api.arguments import aval_of_leaf, known_values
+from functrans.caches import cached_property
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Graph
 from functrans.ir.primitive import current

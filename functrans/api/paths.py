@@ -8,14 +8,14 @@ another path, which is traced when it is first met. Functions are pure, so this 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
+from functrans.caches import cached_property
 from functrans.errors import PathLimitError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph, prune
+from functrans.locks import lock
 from functrans.run.call import runnable
 from functrans.trace.source import located
 from functrans.trace.trace import Decision
@@ -117,7 +117,7 @@ class Paths:
         self.limit = limit
         self.name = name
         self.paths: list[Path] = []
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The result of the function, along whichever path is the call's."""

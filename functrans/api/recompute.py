@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import compress
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from functrans.api.arguments import check_callable, decorated, name_of, wrap
 from functrans.api.inner import Inner
+from functrans.caches import cached
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import current
 from functrans.ops.call import checkpoint_p
@@ -49,7 +49,7 @@ def keep_dots(eqn: Eqn) -> bool:
     return eqn.primitive.name == "dot_general"
 
 
-@cache
+@cached(1024)
 def keep_names(*names: str) -> Callable[[Eqn], bool]:
     """A policy: keep the results of the primitives of these names, compute the rest again."""
 

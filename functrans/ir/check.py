@@ -7,12 +7,13 @@ at it only if `functrans.config.check_plans` is on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from functrans import config
+from functrans.caches import cached
 from functrans.errors import GraphTypeError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inner_graphs
 from functrans.ir.primitive import Primitive
@@ -146,7 +147,7 @@ def _infer(
     return primitive.results(avals, dict(params))
 
 
-_infer_once = lru_cache(maxsize=16384)(_infer)
+_infer_once = cached(16384)(_infer)
 
 
 def _graphs_in(made: Any) -> Iterator[Graph]:

@@ -7,9 +7,10 @@ equation is then the cost of its NumPy call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
+from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 
 Program = Callable[..., tuple[Any, ...]]
@@ -23,7 +24,7 @@ def evaluate(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
     return _evaluator(graph)(inputs)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _evaluator(graph: Graph) -> _Evaluator:
     return _Evaluator(graph)
 

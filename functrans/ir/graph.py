@@ -2,17 +2,17 @@
 
 A `Graph` is closed: array constants are among its inputs, only scalars stand in it as literals.
 It is immutable, and compares and hashes by its structure (names of variables do not matter), so
-that ``functools.lru_cache`` on a function of graphs is a cache by structure.
+that `functrans.caches.cached` on a function of graphs is a cache by structure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrans.caches import cached_property
 from functrans.ir.text import graph_html, graph_text
 from functrans.ir.types import Aval
 

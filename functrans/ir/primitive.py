@@ -46,7 +46,6 @@ as the keyword argument ``transform``, so that its definition needs to import no
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -55,6 +54,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from functrans.ir.types import Aval, interned
+from functrans.locks import lock
 
 if TYPE_CHECKING:
     from functrans.ir.graph import Eqn, Graph
@@ -182,7 +182,7 @@ class Primitive:
 registry: dict[str, Primitive] = {}
 """Every primitive by its name."""
 
-_registry_lock = threading.Lock()
+_registry_lock = lock()
 
 
 def register(primitive: Primitive) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import DtypeError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Aval:
         return Aval(self.shape if shape is None else shape, self.dtype if dtype is None else dtype)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def interned(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> Aval:
     """One `Aval` object per type, so that comparing types is mostly comparing identities."""
     return Aval(shape, dtype, weak)

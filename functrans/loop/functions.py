@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached, cached_property
 from functrans.ir.primitive import Primitive
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
@@ -125,7 +125,7 @@ def expanded(expressions: Sequence[Scalar], done: dict[Scalar, Scalar]) -> list[
     return [done[expression] for expression in expressions]
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def function_of(
     primitive: Primitive, dtypes: tuple[np.dtype[Any], ...], params: tuple[tuple[str, Any], ...]
 ) -> Function | None:

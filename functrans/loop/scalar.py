@@ -16,6 +16,7 @@ import struct
 import weakref
 from collections.abc import Callable, Container, Iterable
 from typing import Any, NamedTuple
+from weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 
 import numpy as np
 
@@ -151,10 +152,17 @@ _nodes: dict[tuple[Any, ...], _Entry] = {}
 """All nodes. A `WeakValueDictionary` would do, at twice the time for each node."""
 
 
-def _gone(entry: _Entry, nodes: dict[tuple[Any, ...], _Entry] = _nodes) -> None:
-    """Take out the entry of a node that is no more, unless another has come in its place."""
-    if nodes.get(entry.key) is entry:
-        del nodes[entry.key]
+def _gone(
+    entry: _Entry,
+    nodes: dict[tuple[Any, ...], _Entry] = _nodes,
+    remove: Callable[[Any, Any], None] = _remove_dead_weakref,
+) -> None:
+    """Take out the entry of a node that is no more, unless another has come in its place.
+
+    Looking and taking out must be one operation: a thread might put another entry there between
+    the two. It is the one that the standard library has for its own weak dictionaries.
+    """
+    remove(nodes, entry.key)
 
 
 class Scalar:
@@ -187,8 +195,14 @@ class Scalar:
         node.args = args
         node.dtype = dtype
         node.attribute = attribute
-        entry = _nodes[key] = _Entry(node, _gone)
-        entry.key = key
+        new = _Entry(node, _gone)
+        new.key = key
+        # another thread may be making the same node: there is one, whose entry comes first
+        while (entry := _nodes.setdefault(key, new)) is not new:
+            found = entry()
+            if found is not None:
+                return found
+            _gone(entry)
         return node
 
     def __add__(self, other: Scalar | Number) -> Scalar:

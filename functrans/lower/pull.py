@@ -8,9 +8,9 @@ This goes on down to values that live in memory, which are loaded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Literal, Var
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape
@@ -149,7 +149,7 @@ def pattern(eqn: Eqn) -> Pattern:
     )
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results: int) -> Pattern:
     given = dict(params)
     shape = primitive.infer_all(avals, given)[0].shape

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from math import prod
 
+from functrans.caches import cached_property
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape
 from functrans.loop.affine import Coefficients

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
 from functrans.ir.types import Aval, Shape, is_float
@@ -53,7 +53,7 @@ def _dot_general(x: Any, y: Any, *, contract: Pairs, batch: Pairs) -> Any:
     return _by_numpy(x.ndim, y.ndim, contract, batch)(x, y)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _by_numpy(x_ndim: int, y_ndim: int, contract: Pairs, batch: Pairs) -> Callable[[Any, Any], Any]:
     """The shortest way to a contraction: NumPy's own functions on transposed views if they do."""
     x_free = free_axes(x_ndim, contract[0], batch[0])
@@ -279,7 +279,7 @@ class _Labelled(NamedTuple):
     permutation: Axes
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _labelled(x_shape: Shape, y_shape: Shape, x: Labels, y: Labels, out: Labels) -> _Labelled:
     # an axis of size 1 that meets a longer one is broadcast: it can as well not be there
     sized = (*zip(x, x_shape, strict=True), *zip(y, y_shape, strict=True))

@@ -9,6 +9,7 @@ from typing import Any
 from functrans.errors import NotDifferentiableError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval
+from functrans.locks import importing
 
 Rule = Callable[..., Any]
 
@@ -22,7 +23,8 @@ class Lazy:
 
     def resolve(self) -> Any:
         """The function itself."""
-        return getattr(import_module(self.module), self.name)
+        with importing:
+            return getattr(import_module(self.module), self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.resolve()(*args, **kwargs)

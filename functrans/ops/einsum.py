@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from functrans.caches import cached
 from functrans.errors import ShapeError
 from functrans.ir.types import Shape
+from functrans.locks import importing
 from functrans.ops.contract import contract_labelled
 from functrans.ops.shape import asarray
 from functrans.ops.structural import broadcast_to, reduce_sum, transpose
@@ -64,9 +65,10 @@ def _term(sublist: Sequence[Any]) -> str:
     return "".join("..." if label is Ellipsis else letters[label] for label in sublist)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _steps(text: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-    import opt_einsum
+    with importing:
+        import opt_einsum
 
     _, path = opt_einsum.contract_path(text, *shapes, shapes=True, einsum_call=True)
     steps = []

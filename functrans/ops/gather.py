@@ -13,13 +13,14 @@ as NumPy does, and so does its derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from math import prod
 from operator import and_, setitem
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape
@@ -63,7 +64,7 @@ def index_shape(indices: Sequence[Any]) -> Shape:
         ) from None
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _indexed_first(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
     return (*axes, *(i for i in range(ndim) if i not in axes))
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import TracerIndexError
 from functrans.ir.types import Shape, describe
 from functrans.ops.choice import select
@@ -120,7 +120,7 @@ def _hashable(item: Any) -> Any:
     raise TypeError
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _remembered_plan(shape: Shape, items: tuple[Any, ...]) -> Plan:
     return _worked_out(
         shape, [slice(*item) if isinstance(item, _Slice) else item for item in items]

@@ -7,11 +7,11 @@ primitives themselves take operands of equal dtypes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import DtypeError
 from functrans.ir.types import aval_of, describe, is_supported
 from functrans.ops import structural
@@ -79,7 +79,7 @@ def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([_operand(x, dtype) for x, dtype in zip(operands, dtypes, strict=True)])
 
 
-@lru_cache(maxsize=8192)
+@cached(8192)
 def _casts(promotion: Promotion, keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...] | None:
     """What the operands are to be cast to; None if they are of those dtypes already."""
     dtypes = promotion(keys)
@@ -96,7 +96,7 @@ def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:
 def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
     """The promotion that a ufunc does; it is looked up when it is first needed."""
 
-    @lru_cache(maxsize=1024)
+    @cached(1024)
     def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
         ufunc = resolve()
         try:
@@ -109,13 +109,13 @@ def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
     return promotion
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def common(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     """All operands in their common dtype, as ``np.result_type`` gives it."""
     return (result_type(keys),) * len(keys)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def floating(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     """All operands in their common dtype, or in float64 if that is not a float."""
     dtype = result_type(keys)

@@ -7,12 +7,13 @@ with a start that is not negative and a step that may be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import and_
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.errors import ShapeError
 from functrans.ir.primitive import LINEAR
 from functrans.ir.types import Aval, Shape
@@ -44,7 +45,7 @@ def sliced_shape(index: Index) -> Shape:
     return tuple([entry[1] for entry in index if not isinstance(entry, int)])
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def numpy_index(index: Index) -> tuple[int | slice, ...]:
     """The index as NumPy is given it."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
+from functrans.caches import cached
 from functrans.ir.check import checked
 from functrans.ir.graph import Eqn, Graph, prune
 from functrans.optimise.algebra import simplify
@@ -55,7 +55,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 """Each takes a graph and gives one that computes the same, bit by bit."""
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def optimise(graph: Graph) -> Graph:
     """The graph after all `PASSES`."""
     for name, rewrite in PASSES:

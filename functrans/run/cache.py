@@ -6,11 +6,11 @@ it: a library function that code calls is found again by every process.
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from functrans import config
+from functrans.locks import lock
 from functrans.run import circumstances, native
 from functrans.run.native import Code
 from functrans.run.store import Store
@@ -27,7 +27,7 @@ class Statistics(NamedTuple):
 
 # weak, so that code goes with the last program that needs it
 _linked: WeakValueDictionary[tuple[Any, ...], Code] = WeakValueDictionary()
-_lock = threading.RLock()
+_lock = lock()
 _counts = dict.fromkeys(Statistics._fields, 0)
 
 

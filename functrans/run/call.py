@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from functrans.caches import cached
 from functrans.ir.graph import Graph
+from functrans.locks import lock
 from functrans.ops.call import call_primitive
 from functrans.ops.define import lazy
 from functrans.optimise import optimise
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 # a third of what importing the library takes would be the compiler: it comes with its first use
 compile_program = lazy("functrans.run.growing:compile_program")
 
-_compiling = threading.RLock()
+_compiling = lock()
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
     compiled: Program = compile_program(optimise(graph), donated)
     if compiled.whole is not None:
@@ -30,7 +30,7 @@ def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
     return compiled
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _runnable(graph: Graph, donated: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
     return kept.find(graph, donated) or _program(graph, donated)
 

@@ -12,10 +12,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from functrans.caches import once
 from functrans.version import __version__
 
 FORMAT = 3
@@ -30,13 +30,13 @@ _MOST_OF_A_CPU = 16384
 """Bytes that the description of the first CPU takes, at most."""
 
 
-@lru_cache(maxsize=1)
+@once
 def of_code() -> Any:
     """A hash of all but the text that object code follows from."""
     return _hash(__version__, FORMAT, *_llvm(), sys.platform, *_cpu())
 
 
-@lru_cache(maxsize=1)
+@once
 def of_programs() -> Any:
     """A hash of all but the graph that a compiled program follows from.
 

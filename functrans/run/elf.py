@@ -17,8 +17,9 @@ import os
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import NamedTuple
+
+from functrans.caches import once
 
 SUPPORTED = sys.platform == "linux" and os.uname().machine == "x86_64"
 
@@ -152,7 +153,7 @@ def _pages(size: int) -> mmap.mmap:
         ) from error
 
 
-@lru_cache(maxsize=1)
+@once
 def _process() -> ctypes.CDLL:
     """The functions of the process, and of the libraries that it was linked with."""
     process = ctypes.CDLL(None)

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from string import Template
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import once
 from functrans.ir.types import Aval
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.run import cache, layouts, steps
@@ -185,7 +185,7 @@ class _MethodDef(ctypes.Structure):
 _METH_FASTCALL = 0x80
 
 
-@lru_cache(maxsize=1)
+@once
 def _method() -> tuple[_MethodDef, Any]:
     """The description of the native function for Python, and its code, which must stay alive."""
     text = Template(_TEXT).substitute(

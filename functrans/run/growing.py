@@ -9,11 +9,11 @@ stand in (a scan, the lanes of `vmap`, a branch) is run step by step, with a com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.types import Aval
 from functrans.lower.split import compiled
@@ -85,7 +85,7 @@ def run_cond(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
     return _program(chosen)(*operands[1:])
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _program(graph: Graph) -> Program:
     return compile_program(optimise(graph))
 
@@ -105,7 +105,7 @@ def _room(stack: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
     return whole
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _counting(loop: While, avals: tuple[Aval, ...]) -> Program | None:
     """The loop without its stacks; with a limit, it stops one step after it."""
     body = Graph(loop.body.inputs, loop.body.eqns, loop.body.outputs[: loop.n_carry])
@@ -149,7 +149,7 @@ def _sized(aval: Aval, extent: int) -> Aval:
     return aval.update(shape=(extent, *aval.shape[1:]))
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _fixed_program(
     primitive: Any, inputs: tuple[Aval, ...], outputs: tuple[Aval, ...], params: Any
 ) -> Program | None:

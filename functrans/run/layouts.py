@@ -10,11 +10,11 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import once
 from functrans.ir.types import is_supported
 
 TYPE = 8
@@ -32,7 +32,7 @@ _ARRAY_BYTES = FLAGS + 8
 CONTIGUOUS, ALIGNED = 0x1, 0x100
 
 
-@lru_cache(maxsize=1)
+@once
 def hold() -> bool:
     """Whether objects are laid out like this."""
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8:

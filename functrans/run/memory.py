@@ -21,7 +21,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import prod
 from string import Template
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import config
+from functrans.caches import once
 from functrans.run import cache
 
 LARGE = 1 << 20
@@ -252,7 +252,7 @@ _SUPPORTED = (
 )
 
 
-@lru_cache(maxsize=1)
+@once
 def _recycler() -> tuple[Any, _Interface] | None:
     """Our allocator, and how it is put to use; None if NumPy is not as it is known."""
     interface = _interface()

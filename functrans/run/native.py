@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
-import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
+from functrans.caches import cached, once
+from functrans.locks import importing, lock, wait_at_fork
 from functrans.run import elf
+from functrans.run.aside import aside
 
 _numbers = itertools.count()
-_lock = threading.Lock()
+_compiling = lock()
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,35 @@ class Code:
     _library: Any
 
 
-@lru_cache(maxsize=1)
-def _jit() -> tuple[Any, Any]:
-    """LLVM's binding, and its linker."""
-    import llvmlite.binding as llvm
+@once
+def _llvm() -> Any:
+    """LLVM's binding.
 
-    return llvm, llvm.create_lljit_compiler(target_machine(), use_jit_link=False)
+    Every call of it is made under one lock of llvmlite's, and takes as long as LLVM does. Nobody
+    must be in there when the process forks: the child would find LLVM as it was left. Nor when the
+    process ends: LLVM takes itself apart, and who is still at work crashes. So both wait.
+    """
+    with importing:
+        import llvmlite.binding as llvm
+
+        inside = llvm.ffi.lib._lock
+        wait_at_fork(inside.__enter__, partial(inside.__exit__, None, None, None))
+    atexit.register(_end, inside)
+    return llvm
 
 
-@lru_cache(maxsize=1)
+def _end(inside: Any) -> None:
+    """Let what is being compiled be finished, and no other thread begin again."""
+    _compiling.acquire()
+    inside.__enter__()
+
+
+@once
+def _linker() -> Any:
+    return _llvm().create_lljit_compiler(target_machine(), use_jit_link=False)
+
+
+@once
 def _generator() -> Any:
     """The one target machine that makes code: making it takes longer than a small kernel."""
     return target_machine()
@@ -45,8 +68,7 @@ def _generator() -> Any:
 
 def target_machine() -> Any:
     """What to generate code for: this CPU, with all that it has."""
-    import llvmlite.binding as llvm
-
+    llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
@@ -55,26 +77,22 @@ def target_machine() -> Any:
     )
 
 
-@lru_cache(maxsize=1)
+@once
 def cpu_name() -> str:
-    import llvmlite.binding as llvm
-
-    name: str = llvm.get_host_cpu_name()
+    name: str = aside(lambda: _llvm().get_host_cpu_name())
     return name
 
 
-@lru_cache(maxsize=1)
+@once
 def cpu_features() -> str:
-    import llvmlite.binding as llvm
-
-    flags = dict(llvm.get_host_cpu_features())
+    flags = dict(aside(lambda: _llvm().get_host_cpu_features()))
     if flags.get("avx512f") and flags.get("avx512vl"):
         # 512-bit registers also where LLVM's tuning for the CPU would halve them
         flags["prefer-256-bit"] = False
     return ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
 
 
-@lru_cache(maxsize=1)
+@once
 def vector_bytes() -> int:
     """The width of the widest vector registers of this CPU."""
     features = cpu_features().split(",")
@@ -85,8 +103,7 @@ def vector_bytes() -> int:
 
 def optimise_module(text: str) -> Any:
     """Parse LLVM text and run the optimisation passes over it."""
-    import llvmlite.binding as llvm
-
+    llvm = _llvm()
     machine = _generator()
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_default_triple()
@@ -103,15 +120,26 @@ def optimise_module(text: str) -> Any:
 
 def assembly(text: str) -> str:
     """The machine code that LLVM text becomes, in the assembler's language."""
-    with _lock:
-        result: str = _generator().emit_assembly(optimise_module(text))
+    result: str = aside(lambda: _generator().emit_assembly(optimise_module(text)))
     return result
 
 
 def compile_object(text: str) -> bytes:
-    """Machine code for LLVM text, as an object file in memory."""
-    with _lock:
-        image: bytes = _generator().emit_object(optimise_module(text))
+    """Machine code for LLVM text, as an object file in memory.
+
+    If a signal breaks this off, the work goes on, and who asks again waits for the rest of it.
+    """
+    return aside(partial(_compiled, text))
+
+
+def _compiled(text: str) -> bytes:
+    with _compiling:
+        return _image(text)
+
+
+@cached(4)
+def _image(text: str) -> bytes:
+    image: bytes = _generator().emit_object(optimise_module(text))
     return image
 
 
@@ -121,14 +149,12 @@ def link(image: bytes, symbol: str, imports: dict[str, int]) -> Code:
         with suppress(elf.NotUnderstood):
             loaded = elf.load(image, imports)
             return Code(loaded.symbols[symbol], loaded)
-    return _link_by_llvm(image, symbol, imports)
+    return aside(partial(_link_by_llvm, image, symbol, imports))
 
 
 def _link_by_llvm(image: bytes, symbol: str, imports: dict[str, int]) -> Code:
-    with _lock:
-        llvm, linker = _jit()
-        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-        for name, address in imports.items():
-            builder.import_symbol(name, address)
-        library = builder.export_symbol(symbol).link(linker, f"functrans{next(_numbers)}")
-        return Code(library[symbol], library)
+    builder = _llvm().JITLibraryBuilder().add_object_img(image).add_current_process()
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
+    library = builder.export_symbol(symbol).link(_linker(), f"functrans{next(_numbers)}")
+    return Code(library[symbol], library)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
+from functrans.caches import once
 from functrans.loop.failures import FAILURES
 from functrans.run.export import Exported
 
@@ -62,7 +62,7 @@ def numba_function(exported: Exported, name: str, several: bool) -> Any:
     return numba.njit(scope["compiled"])
 
 
-@cache
+@once
 def _as_given() -> Any:
     """A function, for Numba, that gives an array as C-contiguous memory of a dtype."""
     import numba

@@ -29,12 +29,12 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.caches import once
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.run import cache
 from functrans.run.native import Code
@@ -314,7 +314,7 @@ class Step(NamedTuple):
     sizes: Sequence[int]
 
 
-@lru_cache(maxsize=1)
+@once
 def code() -> Code:
     """The function ``run(table, frame)``."""
     return cache.load(

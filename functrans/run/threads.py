@@ -17,12 +17,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from functrans import config
+from functrans.caches import once
+from functrans.locks import importing, lock
 from functrans.run import pool
 from functrans.run.pool import MOST_THREADS, THREADS, WORKER
 from functrans.version import __version__
@@ -34,29 +36,35 @@ _record = _memory[-_memory.ctypes.data // 8 % 8 :]
 _STACK = 1 << 20
 """What a kernel needs is bounded (`functrans.lower.bodies.LARGEST_STACK`), and a library's more."""
 
-_lock = threading.Lock()
+_lock = lock()
 _started = 0
 
 
 def record() -> int:
     """The address of the record by which programs use the threads (`functrans.run.pool`)."""
+    _initialise()
     _prepare()
     return _record.ctypes.data
 
 
-@lru_cache(maxsize=1)
-def _prepare() -> None:
+@once
+def _initialise() -> None:
+    """Make the record ready, once: the threads that are started next sleep by what is in it."""
     code = pool.code()
     # threads are at work in both until the process has ended, which is after Python has
     for one in (_memory, code):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
     initialise = partial(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address), _record.ctypes.data)
     initialise()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=partial(_after_fork, initialise))
+
+
+@once
+def _prepare() -> None:
     config.on_change("threads", _limit)
     _limit(config.threads)
     _join_threadpoolctl()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=partial(_after_fork, initialise))
 
 
 def _limit(number: int) -> None:
@@ -92,7 +100,8 @@ def _work(number: int) -> None:
 def _join_threadpoolctl() -> None:
     """Have ``threadpoolctl.threadpool_limits`` count for our threads too."""
     try:
-        import threadpoolctl
+        with importing:
+            import threadpoolctl
     except ImportError:
         return
 
@@ -118,10 +127,9 @@ def _join_threadpoolctl() -> None:
 
 def _after_fork(initialise: Callable[[], None]) -> None:
     # whoever was at work or waiting is not in this process
-    global _started, _lock
+    global _started
     number = int(_record[THREADS])
     _record[:] = 0
     initialise()
-    _lock = threading.Lock()
     _started = 0
     _limit(number)

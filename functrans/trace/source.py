@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from functrans.caches import cached
+
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
 _LIBRARIES = (_PACKAGE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
@@ -43,7 +45,7 @@ class Source(NamedTuple):
         return f"{name}:{self.line} ({self.code.co_qualname})"
 
 
-@functools.lru_cache(maxsize=4096)
+@cached(4096)
 def _is_library(filename: str) -> bool:
     return filename.startswith(_LIBRARIES) or filename in _BETWEEN
 

@@ -34,12 +34,14 @@ class Staged(NamedTuple):
     decisions: Sequence[Decision]
 
 
-@contextmanager
-def active(trace: Trace) -> Iterator[Trace]:
-    """Record into ``trace`` inside of the with statement."""
-    token = current.set(trace)
+def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
+    """The graph that ``make`` gives, which records into ``trace``."""
+    before = current.get()
+    # Not a context manager: a signal (Ctrl-C) may break off any function of Python's, and so one
+    # whose task is to set this back. Between these lines it cannot come.
     try:
-        yield trace
+        current.set(trace)
+        return make()
     except ValueError as error:
         # NumPy's own words for any error while an ndarray's element is set; ours say what to do
         if isinstance(error.__cause__, TracerConversionError):
@@ -51,8 +53,8 @@ def active(trace: Trace) -> Iterator[Trace]:
             raise trace.refusal from None
         raise
     finally:
+        current.set(before)
         trace.close()
-        current.reset(token)
 
 
 @typechecked
@@ -89,23 +91,26 @@ def stage(
     if values is None:
         values = [UNKNOWN] * len(avals)
     concrete = outcomes is None and not any(value is UNKNOWN for value in values)
-    with active(Trace(kind, operands=operands, outcomes=outcomes, concrete=concrete)) as trace:
+    trace = Trace(kind, operands=operands, outcomes=outcomes, concrete=concrete)
+
+    def make() -> Graph:
         tracers = []
         for i, (aval, value) in enumerate(zip(avals, values, strict=True)):
             tracers.append(trace.input(aval, value, partial(name, i)))
             if outcomes is not None:
                 tracers[-1].value = UNKNOWN
-        graph = trace.graph(function(*tracers))
+        return trace.graph(function(*tracers))
+
+    graph = _recorded(trace, make)
     captures = tuple(outer for _, outer in trace.captures)
     return Staged(graph, captures, trace.value_of, trace.decisions)
 
 
 def rewrite(function: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Graph:
     """The graph of a function of the library that applies rules to tracers of the given types."""
-    with active(Trace("rewriting", rewriting=True)) as trace:
-        inputs = [trace.input(aval) for aval in avals]
-        graph = trace.graph(function(*inputs))
-    return prune(graph)
+    trace = Trace("rewriting", rewriting=True)
+    inputs = [trace.input(aval) for aval in avals]
+    return prune(_recorded(trace, lambda: trace.graph(function(*inputs))))
 
 
 def apply(eqn: Eqn, operands: Sequence[Any]) -> tuple[Any, ...]:

@@ -8,11 +8,11 @@ inner graphs (a compiled call, a loop) wait until somebody asks for their result
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.primitive import Primitive, bind, current
 from functrans.ir.types import Aval, aval_of, interned, is_float
@@ -344,8 +344,9 @@ class Trace:
                 outside[own] = operand
         outside.update(self.captures)
         makers = {out: eqn for eqn in self.eqns for out in eqn.outputs}
-        token = current.set(self.parent)
+        recording = current.get()
         try:
+            current.set(self.parent)
             waiting = [var]
             while waiting:
                 if waiting[-1] in outside:
@@ -364,7 +365,7 @@ class Trace:
                     zip(eqn.outputs, outs if eqn.primitive.several else (outs,), strict=True)
                 )
         finally:
-            current.reset(token)
+            current.set(recording)
         return outside[var]
 
     # -- what was recorded ---------------------------------------------------------------------
@@ -395,7 +396,7 @@ def infer(
         raise
 
 
-@lru_cache(maxsize=16384)
+@cached(16384)
 def _infer(
     primitive: Primitive, avals: tuple[Aval, ...], params: tuple[tuple[str, Any], ...]
 ) -> tuple[Aval, ...]:

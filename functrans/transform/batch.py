@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from functrans.caches import cached
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph, Literal
 from functrans.ir.types import Aval
@@ -59,7 +59,7 @@ def batched_aval(aval: Aval, axis: int | None, size: int) -> Aval:
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 @typechecked
 def batch_graph(
     graph: Graph,

@@ -6,9 +6,9 @@ A tangent that is zero is absent (None), never an array of zeros.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from functrans.caches import cached
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Var, used_inputs
@@ -127,7 +127,7 @@ def variables(graph: Graph) -> list[Var]:
     return [*graph.inputs, *(var for eqn in graph.eqns for var in eqn.outputs)]
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 @typechecked
 def tangent_graph(graph: Graph, moving: tuple[bool, ...], count: int | None = None) -> Tangent:
     """The tangents of the outputs, from values that are known and the tangents of some inputs.
@@ -171,7 +171,7 @@ class Jvp(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 @typechecked
 def jvp_graph(
     graph: Graph, moving: tuple[bool, ...], instantiate: tuple[bool, ...] | None = None

@@ -7,9 +7,9 @@ not depend on the linear inputs is computed forwards first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from functrans.caches import cached
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
@@ -31,7 +31,7 @@ class Transposed(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 @typechecked
 def transpose_graph(
     graph: Graph,

@@ -19,11 +19,11 @@ J.-M. Muller, Elementary Functions, 3rd ed. (2016), chapter 12.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from functrans.caches import once
 from functrans.loop.scalar import (
     Scalar,
     bitcast,
@@ -148,7 +148,7 @@ def _reduce_moderate(x: Scalar, grid: Grid) -> Reduced:
 _FIRST_SHIFT = 1 - FLOAT64.fraction_bits
 
 
-@cache
+@once
 def _inverse_pi_table() -> list[tuple[float, ...]]:
     """``2**s / pi`` modulo 2 as a sum of four: a table each.
 
@@ -168,7 +168,7 @@ def _inverse_pi_table() -> list[tuple[float, ...]]:
     return list(zip(*rows, strict=True))
 
 
-@cache
+@once
 def _inverse_pi_integers() -> list[tuple[int, ...]]:
     """``2**s / pi`` modulo 2, in units of ``2**-63``, and 32 more bits: a table each.
 
