@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import prod
+from typing import NamedTuple
 
 from functrans.ir.graph import Graph
-from functrans.loop.statements import Buffer, For, Kernel, buffer
+from functrans.loop.statements import Buffer, Call, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest
 from functrans.lower.control import Inner
@@ -19,7 +20,8 @@ from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
 from functrans.lower.orient import columns_first, swapped
 from functrans.lower.parts import in_parts
-from functrans.lower.roots import Root, Rooting
+from functrans.lower.repeats import share_steps
+from functrans.lower.roots import Root, Rooting, StepCall
 from functrans.lower.steps import lighten
 
 ALIGNMENT = 64
@@ -94,27 +96,32 @@ def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Pl
         The numbers of the inputs that results may overwrite.
     """
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
-    nests, outputs = _nests(graph, inputs, vector_bytes)
-    nests, homes = donate(list(map(in_parts, nests)), [inputs[i] for i in donated], outputs)
-    outputs = tuple(homes.get(one, one) for one in outputs)
-    steps = []
-    for nest in nests:
-        kernel, arguments, sizes = generalise(nest.body, nest.scratch, homes)
-        first = nest.body[0]
-        extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
-        steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))
+    done = _lowered(share_steps(_prepared(graph)), inputs, vector_bytes)
+    nests, homes = donate(list(map(in_parts, done.nests)), [inputs[i] for i in donated], done.outputs)
+    outputs = tuple(homes.get(one, one) for one in done.outputs)
+    steps = _Steps(vector_bytes, done.calls, homes).of(nests)
     offsets, arena = place(steps, {*inputs, *outputs})
     return Plan(inputs, outputs, tuple(steps), offsets, arena)
 
 
-def _nests(
-    graph: Graph, inputs: Sequence[Buffer], vector_bytes: int
-) -> tuple[list[Nest], tuple[Buffer, ...]]:
-    """The nests that compute a graph, and where its outputs are."""
+class _Lowered(NamedTuple):
+    """The nests that compute a graph, the calls among them, and where its outputs are."""
+
+    nests: list[Nest]
+    calls: dict[str, StepCall]
+    outputs: tuple[Buffer, ...]
+
+
+def _prepared(graph: Graph) -> Graph:
+    return through_transposes(prepare(columns_first(lighten(swapped(graph)))))
+
+
+def _lowered(prepared: Graph, inputs: Sequence[Buffer], vector_bytes: int) -> _Lowered:
+    """What a graph becomes that has been prepared."""
 
     def lower(inner: Graph) -> Inner:
-        own = tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(inner.inputs))
-        nests, outputs = _nests(inner, own, vector_bytes)
+        own = _buffers(inner)
+        nests, _, outputs = _lowered(_prepared(inner), own, vector_bytes)
         return Inner(
             tuple(statement for nest in nests for statement in nest.body),
             tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
@@ -123,8 +130,7 @@ def _nests(
             sum(nest.work for nest in nests),
         )
 
-    prepared = prepare(columns_first(lighten(swapped(graph))))
-    rooting = Rooting(through_transposes(prepared), inputs, lower)
+    rooting = Rooting(prepared, inputs, lower)
     roots = [
         part
         for root in rooting.run()
@@ -136,7 +142,63 @@ def _nests(
             readers.setdefault(source, []).append(root)
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
     nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
-    return nests, tuple(rooting.outputs)
+    return _Lowered(nests, rooting.steps, tuple(rooting.outputs))
+
+
+def _buffers(graph: Graph) -> tuple[Buffer, ...]:
+    """Buffers that stand for the inputs of an inner graph."""
+    return tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
+
+
+class _Steps:
+    """Makes the steps of nests; parts of a program that are called become kernels once.
+
+    Parameters
+    ----------
+    vector_bytes : int
+    calls : dict
+        What the calls among the nests stand for.
+    homes : dict
+        The buffers that other ones live in.
+    """
+
+    def __init__(
+        self,
+        vector_bytes: int,
+        calls: Mapping[str, StepCall],
+        homes: Mapping[Buffer, Buffer],
+    ) -> None:
+        self.vector_bytes = vector_bytes
+        self.calls = calls
+        self.homes = homes
+        self._parts: dict[Graph, tuple[list[Step], tuple[Buffer, ...]]] = {}
+
+    def of(self, nests: Sequence[Nest]) -> list[Step]:
+        """The steps of nests, in order."""
+        steps: list[Step] = []
+        for nest in nests:
+            first = nest.body[0]
+            call = self.calls.get(first.symbol) if isinstance(first, Call) else None
+            if call is not None:
+                steps += self._called(call)
+                continue
+            kernel, arguments, sizes = generalise(nest.body, nest.scratch, self.homes)
+            extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
+            steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))
+        return steps
+
+    def _called(self, call: StepCall) -> Iterator[Step]:
+        """The steps of a part, on the buffers of a call."""
+        if call.graph not in self._parts:
+            own = _buffers(call.graph)
+            done = _lowered(call.graph, own, self.vector_bytes)
+            steps = _Steps(self.vector_bytes, {}, {}).of(list(map(in_parts, done.nests)))
+            self._parts[call.graph] = steps, (*own, *done.outputs)
+        steps, formal = self._parts[call.graph]
+        actual = dict(zip(formal, (*call.operands, *call.targets), strict=True))
+        for step in steps:
+            given = [actual.get(one, one) for one in step.buffers]
+            yield replace(step, buffers=tuple(self.homes.get(one, one) for one in given))
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:

@@ -129,11 +129,13 @@ class Compiled(NamedTuple):
 def compile_whole(graph: Graph, donated: Sequence[int] = ()) -> Compiled:
     """Compile a graph of which everything has a compiled form."""
     plan = schedule(graph, native.vector_bytes(), donated)
-    texts = [emit_llvm.emit(step.kernel) for step in plan.steps]
+    printed = {kernel: emit_llvm.emit(kernel) for kernel in {x.kernel: None for x in plan.steps}}
+    texts = [printed[step.kernel] for step in plan.steps]
+    keys = {text: cache.key_of(text) for text in printed.values()}
     # an output that lives in an input has the output's slot: the call puts one array into both
     slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
     listings = tuple(
-        _listing(step, cache.key_of(text), slots)
+        _listing(step, keys[text], slots)
         for step, text in zip(plan.steps, texts, strict=True)
     )
     overwritten = tuple(plan.overwritten.items())
