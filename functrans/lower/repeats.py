@@ -30,6 +30,9 @@ FEWEST = 4
 LEAST_CODE = 2500
 """Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
 
+MOST = 0.8
+"""If so much of all code is saved, it is not looked for more."""
+
 ENOUGH_CODE = 500
 """A part of so many nodes takes much longer than calling it."""
 
@@ -62,8 +65,11 @@ Member = tuple[Any, ...]
 
 def share_steps(graph: Graph) -> Graph:
     """The graph with calls in the places of parts that are alike."""
+    if len(graph.eqns) < FEWEST:
+        return graph
     costs = _Costs()
-    if sum(map(costs.code, graph.eqns)) < LEAST_CODE:
+    code = sum(map(costs.code, graph.eqns))
+    if code < LEAST_CODE:
         return graph
     users = _users(graph)
     best: list[_Parts] = []
@@ -72,6 +78,8 @@ def share_steps(graph: Graph) -> Graph:
         found = [parts for parts in found if parts.worth()]
         if sum(each.saved for each in found) > sum(each.saved for each in best):
             best = found
+        if sum(each.saved for each in best) > MOST * code:
+            break
     for parts in best:
         graph = parts.called(graph) or graph
     return graph
@@ -92,24 +100,18 @@ class _Costs:
     """What equations cost, each kind estimated once."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._kinds: dict[Eqn, int] = {}
         self._known: list[tuple[int, int, bool]] = []
 
     def kind(self, eqn: Eqn) -> int:
         """A number for what an equation does, whatever it does it to."""
-        name = eqn.primitive.name
-        params = tuple(item for item in eqn.params.items() if name not in PLACED)
-        atoms = tuple(
-            (x.aval, None if isinstance(x, Var) or name in NUMBERS else x.key) for x in eqn.inputs
-        )
-        literal = tuple(isinstance(x, Literal) for x in eqn.inputs)
-        avals = tuple(var.aval for var in eqn.outputs)
-        key = (name, params, atoms, literal, avals)
-        found = self._kinds.get(key)
-        if found is None:
-            found = self._kinds[key] = len(self._known)
-            self._known.append(_estimated(eqn))
-        return found
+        kind = self._kinds.get(eqn)
+        if kind is None:
+            kind = self._kinds[eqn] = self._numbers.setdefault(_kind(eqn), len(self._known))
+            if kind == len(self._known):
+                self._known.append(_estimated(eqn))
+        return kind
 
     def code(self, eqn: Eqn) -> int:
         """About how many nodes it is written out as."""
@@ -122,6 +124,17 @@ class _Costs:
     def small(self, eqn: Eqn) -> bool:
         """Whether all its operands and results are small."""
         return self._known[self.kind(eqn)][2]
+
+
+def _kind(eqn: Eqn) -> Hashable:
+    """Equal for equations that differ in nothing but what may be other operands, or places."""
+    name = eqn.primitive.name
+    params = () if name in PLACED else tuple(eqn.params.items())
+    fixed = name not in NUMBERS
+    operands = tuple(
+        [(x.aval, x.key if fixed else None) if isinstance(x, Literal) else x.aval for x in eqn.inputs]
+    )
+    return name, params, operands, tuple([var.aval for var in eqn.outputs])
 
 
 def _estimated(eqn: Eqn) -> tuple[int, int, bool]:
@@ -160,20 +173,25 @@ def _without_places(graph: Graph, users: dict[Atom, list[Eqn | None]]) -> list[E
 def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
     """Runs of equations that are repeated: for each run, its steps."""
     kinds = np.array([costs.kind(eqn) if costs.small(eqn) else -1 - i for i, eqn in enumerate(eqns)])
+    code = np.cumsum([0, *map(costs.code, eqns)])
     free = np.ones(len(eqns), bool)
     found = []
     for _ in range(MOST_PERIODS):
         best: tuple[int, list[tuple[int, int]]] = (0, [])
         most = 0
         for period in sorted(_periods(kinds, free)):
-            runs = _runs(kinds, free, period)
-            covered = sum(stop - start for start, stop in runs)
+            saved = [
+                (int(code[stop - period] - code[start]), (start, stop))
+                for start, stop in _runs(kinds, free, period)
+            ]
+            worth = [(gain, run) for gain, run in saved if gain >= LEAST_CODE]
+            total = sum(gain for gain, _ in worth)
             # what repeats after one period does so after two
-            if covered > 1.05 * most:
-                most, best = covered, (period, runs)
-        if not most:
-            break
+            if total > 1.05 * most:
+                most, best = total, (period, [run for _, run in worth])
         period, runs = best
+        if not runs:
+            break
         for start, stop in runs:
             free[start:stop] = False
             first = start + _phase(eqns, start, stop, period)

@@ -27,6 +27,9 @@ from functrans.lower.steps import lighten
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 
+WORD = 8
+"""Bytes: the least that a buffer takes."""
+
 SMALL = 1024
 """Temporaries of so many bytes at most are not worth the search for the best place."""
 
@@ -221,7 +224,8 @@ def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict
     offsets: dict[Buffer, int] = {}
     free: dict[int, list[tuple[int, int]]] = {}
     end = 0
-    for one in sorted(lives, key=lambda b: lives[b]):
+    # the largest first: then all lie at multiples of their sizes, or of a cache line
+    for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
         slots = free.setdefault(sizes[one], [])
         born, dies = lives[one]
         if slots and slots[0][0] < born:
@@ -230,7 +234,7 @@ def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict
             offsets[one] = end
             end += sizes[one]
         heappush(slots, (dies, offsets[one]))
-    return offsets, end
+    return offsets, -(-end // ALIGNMENT) * ALIGNMENT
 
 
 def _packed(
@@ -257,6 +261,8 @@ def _packed(
 
 
 def size_of(one: Buffer) -> int:
-    """The bytes of a buffer, up to a multiple of the alignment."""
+    """The bytes of a buffer, up to a multiple of the alignment; a few numbers share a cache line."""
     count = prod(int(extent.attribute) for extent in one.shape) * one.dtype.itemsize
+    if count <= ALIGNMENT // 2:
+        return 1 << max(count - 1, WORD - 1).bit_length()
     return -(-count // ALIGNMENT) * ALIGNMENT
