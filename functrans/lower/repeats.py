@@ -12,7 +12,7 @@ is computed with them; elsewhere the graph stays as it is, since fusing across s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
@@ -27,8 +27,14 @@ from functrans.ops.call import step_p
 FEWEST = 4
 """So many repetitions are worth being looked for."""
 
-LEAST_CODE = 2500
+LEAST_CODE = 3000
 """Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
+
+LEAST_SAVED = 1000
+"""So much of the code must be that of the repetitions."""
+
+MOST_ROUNDS = 3
+"""So many times what is left is looked through."""
 
 MOST = 0.8
 """If so much of all code is saved, it is not looked for more."""
@@ -48,6 +54,9 @@ UNROLLED = 64
 CODE_OF_A_CALL = 100
 """What stands for the nodes of what is done from memory to memory."""
 
+CODE_OF_A_FUNCTION = 16
+"""What a function of many operations adds to the code, as it is called where there are many."""
+
 WINDOWS = (2, 8, 32)
 """Periods are found by the distances between equal sequences of such lengths."""
 
@@ -62,32 +71,60 @@ NUMBERS = frozenset({"add", "subtract", "multiply", "divide"})
 
 Member = tuple[Any, ...]
 
+Users = dict[Atom, list[Eqn | None]]
+"""The equations that use each value; None is for the caller."""
+
 
 def share_steps(graph: Graph) -> Graph:
     """The graph with calls in the places of parts that are alike."""
-    if len(graph.eqns) < FEWEST:
-        return graph
     costs = _Costs()
-    code = sum(map(costs.code, graph.eqns))
-    if code < LEAST_CODE:
-        return graph
-    users = _users(graph)
-    best: list[_Parts] = []
-    for eqns in (list(graph.eqns), _without_places(graph, users)):
-        found = [_Parts(graph, users, costs, steps) for steps in _repeats(eqns, costs)]
-        found = [parts for parts in found if parts.worth()]
-        if sum(each.saved for each in found) > sum(each.saved for each in best):
-            best = found
-        if sum(each.saved for each in best) > MOST * code:
-            break
-    for parts in best:
-        graph = parts.called(graph) or graph
+    # what is found first may hide what is there besides
+    for _ in range(MOST_ROUNDS):
+        code = sum(map(costs.code, graph.eqns))
+        if len(graph.eqns) < FEWEST or code < LEAST_CODE:
+            return graph
+        before = graph
+        for parts in _found(graph, costs, code):
+            graph = parts.called(graph) or graph
+        if graph is before:
+            return graph
     return graph
 
 
-def _users(graph: Graph) -> dict[Atom, list[Eqn | None]]:
-    """The equations that use each value; None is for the caller."""
-    users: dict[Atom, list[Eqn | None]] = {}
+def _found(graph: Graph, costs: _Costs, code: int) -> list[_Parts]:
+    """Parts that are alike, and worth a call each."""
+    users = _users(graph)
+    best: list[_Parts] = []
+    for eqns in (list(graph.eqns), _without_places(graph, users)):
+        found = [_alike(graph, users, costs, steps) for steps in _repeats(eqns, costs)]
+        found = [parts for parts in found if parts.worth()]
+        if _saved(found) > _saved(best):
+            best = found
+        if _saved(best) > MOST * code:
+            break
+    return best
+
+
+def _saved(found: Sequence[_Parts]) -> int:
+    return sum(parts.saved for parts in found)
+
+
+def _alike(graph: Graph, users: Users, costs: _Costs, steps: Sequence[Sequence[Eqn]]) -> _Parts:
+    """The parts of a run: of several steps, or of fewer where these are alike more often."""
+    middle = steps[len(steps) // 2]
+    code, work = (sum(map(cost, middle)) for cost in (costs.code, costs.work))
+    together = min(-(-ENOUGH_CODE // max(code, 1)), -(-ENOUGH_WORK // max(work, 1)))
+    together = max(min(together, len(steps) // FEWEST), 1)
+    parts = _Parts(graph, users, steps, together, code)
+    while together > 1 and parts.saved < code * len(steps) // 2:
+        together //= 2
+        fewer = _Parts(graph, users, steps, together, code)
+        parts = max(parts, fewer, key=lambda each: each.saved)
+    return parts
+
+
+def _users(graph: Graph) -> Users:
+    users: Users = {}
     for eqn in graph.eqns:
         for atom in eqn.inputs:
             users.setdefault(atom, []).append(eqn)
@@ -132,7 +169,10 @@ def _kind(eqn: Eqn) -> Hashable:
     params = () if name in PLACED else tuple(eqn.params.items())
     fixed = name not in NUMBERS
     operands = tuple(
-        [(x.aval, x.key if fixed else None) if isinstance(x, Literal) else x.aval for x in eqn.inputs]
+        [
+            (x.aval, x.key if fixed else None) if isinstance(x, Literal) else x.aval
+            for x in eqn.inputs
+        ]
     )
     return name, params, operands, tuple([var.aval for var in eqn.outputs])
 
@@ -140,16 +180,19 @@ def _kind(eqn: Eqn) -> Hashable:
 def _estimated(eqn: Eqn) -> tuple[int, int, bool]:
     elements = max(var.aval.size for var in eqn.outputs)
     small = all(x.aval.size <= LARGEST_ARRAY for x in (*eqn.inputs, *eqn.outputs))
+    if eqn.primitive is step_p:
+        return 0, 0, False
     if as_a_whole(eqn):
         return CODE_OF_A_CALL, sum(x.aval.size for x in eqn.inputs), small
     own = pattern(eqn)
     work = own.cost * own.folds * elements
+    code = min(own.cost, CODE_OF_A_FUNCTION)
     if elements > UNROLLED:
-        return own.cost, work, small
-    return own.cost * min(own.folds, UNROLLED) * elements, work, small
+        return code, work, small
+    return code * min(own.folds, UNROLLED) * elements, work, small
 
 
-def _without_places(graph: Graph, users: dict[Atom, list[Eqn | None]]) -> list[Eqn]:
+def _without_places(graph: Graph, users: Users) -> list[Eqn]:
     """The equations that do not just take or put back parts of arrays that all steps have.
 
     If a step happens to take the same part as another, their equations were merged.
@@ -172,7 +215,9 @@ def _without_places(graph: Graph, users: dict[Atom, list[Eqn | None]]) -> list[E
 
 def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
     """Runs of equations that are repeated: for each run, its steps."""
-    kinds = np.array([costs.kind(eqn) if costs.small(eqn) else -1 - i for i, eqn in enumerate(eqns)])
+    kinds = np.array(
+        [costs.kind(eqn) if costs.small(eqn) else -1 - i for i, eqn in enumerate(eqns)]
+    )
     code = np.cumsum([0, *map(costs.code, eqns)])
     free = np.ones(len(eqns), bool)
     found = []
@@ -184,7 +229,7 @@ def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
                 (int(code[stop - period] - code[start]), (start, stop))
                 for start, stop in _runs(kinds, free, period)
             ]
-            worth = [(gain, run) for gain, run in saved if gain >= LEAST_CODE]
+            worth = [(gain, run) for gain, run in saved if gain >= LEAST_SAVED]
             total = sum(gain for gain, _ in worth)
             # what repeats after one period does so after two
             if total > 1.05 * most:
@@ -278,31 +323,28 @@ class _Parts:
     graph : Graph
     users : dict
         The equations that use each value.
-    costs : _Costs
     steps : sequence of steps
         Each a sequence of equations, of equal kinds.
+    together : int
+        How many steps are one part.
+    code : int
+        The nodes of a step.
     """
 
     def __init__(
         self,
         graph: Graph,
-        users: dict[Atom, list[Eqn | None]],
-        costs: _Costs,
+        users: Users,
         steps: Sequence[Sequence[Eqn]],
+        together: int,
+        code: int,
     ) -> None:
         self.users = users
-        self.producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-        middle = steps[len(steps) // 2]
-        code = sum(map(costs.code, middle))
-        work = sum(map(costs.work, middle))
-        together = min(-(-ENOUGH_CODE // max(code, 1)), -(-ENOUGH_WORK // max(work, 1)))
-        together = max(min(together, len(steps) // FEWEST), 1)
         self.parts = [
             [eqn for step in steps[i : i + together] for eqn in step]
             for i in range(0, len(steps) - together + 1, together)
         ]
         self.code = code * together
-        self.work = work * together
         self._find_alike()
 
     def _find_alike(self) -> None:
@@ -310,7 +352,7 @@ class _Parts:
         varying, apart = self._differences()
         self.apart = self._closed(apart)
         wirings = [self._wiring(part, varying) for part in self.parts]
-        common, count = Counter(each.operands for each in wirings).most_common(1)[0]
+        ((common, _),) = Counter(each.operands for each in wirings).most_common(1)
         chosen = [i for i, each in enumerate(wirings) if each.operands == common]
         self.varying = sorted(varying)
         self.parts = [self.parts[i] for i in chosen]
@@ -389,7 +431,7 @@ class _Parts:
 
     def worth(self) -> bool:
         """Whether it is worth it to call the parts."""
-        return len(self.parts) > 1 and self.saved > LEAST_CODE and bool(self.results)
+        return len(self.parts) > 1 and self.saved >= LEAST_SAVED and bool(self.results)
 
     def called(self, graph: Graph) -> Graph | None:
         """The graph with calls in the places of the parts; None if they wait for each other."""

@@ -100,7 +100,9 @@ def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Pl
     """
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
     done = _lowered(share_steps(_prepared(graph)), inputs, vector_bytes)
-    nests, homes = donate(list(map(in_parts, done.nests)), [inputs[i] for i in donated], done.outputs)
+    nests, homes = donate(
+        list(map(in_parts, done.nests)), [inputs[i] for i in donated], done.outputs
+    )
     outputs = tuple(homes.get(one, one) for one in done.outputs)
     steps = _Steps(vector_bytes, done.calls, homes).of(nests)
     offsets, arena = place(steps, {*inputs, *outputs})
@@ -261,7 +263,7 @@ def _packed(
 
 
 def size_of(one: Buffer) -> int:
-    """The bytes of a buffer, up to a multiple of the alignment; a few numbers share a cache line."""
+    """The bytes of a buffer, up to a multiple of the alignment; few numbers share a cache line."""
     count = prod(int(extent.attribute) for extent in one.shape) * one.dtype.itemsize
     if count <= ALIGNMENT // 2:
         return 1 << max(count - 1, WORD - 1).bit_length()

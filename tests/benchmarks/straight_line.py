@@ -1,7 +1,7 @@
 """Programs that Python loops unroll into: CPU seconds to a first gradient by the number of steps.
 
-``python -m tests.benchmarks.straight_line [NAME...]`` prints, for n, 2n and 4n steps, the seconds of
-CPU time from nothing to the first gradient, how much longer 4n steps take than n, and the
+``python -m tests.benchmarks.straight_line [NAME...]`` prints, for n, 2n and 4n steps, the seconds
+of CPU time from nothing to the first gradient, how much longer 4n steps take than n, and the
 microseconds of a call. Each measurement runs in a fresh process and finds nothing on disk.
 """
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,9 @@ def lorenz(steps: int) -> Problem:
     """Runge-Kutta of fourth order."""
 
     def field(y: Any, p: Any) -> Any:
-        return np.stack([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
+        return np.stack(
+            [p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]]
+        )
 
     def f(p: Any) -> Any:
         y, h = np.array([1.0, 0.0, 0.0]), 0.01
@@ -126,9 +129,7 @@ def conv_planes(taps: int) -> Problem:
     side = 64 - (taps - 1) // 2 * 2
 
     def f(k: Any) -> Any:
-        out = sum(
-            x[i : i + side, j : j + side] * k[i, j] for i in range(taps) for j in range(taps)
-        )
+        out = sum(x[i : i + side, j : j + side] * k[i, j] for i in range(taps) for j in range(taps))
         pooled = np.tanh(out).reshape(side // 2, 2, side // 2, 2).mean(axis=(1, 3))
         return np.sum(pooled * pooled)
 
@@ -172,7 +173,7 @@ def dense(layers: int) -> Problem:
             y = np.tanh(y @ w + b)
         return np.mean(y * y)
 
-    pairs = zip(widths[:-1], widths[1:], strict=True)
+    pairs = pairwise(widths)
     return f, ([(rng.normal(size=(n, m)) / 8, rng.normal(size=m)) for n, m in pairs],)
 
 
@@ -290,7 +291,9 @@ def main() -> None:
         first = " ".join(f"{seconds:8.2f}" for seconds, _ in found)
         calls = " ".join(f"{call * 1e6:9.1f}" for _, call in found)
         steps = "/".join(map(str, PROBLEMS[name][1]))
-        print(f"{name:14}{steps:>12} {first}  x{found[-1][0] / found[0][0]:5.1f} {calls}", flush=True)
+        print(
+            f"{name:14}{steps:>12} {first}  x{found[-1][0] / found[0][0]:5.1f} {calls}", flush=True
+        )
 
 
 def _apart(name: str, steps: int, limit: float) -> tuple[float, float]:
