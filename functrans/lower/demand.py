@@ -21,6 +21,7 @@ from functrans.lower.control import inner_graphs, is_control
 from functrans.lower.inplace import is_inplace
 from functrans.lower.matrices import is_matrices
 from functrans.lower.pull import Index, Puller, pattern
+from functrans.ops.call import step_p
 
 BOUND = 2
 """So many times the operations of the graph are done without complaint."""
@@ -48,7 +49,7 @@ def graph_work(graph: Graph) -> int:
     """The operations of a graph if each element of each value is computed once.
 
     Of branches the dearest counts; a loop that runs until something holds counts for one step. What
-    a library does is not counted.
+    a library does is not counted, nor what parts of the program do that have plans of their own.
     """
     return sum(map(_eqn_work, graph.eqns))
 
@@ -59,7 +60,7 @@ def _eqn_work(eqn: Eqn) -> int:
         if "branches" in eqn.params:
             return max(inner)
         return sum(inner) * (eqn.params.get("length") or 1)
-    if by_library(eqn):
+    if by_library(eqn) or eqn.primitive is step_p:
         return 0
     if is_matrices(eqn):
         *batch, _, rows = eqn.inputs[0].aval.shape

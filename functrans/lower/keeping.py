@@ -12,6 +12,7 @@ from functrans.lower.control import is_control
 from functrans.lower.inplace import is_inplace
 from functrans.lower.matrices import is_matrices
 from functrans.lower.pull import Pattern, pattern
+from functrans.ops.call import step_p
 
 CHEAP = 12
 """Scalar operations that are rather done twice than kept in memory."""
@@ -32,8 +33,10 @@ AS_A_WHOLE = Pattern(0, 2, (), (), 0)
 """The pattern of what a library or a loop computes: from memory to memory."""
 
 
-def _as_a_whole(eqn: Eqn) -> bool:
-    return by_library(eqn) or is_control(eqn) or is_inplace(eqn) or is_matrices(eqn)
+def as_a_whole(eqn: Eqn) -> bool:
+    """Whether an equation is done from memory to memory."""
+    known = by_library(eqn) or is_control(eqn) or is_inplace(eqn) or is_matrices(eqn)
+    return known or eqn.primitive is step_p
 
 
 def choose(graph: Graph) -> set[Var]:
@@ -44,7 +47,7 @@ def choose(graph: Graph) -> set[Var]:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = set(graph.outputs)
-    patterns = {eqn: AS_A_WHOLE if _as_a_whole(eqn) else pattern(eqn) for eqn in graph.eqns}
+    patterns = {eqn: AS_A_WHOLE if as_a_whole(eqn) else pattern(eqn) for eqn in graph.eqns}
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}

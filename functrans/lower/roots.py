@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from functrans.caches import cached_property
 from functrans.ir.graph import Atom, Eqn, Graph, Var
@@ -19,7 +20,7 @@ from functrans.loop.affine import Coefficients
 from functrans.loop.functions import size
 from functrans.loop.nodes import INDEX, UNROLLED, index
 from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.statements import Buffer, Statement, buffer, loaded
+from functrans.loop.statements import Buffer, Call, Statement, buffer, loaded
 from functrans.lower import lapack
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
@@ -27,6 +28,7 @@ from functrans.lower.demand import Demand, Made, Recorder, demand
 from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
 from functrans.lower.matrices import by_elements, is_matrices, written_out
 from functrans.lower.pull import Index
+from functrans.ops.call import step_p
 
 ONE_VECTOR = 8
 """So many elements fill a vector."""
@@ -153,6 +155,14 @@ class Root:
         return (self.size + steps) * prod(map(extent_of, self.loops))
 
 
+class StepCall(NamedTuple):
+    """A call of a part of the program: its graph, and where its operands and results are."""
+
+    graph: Graph
+    operands: tuple[Buffer, ...]
+    targets: tuple[Buffer, ...]
+
+
 def fold_steps(fold: Scalar) -> int:
     """How many elements a fold combines, or at most."""
     return prod(i.attribute[2] or 1 for i in fold.attribute[1])
@@ -258,6 +268,7 @@ class Rooting:
         self.made: list[Made] = []
         self.outputs: list[Buffer] = []
         self.factors: dict[Buffer, lapack.Factors] = {}
+        self.steps: dict[str, StepCall] = {}
 
     def run(self) -> list[Root]:
         """All roots, each after those that it reads."""
@@ -273,6 +284,9 @@ class Rooting:
                 continue
             if is_matrices(eqn):
                 self._add_matrices(eqn)
+                continue
+            if eqn.primitive is step_p:
+                self._add_step(eqn)
                 continue
             for var in eqn.outputs:
                 if var in self.kept:
@@ -329,6 +343,17 @@ class Rooting:
         done = lower_control(eqn, operands, targets, self.lower)
         first, *also = targets
         self._add_call(first, done.statements, operands, done.work, also, done.scratch)
+        self.buffers.update(zip(eqn.outputs, targets, strict=True))
+
+    def _add_step(self, eqn: Eqn) -> None:
+        """A call of a part of the program, which stands for its kernels until these are called."""
+        operands = [self._in_memory(operand) for operand in eqn.inputs]
+        targets = self._targets(eqn)
+        symbol = f"step{len(self.steps)}"
+        self.steps[symbol] = StepCall(eqn.params["graph"], tuple(operands), tuple(targets))
+        statement = Call(symbol, (), tuple(operands), tuple(targets))
+        first, *also = targets
+        self._add_call(first, (statement,), operands, 0, also)
         self.buffers.update(zip(eqn.outputs, targets, strict=True))
 
     def _add_inplace(self, eqn: Eqn) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import prod
 from typing import NamedTuple
 
+from functrans.ir.check import checked
 from functrans.ir.graph import Graph, Var
 from functrans.loop.operations import operations_of
-from functrans.loop.statements import Buffer, For, Kernel, buffer
+from functrans.loop.statements import Buffer, Call, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest, within_bounds
 from functrans.lower.control import Inner
@@ -20,11 +21,15 @@ from functrans.lower.generalise import generalise
 from functrans.lower.keeping import choose
 from functrans.lower.nests import fuse
 from functrans.lower.parts import in_parts
+from functrans.lower.repeats import share_steps
 from functrans.lower.rewrites import rewritten
-from functrans.lower.roots import Root, Rooting
+from functrans.lower.roots import Root, Rooting, StepCall
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
+
+WORD = 8
+"""Bytes: the least that a buffer takes."""
 
 SMALL = 1024
 """Temporaries of so many bytes at most are not worth the search for the best place."""
@@ -96,26 +101,29 @@ def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Pl
         The numbers of the inputs that results may overwrite.
     """
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
-    nests, outputs = _nests(graph, inputs, vector_bytes)
-    nests, homes = donate(
-        [in_parts(within_bounds(nest)) for nest in nests], [inputs[i] for i in donated], outputs
-    )
-    outputs = tuple(homes.get(one, one) for one in outputs)
-    steps = []
-    for nest in nests:
-        kernel, arguments, sizes = generalise(nest.body, nest.scratch, homes)
-        first = nest.body[0]
-        extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
-        steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))
+    shared = checked(share_steps(rewritten(graph)), "share_steps")
+    done = _lowered(shared, inputs, vector_bytes)
+    nests, homes = donate(_parted(done.nests), [inputs[i] for i in donated], done.outputs)
+    outputs = tuple(homes.get(one, one) for one in done.outputs)
+    steps = _Steps(vector_bytes, done.calls, homes).of(nests)
     offsets, arena = place(steps, {*inputs, *outputs})
     return Plan(inputs, outputs, tuple(steps), offsets, arena)
 
 
-def _nests(
-    graph: Graph, inputs: Sequence[Buffer], vector_bytes: int
-) -> tuple[list[Nest], tuple[Buffer, ...]]:
-    """The nests that compute a graph, and where its outputs are."""
-    prepared = rewritten(graph)
+def _parted(nests: Sequence[Nest]) -> list[Nest]:
+    return [in_parts(within_bounds(nest)) for nest in nests]
+
+
+class _Lowered(NamedTuple):
+    """The nests that compute a graph, the calls among them, and where its outputs are."""
+
+    nests: list[Nest]
+    calls: dict[str, StepCall]
+    outputs: tuple[Buffer, ...]
+
+
+def _lowered(graph: Graph, inputs: Sequence[Buffer], vector_bytes: int) -> _Lowered:
+    """What a graph becomes that has been rewritten."""
     inner: list[Inner] = []
 
     def attempt(kept: set[Var]) -> Attempt:
@@ -128,21 +136,21 @@ def _nests(
                 inner.append(found := _inner(body, vector_bytes))
             return found
 
-        return _attempt(Rooting(prepared, inputs, lower, kept), vector_bytes)
+        return _attempt(Rooting(graph, inputs, lower, kept), vector_bytes)
 
-    kept = choose(prepared)
+    kept = choose(graph)
     best = last = attempt(kept)
-    asked = graph_work(prepared)
+    asked = graph_work(graph)
     for _ in range(ROUNDS):
         if best.work <= BOUND * asked:
             break
-        more = too_often(prepared, asked, last.rooting.demand())
+        more = too_often(graph, asked, last.rooting.demand())
         if not more:
             break
         kept |= more
         last = attempt(kept)
         best = min(best, last, key=lambda each: each.work)
-    return best.nests, tuple(best.rooting.outputs)
+    return _Lowered(best.nests, best.rooting.steps, tuple(best.rooting.outputs))
 
 
 class Attempt(NamedTuple):
@@ -171,8 +179,8 @@ def _attempt(rooting: Rooting, vector_bytes: int) -> Attempt:
 
 def _inner(graph: Graph, vector_bytes: int) -> Inner:
     """The nests of a graph inside of another."""
-    own = tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
-    nests, outputs = _nests(graph, own, vector_bytes)
+    own = _buffers(graph)
+    nests, _, outputs = _lowered(rewritten(graph), own, vector_bytes)
     return Inner(
         tuple(statement for nest in nests for statement in nest.body),
         tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
@@ -180,6 +188,62 @@ def _inner(graph: Graph, vector_bytes: int) -> Inner:
         outputs,
         sum(nest.work for nest in nests),
     )
+
+
+def _buffers(graph: Graph) -> tuple[Buffer, ...]:
+    """Buffers that stand for the inputs of an inner graph."""
+    return tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
+
+
+class _Steps:
+    """Makes the steps of nests; parts of a program that are called become kernels once.
+
+    Parameters
+    ----------
+    vector_bytes : int
+    calls : dict
+        What the calls among the nests stand for.
+    homes : dict
+        The buffers that other ones live in.
+    """
+
+    def __init__(
+        self,
+        vector_bytes: int,
+        calls: Mapping[str, StepCall],
+        homes: Mapping[Buffer, Buffer],
+    ) -> None:
+        self.vector_bytes = vector_bytes
+        self.calls = calls
+        self.homes = homes
+        self._parts: dict[Graph, tuple[list[Step], tuple[Buffer, ...]]] = {}
+
+    def of(self, nests: Sequence[Nest]) -> list[Step]:
+        """The steps of nests, in order."""
+        steps: list[Step] = []
+        for nest in nests:
+            first = nest.body[0]
+            call = self.calls.get(first.symbol) if isinstance(first, Call) else None
+            if call is not None:
+                steps += self._called(call)
+                continue
+            kernel, arguments, sizes = generalise(nest.body, nest.scratch, self.homes)
+            extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
+            steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))
+        return steps
+
+    def _called(self, call: StepCall) -> Iterator[Step]:
+        """The steps of a part, on the buffers of a call."""
+        if call.graph not in self._parts:
+            own = _buffers(call.graph)
+            done = _lowered(call.graph, own, self.vector_bytes)
+            steps = _Steps(self.vector_bytes, {}, {}).of(_parted(done.nests))
+            self._parts[call.graph] = steps, (*own, *done.outputs)
+        steps, formal = self._parts[call.graph]
+        actual = dict(zip(formal, (*call.operands, *call.targets), strict=True))
+        for step in steps:
+            given = [actual.get(one, one) for one in step.buffers]
+            yield replace(step, buffers=tuple(self.homes.get(one, one) for one in given))
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:
@@ -202,7 +266,8 @@ def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict
     offsets: dict[Buffer, int] = {}
     free: dict[int, list[tuple[int, int]]] = {}
     end = 0
-    for one in sorted(lives, key=lambda b: lives[b]):
+    # the largest first: then all lie at multiples of their sizes, or of a cache line
+    for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
         slots = free.setdefault(sizes[one], [])
         born, dies = lives[one]
         if slots and slots[0][0] < born:
@@ -211,7 +276,7 @@ def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict
             offsets[one] = end
             end += sizes[one]
         heappush(slots, (dies, offsets[one]))
-    return offsets, end
+    return offsets, -(-end // ALIGNMENT) * ALIGNMENT
 
 
 def _packed(
@@ -238,6 +303,8 @@ def _packed(
 
 
 def size_of(one: Buffer) -> int:
-    """The bytes of a buffer, up to a multiple of the alignment."""
+    """The bytes of a buffer, up to a multiple of the alignment; few numbers share a cache line."""
     count = prod(int(extent.attribute) for extent in one.shape) * one.dtype.itemsize
+    if count <= ALIGNMENT // 2:
+        return 1 << max(count - 1, WORD - 1).bit_length()
     return -(-count // ALIGNMENT) * ALIGNMENT

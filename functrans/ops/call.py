@@ -182,3 +182,9 @@ checkpoint_p = call_primitive(
     numpy=lambda *values, graph, keep: tuple(evaluate(graph, values)),
     split=_split_checkpoint,
 )
+
+
+# -- repeated parts --------------------------------------------------------------------------------
+
+step_p = call_primitive("step", numpy=lambda *values, graph: tuple(evaluate(graph, values)))
+"""A part of a program that is compiled once and called again and again."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from functrans import config
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
-from functrans.loop.statements import Buffer, Call, walk
+from functrans.loop.statements import Buffer, Call, Kernel, walk
 from functrans.lower import emit_llvm, emit_text, outline
 from functrans.lower.schedule import Plan, Step, schedule
 from functrans.lower.split import Segment, split
@@ -85,7 +85,7 @@ class Program:
     def source(self) -> str:
         """The kernels as Numba source."""
         return "\n\n".join(
-            emit_text.emit(step.kernel, f"nest{i}") for i, step in enumerate(self._steps())
+            emit_text.emit(kernel, f"nest{i}") for i, kernel in enumerate(self._kernels())
         )
 
     def cost(self) -> outline.Cost:
@@ -94,14 +94,16 @@ class Program:
 
     def llvm(self) -> str:
         """The LLVM IR of the kernels."""
-        return "\n".join(emit_llvm.emit(step.kernel) for step in self._steps())
+        return "\n".join(map(emit_llvm.emit, self._kernels()))
 
     def asm(self) -> str:
         """The machine code of the kernels, in assembler."""
-        return "\n".join(native.assembly(emit_llvm.emit(step.kernel)) for step in self._steps())
+        return "\n".join(native.assembly(emit_llvm.emit(kernel)) for kernel in self._kernels())
 
-    def _steps(self) -> list[Step]:
-        return [step for part in self.parts if part is not None for step in part.plan.steps]
+    def _kernels(self) -> list[Kernel]:
+        """The kernels in the order in which they are first called."""
+        plans = [part.plan for part in self.parts if part is not None]
+        return list(dict.fromkeys(step.kernel for plan in plans for step in plan.steps))
 
 
 def _call(
@@ -137,12 +139,13 @@ def compile_whole(
     plan = schedule(graph, native.vector_bytes(), donated)
     if config.check_plans:
         verify(plan, in_part)
-    texts = [emit_llvm.emit(step.kernel) for step in plan.steps]
+    printed = {kernel: emit_llvm.emit(kernel) for kernel in {x.kernel: None for x in plan.steps}}
+    texts = [printed[step.kernel] for step in plan.steps]
+    keys = {text: cache.key_of(text) for text in printed.values()}
     # an output that lives in an input has the output's slot: the call puts one array into both
     slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
     listings = tuple(
-        _listing(step, cache.key_of(text), slots)
-        for step, text in zip(plan.steps, texts, strict=True)
+        _listing(step, keys[text], slots) for step, text in zip(plan.steps, texts, strict=True)
     )
     overwritten = tuple(plan.overwritten.items())
     listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten)
