@@ -48,11 +48,14 @@ class Nest:
         Rows that are used only within an iteration of the outermost loop.
     work : int
         Roughly the number of scalar operations.
+    part : bool
+        Whether it writes a part of a join, as others do.
     """
 
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...]
     work: int
+    part: bool = False
 
 
 class Bodies:
@@ -91,7 +94,8 @@ class Bodies:
         if not body:
             return []
         if nest.index is None or len(body) == 1:
-            return [Nest(body, scratch, work)]
+            part = any(root.part for root in nest.roots)
+            return [Nest(body, scratch, work, part)]
         large = [each for each in body if isinstance(each, For) and _count(each) >= WORTH_A_KERNEL]
         if not large:
             return [Nest(body, scratch, work)]

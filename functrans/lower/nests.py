@@ -21,6 +21,9 @@ LARGEST_BLOCK = 16_000
 """Nodes after which code without loops goes on in another kernel: LLVM's register allocator takes
 more than linear time for one long block."""
 
+FEW_STORES = 1000
+"""The same for the elements of joins: many stores to one array take more than linear time too."""
+
 LONG_ROW = 64
 """A row so long pays for what is done once for it without vectors."""
 
@@ -100,10 +103,16 @@ class _Fuser:
         self.nests: list[Loop] = []
         self.makers: dict[Buffer, Root] = {}
         self.places: dict[Root, int] = {}
+        self.parts: dict[Buffer, set[int]] = {}
+        """Where the parts of joins are."""
 
     def run(self, roots: Sequence[Root]) -> list[Loop]:
         for root in roots:
             self._place(root)
+            if root.part:
+                # it joins none of the nests that write the others
+                self.parts.setdefault(root.target, set()).add(self.places[root])
+                continue
             for target in (root.target, *root.also):
                 self.makers[target] = root
         return self.nests
@@ -114,12 +123,26 @@ class _Fuser:
             self._append(root)
             return
         first = max((self.places[maker] for maker in read), default=0)
-        for place in reversed(range(first, len(self.nests))):
+        for source in root.loads:
+            first = max(first, 1 + max(self.parts.get(source, ()), default=-1))
+        if root.part and root.target in self.makers:
+            first = max(first, 1 + self.places[self.makers[root.target]])
+        for place in self._candidates(root, read, first):
             nest = self.nests[place]
             if self._related(nest, root, read) and self._join(nest, root, read, depth=0):
                 self.places[root] = place
                 return
         self._append(root)
+
+    def _candidates(self, root: Root, read: Sequence[Root], first: int) -> Sequence[int]:
+        """The nests that a root may join."""
+        if not root.part or not root.loops:
+            return range(len(self.nests) - 1, first - 1, -1)
+        # in one loop with others it would write to as many places at once
+        near = {self.places[maker] for maker in read}
+        if root.apart:
+            near -= self.parts.get(root.target, set())
+        return sorted((place for place in near if place >= first), reverse=True)
 
     def _append(self, root: Root) -> None:
         self.places[root] = len(self.nests)
@@ -132,7 +155,7 @@ class _Fuser:
         if nest.index is not index or next(iter(nest.roots)).call:
             return False
         if index is None:
-            return nest.nodes <= LARGEST_BLOCK
+            return nest.nodes <= (FEW_STORES if root.part else LARGEST_BLOCK)
         if any(maker in nest.roots for maker in read):
             return True
         if len(root.loops) == 1 and nest.vector and nest.plain and not root.folds:

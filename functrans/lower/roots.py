@@ -14,19 +14,30 @@ from itertools import product
 from math import prod
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.types import Shape
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import size
-from functrans.loop.nodes import INDEX, UNROLLED, index
+from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, Statement, buffer, loaded
 from functrans.lower import lapack
+from functrans.lower.axes import Loops, folded_along_rows, small_axes, told_apart
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
-from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
+from functrans.lower.inplace import SCATTERS, is_inplace, running, updates, written
+from functrans.lower.joins import (
+    FEW_ELEMENTS,
+    TOGETHER,
+    TOGETHER_IN_LOOP,
+    apart,
+    covers,
+    is_join,
+    parts_of,
+)
 from functrans.lower.keeping import choose
 from functrans.lower.matrices import by_elements, is_matrices, written_out
 from functrans.lower.pull import Index, Puller
+from functrans.ops.slicing import Index as Place
+from functrans.ops.slicing import is_whole
 
 ONE_VECTOR = 8
 """So many elements fill a vector."""
@@ -72,6 +83,10 @@ class Root:
         Rows that the call needs on the stack.
     given_work : int
         The work of the call.
+    part : bool
+        Whether it is one part of a join, which has the same target as the others.
+    apart : bool
+        Whether other parts are far from it in memory: it shares no loop with them.
     """
 
     target: Buffer
@@ -84,6 +99,8 @@ class Root:
     also: tuple[Buffer, ...] = ()
     scratch: tuple[Buffer, ...] = ()
     given_work: int = 0
+    part: bool = False
+    apart: bool = False
 
     @cached_property
     def nodes(self) -> list[Scalar]:
@@ -164,70 +181,6 @@ def extent_of(loop: Scalar) -> int:
     return extent
 
 
-class Loops:
-    """The indices of loops: one for each depth and extent, so that nests agree on them."""
-
-    def __init__(self) -> None:
-        self._indices: dict[tuple[int, int], Scalar] = {}
-
-    def __call__(self, extents: Sequence[int]) -> tuple[Scalar, ...]:
-        return tuple(self._index(depth, n) for depth, n in enumerate(extents))
-
-    def _index(self, depth: int, extent: int) -> Scalar:
-        key = depth, extent
-        if key not in self._indices:
-            self._indices[key] = index("ijlmnpqr"[depth % 8], extent)
-        return self._indices[key]
-
-
-def small_axes(shape: Sequence[int], most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes to write out, and those to write out if their elements are made differently.
-
-    The first are the last ones, which vectors could not go along; the others are in front of a
-    large axis. They are ``most`` elements together at most.
-    """
-    all_axes = tuple(range(len(shape)))
-    if prod(shape) <= most:
-        # vectors may go along one that is not so small
-        return (all_axes, ()) if max(shape) <= UNROLLED else ((), all_axes)
-    if all(extent <= UNROLLED for extent in shape):
-        # nothing is large: the last axis stays, as the loop that vectors go along
-        return (), ()
-    last: list[int] = []
-    front: list[int] = []
-    elements = 1
-    for axis in reversed(range(len(shape))):
-        is_small = shape[axis] <= UNROLLED and elements * shape[axis] <= most
-        if is_small:
-            elements *= shape[axis]
-            at_end = len(last) == len(shape) - 1 - axis
-            (last if at_end else front).append(axis)
-    return tuple(sorted(last)), tuple(sorted(front))
-
-
-def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
-    """Whether an expression does different things for different values of an index."""
-    depends: set[Scalar] = set()
-    for node in nodes:
-        if node is index or not depends.isdisjoint(node.args):
-            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem"):
-                return True
-            if node.dtype == INDEX and node.op != "load":
-                depends.add(node)
-    return False
-
-
-def folded_along_rows(graph: Graph) -> set[Shape]:
-    """The shapes of what is summed, or the like, along the last axis."""
-    found: set[Shape] = set()
-    for eqn in graph.eqns:
-        if eqn.primitive.name.startswith("reduce_"):
-            shape = eqn.inputs[0].aval.shape
-            if len(shape) - 1 in eqn.params["axes"]:
-                found.add(shape)
-    return found
-
-
 class Rooting:
     """Chooses the roots of a graph and makes their expressions.
 
@@ -265,6 +218,9 @@ class Rooting:
                 continue
             if is_inplace(eqn):
                 self._add_inplace(eqn)
+                continue
+            if is_join(eqn):
+                self._add_join(eqn)
                 continue
             if is_matrices(eqn):
                 self._add_matrices(eqn)
@@ -423,9 +379,19 @@ class Rooting:
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
             return target
         axes = self._loop_axes(atom)
-        loops = self.loops([shape[axis] for axis in axes])
+        loops, elements = self._elements(atom, axes)
+        self.roots.append(Root(target, loops, axes, elements, output))
+        if not output and not copied and isinstance(atom, Var):
+            self.puller.keep(atom, target)
+        return target
+
+    def _elements(
+        self, atom: Atom, axes: Sequence[int]
+    ) -> tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]:
+        """Loops over some of the axes of a value, and inside of them its elements, with indices."""
+        loops = self.loops([atom.aval.shape[axis] for axis in axes])
         ranges = []
-        for axis, extent in enumerate(shape):
+        for axis, extent in enumerate(atom.aval.shape):
             if axis in axes:
                 ranges.append([loops[axes.index(axis)]])
             else:
@@ -433,7 +399,91 @@ class Rooting:
         elements = tuple(
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
-        self.roots.append(Root(target, loops, axes, elements, output))
-        if not output and not copied and isinstance(atom, Var):
-            self.puller.keep(atom, target)
-        return target
+        return loops, elements
+
+    # -- joins --------------------------------------------------------------------------------
+
+    def _add_join(self, eqn: Eqn) -> None:
+        """Parts, each of which is written to its place."""
+        (var,) = eqn.outputs
+        parts = parts_of(eqn)
+        adds = eqn.params.get("adds", False)
+        name = f"t{len(self.roots)}"
+        base = parts.pop(0)[1] if parts and is_whole(parts[0][0], var.aval.shape) else None
+        places = [place for place, _ in parts]
+        in_order = (adds and base is not None) or not apart(places)
+        if base is not None:
+            target = self._add(base, name, copied=True)
+        else:
+            target = buffer(name, var.aval.dtype, var.aval.shape)
+            if in_order or not covers(places, var.aval.shape):
+                self._add_zeros(target, var)
+        if in_order:
+            self._add_in_order(target, parts, "add" if adds else None)
+        else:
+            self._add_parts(target, parts)
+        self.puller.keep(var, target)
+
+    def _add_zeros(self, target: Buffer, var: Var) -> None:
+        loops = self.loops(var.aval.shape)
+        nothing = const(0, target.dtype)
+        self.roots.append(Root(target, loops, tuple(range(len(loops))), ((loops, nothing),)))
+
+    def _add_parts(self, target: Buffer, parts: Sequence[tuple[Place, Atom]]) -> None:
+        """Parts that go to different places: in any order, and with loops of their own."""
+        together: list[Root] = []
+        for place, x in parts:
+            own = self._loop_axes(x)
+            if not own and x.aval.size > FEW_ELEMENTS and x.aval.size * len(parts) > TOGETHER:
+                # the elements of all parts would be too much code
+                own = (max(range(x.aval.ndim), key=x.aval.shape.__getitem__),)
+            loops, elements = self._elements(x, own)
+            placed = tuple((self._placed(place, position), value) for position, value in elements)
+            kept = [axis for axis, entry in enumerate(place) if not isinstance(entry, int)]
+            axes = tuple(kept[axis] for axis in own)
+            before = place[: axes[0] + 1] if axes else ()
+            elsewhere = not is_whole(before, x.aval.shape[: len(before)])
+            root = Root(target, loops, axes, placed, part=True, apart=elsewhere)
+            if len(place) - 1 in axes or root.folds:
+                self.roots.append(root)
+                continue
+            most = TOGETHER_IN_LOOP if loops else TOGETHER
+            count = len(placed) * (len(together) + 1)
+            if together and (together[0].loops != loops or count > most):
+                self._add_together(together)
+            together.append(root)
+        self._add_together(together)
+
+    def _add_together(self, together: list[Root]) -> None:
+        """Make one root of some over the same loops, which are taken off the list."""
+        if together:
+            elements = tuple(element for root in together for element in root.elements)
+            self.roots.append(replace(together[0], elements=elements))
+            together.clear()
+
+    def _placed(self, place: Place, position: Index) -> Index:
+        """Where in a join the element of a part goes."""
+        own = iter(position)
+        return tuple(
+            const(entry, INDEX)
+            if isinstance(entry, int)
+            else self.puller.simplify(next(own) * entry[2] + entry[0])
+            for entry in place
+        )
+
+    def _add_in_order(
+        self, target: Buffer, parts: Sequence[tuple[Place, Atom]], op: str | None
+    ) -> None:
+        """Parts of which a later one changes what an earlier one has written."""
+        statements: list[Statement] = []
+        for number, (place, x) in enumerate(parts):
+            loops = tuple(index("u", n) for n in x.aval.shape)
+            value = self.puller.element(x, loops)
+            dense = bool(loops) and isinstance(place[-1], tuple) and place[-1][2] == 1
+            statements += written(
+                target, self._placed(place, loops), loops, value, op, dense, self.puller.simplify
+            )
+            if loops or len(statements) >= TOGETHER or number == len(parts) - 1:
+                read = (*loaded(statements), target)
+                self._add_call(target, tuple(statements), read, 4 * max(x.aval.size, 1))
+                statements = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import groupby
 from math import prod
 
 from functrans.ir.graph import Graph
@@ -15,6 +16,7 @@ from functrans.lower.control import Inner
 from functrans.lower.donation import donate
 from functrans.lower.fitting import prepare
 from functrans.lower.generalise import generalise
+from functrans.lower.joins import joined
 from functrans.lower.matrices import through_transposes
 from functrans.lower.nests import fuse
 from functrans.lower.orient import columns_first, swapped
@@ -27,6 +29,11 @@ ALIGNMENT = 64
 
 SMALL = 1024
 """Temporaries of so many bytes at most are not worth the search for the best place."""
+
+SMALL_PART = 100_000
+"""Scalar operations, up to which a part of a join shares a kernel with others."""
+
+MOST_PARTS = 16
 
 Life = tuple[int, int]
 """The first and the last step that use a buffer."""
@@ -123,7 +130,7 @@ def _nests(
             sum(nest.work for nest in nests),
         )
 
-    prepared = prepare(columns_first(lighten(swapped(graph))))
+    prepared = joined(prepare(columns_first(lighten(swapped(graph)))))
     rooting = Rooting(through_transposes(prepared), inputs, lower)
     roots = [
         part
@@ -136,7 +143,33 @@ def _nests(
             readers.setdefault(source, []).append(root)
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
     nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
-    return nests, tuple(rooting.outputs)
+    return list(merged(nests)), tuple(rooting.outputs)
+
+
+def merged(nests: Sequence[Nest]) -> Iterator[Nest]:
+    """The nests, with runs of those that write parts of joins as one each, if threads are no use.
+
+    A kernel for each part would take longer to compile, and be longer on its way.
+    """
+
+    def is_small(nest: Nest) -> bool:
+        return nest.part and nest.work <= SMALL_PART
+
+    for small, run in groupby(nests, is_small):
+        left = list(run)
+        while left:
+            taken = left[: MOST_PARTS if small else 1]
+            del left[: len(taken)]
+            if len(taken) == 1:
+                yield taken[0]
+                continue
+            body = tuple(
+                replace(each, parallel=False) if isinstance(each, For) else each
+                for nest in taken
+                for each in nest.body
+            )
+            scratch = tuple(row for nest in taken for row in nest.scratch)
+            yield Nest(body, scratch, sum(nest.work for nest in taken))
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:
