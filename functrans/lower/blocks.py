@@ -16,7 +16,7 @@ from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
-from functrans.lower.roots import Root, extent_of
+from functrans.lower.root import Root, extent_of
 
 BLOCKS = 64
 

@@ -30,7 +30,7 @@ from functrans.lower.chains import CHAINS, in_chains
 from functrans.lower.folds import START, lower_folds
 from functrans.lower.nests import Loop
 from functrans.lower.ranges import pieces, row_length
-from functrans.lower.roots import Root, extent_of
+from functrans.lower.root import Root, extent_of
 from functrans.lower.tiles import tiled
 
 LARGEST_SCRATCH = 1 << 16
@@ -67,11 +67,14 @@ class Nest:
         Rows that are used only within an iteration of the outermost loop.
     work : int
         Roughly the number of scalar operations.
+    part : bool
+        Whether it writes a part of a join, as others do.
     """
 
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...]
     work: int
+    part: bool = False
 
 
 def within_bounds(nest: Nest) -> Nest:
@@ -129,7 +132,7 @@ class Bodies:
         bodies = _kernels(units, set(scratch))
         total = sum(map(_count, filter(_is_long, bodies))) or 1
         if len(bodies) == 1:
-            return [Nest(bodies[0], scratch, work)]
+            return [Nest(bodies[0], scratch, work, any(root.part for root in nest.roots))]
         return [
             Nest(body, scratch, work * _count(body) // total if _is_long(body) else len(body))
             for body in bodies

@@ -19,6 +19,7 @@ from functrans.loop.statements import Buffer
 from functrans.lower.contract import by_library
 from functrans.lower.control import inner_graphs, is_control
 from functrans.lower.inplace import is_inplace
+from functrans.lower.joins import is_join
 from functrans.lower.matrices import is_matrices
 from functrans.lower.pull import Index, Puller, pattern
 from functrans.ops.call import step_p
@@ -60,7 +61,7 @@ def _eqn_work(eqn: Eqn) -> int:
         if "branches" in eqn.params:
             return max(inner)
         return sum(inner) * (eqn.params.get("length") or 1)
-    if by_library(eqn) or eqn.primitive is step_p:
+    if by_library(eqn) or is_join(eqn) or eqn.primitive is step_p:
         return 0
     if is_matrices(eqn):
         *batch, _, rows = eqn.inputs[0].aval.shape

@@ -107,6 +107,26 @@ def running(
     )
 
 
+def written(
+    target: Buffer,
+    place: Index,
+    loops: Sequence[Scalar],
+    value: Scalar,
+    op: str | None,
+    dense: bool,
+    simplify: Simplifier,
+) -> tuple[Statement, ...]:
+    """The statements that write a value to its place, or combine it with what is there.
+
+    ``dense`` says that neighbours along the last loop are written to neighbours.
+    """
+    before, (value,) = lower_folds([value], 1, simplify)
+    store = Store(target, place, value, op)
+    if before or not dense:
+        return _nest(loops, (*before, store))
+    return _nest(loops[:-1], _vectors(loops[-1], store))
+
+
 def _vectors(loop: Scalar, store: Store) -> tuple[Statement, ...]:
     """A loop whose iterations are independent, but not to be repeated."""
     extent: int = loop.attribute[2]

@@ -10,6 +10,7 @@ from functrans.loop.nodes import UNROLLED
 from functrans.lower.contract import by_library
 from functrans.lower.control import is_control
 from functrans.lower.inplace import is_inplace
+from functrans.lower.joins import is_join
 from functrans.lower.matrices import is_matrices
 from functrans.lower.pull import Pattern, pattern
 from functrans.ops.call import step_p
@@ -39,6 +40,12 @@ def as_a_whole(eqn: Eqn) -> bool:
     return known or eqn.primitive is step_p
 
 
+def _pattern(eqn: Eqn) -> Pattern:
+    if is_join(eqn):
+        return Pattern(0, 1, (1,) * len(eqn.inputs), (False,) * len(eqn.inputs), 0)
+    return AS_A_WHOLE if as_a_whole(eqn) else pattern(eqn)
+
+
 def choose(graph: Graph) -> set[Var]:
     """The variables to compute once and keep, beside the outputs."""
     uses: dict[Var, list[tuple[Eqn, int]]] = {}
@@ -47,7 +54,7 @@ def choose(graph: Graph) -> set[Var]:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = set(graph.outputs)
-    patterns = {eqn: AS_A_WHOLE if as_a_whole(eqn) else pattern(eqn) for eqn in graph.eqns}
+    patterns = {eqn: _pattern(eqn) for eqn in graph.eqns}
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}
@@ -64,6 +71,9 @@ def choose(graph: Graph) -> set[Var]:
             )
         depth = max((depths.get(x, 0) for x in eqn.inputs), default=0)
         depth += eqn.primitive.scalar is None
+        if is_join(eqn):
+            chosen.update(eqn.outputs)
+            continue
         if own.folds == 1 and all(isinstance(x, Literal) or x in constants for x in eqn.inputs):
             # made of nothing: its zeros and ones are worth more than the work they save
             constants.update(eqn.outputs)
@@ -89,7 +99,12 @@ def _spreads(var: Var, uses: list[tuple[Eqn, int]]) -> bool:
     shape = var.aval.shape
     if not shape or shape[-1] <= UNROLLED:
         return False
-    return any(out.aval.size > REPEATED * var.aval.size for eqn, _ in uses for out in eqn.outputs)
+    return any(
+        out.aval.size > REPEATED * var.aval.size
+        for eqn, _ in uses
+        for out in eqn.outputs
+        if not is_join(eqn)
+    )
 
 
 def _keep(
@@ -114,5 +129,7 @@ def _keep(
     if len(uses) > 1 or any(patterns[eqn].by_data[i] for eqn, i in uses):
         return True
     ((eqn, _),) = uses
+    if is_join(eqn):
+        return False
     size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
     return size > REPEATED * var.aval.size

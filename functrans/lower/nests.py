@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.lower.keeping import CHEAP
-from functrans.lower.roots import Root, extent_of, fold_steps
+from functrans.lower.root import Root, extent_of, fold_steps
 
 LARGEST_NEST = 6000
 """Roots that have nothing in common share a loop up to so many operations."""
@@ -24,6 +24,9 @@ more than linear time for one long block."""
 MOST_BUFFERS = 256
 """A kernel that is handed so many arrays takes no more roots: each is a parameter, and LLVM takes
 more than linear time for thousands of them. Kernels that are equal are compiled once."""
+
+FEW_STORES = 1000
+"""The same for the elements of joins: many stores to one array take more than linear time too."""
 
 LONG_ROW = 64
 """A row so long pays for what is done once for it without vectors."""
@@ -113,10 +116,16 @@ class _Fuser:
         self.nests: list[Loop] = []
         self.makers: dict[Buffer, Root] = {}
         self.places: dict[Root, int] = {}
+        self.parts: dict[Buffer, set[int]] = {}
+        """Where the parts of joins are."""
 
     def run(self, roots: Sequence[Root]) -> list[Loop]:
         for root in roots:
             self._place(root)
+            if root.part:
+                # it joins none of the nests that write the others
+                self.parts.setdefault(root.target, set()).add(self.places[root])
+                continue
             for target in (root.target, *root.also):
                 self.makers[target] = root
         return self.nests
@@ -127,12 +136,26 @@ class _Fuser:
             self._append(root)
             return
         first = max((self.places[maker] for maker in read), default=0)
-        for place in reversed(range(first, len(self.nests))):
+        for source in root.loads:
+            first = max(first, 1 + max(self.parts.get(source, ()), default=-1))
+        if root.part and root.target in self.makers:
+            first = max(first, 1 + self.places[self.makers[root.target]])
+        for place in self._candidates(root, read, first):
             nest = self.nests[place]
             if self._related(nest, root, read) and self._join(nest, root, read, depth=0):
                 self.places[root] = place
                 return
         self._append(root)
+
+    def _candidates(self, root: Root, read: Sequence[Root], first: int) -> Sequence[int]:
+        """The nests that a root may join."""
+        if not root.part or not root.loops:
+            return range(len(self.nests) - 1, first - 1, -1)
+        # in one loop with others it would write to as many places at once
+        near = {self.places[maker] for maker in read}
+        if root.apart:
+            near -= self.parts.get(root.target, set())
+        return sorted((place for place in near if place >= first), reverse=True)
 
     def _append(self, root: Root) -> None:
         self.places[root] = len(self.nests)
@@ -147,7 +170,7 @@ class _Fuser:
         if nest.handed >= MOST_BUFFERS:
             return False
         if index is None:
-            return nest.nodes <= LARGEST_BLOCK
+            return nest.nodes <= (FEW_STORES if root.part else LARGEST_BLOCK)
         if any(maker in nest.roots for maker in read):
             return True
         if len(root.loops) == 1 and nest.vector and nest.plain and not root.folds:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functrans.ir.check import checked
 from functrans.ir.graph import Graph
 from functrans.lower.fitting import prepare
+from functrans.lower.joins import joined
 from functrans.lower.matrices import through_transposes
 from functrans.lower.orient import columns_first, swapped
 from functrans.lower.steps import lighten
@@ -16,6 +17,7 @@ REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("lighten", lighten),
     ("columns_first", columns_first),
     ("prepare", prepare),
+    ("joined", joined),
     ("through_transposes", through_transposes),
 )
 """Each takes a graph and gives one that computes the same, up to rounding: sums are in another

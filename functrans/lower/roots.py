@@ -8,27 +8,37 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from functrans.caches import cached_property
 from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.types import Shape
-from functrans.loop.affine import Coefficients
 from functrans.loop.functions import size
-from functrans.loop.nodes import INDEX, UNROLLED, index
+from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, Call, Statement, buffer, loaded
 from functrans.lower import lapack
+from functrans.lower.axes import Loops, folded_along_rows, small_axes, told_apart
 from functrans.lower.contract import by_library, call, work
 from functrans.lower.control import Lower, is_control, lower_control
 from functrans.lower.demand import Demand, Made, Recorder, demand
-from functrans.lower.inplace import SCATTERS, is_inplace, running, updates
+from functrans.lower.inplace import SCATTERS, is_inplace, running, updates, written
+from functrans.lower.joins import (
+    FEW_ELEMENTS,
+    TOGETHER,
+    TOGETHER_IN_LOOP,
+    apart,
+    covers,
+    is_join,
+    parts_of,
+)
 from functrans.lower.matrices import by_elements, is_matrices, written_out
 from functrans.lower.pull import Index
+from functrans.lower.root import Root
 from functrans.ops.call import step_p
+from functrans.ops.slicing import Index as Place
+from functrans.ops.slicing import is_whole
 
 ONE_VECTOR = 8
 """So many elements fill a vector."""
@@ -49,193 +59,12 @@ UNROLLED_ELEMENTS = 64
 """So many elements of small axes at most are written out in a loop's body."""
 
 
-@dataclass(frozen=True, eq=False)
-class Root:
-    """A value and how each of its elements is made.
-
-    Parameters
-    ----------
-    target : Buffer
-    loops : tuple of Scalar
-        One index for each axis that is not unrolled.
-    axes : tuple of int
-        Which axes those are.
-    elements : tuple of (indices, expression)
-        One for each combination of indices along the unrolled axes.
-    output : bool
-        Whether the value leaves the program.
-    call : tuple of statements
-        For a value that a library computes, how it is called. There are no elements then.
-    operands : tuple of Buffer
-        What the call reads.
-    also : tuple of Buffer
-        What the call writes besides the target.
-    scratch : tuple of Buffer
-        Rows that the call needs on the stack.
-    given_work : int
-        The work of the call.
-    """
-
-    target: Buffer
-    loops: tuple[Scalar, ...]
-    axes: tuple[int, ...]
-    elements: tuple[tuple[Index, Scalar], ...]
-    output: bool = False
-    call: tuple[Statement, ...] = ()
-    operands: tuple[Buffer, ...] = ()
-    also: tuple[Buffer, ...] = ()
-    scratch: tuple[Buffer, ...] = ()
-    given_work: int = 0
-
-    @cached_property
-    def nodes(self) -> list[Scalar]:
-        """Every node of the expressions, once."""
-        return postorder(expression for _, expression in self.elements)
-
-    @cached_property
-    def size(self) -> int:
-        """How many nodes there are, with what is inside of functions."""
-        return size(self.nodes)
-
-    @cached_property
-    def loads(self) -> dict[Buffer, list[Scalar]]:
-        """The loads from each buffer."""
-        found: dict[Buffer, list[Scalar]] = {operand: [] for operand in self.operands}
-        for node in self.nodes:
-            if node.op == "load":
-                found.setdefault(node.attribute, []).append(node)
-        return found
-
-    @cached_property
-    def folds(self) -> list[Scalar]:
-        return [node for node in self.nodes if node.op == "fold"]
-
-    @cached_property
-    def by_rows(self) -> bool:
-        """Whether vectors go along the folds, and not along the innermost loop."""
-        if not self.folds:
-            return False
-        if not self.loops or extent_of(self.loops[-1]) < 8:
-            return True
-        own = Coefficients(self.loops[-1])
-        if any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:]):
-            return True  # vectors cannot go along iterations of different lengths
-        across, along = self._misses
-        return along < across
-
-    @cached_property
-    def down_columns(self) -> bool:
-        """Whether there are folds that go in steps over what the innermost loop has in a row."""
-        across, along = self._misses
-        return not self.by_rows and across < along
-
-    @cached_property
-    def _misses(self) -> tuple[int, int]:
-        """How many loads of folds have gaps, along the innermost loop and along the folds."""
-        if not self.folds or not self.loops:
-            return 0, 0
-        own = Coefficients(self.loops[-1])
-        misses = [0, 0]
-        for fold in self.folds:
-            inner = Coefficients(fold.attribute[1][-1])
-            for node in postorder(fold.args[:1]):
-                if node.op == "load":
-                    for i, factors in enumerate((own, inner)):
-                        misses[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
-        return misses[0], misses[1]
-
-    @cached_property
-    def work(self) -> int:
-        """Roughly how many scalar operations there are in all."""
-        if self.call:
-            return self.given_work
-        steps = 0
-        for fold in self.folds:
-            steps += fold_steps(fold) * max(size(postorder(fold.args[:1])) // 2, 1)
-        return (self.size + steps) * prod(map(extent_of, self.loops))
-
-
 class StepCall(NamedTuple):
     """A call of a part of the program: its graph, and where its operands and results are."""
 
     graph: Graph
     operands: tuple[Buffer, ...]
     targets: tuple[Buffer, ...]
-
-
-def fold_steps(fold: Scalar) -> int:
-    """How many elements a fold combines, or at most."""
-    return prod(i.attribute[2] or 1 for i in fold.attribute[1])
-
-
-def extent_of(loop: Scalar) -> int:
-    """How far a loop index runs."""
-    extent: int = loop.attribute[2]
-    return extent
-
-
-class Loops:
-    """The indices of loops: one for each depth and extent, so that nests agree on them."""
-
-    def __init__(self) -> None:
-        self._indices: dict[tuple[int, int], Scalar] = {}
-
-    def __call__(self, extents: Sequence[int]) -> tuple[Scalar, ...]:
-        return tuple(self._index(depth, n) for depth, n in enumerate(extents))
-
-    def _index(self, depth: int, extent: int) -> Scalar:
-        key = depth, extent
-        if key not in self._indices:
-            self._indices[key] = index("ijlmnpqr"[depth % 8], extent)
-        return self._indices[key]
-
-
-def small_axes(shape: Sequence[int], most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes to write out, and those to write out if their elements are made differently.
-
-    The first are the last ones, which vectors could not go along; the others are in front of a
-    large axis. They are ``most`` elements together at most.
-    """
-    all_axes = tuple(range(len(shape)))
-    if prod(shape) <= most:
-        # vectors may go along one that is not so small
-        return (all_axes, ()) if max(shape) <= UNROLLED else ((), all_axes)
-    if all(extent <= UNROLLED for extent in shape):
-        # nothing is large: the last axis stays, as the loop that vectors go along
-        return (), ()
-    last: list[int] = []
-    front: list[int] = []
-    elements = 1
-    for axis in reversed(range(len(shape))):
-        is_small = shape[axis] <= UNROLLED and elements * shape[axis] <= most
-        if is_small:
-            elements *= shape[axis]
-            at_end = len(last) == len(shape) - 1 - axis
-            (last if at_end else front).append(axis)
-    return tuple(sorted(last)), tuple(sorted(front))
-
-
-def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
-    """Whether an expression does different things for different values of an index."""
-    depends: set[Scalar] = set()
-    for node in nodes:
-        if node is index or not depends.isdisjoint(node.args):
-            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem"):
-                return True
-            if node.dtype == INDEX and node.op != "load":
-                depends.add(node)
-    return False
-
-
-def folded_along_rows(graph: Graph) -> set[Shape]:
-    """The shapes of what is summed, or the like, along the last axis."""
-    found: set[Shape] = set()
-    for eqn in graph.eqns:
-        if eqn.primitive.name.startswith("reduce_"):
-            shape = eqn.inputs[0].aval.shape
-            if len(shape) - 1 in eqn.params["axes"]:
-                found.add(shape)
-    return found
 
 
 class Rooting:
@@ -281,6 +110,9 @@ class Rooting:
                 continue
             if is_inplace(eqn):
                 self._add_inplace(eqn)
+                continue
+            if is_join(eqn):
+                self._add_join(eqn)
                 continue
             if is_matrices(eqn):
                 self._add_matrices(eqn)
@@ -459,9 +291,19 @@ class Rooting:
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
             return target
         axes = self._loop_axes(atom)
-        loops = self.loops([shape[axis] for axis in axes])
+        loops, elements = self._elements(atom, axes)
+        self.roots.append(Root(target, loops, axes, elements, output))
+        if not output and not copied and isinstance(atom, Var):
+            self.puller.keep(atom, target)
+        return target
+
+    def _elements(
+        self, atom: Atom, axes: Sequence[int]
+    ) -> tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]:
+        """Loops over some of the axes of a value, and inside of them its elements, with indices."""
+        loops = self.loops([atom.aval.shape[axis] for axis in axes])
         ranges = []
-        for axis, extent in enumerate(shape):
+        for axis, extent in enumerate(atom.aval.shape):
             if axis in axes:
                 ranges.append([loops[axes.index(axis)]])
             else:
@@ -469,8 +311,93 @@ class Rooting:
         elements = tuple(
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
-        self.roots.append(Root(target, loops, axes, elements, output))
         self.made.append(Made(atom, tuple(position for position, _ in elements), loops))
-        if not output and not copied and isinstance(atom, Var):
-            self.puller.keep(atom, target)
-        return target
+        return loops, elements
+
+    # -- joins --------------------------------------------------------------------------------
+
+    def _add_join(self, eqn: Eqn) -> None:
+        """Parts, each of which is written to its place."""
+        (var,) = eqn.outputs
+        parts = parts_of(eqn)
+        adds = eqn.params.get("adds", False)
+        name = f"t{len(self.roots)}"
+        base = parts.pop(0)[1] if parts and is_whole(parts[0][0], var.aval.shape) else None
+        places = [place for place, _ in parts]
+        in_order = (adds and base is not None) or not apart(places)
+        if base is not None:
+            target = self._add(base, name, copied=True)
+        else:
+            target = buffer(name, var.aval.dtype, var.aval.shape)
+            if in_order or not covers(places, var.aval.shape):
+                self._add_zeros(target, var)
+        if in_order:
+            self._add_in_order(target, parts, "add" if adds else None)
+        else:
+            self._add_parts(target, parts)
+        self.puller.keep(var, target)
+
+    def _add_zeros(self, target: Buffer, var: Var) -> None:
+        loops = self.loops(var.aval.shape)
+        nothing = const(0, target.dtype)
+        self.roots.append(Root(target, loops, tuple(range(len(loops))), ((loops, nothing),)))
+
+    def _add_parts(self, target: Buffer, parts: Sequence[tuple[Place, Atom]]) -> None:
+        """Parts that go to different places: in any order, and with loops of their own."""
+        together: list[Root] = []
+        for place, x in parts:
+            own = self._loop_axes(x)
+            if not own and x.aval.size > FEW_ELEMENTS and x.aval.size * len(parts) > TOGETHER:
+                # the elements of all parts would be too much code
+                own = (max(range(x.aval.ndim), key=x.aval.shape.__getitem__),)
+            loops, elements = self._elements(x, own)
+            placed = tuple((self._placed(place, position), value) for position, value in elements)
+            kept = [axis for axis, entry in enumerate(place) if not isinstance(entry, int)]
+            axes = tuple(kept[axis] for axis in own)
+            before = place[: axes[0] + 1] if axes else ()
+            elsewhere = not is_whole(before, x.aval.shape[: len(before)])
+            root = Root(target, loops, axes, placed, part=True, apart=elsewhere)
+            if len(place) - 1 in axes or root.folds:
+                self.roots.append(root)
+                continue
+            most = TOGETHER_IN_LOOP if loops else TOGETHER
+            count = len(placed) * (len(together) + 1)
+            if together and (together[0].loops != loops or count > most):
+                self._add_together(together)
+            together.append(root)
+        self._add_together(together)
+
+    def _add_together(self, together: list[Root]) -> None:
+        """Make one root of some over the same loops, which are taken off the list."""
+        if together:
+            elements = tuple(element for root in together for element in root.elements)
+            self.roots.append(replace(together[0], elements=elements))
+            together.clear()
+
+    def _placed(self, place: Place, position: Index) -> Index:
+        """Where in a join the element of a part goes."""
+        own = iter(position)
+        return tuple(
+            const(entry, INDEX)
+            if isinstance(entry, int)
+            else self.puller.simplify(next(own) * entry[2] + entry[0])
+            for entry in place
+        )
+
+    def _add_in_order(
+        self, target: Buffer, parts: Sequence[tuple[Place, Atom]], op: str | None
+    ) -> None:
+        """Parts of which a later one changes what an earlier one has written."""
+        statements: list[Statement] = []
+        for number, (place, x) in enumerate(parts):
+            loops = tuple(index("u", n) for n in x.aval.shape)
+            value = self.puller.element(x, loops)
+            self.made.append(Made(x, (loops,), loops))
+            dense = bool(loops) and isinstance(place[-1], tuple) and place[-1][2] == 1
+            statements += written(
+                target, self._placed(place, loops), loops, value, op, dense, self.puller.simplify
+            )
+            if loops or len(statements) >= TOGETHER or number == len(parts) - 1:
+                read = (*loaded(statements), target)
+                self._add_call(target, tuple(statements), read, 4 * max(x.aval.size, 1))
+                statements = []

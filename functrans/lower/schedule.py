@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
@@ -23,7 +24,8 @@ from functrans.lower.nests import fuse
 from functrans.lower.parts import in_parts
 from functrans.lower.repeats import share_steps
 from functrans.lower.rewrites import rewritten
-from functrans.lower.roots import Root, Rooting, StepCall
+from functrans.lower.root import Root
+from functrans.lower.roots import Rooting, StepCall
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -33,6 +35,11 @@ WORD = 8
 
 SMALL = 1024
 """Temporaries of so many bytes at most are not worth the search for the best place."""
+
+SMALL_PART = 100_000
+"""Scalar operations, up to which a part of a join shares a kernel with others."""
+
+MOST_PARTS = 16
 
 Life = tuple[int, int]
 """The first and the last step that use a buffer."""
@@ -174,7 +181,7 @@ def _attempt(rooting: Rooting, vector_bytes: int) -> Attempt:
     bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
     nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
     work = sum(operations_of(nest.body) for nest in nests)
-    return Attempt(rooting, nests, work)
+    return Attempt(rooting, list(merged(nests)), work)
 
 
 def _inner(graph: Graph, vector_bytes: int) -> Inner:
@@ -244,6 +251,32 @@ class _Steps:
         for step in steps:
             given = [actual.get(one, one) for one in step.buffers]
             yield replace(step, buffers=tuple(self.homes.get(one, one) for one in given))
+
+
+def merged(nests: Sequence[Nest]) -> Iterator[Nest]:
+    """The nests, with runs of those that write parts of joins as one each, if threads are no use.
+
+    A kernel for each part would take longer to compile, and be longer on its way.
+    """
+
+    def is_small(nest: Nest) -> bool:
+        return nest.part and nest.work <= SMALL_PART
+
+    for small, run in groupby(nests, is_small):
+        left = list(run)
+        while left:
+            taken = left[: MOST_PARTS if small else 1]
+            del left[: len(taken)]
+            if len(taken) == 1:
+                yield taken[0]
+                continue
+            body = tuple(
+                replace(each, parallel=False) if isinstance(each, For) else each
+                for nest in taken
+                for each in nest.body
+            )
+            scratch = tuple(row for nest in taken for row in nest.scratch)
+            yield Nest(body, scratch, sum(nest.work for nest in taken))
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:

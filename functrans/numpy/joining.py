@@ -214,10 +214,18 @@ def tile(A: Any, reps: Any) -> Any:
     counts = [1] * (count - len(counts)) + counts
     x = expand_axes(x, tuple(range(count - x.ndim)))
     for axis, n in enumerate(counts):
-        if n == 0:
-            x = read_along(x, axis, 0, 0)
-        x = ops.concatenate([x] * max(n, 1), axis=axis)
+        if n != 1:
+            x = _repeated(x, n, axis)
     return x
+
+
+def _repeated(x: Any, count: int, axis: int) -> Any:
+    """An array some times side by side with itself: an index that starts anew, and no copies."""
+    if count <= 0:
+        return read_along(x, axis, 0, 0)
+    before, extent, behind = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    x = structural.broadcast_to(expand_axes(x, (axis,)), shape=(*before, count, extent, *behind))
+    return structural.reshape(x, shape=(*before, count * extent, *behind))
 
 
 @answers(np.repeat)
@@ -248,7 +256,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     count = int(np.prod(sizes, dtype=np.int64))
     if count == 0 or x.size == 0:
         return np.zeros(sizes, x.dtype)
-    whole = ops.concatenate([x] * -(-count // x.size), axis=0)
+    whole = _repeated(x, -(-count // x.size), 0)
     return structural.reshape(read_along(whole, 0, 0, count), shape=sizes)
 
 

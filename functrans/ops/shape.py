@@ -6,6 +6,7 @@ NumPy's signatures.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from functrans.ops.samples import cases, integers
 from functrans.ops.slicing import read_slice, whole
 from functrans.ops.structural import expand_axes, place
 from functrans.trace.tracer import Tracer
+
+FEWEST_HALVED = 5
+"""Among so many parts, which one an element is in is found by halving."""
 
 # -- concatenate -----------------------------------------------------------------------------------
 
@@ -66,11 +70,20 @@ def _pull_concatenate(read: Any, index: Any, *parts: Aval, axis: int) -> Any:
         along = index[axis] - (ends[i - 1] if i else 0)
         return read(i, (*index[:axis], along, *index[axis + 1 :]))
 
+    def between(first: int, last: int) -> Any:
+        """The element, which is in one of the parts from the first to the last one present."""
+        if first == last:
+            return element(present[first])
+        middle = (first + last) // 2 if last - first >= FEWEST_HALVED else first
+        before = as_index(index[axis]) < ends[present[middle]]
+        return guard(before, between(first, middle), between(middle + 1, last))
+
     present = [i for i, part in enumerate(parts) if part.shape[axis]] or [0]
-    result = element(present[-1])
-    for i in reversed(present[:-1]):
-        result = guard(as_index(index[axis]) < ends[i], element(i), result)
-    return result
+    place = as_index(index[axis])
+    if place.op == "const":
+        found = bisect_right([ends[i] for i in present], place.attribute)
+        return element(present[min(found, len(present) - 1)])
+    return between(0, len(present) - 1)
 
 
 concatenate_p = primitive(

@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.errors import ShapeError
-from functrans.ir.primitive import LINEAR
+from functrans.ir.primitive import ALL_LINEAR, LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import as_index, guard
@@ -242,3 +242,76 @@ def update_slice(x: Any, value: Any, *, index: Index) -> Any:
     if is_whole(index, x.shape) and isinstance(value, Tracer):
         return value
     return update_slice_p(x, value, index=index)
+
+
+# -- assemble --------------------------------------------------------------------------------------
+
+
+def _assemble(*parts: Any, indices: tuple[Index, ...], shape: Shape, adds: bool) -> Any:
+    out = np.zeros(shape, parts[0].dtype)
+    for part, index in zip(parts, map(numpy_index, indices), strict=True):
+        out[index] = out[index] + part if adds else part
+    return out[()]
+
+
+def _infer_assemble(*parts: Aval, indices: tuple[Index, ...], shape: Shape, adds: bool) -> Aval:
+    for part, index in zip(parts, indices, strict=True):
+        _infer_embed(part, index=index, shape=shape)
+    return parts[0].update(shape=shape)
+
+
+def _transpose_assemble(
+    cotangent: Any, *parts: Any, indices: tuple[Index, ...], shape: Shape, adds: bool
+) -> list[Any]:
+    results: list[Any] = []
+    for part, index in zip(reversed(parts), reversed(indices), strict=True):
+        taken = read_slice(cotangent, index=index)
+        results.append(taken if isinstance(part, Aval) else None)
+        if not adds:
+            # what was there before has been overwritten
+            cotangent = update_slice(cotangent, zeros(taken.shape, taken.dtype), index=index)
+    return results[::-1]
+
+
+def _batch_assemble(
+    operands: Any, axes: Any, *, indices: tuple[Index, ...], shape: Shape, adds: bool
+) -> tuple[Any, int]:
+    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+    parts = [place(x, a, 0, size) for x, a in zip(operands, axes, strict=True)]
+    mapped = tuple(_with_mapped(index, 0, size) for index in indices)
+    return assemble_p(*parts, indices=mapped, shape=(size, *shape), adds=adds), 0
+
+
+def _pull_assemble(
+    read: Any, element: Any, *parts: Aval, indices: tuple[Index, ...], shape: Shape, adds: bool
+) -> Any:
+    total: Any = scalar.const(0, parts[0].dtype)
+    for number, index in enumerate(indices):
+        inside, within = _positions(index, shape, element)
+        value = read(number, tuple(within))
+        if adds:
+            total = total + _where_inside(inside, value, 0)
+        else:
+            total = _where_inside(inside, value, total)
+    return total
+
+
+assemble_p = primitive(
+    "assemble",
+    infer=_infer_assemble,
+    numpy=_assemble,
+    linear=ALL_LINEAR,
+    transpose=_transpose_assemble,
+    batch=_batch_assemble,
+    pull=_pull_assemble,
+    samples=cases(
+        ((2,), (2,), {"indices": (((0, 2, 1),), ((1, 2, 1),)), "shape": (4,), "adds": True}),
+        ((2,), (2,), {"indices": (((0, 2, 1),), ((1, 2, 1),)), "shape": (4,), "adds": False}),
+        ((3,), (2,), {"indices": ((1, (0, 3, 1)), ((1, 2, -1), 2)), "shape": (2, 3),
+         "adds": False}),
+    ),
+)  # fmt: skip
+"""Zeros to which each part is added, or in which it is set, at its basic index: one after another.
+
+What sums of embedded slices, and many assignments to one array, come to.
+"""

@@ -330,8 +330,14 @@ class Tracer:
 
     def refresh(self) -> None:
         """If this is a view, read it again if what it is a view of has been written to."""
-        if self.as_view is not None:
-            self.as_view.refresh(self)
+        # views of views may be more than Python's stack has room for
+        views: list[tuple[View, Tracer]] = []
+        one = self
+        while one.as_view is not None and (not views or views[-1][1] is not one):
+            views.append((one.as_view, one))
+            one = one.as_view.base
+        for view, each in reversed(views):
+            view.refresh(each)
 
     def become(self, other: Tracer) -> None:
         """Stand for what another tracer stands for, from now on."""

@@ -56,7 +56,7 @@ class View:
         self.seen = base.version
 
     def refresh(self, view: Tracer) -> None:
-        self.base.refresh()
+        # the base has been refreshed already
         if self.base.version == self.seen:
             return
         if not callable(self.write):

@@ -1,0 +1,75 @@
+"""Which axes of a value are written out, element by element, and which are loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from functrans.ir.graph import Graph
+from functrans.ir.types import Shape
+from functrans.loop.nodes import INDEX, UNROLLED, index
+from functrans.loop.scalar import Scalar
+
+
+class Loops:
+    """The indices of loops: one for each depth and extent, so that nests agree on them."""
+
+    def __init__(self) -> None:
+        self._indices: dict[tuple[int, int], Scalar] = {}
+
+    def __call__(self, extents: Sequence[int]) -> tuple[Scalar, ...]:
+        return tuple(self._index(depth, n) for depth, n in enumerate(extents))
+
+    def _index(self, depth: int, extent: int) -> Scalar:
+        key = depth, extent
+        if key not in self._indices:
+            self._indices[key] = index("ijlmnpqr"[depth % 8], extent)
+        return self._indices[key]
+
+
+def small_axes(shape: Sequence[int], most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes to write out, and those to write out if their elements are made differently.
+
+    The first are the last ones, which vectors could not go along; the others are in front of a
+    large axis. They are ``most`` elements together at most.
+    """
+    all_axes = tuple(range(len(shape)))
+    if prod(shape) <= most:
+        # vectors may go along one that is not so small
+        return (all_axes, ()) if max(shape) <= UNROLLED else ((), all_axes)
+    if all(extent <= UNROLLED for extent in shape):
+        # nothing is large: the last axis stays, as the loop that vectors go along
+        return (), ()
+    last: list[int] = []
+    front: list[int] = []
+    elements = 1
+    for axis in reversed(range(len(shape))):
+        is_small = shape[axis] <= UNROLLED and elements * shape[axis] <= most
+        if is_small:
+            elements *= shape[axis]
+            at_end = len(last) == len(shape) - 1 - axis
+            (last if at_end else front).append(axis)
+    return tuple(sorted(last)), tuple(sorted(front))
+
+
+def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
+    """Whether an expression does different things for different values of an index."""
+    depends: set[Scalar] = set()
+    for node in nodes:
+        if node is index or not depends.isdisjoint(node.args):
+            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem"):
+                return True
+            if node.dtype == INDEX and node.op != "load":
+                depends.add(node)
+    return False
+
+
+def folded_along_rows(graph: Graph) -> set[Shape]:
+    """The shapes of what is summed, or the like, along the last axis."""
+    found: set[Shape] = set()
+    for eqn in graph.eqns:
+        if eqn.primitive.name.startswith("reduce_"):
+            shape = eqn.inputs[0].aval.shape
+            if len(shape) - 1 in eqn.params["axes"]:
+                found.add(shape)
+    return found

@@ -1,0 +1,163 @@
+"""Arrays of very many parts: joined, read piece by piece, assigned to piece by piece."""
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+
+import functrans as ft
+from functrans.lower.joins import apart, covers
+
+MANY = 243
+
+X = np.random.default_rng(0).normal(size=MANY)
+ROWS = np.random.default_rng(1).normal(size=(MANY, 20))
+
+
+def scalars(x):
+    return np.stack([x[i] * x[i - 1] for i in range(MANY)])
+
+
+def columns(x):
+    return np.stack([x * float(i) for i in range(MANY)], 1)
+
+
+def long_rows(x):
+    return np.concatenate([x[:40] * float(i) for i in range(MANY)])
+
+
+def different_lengths(x):
+    return np.concatenate([x[: i % 7] * float(i) for i in range(MANY)])
+
+
+def rows_along_the_last_axis(x):
+    return np.concatenate([x[:240].reshape(-1, 20)[:, : 1 + i % 3] * i for i in range(1, MANY)], 1)
+
+
+def one_after_another(x):
+    y = x[:3]
+    for i in range(MANY):
+        y = np.concatenate([y, x[:2] * float(i)])
+    return y
+
+
+def a_sum_of_elements(x):
+    total = 0.0
+    for i in range(MANY):
+        total = total + np.sin(x[i]) * x[(7 * i) % MANY]
+    return total
+
+
+def a_sum_of_windows(x):
+    total = 0.0
+    for i in range(0, MANY - 40, 9):
+        total = total + x[i : i + 40] * float(i)
+    return total
+
+
+def a_sum_of_some(x):
+    return x + sum(np.sin(x[i : i + 50 : 2]).sum() for i in range(0, 200, 20))
+
+
+def assigned(x):
+    y = np.zeros_like(x)
+    for i in range(MANY - 1):
+        y[i] = np.sin(x[i + 1])
+    return y
+
+
+def assigned_over_each_other(x):
+    y = x.copy()
+    for i in range(0, MANY - 40, 9):
+        y[i : i + 40] = x[:40] * float(i)
+    return y
+
+
+FUNCTIONS = [
+    scalars, columns, long_rows, different_lengths, rows_along_the_last_axis, one_after_another,
+    a_sum_of_elements, a_sum_of_windows, a_sum_of_some, assigned, assigned_over_each_other,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_values(function):
+    np.testing.assert_allclose(ft.jit(function)(X), function(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_gradients(function):
+    weights = np.cos(np.arange(np.size(function(X)))).reshape(np.shape(function(X)))
+
+    def loss(x):
+        return np.sum(weights * function(x))
+
+    gradient = ft.jit(ft.grad(loss))(X)
+    direction = np.sin(np.arange(MANY))
+    h = 1e-6
+    slope = (loss(X + h * direction) - loss(X - h * direction)) / (2 * h)
+    assert np.dot(gradient, direction) == pytest.approx(slope, rel=1e-5)
+    np.testing.assert_allclose(gradient, ft.grad(loss)(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("function", [scalars, different_lengths, a_sum_of_windows, assigned])
+def test_lanes_and_steps(function):
+    lanes = np.stack([X, 2 * X, X - 1])
+    expected = np.stack([function(x) for x in lanes])
+    np.testing.assert_allclose(ft.jit(ft.vmap(function))(lanes), expected, rtol=1e-12)
+    in_steps = ft.jit(lambda xs: ft.lax.scan(lambda c, x: (c, function(x)), 0.0, xs)[1])
+    np.testing.assert_allclose(in_steps(lanes), expected, rtol=1e-12)
+
+
+def test_gradients_in_lanes():
+    lanes = np.stack([X, 2 * X, X - 1])
+    found = ft.jit(ft.vmap(ft.grad(a_sum_of_elements)))(lanes)
+    np.testing.assert_allclose(found, [ft.grad(a_sum_of_elements)(x) for x in lanes], rtol=1e-9)
+
+
+def test_parts_that_share_rows_with_what_they_are_made_of():
+    def f(x):
+        p = np.exp(x)
+        p = p / p.sum(1, keepdims=True)
+        return np.concatenate([p[i : i + 1] * p[i - 1] for i in range(MANY)]) + p
+
+    np.testing.assert_allclose(ft.jit(f)(ROWS), f(ROWS), rtol=1e-12)
+
+
+def test_integers_and_parts_without_elements():
+    k = np.arange(50)
+
+    def f(k):
+        return np.concatenate([k[: i % 3] + i for i in range(MANY)] + [k[:0]])
+
+    np.testing.assert_array_equal(ft.jit(f)(k), f(k))
+
+
+def test_places():
+    assert apart([((0, 2, 1), 0), ((0, 2, 1), 1), ((2, 2, 1), (0, 3, 1))])
+    assert not apart([((0, 2, 1),), ((1, 2, 1),)])
+    assert not apart([((0, 2, 1), 0), ((0, 2, 1), 0)])
+    assert covers([((0, 2, 1), 0), ((0, 2, 1), 1)], (2, 2))
+    assert not covers([((0, 2, 1), 0)], (2, 2))
+
+
+def test_resize_and_tile_are_an_index():
+    x = ROWS[:3, :5]
+    for f in (lambda x: np.resize(x, (40, 64)), lambda x: np.tile(x, (50, 3))):
+        np.testing.assert_array_equal(ft.jit(f)(x), f(x))
+
+
+def test_many_views_of_views_need_no_deep_stack():
+    def f(x):
+        for _ in range(240):
+            x = x[1:]
+        return x * 2
+
+    limit = sys.getrecursionlimit()
+    depth = len(inspect.stack(0))
+    try:
+        sys.setrecursionlimit(depth + 350)
+        found = ft.jit(f)(X)
+    finally:
+        sys.setrecursionlimit(limit)
+    np.testing.assert_array_equal(found, 2 * X[240:])
