@@ -158,7 +158,7 @@ def _parts(eqn: Eqn) -> int | None:
     if sides(eqn)[0].batch or size.multiplications < WORTH_SPLITTING:
         return None
     side = max(size.rows, size.columns)
-    if side > LARGEST_IN_PARTS or size.summed < LONG_SUM * side:
+    if side > LARGEST_IN_PARTS or size.summed < max(LONG_SUM * side, LEAST_PART):
         return None
     return min(MOST_PARTS, 1 << (size.summed // LEAST_PART).bit_length() - 1)
 
