@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.access import Access, Array, Independent, Region, Scenario, along, chosen_by
-from functrans.loop.domain import Undefined, Unknown, Value, Values, aligned
+from functrans.loop.domain import LARGEST, TooLarge, Undefined, Unknown, Value, Values, aligned
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
     Assign,
@@ -183,6 +183,8 @@ class Accesses:
         outer, clock = self.mask, self.clock
         steps = high - low if outer is None else np.where(*aligned(outer, high - low, 0 * high))
         extent = max(int(steps.max(initial=0)), 0)
+        if extent > LARGEST:
+            raise TooLarge
         positions = along(len(self.extents), np.arange(extent), len(self.extents) + 1)
         iterations, last = aligned(low, positions)[0] + positions, aligned(high, positions)[0]
         with self.values.scope():

@@ -185,10 +185,7 @@ class _Run:
         arguments: list[Array] = []
         for argument in statement.arguments:
             if isinstance(argument, Address):
-                at = self._position(argument.target, [self.value(i) for i in argument.indices])
-                array = self.memory[argument.target].array
-                first = np.ravel_multi_index(at, array.shape) if at else 0
-                arguments.append(array.reshape(-1)[first:])
+                arguments.append(self._address(argument))
             elif isinstance(argument, bytes):
                 arguments.append(np.frombuffer(argument, np.uint8))
             else:
@@ -197,6 +194,16 @@ class _Run:
         for one in statement.writes:
             # how much of it, is for `functrans.loop.verify`
             self.memory[one].written[...] = True
+
+    def _address(self, argument: Address) -> Array:
+        """The memory from an element on, which may be the end: not all of it need be used."""
+        array = self.memory[argument.target].array
+        first = 0
+        for position, extent in zip(argument.indices, array.shape, strict=True):
+            first = first * extent + int(self.value(position))
+        if not 0 <= first <= array.size:
+            raise Fault(f"an address outside of {argument.target}")
+        return array.reshape(-1)[first:]
 
     # -- expressions --------------------------------------------------------------------------
 

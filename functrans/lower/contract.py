@@ -248,8 +248,11 @@ def blocks(extent: int) -> int:
 
 def _share(block: Scalar, extent: int) -> tuple[Scalar, Scalar]:
     """Where a block starts, and how long it is."""
-    length = -(-extent // block.attribute[2])
+    count = block.attribute[2]
+    length = -(-extent // count)
     start = Scalar("mul", (block, const(length, INDEX)), INDEX)
+    if (count - 1) * length > extent:  # the last blocks are empty
+        start = Scalar("min", (start, const(extent, INDEX)), INDEX)
     left = Scalar("sub", (const(extent, INDEX), start), INDEX)
     return start, Scalar("min", (const(length, INDEX), left), INDEX)
 

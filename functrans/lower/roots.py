@@ -311,7 +311,8 @@ class Rooting:
         elements = tuple(
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
-        self.made.append(Made(atom, tuple(position for position, _ in elements), loops))
+        if atom not in self.buffers:
+            self.made.append(Made(atom, tuple(position for position, _ in elements), loops))
         return loops, elements
 
     # -- joins --------------------------------------------------------------------------------
@@ -392,7 +393,8 @@ class Rooting:
         for number, (place, x) in enumerate(parts):
             loops = tuple(index("u", n) for n in x.aval.shape)
             value = self.puller.element(x, loops)
-            self.made.append(Made(x, (loops,), loops))
+            if x not in self.buffers:
+                self.made.append(Made(x, (loops,), loops))
             dense = bool(loops) and isinstance(place[-1], tuple) and place[-1][2] == 1
             statements += written(
                 target, self._placed(place, loops), loops, value, op, dense, self.puller.simplify

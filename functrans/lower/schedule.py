@@ -108,8 +108,10 @@ def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Pl
         The numbers of the inputs that results may overwrite.
     """
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
-    shared = checked(share_steps(rewritten(graph)), "share_steps")
-    done = _lowered(shared, inputs, vector_bytes)
+    whole = rewritten(graph)
+    if not donated:  # what a shared step reads, it cannot overwrite
+        whole = checked(share_steps(whole), "share_steps")
+    done = _lowered(whole, inputs, vector_bytes)
     nests, homes = donate(_parted(done.nests), [inputs[i] for i in donated], done.outputs)
     outputs = tuple(homes.get(one, one) for one in done.outputs)
     steps = _Steps(vector_bytes, done.calls, homes).of(nests)

@@ -61,6 +61,9 @@ class _Plan:
         self.scenario = scenario
         self.uncertain = False
         self.too_large = 0
+        self.temporaries = list(plan.offsets)
+        self.starts = np.array(list(plan.offsets.values()), np.int64)
+        self.stops = self.starts + np.array(list(map(size_of, self.temporaries)), np.int64)
         self.written = {one: np.ones(_size(one), bool) for one in plan.inputs}
         for one in (*plan.outputs, *plan.offsets):
             self.written.setdefault(one, np.zeros(_size(one), bool))
@@ -122,14 +125,13 @@ class _Plan:
 
     def _destroy(self, changed: Iterable[Buffer]) -> None:
         """What shares its place with something that is written is lost."""
-        offsets = self.plan.offsets
         for one in changed:
-            if one not in offsets:
-                continue
-            start, stop = offsets[one], offsets[one] + size_of(one)
-            for other, offset in offsets.items():
-                if other is not one and offset < stop and start < offset + size_of(other):
-                    self.written[other] = np.zeros(_size(other), bool)
+            if one in self.plan.offsets:
+                start, stop = self.plan.offsets[one], self.plan.offsets[one] + size_of(one)
+                for number in np.flatnonzero((self.starts < stop) & (start < self.stops)):
+                    other = self.temporaries[number]
+                    if other is not one:
+                        self.written[other] = np.zeros(_size(other), bool)
 
 
 def _size(one: Buffer) -> int:

@@ -135,8 +135,8 @@ def _split(unknown: Flags, *, transform: Any, branches: Branches) -> EqnSplit:
 
     first = [_first(known_in, part, saved) for part in divided]
     rest = [Graph([*shared, *saved, *unknown_in], p.rest, p.rest_out) for p in divided]
-    outs = [Var(aval) for aval in first[0].out_avals]
-    rest_outs = [Var(aval) for aval in rest[0].out_avals]
+    outs = [Var(aval) for aval in strong(first[0].out_avals)]
+    rest_outs = [Var(aval) for aval in strong(rest[0].out_avals)]
     results, residuals = cut(outs, len(outs) - len(saved))
     return EqnSplit(
         prune(

@@ -15,7 +15,7 @@ import pytest
 import functrans
 from functrans import caches, clear_caches, grad, hessian, jit, lax, vmap
 from functrans.caches import Table, cached, cached_property, once
-from functrans.run import entry
+from functrans.run import steps
 from functrans.run.program import NativeProgram
 
 PACKAGE = Path(functrans.__file__).parent
@@ -89,17 +89,19 @@ def test_what_is_cleared_dies_and_what_is_used_goes_on():
 
 
 def test_a_program_takes_its_temporary_memory_with_it(monkeypatch):
-    freed, free = [], entry._free
+    freed, free = [], steps._free_arena
 
-    def noting(address):
-        freed.append(address)
-        free(address)
+    def noting(table):
+        freed.append(int(table[steps._KEPT_ARENA]))
+        free(table)
 
-    monkeypatch.setattr(entry, "_free", noting)
+    monkeypatch.setattr(steps, "_free_arena", noting)
     function = jit(lambda x: (x @ x) * 1.1875 @ x)
     function(np.ones((40, 40)))
-    address = int(next(iter(function._entries.values()))[0].run.whole._entry.__self__[entry.ARENA])
+    table = next(iter(function._entries.values()))[0].run.whole._entry.__self__
+    address = int(table[steps._KEPT_ARENA])
     assert address
+    del table
     clear_caches()
     gc.collect()
     assert address in freed
