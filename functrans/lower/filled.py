@@ -12,8 +12,8 @@ from functrans.loop.statements import (
     For,
     Statement,
     Store,
+    children,
     expressions,
-    walk,
 )
 
 Box = tuple[tuple[int, int], ...]
@@ -38,18 +38,36 @@ def written_first(body: Sequence[Statement], one: Buffer) -> bool:
     simplify = Simplifier()
     written: list[Box] = []
     for each in body:
-        for inside in walk((each,)):
-            if isinstance(inside, Call) and one in used_by(inside):
-                return False
-            if isinstance(inside, Store) and inside.target is one and inside.op is not None:
-                return False
-            for node in postorder(expressions(inside)):
-                if node.op == "load" and node.attribute is one:
-                    ranges = [simplify.bounds(i) for i in node.args]
-                    wanted = tuple((r[0], r[1] + 1) for r in ranges if r is not None)
-                    if len(wanted) < len(ranges) or not _covered(wanted, written):
-                        return False
+        if not _reads_written((each,), one, written, set(), simplify):
+            return False
         written += _stores(each, one, {}, simplify)
+    return True
+
+
+def _reads_written(
+    body: Sequence[Statement],
+    one: Buffer,
+    written: Sequence[Box],
+    before: set[tuple[Scalar, ...]],
+    simplify: Simplifier,
+) -> bool:
+    """Whether what statements read lies in boxes, or was written before in the same iteration."""
+    before = set(before)
+    for each in body:
+        if isinstance(each, Call) and one in used_by(each):
+            return False
+        for node in postorder(expressions(each)):
+            if node.op == "load" and node.attribute is one and node.args not in before:
+                ranges = [simplify.bounds(i) for i in node.args]
+                wanted = tuple((r[0], r[1] + 1) for r in ranges if r is not None)
+                if len(wanted) < len(ranges) or not _covered(wanted, written):
+                    return False
+        if isinstance(each, Store) and each.target is one:
+            if each.op is not None and each.indices not in before:
+                return False
+            before.add(each.indices)
+        if not _reads_written(children(each), one, written, before, simplify):
+            return False
     return True
 
 
