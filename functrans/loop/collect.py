@@ -33,9 +33,8 @@ from functrans.loop.statements import (
     Statement,
     Store,
     While,
-    expressions,
-    walk,
 )
+from functrans.loop.walk import expressions, walk
 
 Footprint = Callable[[Call, Sequence[Any]], Iterable[Region]]
 """The regions of a call, of which the values of the arguments are given (None for addresses)."""

@@ -20,7 +20,8 @@ from functrans.ir.primitive import Primitive
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Kernel, expressions, walk
+from functrans.loop.statements import Kernel
+from functrans.loop.walk import expressions, walk
 
 FEWEST = 12
 """Operations that are worth being a function."""

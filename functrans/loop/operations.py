@@ -12,16 +12,8 @@ from math import prod
 from functrans.loop.functions import size
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
-from functrans.loop.statements import (
-    For,
-    If,
-    Reduce,
-    Statement,
-    Store,
-    While,
-    expressions,
-    walk,
-)
+from functrans.loop.statements import For, If, Reduce, Statement, Store, While
+from functrans.loop.walk import expressions, walk
 
 DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that stand for data."""

@@ -12,14 +12,14 @@ Everything is immutable. `check` says what is well-formed; `text` prints a kerne
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from functrans.loop.nodes import INDEX, as_index
-from functrans.loop.scalar import Scalar, convert, postorder
+from functrans.loop.scalar import Scalar, convert
 
 _fresh = itertools.count()
 
@@ -243,76 +243,3 @@ class Kernel:
         if len(self.body) == 1 and isinstance(self.body[0], For) and self.body[0].parallel:
             return self.body[0]
         return None
-
-
-def children(statement: Statement) -> tuple[Statement, ...]:
-    """The statements directly inside a statement."""
-    if isinstance(statement, (For, Reduce)):
-        return statement.body
-    if isinstance(statement, If):
-        return statement.body + statement.otherwise
-    if isinstance(statement, While):
-        return statement.prepare + statement.body
-    return ()
-
-
-def expressions(statement: Statement) -> tuple[Scalar, ...]:
-    """The scalar expressions that stand directly in a statement."""
-    match statement:
-        case Store():
-            return (*statement.indices, statement.value)
-        case Let() | Assign():
-            return statement.values
-        case For():
-            return (statement.start, statement.stop)
-        case Reduce():
-            bounds = [bound for _, *pair in statement.loops for bound in pair]
-            return (*bounds, *statement.values)
-        case If() | While():
-            return (statement.condition,)
-        case Call():
-            found: list[Scalar] = []
-            for argument in statement.arguments:
-                if isinstance(argument, Scalar):
-                    found.append(argument)
-                elif isinstance(argument, Address):
-                    found.extend(argument.indices)
-            return tuple(found)
-
-
-def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """Every statement, outer ones first."""
-    for statement in statements:
-        yield statement
-        yield from walk(children(statement))
-
-
-def may_fail(statements: Iterable[Statement]) -> bool:
-    """Whether the statements may set the flag that says that the call has failed."""
-    roots = [root for statement in walk(statements) for root in expressions(statement)]
-    return any(node.op in ("checked", "required") for node in postorder(roots))
-
-
-def loaded(statements: Iterable[Statement]) -> set[Buffer]:
-    """The buffers that are read."""
-    found: set[Buffer] = set()
-    roots: list[Scalar] = []
-    for statement in walk(statements):
-        roots.extend(expressions(statement))
-        if isinstance(statement, Store) and statement.op is not None:
-            found.add(statement.target)
-        if isinstance(statement, Call):
-            found.update(statement.reads)
-    found.update(node.attribute for node in postorder(roots) if node.op == "load")
-    return found
-
-
-def stored(statements: Iterable[Statement]) -> set[Buffer]:
-    """The buffers that are written."""
-    found: set[Buffer] = set()
-    for statement in walk(statements):
-        if isinstance(statement, Store):
-            found.add(statement.target)
-        elif isinstance(statement, Call):
-            found.update(statement.writes)
-    return found

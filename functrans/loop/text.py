@@ -21,8 +21,8 @@ from functrans.loop.statements import (
     Statement,
     Store,
     While,
-    expressions,
 )
+from functrans.loop.walk import expressions
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "idiv": "//", "irem": "%", "and": "&",

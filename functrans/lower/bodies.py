@@ -19,13 +19,10 @@ from functrans.loop.statements import (
     Statement,
     Store,
     buffer,
-    expressions,
     load,
-    loaded,
     local,
-    stored,
-    walk,
 )
+from functrans.loop.walk import expressions, loaded, stored, walk
 from functrans.lower.chains import CHAINS, in_chains
 from functrans.lower.folds import START, lower_folds
 from functrans.lower.nests import Loop

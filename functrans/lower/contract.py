@@ -18,16 +18,7 @@ from functrans.ir.graph import Eqn
 from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, convert
-from functrans.loop.statements import (
-    Address,
-    Buffer,
-    Call,
-    For,
-    Rows,
-    Statement,
-    Store,
-    load,
-)
+from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statement, Store, load
 
 CONTRACTION = "dot_general"
 

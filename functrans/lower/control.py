@@ -32,11 +32,10 @@ from functrans.loop.statements import (
     Store,
     While,
     buffer,
-    expressions,
     load,
     local,
-    walk,
 )
+from functrans.loop.walk import expressions, walk
 from functrans.lower.relocate import Position, Relocation, constant_positions
 
 CONTROL = frozenset({"scan", "counted_scan", "while_loop", "cond"})

@@ -25,13 +25,10 @@ from functrans.loop.statements import (
     Statement,
     Store,
     While,
-    expressions,
     load,
-    loaded,
     local,
-    stored,
-    walk,
 )
+from functrans.loop.walk import expressions, loaded, stored, walk
 from functrans.lower.bodies import Nest
 from functrans.lower.relocate import Position, Relocation
 

@@ -33,11 +33,8 @@ from functrans.loop.statements import (
     Statement,
     Store,
     While,
-    loaded,
-    may_fail,
-    stored,
-    walk,
 )
+from functrans.loop.walk import loaded, may_fail, stored, walk
 from functrans.lower.llvm_expression import Expressions
 from functrans.lower.llvm_memory import Vector
 from functrans.lower.llvm_store import store

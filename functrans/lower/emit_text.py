@@ -28,9 +28,8 @@ from functrans.loop.statements import (
     Statement,
     Store,
     While,
-    expressions,
-    may_fail,
 )
+from functrans.loop.walk import expressions, may_fail
 from functrans.lower import emit_names
 
 _INFIX = {

@@ -6,15 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Buffer,
-    Call,
-    For,
-    Statement,
-    Store,
-    children,
-    expressions,
-)
+from functrans.loop.statements import Buffer, Call, For, Statement, Store
+from functrans.loop.walk import children, expressions
 
 Box = tuple[tuple[int, int], ...]
 """For each axis, the first index and the one behind the last."""

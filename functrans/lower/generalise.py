@@ -7,25 +7,16 @@ Small numbers stay: they decide how code is written. An argument is thus known t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, UNROLLED
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
-    Address,
-    Assign,
     Buffer,
-    Call,
-    For,
-    If,
     Kernel,
-    Let,
-    Reduce,
     Statement,
-    Store,
-    While,
     size,
 )
+from functrans.loop.walk import rebuilt
 
 LARGEST_CONSTANT = UNROLLED
 
@@ -55,7 +46,7 @@ class _Generaliser:
         self.like_index: dict[Scalar, bool] = {}
 
     def run(self, body: Sequence[Statement]) -> tuple[Kernel, list[Buffer], list[int]]:
-        statements = tuple(map(self.statement, body))
+        statements = self.statements(tuple(body))
         outer = [buffer for buffer in self.buffers if buffer not in self.scratch]
         rows = tuple(new for old, new in self.buffers.items() if old in self.scratch)
         kernel = Kernel(tuple(self.buffers[b] for b in outer), len(self.slots), statements, rows)
@@ -78,48 +69,20 @@ class _Generaliser:
         return self.visit(extent, True)
 
     def statement(self, old: Statement) -> Statement:
-        match old:
-            case Store():
-                position = tuple(self.visit(i, True) for i in old.indices)
-                return Store(self.buffer(old.target), position, self.value(old.value), old.op)
-            case Let():
-                return Let(old.targets, tuple(map(self.value, old.values)))
-            case Assign():
-                return Assign(old.targets, tuple(map(self.value, old.values)))
-            case For():
-                start, stop = self.bound(old.start), self.bound(old.stop)
-                body = tuple(map(self.statement, old.body))
-                return replace(old, start=start, stop=stop, body=body)
-            case Reduce():
-                loops = tuple((i, self.bound(a), self.bound(b)) for i, a, b in old.loops)
-                body = tuple(map(self.statement, old.body))
-                values = tuple(map(self.value, old.values))
-                return replace(old, loops=loops, body=body, values=values)
-            case If():
-                body = tuple(map(self.statement, old.body))
-                otherwise = tuple(map(self.statement, old.otherwise))
-                return If(self.value(old.condition), body, otherwise)
-            case While():
-                prepare = tuple(map(self.statement, old.prepare))
-                body = tuple(map(self.statement, old.body))
-                return While(prepare, self.value(old.condition), body)
-            case Call():
-                return self.call(old)
-
-    def call(self, old: Call) -> Call:
-        arguments: list[Address | Scalar | bytes] = []
-        for argument in old.arguments:
-            if isinstance(argument, Address):
-                position = tuple(self.visit(i, True) for i in argument.indices)
-                arguments.append(Address(self.buffer(argument.target), position))
-            else:
-                arguments.append(self.bound(argument) if isinstance(argument, Scalar) else argument)
-        return replace(
+        return rebuilt(
             old,
-            arguments=tuple(arguments),
-            reads=tuple(map(self.buffer, old.reads)),
-            writes=tuple(map(self.buffer, old.writes)),
+            body=self.statements,
+            values=lambda nodes: [self.value(node) for node in nodes],
+            indices=self.bounds,
+            element=lambda one, position: (self.buffer(one), self.bounds(position)),
+            buffer=self.buffer,
         )
+
+    def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(map(self.statement, body))
+
+    def bounds(self, nodes: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        return tuple(map(self.bound, nodes))
 
     def value(self, node: Scalar) -> Scalar:
         return self.visit(node, False)

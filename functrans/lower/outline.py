@@ -21,10 +21,8 @@ from functrans.loop.statements import (
     Statement,
     Store,
     While,
-    expressions,
-    loaded,
-    stored,
 )
+from functrans.loop.walk import expressions, loaded, stored
 from functrans.lower.schedule import Plan, Step
 
 

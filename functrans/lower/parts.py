@@ -16,19 +16,8 @@ import numpy as np
 
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, convert, postorder
-from functrans.loop.statements import (
-    Address,
-    Assign,
-    Buffer,
-    Call,
-    For,
-    Let,
-    Statement,
-    Store,
-    expressions,
-    stored,
-    walk,
-)
+from functrans.loop.statements import Address, Assign, Buffer, Call, For, Let, Statement, Store
+from functrans.loop.walk import expressions, stored, walk
 from functrans.lower.bodies import Nest
 from functrans.lower.filled import used_by, written_first
 

@@ -9,21 +9,19 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Address,
-    Assign,
     Buffer,
     Call,
     For,
     If,
     Let,
-    Reduce,
     Statement,
     Store,
     While,
-    children,
     load,
     local,
 )
-from functrans.loop.statements import expressions as direct
+from functrans.loop.walk import children, rebuilt
+from functrans.loop.walk import expressions as direct
 
 Position = tuple[Scalar, ...]
 
@@ -75,62 +73,30 @@ class Relocation:
         return tuple(map(self.statement, statements))
 
     def statement(self, old: Statement) -> Statement:
-        match old:
-            case Store():
-                value = self._one(old.value)
-                if old.target in self.made:
-                    name = local(old.target.dtype, old.target.name)
-                    self.made[old.target][old.indices] = name
-                    return Let((name,), (value,))
-                target, position = self._place(old.target, old.indices)
-                return Store(target, position, value, old.op)
-            case Let():
-                return Let(old.targets, tuple(self.expressions(old.values)))
-            case Assign():
-                return Assign(old.targets, tuple(self.expressions(old.values)))
-            case For():
-                start, stop = self.expressions((old.start, old.stop))
-                body = self.statements(old.body)
-                return replace(old, start=start, stop=stop, body=body, parallel=False)
-            case Reduce():
-                loops = tuple((i, *self.expressions((a, b))) for i, a, b in old.loops)
-                values = tuple(self.expressions(old.values))
-                body = self.statements(old.body)
-                return replace(old, loops=loops, values=values, body=body)  # type: ignore[arg-type]
-            case If():
-                condition = self._one(old.condition)
-                return If(condition, self.statements(old.body), self.statements(old.otherwise))
-            case While():
-                prepare = self.statements(old.prepare)
-                return While(prepare, self._one(old.condition), self.statements(old.body))
-            case Call():
-                return self._call(old)
-
-    def _call(self, old: Call) -> Call:
-        rows = old.rows
-        if rows is not None:
-            # the new buffers may have axes in front
-            axes = {
-                number: self._axis(old.arguments[number], axis)
-                for number, axis in rows.axes.items()
-            }
-            rows = replace(rows, axes=axes)
-        return Call(
-            old.symbol,
-            tuple(map(self._argument, old.arguments)),
-            tuple(self.moved.get(one, (one,))[0] for one in old.reads),
-            tuple(self.moved.get(one, (one,))[0] for one in old.writes),
-            rows,
+        if isinstance(old, Store) and old.target in self.made:
+            name = local(old.target.dtype, old.target.name)
+            value = self._one(old.value)
+            self.made[old.target][old.indices] = name
+            return Let((name,), (value,))
+        new = rebuilt(
+            old,
+            body=self.statements,
+            values=self.expressions,
+            indices=self.expressions,
+            element=self._place,
+            buffer=lambda one: self.moved.get(one, (one,))[0],
         )
+        if isinstance(new, For):
+            return replace(new, parallel=False)
+        if isinstance(old, Call) and isinstance(new, Call) and old.rows is not None:
+            # the new buffers may have axes in front
+            axes = {n: self._axis(old.arguments[n], axis) for n, axis in old.rows.axes.items()}
+            return replace(new, rows=replace(old.rows, axes=axes))
+        return new
 
     def _axis(self, argument: Address | Scalar | bytes, axis: int) -> int:
         assert isinstance(argument, Address)
         return axis + len(self.moved.get(argument.target, (None, ()))[1])
-
-    def _argument(self, argument: Address | Scalar | bytes) -> Address | Scalar | bytes:
-        if isinstance(argument, Address):
-            return Address(*self._place(argument.target, argument.indices))
-        return self._one(argument) if isinstance(argument, Scalar) else argument
 
 
 def constant_positions(statements: Iterable[Statement], buffers: set[Buffer]) -> set[Buffer]:

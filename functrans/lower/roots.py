@@ -17,7 +17,8 @@ from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.functions import size
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.statements import Buffer, Call, Statement, buffer, loaded
+from functrans.loop.statements import Buffer, Call, Statement, buffer
+from functrans.loop.walk import loaded
 from functrans.lower import lapack
 from functrans.lower.axes import Loops, folded_along_rows, small_axes, told_apart
 from functrans.lower.contract import by_library, call, work

@@ -16,7 +16,8 @@ from math import gcd
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.statements import For, Let, Statement, Store, expressions
+from functrans.loop.statements import For, Let, Statement, Store
+from functrans.loop.walk import expressions
 
 BLOCK = 16
 """Iterations whose neighbours share cache lines, where threads need many blocks to share."""

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from functrans import config
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
-from functrans.loop.statements import Buffer, Call, Kernel, walk
+from functrans.loop.statements import Buffer, Call, Kernel
+from functrans.loop.walk import walk
 from functrans.lower import emit_llvm, emit_text, outline
 from functrans.lower.schedule import Plan, Step, schedule
 from functrans.lower.split import Segment, split

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from functrans.ir.primitive import registry
-from functrans.loop.statements import Call, walk
+from functrans.loop.statements import Call
+from functrans.loop.walk import walk
 from functrans.lower import emit_text
 from functrans.lower.schedule import schedule
 from functrans.run.jit import compile_graph

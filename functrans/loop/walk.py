@@ -1,0 +1,160 @@
+"""Walking over statements, and rewriting them: what visitors of the loop language are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import (
+    Address,
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+
+Body = tuple[Statement, ...]
+
+Expressions = Sequence[Scalar]
+
+
+def children(statement: Statement) -> tuple[Statement, ...]:
+    """The statements directly inside a statement."""
+    if isinstance(statement, (For, Reduce)):
+        return statement.body
+    if isinstance(statement, If):
+        return statement.body + statement.otherwise
+    if isinstance(statement, While):
+        return statement.prepare + statement.body
+    return ()
+
+
+def expressions(statement: Statement) -> tuple[Scalar, ...]:
+    """The scalar expressions that stand directly in a statement."""
+    match statement:
+        case Store():
+            return (*statement.indices, statement.value)
+        case Let() | Assign():
+            return statement.values
+        case For():
+            return (statement.start, statement.stop)
+        case Reduce():
+            bounds = [bound for _, *pair in statement.loops for bound in pair]
+            return (*bounds, *statement.values)
+        case If() | While():
+            return (statement.condition,)
+        case Call():
+            found: list[Scalar] = []
+            for argument in statement.arguments:
+                if isinstance(argument, Scalar):
+                    found.append(argument)
+                elif isinstance(argument, Address):
+                    found.extend(argument.indices)
+            return tuple(found)
+
+
+def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement, outer ones first."""
+    for statement in statements:
+        yield statement
+        yield from walk(children(statement))
+
+
+def may_fail(statements: Iterable[Statement]) -> bool:
+    """Whether the statements may set the flag that says that the call has failed."""
+    roots = [root for statement in walk(statements) for root in expressions(statement)]
+    return any(node.op in ("checked", "required") for node in postorder(roots))
+
+
+def loaded(statements: Iterable[Statement]) -> set[Buffer]:
+    """The buffers that are read."""
+    found: set[Buffer] = set()
+    roots: list[Scalar] = []
+    for statement in walk(statements):
+        roots.extend(expressions(statement))
+        if isinstance(statement, Store) and statement.op is not None:
+            found.add(statement.target)
+        if isinstance(statement, Call):
+            found.update(statement.reads)
+    found.update(node.attribute for node in postorder(roots) if node.op == "load")
+    return found
+
+
+def stored(statements: Iterable[Statement]) -> set[Buffer]:
+    """The buffers that are written."""
+    found: set[Buffer] = set()
+    for statement in walk(statements):
+        if isinstance(statement, Store):
+            found.add(statement.target)
+        elif isinstance(statement, Call):
+            found.update(statement.writes)
+    return found
+
+
+def rebuilt(
+    statement: Statement,
+    *,
+    body: Callable[[Body], Body],
+    values: Callable[[Expressions], Expressions],
+    indices: Callable[[Expressions], Expressions],
+    element: Callable[[Buffer, tuple[Scalar, ...]], tuple[Buffer, tuple[Scalar, ...]]],
+    buffer: Callable[[Buffer], Buffer],
+) -> Statement:
+    """A statement of the same kind, with its parts rewritten.
+
+    Parameters
+    ----------
+    statement : Statement
+    body : callable
+        For the statements inside.
+    values, indices : callable
+        For the numbers that are computed, and for what counts iterations or goes to a library.
+    element : callable
+        For what is written, or handed on by its address: a buffer, and where in it.
+    buffer : callable
+        For what a call reads and writes.
+    """
+    match statement:
+        case Store():
+            (value,) = values((statement.value,))
+            target, position = element(statement.target, statement.indices)
+            return Store(target, position, value, statement.op)
+        case Let() | Assign():
+            return replace(statement, values=tuple(values(statement.values)))
+        case For():
+            start, stop = indices((statement.start, statement.stop))
+            return replace(statement, start=start, stop=stop, body=body(statement.body))
+        case Reduce():
+            loops = tuple((i, *indices((a, b))) for i, a, b in statement.loops)
+            inside = body(statement.body)
+            numbers = tuple(values(statement.values))
+            return replace(statement, loops=loops, body=inside, values=numbers)  # type: ignore[arg-type]
+        case If():
+            (condition,) = values((statement.condition,))
+            return If(condition, body(statement.body), body(statement.otherwise))
+        case While():
+            prepare = body(statement.prepare)
+            (condition,) = values((statement.condition,))
+            return While(prepare, condition, body(statement.body))
+        case Call():
+            arguments: list[Address | Scalar | bytes] = []
+            for argument in statement.arguments:
+                if isinstance(argument, Address):
+                    arguments.append(Address(*element(argument.target, argument.indices)))
+                elif isinstance(argument, Scalar):
+                    arguments += indices((argument,))
+                else:
+                    arguments.append(argument)
+            return replace(
+                statement,
+                arguments=tuple(arguments),
+                reads=tuple(map(buffer, statement.reads)),
+                writes=tuple(map(buffer, statement.writes)),
+            )
