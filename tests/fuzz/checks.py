@@ -5,7 +5,9 @@ last digits, and only what stays the same there is compared closely.
 """
 
 import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,12 @@ TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3}
 AMPLIFIED = {True: 1e5, False: 30.0}
 """How many times as much as for inputs that are slightly off a result may be off, and how many
 times as much as from what more exact arithmetic gives."""
+
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 
 class Mismatch(Exception):
@@ -280,6 +288,36 @@ def many_arguments(program: Program, rng) -> None:
     compare(f"{name} of {count} arrays {shape}", jit(kinds[name])(xs, ys), expected, [])
 
 
+def out_of_memory(program: Program, rng) -> None:
+    """Under a limit that is too low, a call raises MemoryError, and works again after that."""
+    if not sys.platform.startswith("linux"):
+        return
+    size = int(rng.integers(1, 5)) * 1_000_000
+    x = rng.normal(size=size)
+    kinds = {
+        "result": lambda x: np.sin(x) * 2,
+        "temporary": lambda x: np.sort(np.sin(x))[::-1] - np.mean(x),
+        "many": lambda x: [x + 1, x * 2, np.cumsum(x)],
+        "gradient": grad(lambda x: np.sum(np.cumsum(np.tanh(x)) ** 2)),
+    }
+    name = list(kinds)[int(rng.integers(len(kinds)))]
+    compiled = jit(kinds[name])
+    config.threads = int(rng.integers(1, 5))
+    expected = compiled(x)
+    low, high = resource.getrlimit(resource.RLIMIT_AS)
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + int(rng.integers(0, 24 * size)), high))
+    try:
+        found = compiled(x)
+    except MemoryError:
+        found = None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (low, high))
+    for result in (found, compiled(x)):
+        if result is not None:
+            same_bits(f"{name} of {size} numbers with little memory", [expected], [result])
+
+
 MODES = {
     "call": (call, 6),
     "gradient": (gradient, 5),
@@ -289,5 +327,6 @@ MODES = {
     "donated": (donated, 2),
     "in a child": (in_a_child, 0.3),
     "many arguments": (many_arguments, 0.05),
+    "out of memory": (out_of_memory, 0.2),
 }
 """Each with how often it is drawn."""
