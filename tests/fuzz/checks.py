@@ -15,7 +15,7 @@ import numpy as np
 from functrans import config, grad, jit, jvp, vmap
 from tests.fuzz.programs import Program
 
-TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3}
+TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3, np.dtype(np.float16): 2e-2}
 AMPLIFIED = {True: 1e5, False: 30.0}
 """How many times as much as for inputs that are slightly off a result may be off, and how many
 times as much as from what more exact arithmetic gives."""
@@ -34,8 +34,8 @@ class Mismatch(Exception):
 def nearby(f, inputs, rng) -> list[Any]:
     """What a function gives for inputs that are slightly off, and for more exact arithmetic."""
     found = [f(*_nudged(inputs, rng))]
-    if any(x.dtype == np.float32 for x in inputs):
-        found.append(f(*(x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs)))
+    if any(x.dtype in (np.float16, np.float32) for x in inputs):
+        found.append(f(*(x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs)))
     return found
 
 

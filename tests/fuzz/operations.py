@@ -114,6 +114,18 @@ def of_integers(d):
     return f"{name} ({shift})", [d.value(wanted)], function
 
 
+def conversion(d):
+    dtype = d.choice(
+        [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8, bool]
+    )
+    first = d.value(lambda x: floats(x) or x.dtype.kind == "i")
+    if first is None:
+        return None
+    if d.values[first].dtype.kind == "f" and dtype not in (np.float16, np.float32, np.float64):
+        return f"truncated to {np.dtype(dtype)}", [first], lambda x: (np.cos(x) * 100).astype(dtype)
+    return f"to {np.dtype(dtype)}", [first], lambda x: x.astype(dtype)
+
+
 def reduction(d):
     first = d.value(with_axes())
     if first is None:
@@ -239,7 +251,9 @@ def joining(d):
         second = d.value(lambda y: y.shape == x.shape and y.dtype == x.dtype)
         return f"stack(axis={axis})", [first, second], lambda x, y: np.stack([x, y], axis=axis)
     if name == "many":
-        count = d.choice([5, 40])
+        count = d.choice([5, 40, 300])
+        if x.size > 100:
+            return None
         return (
             f"stack of {count}",
             [first],
@@ -397,7 +411,7 @@ def branch(d):
 OPERATIONS = [
     unary, unary, unary, binary, binary, binary, of_integers, reduction, reduction, running,
     movement, movement, movement, movement, joining, joining, update, update, product,
-    linear_algebra, sorting, scan, while_loop, branch,
+    linear_algebra, sorting, scan, while_loop, branch, conversion,
 ]  # fmt: skip
 
 
