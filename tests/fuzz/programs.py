@@ -22,10 +22,15 @@ class Program:
     outputs: tuple[int, ...]
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        values = self.values(*inputs)
+        return tuple(values[i] for i in self.outputs)
+
+    def values(self, *inputs: Any) -> list[Any]:
+        """The inputs, and what each step gives."""
         values = list(inputs)
         for step in self.steps:
             values.append(step.apply(*(values[i] for i in step.operands)))
-        return tuple(values[i] for i in self.outputs)
+        return values
 
     def __str__(self) -> str:
         lines = [f"v{i}: {x.dtype}{list(x.shape)}" for i, x in enumerate(self.inputs)]
