@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans import config, grad, jit, jvp, vmap
+from functrans import checkpoint, config, grad, jit, jvp, vmap
 from tests.fuzz.programs import Program
 
 TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3, np.dtype(np.float16): 2e-2}
@@ -49,33 +49,50 @@ def _nudged(inputs: Any, rng) -> list[np.ndarray]:
     ]
 
 
-def compare(what: str, found: Any, expected: Any, around: Sequence[Any]) -> None:
-    """Raise unless arrays agree in shape, dtype, and numbers as far as these are certain."""
+def compare(
+    what: str, found: Any, expected: Any, around: Sequence[Any], rounding: float = 0.0
+) -> None:
+    """Raise unless arrays agree in shape, dtype, and numbers as far as these are certain.
+
+    ``rounding`` is the relative error that a program may have on the way.
+    """
     for number, (a, b, *others) in enumerate(zip(found, expected, *around, strict=True)):
         a, b, *others = map(np.asarray, (a, b, *others))
         where = f"{what}: result {number}"
         if a.shape != b.shape or a.dtype != b.dtype:
             raise Mismatch(f"{where} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
-        wrong = _wrong(a, b, others)
+        wrong = _wrong(a, b, others, rounding)
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             count = f"{int(wrong.sum())} of {b.size}"
             raise Mismatch(f"{where}: {count} wrong, at {at} {a[at]}, not {b[at]}")
 
 
-def _wrong(a: np.ndarray, b: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+def rounding(program: Program) -> float:
+    """The relative error of the shortest floats that a program computes with."""
+    with np.errstate(all="ignore"):
+        kinds = {np.asarray(x).dtype for x in program.values(*program.inputs)}
+    return max((TOLERANCE[kind] for kind in kinds if kind.kind == "f"), default=0.0)
+
+
+def _wrong(
+    a: np.ndarray, b: np.ndarray, others: Sequence[np.ndarray], rounding: float
+) -> np.ndarray:
     certain = np.ones(b.shape, bool)
     with np.errstate(all="ignore"):
         if b.dtype.kind != "f":
             for c in others:
                 certain &= b == c
             return (a != b) & certain
+        same = [c.dtype == b.dtype for c in others]
+        unit = max(TOLERANCE[b.dtype], rounding)
+        a, b, *others = (x.astype(np.float64) for x in (a, b, *others))
         scale = np.abs(b).max(initial=0, where=np.isfinite(b))
         # what is nothing but rounding may be any other rounding
-        slack = TOLERANCE[b.dtype] * (np.abs(b) + 1e-3 * scale + 1e-4)
-        for c in others:
+        slack = unit * (np.abs(b) + 1e-3 * scale + 1e-4)
+        for c, alike in zip(others, same, strict=True):
             certain &= np.isnan(b) == np.isnan(c)
-            slack = slack + AMPLIFIED[c.dtype == b.dtype] * np.abs(b - c)
+            slack = slack + AMPLIFIED[alike] * np.abs(b - c)
         close = (np.abs(a - b) <= slack) | (a == b) | (np.isnan(a) & np.isnan(b))
         return ~close & certain
 
@@ -93,7 +110,7 @@ def call(program: Program, rng) -> None:
     compiled = jit(program)
     config.threads = 1
     alone = compiled(*program.inputs)
-    compare("jit", alone, expected, around)
+    compare("jit", alone, expected, around, rounding(program))
     config.threads = int(rng.integers(2, 9))
     for _ in range(3):
         same_bits(f"jit with {config.threads} threads", alone, compiled(*program.inputs))
@@ -129,7 +146,7 @@ def gradient(program: Program, rng) -> None:
         expected = derivative(*program.inputs)
         around = nearby(derivative, program.inputs, rng)
     config.threads = int(rng.integers(1, 9))
-    compare("jit(grad)", jit(derivative)(*program.inputs), expected, around)
+    compare("jit(grad)", jit(derivative)(*program.inputs), expected, around, rounding(program))
     along_a_line(program, loss, moving, expected, rng)
 
 
@@ -190,7 +207,13 @@ def batched(program: Program, rng) -> None:
         except np.linalg.LinAlgError:
             return
     config.threads = int(rng.integers(1, 9))
-    compare("jit(vmap)", jit(vmap(program, in_axes=tuple(axes)))(*inputs), expected, around)
+    compare(
+        "jit(vmap)",
+        jit(vmap(program, in_axes=tuple(axes)))(*inputs),
+        expected,
+        around,
+        rounding(program),
+    )
 
 
 def batched_gradient(program: Program, rng) -> None:
@@ -214,7 +237,13 @@ def batched_gradient(program: Program, rng) -> None:
     with np.errstate(all="ignore"):
         expected, around = by_loop(*inputs), nearby(by_loop, inputs, rng)
     config.threads = int(rng.integers(1, 9))
-    compare("jit(vmap(grad))", jit(vmap(derivative, in_axes=mapped))(*inputs), expected, around)
+    compare(
+        "jit(vmap(grad))",
+        jit(vmap(derivative, in_axes=mapped))(*inputs),
+        expected,
+        around,
+        rounding(program),
+    )
 
 
 def forward(program: Program, rng) -> None:
@@ -238,7 +267,60 @@ def forward(program: Program, rng) -> None:
 
     with np.errstate(all="ignore"):
         expected, around = pushed(*program.inputs), nearby(pushed, program.inputs, rng)
-    compare("jit(jvp)", jit(pushed)(*program.inputs), expected, around)
+    compare("jit(jvp)", jit(pushed)(*program.inputs), expected, around, rounding(program))
+
+
+def second_order(program: Program, rng) -> None:
+    """The Hessian in one direction, and the same with the forward pass done again."""
+    moving = float_inputs(program)
+    if not moving or sum(program.inputs[i].size for i in moving) > 3000:
+        return
+    loss = loss_of(program, rng)
+    directions = [rng.normal(size=program.inputs[i].shape) for i in moving]
+
+    def along(wrapped: Any) -> Any:
+        def curvature(*given: Any) -> Any:
+            def slope(*own: Any) -> Any:
+                inputs = list(given)
+                for i, x in zip(moving, own, strict=True):
+                    inputs[i] = x
+                return grad(wrapped, argnums=moving)(*inputs)
+
+            own = tuple(given[i] for i in moving)
+            moves = tuple(t.astype(x.dtype) for t, x in zip(directions, own, strict=True))
+            return jvp(slope, own, moves)[1]
+
+        return curvature
+
+    plain = along(loss)
+    with np.errstate(all="ignore"):
+        expected, around = plain(*program.inputs), nearby(plain, program.inputs, rng)
+    config.threads = int(rng.integers(1, 9))
+    compare("jit(jvp(grad))", jit(plain)(*program.inputs), expected, around, rounding(program))
+    again = along(checkpoint(loss))
+    compare(
+        "jit(jvp(grad(checkpoint)))",
+        jit(again)(*program.inputs),
+        expected,
+        around,
+        rounding(program),
+    )
+
+
+def batched_twice(program: Program, rng) -> None:
+    """A batch of batches, mapped over its first and its last axis."""
+    inputs = [np.stack([np.stack([x, x], axis=-1)] * 3) for x in program.inputs]
+    twice = vmap(vmap(program, in_axes=-1), in_axes=0)
+
+    def by_loop(*given: Any) -> Any:
+        rows = [[program(*(x[i, ..., j] for x in given)) for j in range(2)] for i in range(3)]
+        count = len(program.outputs)
+        return [np.stack([np.stack([r[k] for r in row]) for row in rows]) for k in range(count)]
+
+    with np.errstate(all="ignore"):
+        expected, around = by_loop(*inputs), nearby(by_loop, inputs, rng)
+    config.threads = int(rng.integers(1, 9))
+    compare("jit(vmap(vmap))", jit(twice)(*inputs), expected, around, rounding(program))
 
 
 def donated(program: Program, rng) -> None:
@@ -248,9 +330,8 @@ def donated(program: Program, rng) -> None:
     numbers = tuple(i for i in range(len(program.inputs)) if rng.random() < 0.7)
     compiled = jit(program, donate_argnums=numbers)
     for _ in range(2):
-        compare(
-            f"donated {numbers}", compiled(*(x.copy() for x in program.inputs)), expected, around
-        )
+        results = compiled(*(x.copy() for x in program.inputs))
+        compare(f"donated {numbers}", results, expected, around, rounding(program))
 
 
 def in_a_child(program: Program, rng) -> None:
@@ -326,6 +407,8 @@ MODES = {
     "batched": (batched, 3),
     "batched gradient": (batched_gradient, 2),
     "forward": (forward, 1),
+    "second order": (second_order, 1),
+    "batched twice": (batched_twice, 1),
     "donated": (donated, 2),
     "in a child": (in_a_child, 0.3),
     "many arguments": (many_arguments, 0.05),
