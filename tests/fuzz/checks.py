@@ -152,7 +152,8 @@ def gradient(program: Program, rng) -> None:
 
 def along_a_line(program, loss, moving, gradients, rng) -> None:
     """The derivative in one direction, against differences where these have converged."""
-    kinds = {np.asarray(x).dtype for x in program.values(*program.inputs)}
+    with np.errstate(all="ignore"):
+        kinds = {np.asarray(x).dtype for x in program.values(*program.inputs)}
     if any(kind.kind == "f" and kind != np.float64 for kind in kinds):
         return  # small steps are lost in rounding
     direction = [rng.normal(size=program.inputs[i].shape) for i in moving]
