@@ -16,7 +16,7 @@ from functrans.loop.statements import Buffer, Call, For, Kernel, buffer
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest, within_bounds
 from functrans.lower.control import Inner
-from functrans.lower.demand import BOUND, ROUNDS, graph_work, too_often
+from functrans.lower.demand import BOUND, ROUNDS, expected, graph_work, too_often
 from functrans.lower.donation import donate
 from functrans.lower.generalise import generalise
 from functrans.lower.keeping import choose
@@ -147,9 +147,10 @@ def _lowered(graph: Graph, inputs: Sequence[Buffer], vector_bytes: int) -> _Lowe
 
         return _attempt(Rooting(graph, inputs, lower, kept), vector_bytes)
 
-    kept = choose(graph)
-    best = last = attempt(kept)
     asked = graph_work(graph)
+    kept = choose(graph)
+    kept |= too_often(graph, asked, expected(graph, kept))
+    best = last = attempt(kept)
     for _ in range(ROUNDS):
         if best.work <= BOUND * asked:
             break
