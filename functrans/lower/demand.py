@@ -20,6 +20,7 @@ from functrans.lower.contract import by_library
 from functrans.lower.control import inner_graphs, is_control
 from functrans.lower.inplace import is_inplace
 from functrans.lower.joins import is_join
+from functrans.lower.keeping import as_a_whole
 from functrans.lower.matrices import is_matrices
 from functrans.lower.pull import Index, Puller, pattern
 from functrans.ops.call import step_p
@@ -169,21 +170,19 @@ def expected(graph: Graph, kept: Set[Var]) -> Demand:
     apart: dict[Var, Counter[Var]] = {}
     others: dict[Var, tuple[float, Var]] = {}
     for eqn in reversed(graph.eqns):
-        whole = by_library(eqn) or is_control(eqn) or is_inplace(eqn) or is_matrices(eqn)
-        whole = whole or is_join(eqn) or eqn.primitive is step_p
+        if as_a_whole(eqn) or is_join(eqn):
+            continue
+        own = pattern(eqn)
         for var in eqn.outputs:
             readers, (most, reader) = apart.pop(var, Counter()), others.pop(var, (0, var))
             if most:
                 readers[reader] += ceil(most)
-            if var in kept or whole or not readers:
+            if var in kept or not any(readers.values()):
                 times = var.aval.size
             else:
                 found.shares[var] = readers
                 times = sum(readers.values())
             found.times[var] = times
-            if whole:
-                continue
-            own = pattern(eqn)
             for x, reads in zip(eqn.inputs, own.reads, strict=True):
                 if not isinstance(x, Var):
                     continue
