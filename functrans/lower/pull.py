@@ -177,9 +177,8 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
     cost = sum(node.dtype != INDEX and bool(node.args) and node.op != "probe" for node in nodes)
     times = Counter(number for number, _ in reads)
     moving = {number for number, where in reads if _has_probe(where)}
-    numbers = range(len(avals))
-    counts = tuple(max(times[number], 1) for number in numbers)
-    by_data = tuple(number in moving for number in numbers)
+    counts = tuple(max(times[number], 1) for number in range(len(avals)))
+    by_data = tuple(number in moving for number in range(len(avals)))
     return Pattern(cost, steps, counts, by_data, operations(values))
 
 
