@@ -9,8 +9,8 @@ often is kept as well, and they are made anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from math import prod
+from collections.abc import Iterable, Mapping, Set
+from math import ceil, prod
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
@@ -20,6 +20,7 @@ from functrans.lower.contract import by_library
 from functrans.lower.control import inner_graphs, is_control
 from functrans.lower.inplace import is_inplace
 from functrans.lower.joins import is_join
+from functrans.lower.keeping import as_a_whole
 from functrans.lower.matrices import is_matrices
 from functrans.lower.pull import Index, Puller, pattern
 from functrans.ops.call import step_p
@@ -155,6 +156,43 @@ def _readers_first(
         else:
             done[stack.pop()] = None
     return reversed(done)
+
+
+def expected(graph: Graph, kept: Set[Var]) -> Demand:
+    """How often values are computed at least, as far as that is known without the expressions.
+
+    Different windows of a value are different elements of it, and each product that sums over it
+    has a loop of its own: there it is computed for each. All else that reads it may find it at the
+    same element, and there only the one that is done most often counts. What is read again and
+    again by one reader, as by a product, counts once.
+    """
+    found = Demand(Counter(), {})
+    apart: dict[Var, Counter[Var]] = {}
+    others: dict[Var, tuple[float, Var]] = {}
+    for eqn in reversed(graph.eqns):
+        if as_a_whole(eqn) or is_join(eqn):
+            continue
+        own = pattern(eqn)
+        for var in eqn.outputs:
+            readers, (most, reader) = apart.pop(var, Counter()), others.pop(var, (0, var))
+            if most:
+                readers[reader] += ceil(most)
+            if var in kept or not any(readers.values()):
+                times = var.aval.size
+            else:
+                found.shares[var] = readers
+                times = sum(readers.values())
+            found.times[var] = times
+            for x, reads in zip(eqn.inputs, own.reads, strict=True):
+                if not isinstance(x, Var):
+                    continue
+                again = times / max(var.aval.size, 1)
+                elements = again * min(x.aval.size, var.aval.size * own.folds * reads)
+                if eqn.primitive.transpose_moves or (own.folds > 1 and len(eqn.inputs) > 1):
+                    apart.setdefault(x, Counter())[var] += ceil(elements)
+                elif elements > others.get(x, (0, var))[0]:
+                    others[x] = elements, var
+    return found
 
 
 def too_often(graph: Graph, asked: int, found: Demand) -> set[Var]:

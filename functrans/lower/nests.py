@@ -50,7 +50,7 @@ class Loop:
         What they read, and what they compute.
     handed : int
         About how many buffers a kernel for this is called with: what it reads and does not compute,
-        and outputs.
+        and what has to be in memory.
     size, nodes : int
         The nodes of their expressions, with and without those inside of functions.
     vector : bool

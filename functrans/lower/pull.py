@@ -7,6 +7,7 @@ This goes on down to values that live in memory, which are loaded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -174,10 +175,10 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
             for extent in node.args[1:]:
                 steps *= int(extent.attribute) if extent.op == "const" else 1
     cost = sum(node.dtype != INDEX and bool(node.args) and node.op != "probe" for node in nodes)
-    by_data = tuple(
-        any(n == number and _has_probe(where) for n, where in reads) for number in range(len(avals))
-    )
-    counts = tuple(max(sum(n == number for n, _ in reads), 1) for number in range(len(avals)))
+    times = Counter(number for number, _ in reads)
+    moving = {number for number, where in reads if _has_probe(where)}
+    counts = tuple(max(times[number], 1) for number in range(len(avals)))
+    by_data = tuple(number in moving for number in range(len(avals)))
     return Pattern(cost, steps, counts, by_data, operations(values))
 
 

@@ -27,7 +27,7 @@ class Root:
     elements : tuple of (indices, expression)
         One for each combination of indices along the unrolled axes.
     output : bool
-        Whether the value leaves the program.
+        Whether the value leaves the program, or is read by a call: it is in memory in any case.
     call : tuple of statements
         For a value that a library computes, how it is called. There are no elements then.
     operands : tuple of Buffer

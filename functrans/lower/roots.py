@@ -128,6 +128,9 @@ class Rooting:
         for number, root in enumerate(self.roots):
             for target in (root.target, *root.also):
                 makers.setdefault(target, number)
+        for operand in [operand for root in self.roots for operand in root.operands]:
+            if operand in makers:
+                self._stays(makers[operand])
         for number, atom in enumerate(self.graph.outputs):
             self.outputs.append(self._output(atom, f"out{number}", makers))
         return self.roots
@@ -141,10 +144,14 @@ class Rooting:
         where = self.buffers.get(atom) if isinstance(atom, Var) else None
         if where in makers and where not in self.outputs:
             assert where is not None
-            maker = makers[where]
-            self.roots[maker] = replace(self.roots[maker], output=True)
+            self._stays(makers[where])
             return where
         return self._add(atom, name, output=True)
+
+    def _stays(self, number: int) -> None:
+        """Take note that what a root makes is in memory in any case."""
+        if not self.roots[number].output:
+            self.roots[number] = replace(self.roots[number], output=True)
 
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes that a value is computed in loops over."""

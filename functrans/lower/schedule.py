@@ -12,15 +12,15 @@ from typing import NamedTuple
 from functrans.ir.check import checked
 from functrans.ir.graph import Graph, Var
 from functrans.loop.operations import operations_of
-from functrans.loop.statements import Buffer, Call, For, Kernel, buffer
+from functrans.loop.statements import Buffer, Call, For, Kernel, buffer, loaded, stored
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest, within_bounds
 from functrans.lower.control import Inner
-from functrans.lower.demand import BOUND, ROUNDS, graph_work, too_often
+from functrans.lower.demand import BOUND, ROUNDS, expected, graph_work, too_often
 from functrans.lower.donation import donate
 from functrans.lower.generalise import generalise
 from functrans.lower.keeping import choose
-from functrans.lower.nests import fuse
+from functrans.lower.nests import MOST_BUFFERS, fuse
 from functrans.lower.parts import in_parts
 from functrans.lower.repeats import share_steps
 from functrans.lower.rewrites import rewritten
@@ -147,9 +147,10 @@ def _lowered(graph: Graph, inputs: Sequence[Buffer], vector_bytes: int) -> _Lowe
 
         return _attempt(Rooting(graph, inputs, lower, kept), vector_bytes)
 
-    kept = choose(graph)
-    best = last = attempt(kept)
     asked = graph_work(graph)
+    kept = choose(graph)
+    kept |= too_often(graph, asked, expected(graph, kept))
+    best = last = attempt(kept)
     for _ in range(ROUNDS):
         if best.work <= BOUND * asked:
             break
@@ -265,10 +266,7 @@ def merged(nests: Sequence[Nest]) -> Iterator[Nest]:
         return nest.part and nest.work <= SMALL_PART
 
     for small, run in groupby(nests, is_small):
-        left = list(run)
-        while left:
-            taken = left[: MOST_PARTS if small else 1]
-            del left[: len(taken)]
+        for taken in _handfuls(list(run), MOST_PARTS if small else 1):
             if len(taken) == 1:
                 yield taken[0]
                 continue
@@ -279,6 +277,21 @@ def merged(nests: Sequence[Nest]) -> Iterator[Nest]:
             )
             scratch = tuple(row for nest in taken for row in nest.scratch)
             yield Nest(body, scratch, sum(nest.work for nest in taken))
+
+
+def _handfuls(nests: Sequence[Nest], most: int) -> Iterator[list[Nest]]:
+    """Runs of so many nests at most, that use `MOST_BUFFERS` together or are alone."""
+    taken: list[Nest] = []
+    used: set[Buffer] = set()
+    for nest in nests:
+        own = {*loaded(nest.body), *stored(nest.body)}
+        if taken and (len(taken) == most or len(used | own) > MOST_BUFFERS):
+            yield taken
+            taken, used = [], set()
+        taken.append(nest)
+        used |= own
+    if taken:
+        yield taken
 
 
 def place(steps: Sequence[Step], elsewhere: set[Buffer]) -> tuple[dict[Buffer, int], int]:

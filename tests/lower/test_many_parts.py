@@ -8,6 +8,7 @@ import pytest
 
 import functrans as ft
 from functrans.lower.joins import apart, covers
+from functrans.lower.pull import pattern
 
 MANY = 243
 
@@ -161,3 +162,32 @@ def test_many_views_of_views_need_no_deep_stack():
     finally:
         sys.setrecursionlimit(limit)
     np.testing.assert_array_equal(found, 2 * X[240:])
+
+
+MOST_PARAMETERS = 400
+"""Those of a kernel: a root that joins may bring a few more arrays than the bound."""
+
+
+def sines(xs):
+    return np.stack([np.sin(x) for x in xs])
+
+
+@pytest.mark.parametrize("function", [sines, ft.grad(lambda xs: np.sum(sines(xs) ** 2))])
+def test_thousands_of_numbers_are_no_kernel_of_thousands_of_arrays(function):
+    xs = list(np.linspace(0.0, 3.0, 1500))
+    text = ft.jit(function).lower(xs).llvm()
+    heads = [line for line in text.splitlines() if line.startswith("define internal void @body")]
+    assert heads
+    assert max(line.count("ptr ") for line in heads) < MOST_PARAMETERS
+    np.testing.assert_allclose(ft.jit(function)(xs), function(xs), rtol=1e-12)
+
+
+def test_the_pattern_of_a_join_of_hundreds():
+    (eqn,) = [
+        eqn
+        for eqn in ft.jit(sines).lower(list(np.ones(800))).graph().eqns
+        if len(eqn.inputs) == 800
+    ]
+    found = pattern(eqn)
+    assert found.reads == (1,) * 800
+    assert found.by_data == (False,) * 800

@@ -8,7 +8,10 @@ from functrans.loop.nodes import INDEX, fold, guard, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
-from functrans.lower.demand import CACHED
+from functrans.lower import schedule
+from functrans.lower.demand import CACHED, expected, graph_work, too_often
+from functrans.lower.keeping import choose
+from functrans.lower.rewrites import rewritten
 from functrans.lower.split import compiled
 from tests.lower.work import asked_and_done, check, check_graph
 from tests.primitives.harness import cases, tangent_graph
@@ -216,8 +219,56 @@ def test_every_primitive_keeps_to_the_bound(derivative):
 @pytest.mark.parametrize("name", ["conv net, max", "products so far", "stencils of integers, 8"])
 def test_what_is_kept_changes_no_result(name):
     function, *args = PROGRAMS[name]
-    for found, expected in zip(jit(function)(*args), function(*args), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    for found, wanted in zip(jit(function)(*args), function(*args), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_windows_are_found_before_expressions_are_made(monkeypatch):
+    planned = []
+
+    class Noted(schedule.Rooting):
+        def run(self):
+            planned.append(self.graph)
+            return super().run()
+
+    def loss(k1, k2, x):
+        hidden = pooled(np.tanh(convolved(x, k1)), "mean")
+        return np.sum(pooled(np.tanh(convolved(hidden, k2)), "mean") ** 2)
+
+    monkeypatch.setattr(schedule, "Rooting", Noted)
+    k1, k2, x = (np.ones(shape) for shape in ((5, 5, 1, 6), (5, 5, 6, 16), (2, 28, 28, 1)))
+    jit(grad(loss, (0, 1))).lower(k1, k2, x).llvm()
+    assert planned
+    assert len(set(planned)) == len(planned)
+
+
+def expectation(function, *args):
+    """What is expected to be computed more than once, by the times for each element."""
+    graph = rewritten(jit(function).lower(*args).graph())
+    found = expected(graph, choose(graph))
+    often = {var: n / var.aval.size for var, n in found.times.items() if n > var.aval.size}
+    kept = too_often(graph, graph_work(graph), found)
+    return sorted(often.values()), kept
+
+
+def windows_of_sums(x):
+    y = np.sum(x.reshape(-1, 3), 1) * 0.5
+    return y[3:] * y[2:-1] + y[1:-2] * y[:-3]
+
+
+def test_what_is_expected_of_windows():
+    often, kept = expectation(windows_of_sums, np.arange(90.0))
+    # the product, the sum and the rows: for four windows of 27 elements of 30
+    assert often == [4 * 27 / 30] * 3
+    assert {var.aval.shape for var in kept} == {(30,)}
+
+
+def test_elementwise_uses_are_expected_to_share():
+    def f(x):
+        y = x * 2 + 1
+        return y * y, (y + 1) * y - y
+
+    assert expectation(f, np.arange(100.0)) == ([], set())
 
 
 def test_elementwise_chains_keep_nothing():
