@@ -132,10 +132,13 @@ def _add(one: Made, var: Var, recorder: Recorder, found: Demand) -> None:
     times = {(var, position): once for position in one.positions}
     readers: dict[Element, Var] = {}
     for element in _readers_first(list(times), recorder):
-        found.times[element[0]] += times[element]
+        count = times.get(element, 0)
+        if not count:
+            continue  # for a fold over nothing
+        found.times[element[0]] += count
         if element in readers:
-            found.shares.setdefault(element[0], Counter())[readers[element]] += times[element]
-        again = times[element] * pattern(recorder.producers[element[0]]).folds
+            found.shares.setdefault(element[0], Counter())[readers[element]] += count
+        again = count * pattern(recorder.producers[element[0]]).folds
         for read in recorder.inside(element):
             if again > times.get(read, 0):
                 times[read] = again

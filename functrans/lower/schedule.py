@@ -12,7 +12,8 @@ from typing import NamedTuple
 from functrans.ir.check import checked
 from functrans.ir.graph import Graph, Var
 from functrans.loop.operations import operations_of
-from functrans.loop.statements import Buffer, Call, For, Kernel, buffer, loaded, stored
+from functrans.loop.statements import Buffer, Call, For, Kernel, buffer
+from functrans.loop.walk import loaded, stored
 from functrans.lower.blocks import in_blocks
 from functrans.lower.bodies import Bodies, Nest, within_bounds
 from functrans.lower.control import Inner

@@ -322,3 +322,12 @@ def test_each_arm_of_a_guard_is_counted_on_its_own():
 
 def test_a_fold_is_counted_for_each_step():
     assert operations([fold("add", (30,), lambda k: load(X, (ROWS, k)) * 2)]) == 30 * 2
+
+
+def test_a_sum_over_nothing_asks_for_nothing(monkeypatch):
+    """All rounds of planning are gone through, though there is nothing to compute."""
+    monkeypatch.setattr("functrans.lower.schedule.BOUND", -1)
+    monkeypatch.setattr("functrans.lower.roots.UNROLLED_SUMS", 1)
+    x, y = np.float64(2.0), np.ones(0)
+    slope = jit(grad(lambda x, y: np.sum(x * y * 3.0) + np.sum(np.sin(x) * y), argnums=(0, 1)))
+    assert slope(x, y)[0] == 0.0 and slope(x, y)[1].shape == (0,)
