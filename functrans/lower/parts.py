@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from functrans.loop.nodes import INDEX, index
-from functrans.loop.scalar import Scalar, const, convert, postorder
-from functrans.loop.statements import Address, Assign, Buffer, Call, For, Let, Statement, Store
+from functrans.loop.scalar import Scalar, const, convert, eq, postorder
+from functrans.loop.statements import Address, Assign, Buffer, Call, For, If, Let, Statement, Store
 from functrans.loop.walk import expressions, stored, walk
 from functrans.lower.bodies import Nest
 from functrans.lower.filled import used_by, written_first
@@ -38,7 +38,7 @@ def in_parts(nest: Nest) -> Nest:
         return nest
     for extent in _row_extents(nest.body):
         if extent >= 2 * LEAST_ROWS and _Rows(nest, extent).separate():
-            return replace(nest, body=(_cut(nest.body, extent),))
+            return replace(nest, body=(_cut(nest, extent),))
     return nest
 
 
@@ -200,7 +200,7 @@ def _uses(body: Iterable[Statement], one: Buffer) -> int:
     return sum(one in used_by(each) for each in walk(body))
 
 
-def _cut(body: Sequence[Statement], extent: int) -> For:
+def _cut(nest: Nest, extent: int) -> For:
     """The loop over parts, with the statements for the rows of a part inside."""
     least = -(-extent // MOST_PARTS)
     length = -(-least // LEAST_ROWS) * LEAST_ROWS
@@ -217,7 +217,10 @@ def _cut(body: Sequence[Statement], extent: int) -> For:
                 return replace(statement, body=tuple(map(cut, statement.body)))
             case Call():
                 return statement.for_rows(start, Scalar("sub", (stop, start), INDEX))
+            case Store() if statement.target not in nest.scratch:
+                # all parts have found the same; one of them writes it
+                return If(eq(part, ZERO), (statement,))
         return statement
 
     count = const(part.attribute[2], INDEX)
-    return For(part, ZERO, count, tuple(map(cut, body)), parallel=True)
+    return For(part, ZERO, count, tuple(map(cut, nest.body)), parallel=True)

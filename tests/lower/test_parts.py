@@ -232,3 +232,27 @@ def test_what_an_iteration_finds_on_the_stack_must_be_its_own():
     assert not is_cut(nest(row, loop(J, write_half, read)))
     assert not is_cut(nest(row, loop(J, write), loop(J, read)))
     assert not is_cut(nest(row, loop(J, write, read), loop(J, read)))
+
+
+def test_what_all_parts_find_is_written_by_one(monkeypatch):
+    """A number that is carried along with the rows: threads must not write it at once."""
+    monkeypatch.setattr("functrans.lower.parts.LEAST_WORK", 0)
+    monkeypatch.setattr(config, "check_plans", True)
+    rng = np.random.default_rng(0)
+    start, rows, xs = np.float64(2.0), rng.normal(size=(32, 4)), rng.normal(size=20)
+
+    def step(carry, x):
+        number, rows = carry
+        number = number * 0.5 + x
+        return (number, np.tanh(rows + np.roll(rows, 1, axis=1) + number)), number
+
+    def run(start, rows, xs):
+        return lax.scan(step, (start, rows), xs)
+
+    compiled = jit(run)
+    (number, found), numbers = compiled(start, rows, xs)
+    (wanted, expected), all_wanted = run(start, rows, xs)
+    np.testing.assert_allclose(number, wanted, rtol=1e-13)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(numbers, all_wanted, rtol=1e-13)
+    assert PARTS in compiled.lower(start, rows, xs).schedule()
