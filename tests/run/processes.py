@@ -40,7 +40,11 @@ def start(code, folder, **environment):
 
 def finish(process):
     """What a process printed."""
-    out, err = process.communicate(timeout=300)
+    try:
+        out, err = process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     assert process.returncode == 0, err
     assert err == ""
     return out
