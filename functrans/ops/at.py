@@ -116,11 +116,11 @@ class AtIndex:
 
 
 def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:
-    """As ``ufunc.at`` converts: a float is not made an integer."""
+    """As ``ufunc.at`` converts, but that a float is not made an integer; integers wrap around."""
     if not isinstance(value, (bool, int)) and not isinstance(value, float):
         value = asarray(value)
     own = np.dtype(dtype_key(value))
-    if not np.can_cast(own, dtype, "same_kind"):
+    if not np.can_cast(own, dtype, "same_kind") and not {own.kind, dtype.kind} <= set("iu"):
         raise TypeError(
             f"cannot combine values of dtype {own} into an array of dtype {dtype}: convert one of "
             "them by .astype"

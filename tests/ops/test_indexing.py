@@ -341,3 +341,16 @@ def test_along_an_axis():
     np.testing.assert_array_equal(gather_along(x, i, 1), np.take_along_axis(x, i, 1))
     np.testing.assert_array_equal(gather_along(x, i[:1], 1), np.take_along_axis(x, i[:1], 1))
     np.testing.assert_array_equal(gather_along(x[:1], i, 1), np.take_along_axis(x[:1], i, 1))
+
+
+@pytest.mark.parametrize("value", [1, -1, 300, np.int64(-2), np.array([1, -300], np.int16)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64])
+def test_integers_wrap_when_they_are_added_at_places(dtype, value):
+    def f(x):
+        y = x.copy()
+        np.add.at(y, np.array([0, 2]), value)
+        return y
+
+    x = np.arange(4, dtype=dtype)
+    np.testing.assert_array_equal(jit(f)(x), f(x))
+    np.testing.assert_array_equal(vmap(f)(x[None]), f(x)[None])
