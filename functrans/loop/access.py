@@ -75,8 +75,8 @@ class Access:
     spans : tuple of int
         How much later it is in the next iteration of each loop around.
     writes : bool
-    combines : bool
-        Whether a write combines with what is there.
+    certain : bool
+        Whether it is these elements; else it may be any one of them, which depends on data.
     """
 
     buffer: Buffer
@@ -85,7 +85,7 @@ class Access:
     start: int
     spans: tuple[int, ...]
     writes: bool
-    combines: bool = False
+    certain: bool = True
 
     def flat(self, extra: Sequence[int] = (), extents: Sequence[int] = ()) -> tuple[Array, ...]:
         """The elements, the times of the first access to each, and the iterations.

@@ -130,7 +130,10 @@ class Accesses:
         match statement:
             case Store():
                 self._read(expressions(statement))
-                self._element(statement.target, statement.indices, True, statement.op is not None)
+                place = statement.target, statement.indices
+                if statement.op is not None:
+                    self._element(*place, self.mask, writes=False)
+                self._element(*place, self.mask, writes=True)
             case Let() | Assign():
                 self._read(statement.values)
                 values = [self.values(value) for value in statement.values]
@@ -320,7 +323,7 @@ class Accesses:
             if node.op in ("local", "index") and node not in self.values.bound:
                 raise Undefined(f"the {node.op} {node.attribute[0]} is used where there is none")
             if node.op == "load":
-                self._element(node.attribute, node.args, False, mask=mask)
+                self._element(node.attribute, node.args, mask, writes=False)
             if node.op != "guard":
                 stack.extend((arg, mask) for arg in node.args)
                 continue
@@ -341,15 +344,11 @@ class Accesses:
                     stack.append((arg, narrowed))
 
     def _element(
-        self,
-        one: Buffer,
-        indices: Sequence[Scalar],
-        writes: bool,
-        combines: bool = False,
-        mask: Array | None = None,
+        self, one: Buffer, indices: Sequence[Scalar], mask: Array | None, *, writes: bool
     ) -> None:
-        mask = mask if not writes else self.mask
-        self._add(one, self._elements(one, indices, mask), mask, writes, combines)
+        elements = self._elements(one, indices, mask)
+        certain = not any(isinstance(self.values(i), Unknown) for i in indices)
+        self._add(one, elements, mask, writes, certain)
 
     def _elements(
         self, one: Buffer, indices: Sequence[Scalar], mask: Array | None, inside: bool = True
@@ -370,7 +369,7 @@ class Accesses:
                 # it may be any of them
                 value = along(extra, np.arange(value.low, value.high + 1, dtype=int), extra + 1)
                 extra += 1
-            elif inside and extent is not None:
+            elif inside:
                 used = value if mask is None else chosen_by(value, mask)
                 if used.size and not 0 <= used.min() <= used.max() < extent:
                     raise Fault(
@@ -382,12 +381,10 @@ class Accesses:
         return total
 
     def _add(
-        self, one: Buffer, elements: Array, mask: Array | None, writes: bool, combines: bool = False
+        self, one: Buffer, elements: Array, mask: Array | None, writes: bool, certain: bool = True
     ) -> None:
-        start, spans = self.clock, tuple(self.spans)
-        if combines:
-            self.found.append(Access(one, elements, mask, start, spans, False))
-        self.found.append(Access(one, elements, mask, start + writes, spans, writes, combines))
+        start, spans = self.clock + writes, tuple(self.spans)
+        self.found.append(Access(one, elements, mask, start, spans, writes, certain))
 
 
 LONGEST = 3

@@ -73,7 +73,7 @@ def _check_reads(
     if before is not None:
         first[before] = -1
     for access in found:
-        if access.writes:
+        if access.writes and access.certain:
             np.minimum.at(first, *_keys(access, size, extra, extents))
     for access in found:
         if not access.writes:

@@ -126,6 +126,18 @@ def test_indices_from_data():
         )
 
 
+def test_a_write_to_a_place_from_data_may_be_anywhere():
+    """It leaves no element written for sure, and meets what other iterations touch."""
+    where_ = buffer("where", np.int64, (10,))
+    scatter = Store(Y, (bounded(load(where_, (K,)), 10),), const(1, F8))
+    assert "y" not in run([loop(K, [scatter])], [Y, where_], [where_])
+    assert "y" in run([loop(K, [scatter])], [Y, where_], [Y, where_])
+    with pytest.raises(Fault, match=r"y\[0\] is read before it is written"):
+        run([loop(K, [scatter]), Store(X, (ZERO,), load(Y, (ZERO,)))], [X, Y, where_], [X, where_])
+    with pytest.raises(Fault, match="over i write element"):
+        run([loop(K, [scatter], lanes=2)], [Y, where_], [Y, where_])
+
+
 def test_iterations_that_meet():
     plus_one = Store(Y, (irem(K + 1, 10),), load(Y, (K,)))
     for marks in ({"parallel": True}, {"lanes": 2}):
