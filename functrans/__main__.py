@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from functrans.run import cache
-from functrans.run.store import Usage
+from functrans.run.code import cache
+from functrans.run.code.store import Usage
 from functrans.version import __version__
 
 

@@ -20,7 +20,7 @@ from functrans.ir.primitive import (
 from functrans.ir.primitive import unregister as _leave_registry
 from functrans.loop import scalar
 from functrans.ops.define import lazy, primitive
-from functrans.ops.pointwise import elementwise
+from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import common, floating
 from functrans.ops.samples import away_from_integers, booleans, broadcasting, cases, integers, reals
 from functrans.trace import protocols

@@ -7,7 +7,7 @@ import pytest
 
 from functrans import config
 from functrans.__main__ import main
-from functrans.run.store import Store
+from functrans.run.code.store import Store
 from functrans.version import __version__
 
 

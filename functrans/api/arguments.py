@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
 from functrans.ir.types import Aval, aval_of, describe, is_float, is_supported
-from functrans.ops.selected import Selected, refuse
+from functrans.ops.indexing.selected import Selected, refuse
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree

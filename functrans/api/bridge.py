@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of
 from functrans.errors import DtypeError
 from functrans.ir.types import Aval
+from functrans.ops.calls.external import Elements, external
 from functrans.ops.define import lazy
-from functrans.ops.external import Elements, external
 from functrans.trace.stage import stage
 
 if TYPE_CHECKING:
-    from functrans.run.export import Exported
+    from functrans.run.foreign.export import Exported
 
-export = lazy("functrans.run.export:Exported")
-numba_function = lazy("functrans.run.numba_caller:numba_function")
+export = lazy("functrans.run.foreign.export:Exported")
+numba_function = lazy("functrans.run.foreign.numba_caller:numba_function")
 
 
 class Compiled:

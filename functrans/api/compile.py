@@ -30,7 +30,7 @@ from functrans.errors import DtypeError, StaticArgumentError
 from functrans.ir.primitive import current
 from functrans.ir.types import describe
 from functrans.locks import lock
-from functrans.run.call import jit_call, runnable
+from functrans.run.call.jitted import jit_call, runnable
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer

@@ -23,9 +23,9 @@ from functrans.errors import CustomRuleError
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive, current
 from functrans.ir.types import Aval, is_float
-from functrans.ops import custom as ops
+from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.calls import custom as ops
 from functrans.ops.promotion import cast
-from functrans.ops.structural import zeros_like
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 

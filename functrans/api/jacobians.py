@@ -24,8 +24,8 @@ from functrans.api.linearization import Linear, Point, run_derivative
 from functrans.api.problem import Problem, matching, problem_of
 from functrans.errors import DtypeError
 from functrans.ir.types import is_float
-from functrans.ops.structural import reshape, zeros
-from functrans.run.ownership import own
+from functrans.ops.arrays.structural import reshape, zeros
+from functrans.run.call.ownership import own
 from functrans.transform.jacobian import forward_block, reverse_block
 from functrans.tree import core as tree
 

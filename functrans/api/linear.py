@@ -9,9 +9,9 @@ from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check
 from functrans.api.linearization import run
 from functrans.api.problem import filled_tangents, forward_problem, matching
 from functrans.ir.types import Aval
-from functrans.ops.call import spread
-from functrans.ops.structural import zeros_like
-from functrans.run.ownership import own
+from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.calls.call import spread
+from functrans.run.call.ownership import own
 from functrans.trace.stage import stage
 from functrans.transform.transpose import check_linear, transpose_graph
 from functrans.tree import core as tree

@@ -12,9 +12,9 @@ from functrans.caches import cached_property
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Graph
 from functrans.ir.primitive import current
-from functrans.ops.call import compact, spread
-from functrans.ops.custom import resolve
-from functrans.run.ownership import own
+from functrans.ops.calls.call import compact, spread
+from functrans.ops.calls.custom import resolve
+from functrans.run.call.ownership import own
 from functrans.trace.stage import replay, replay_known, replay_values, stage
 from functrans.trace.tracer import Tracer
 from functrans.transform.forward import Tangent, tangent_graph, variables

@@ -9,12 +9,12 @@ from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name
 from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
 from functrans.optimise import optimise
-from functrans.run.call import program
+from functrans.run.call.jitted import program
 from functrans.trace.stage import Staged, stage
 from functrans.tree import core as tree
 
 if TYPE_CHECKING:
-    from functrans.run.jit import Program
+    from functrans.run.call.compiled import Program
 
 
 class Lowered:

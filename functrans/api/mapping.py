@@ -20,7 +20,7 @@ from functrans.api.arguments import (
 from functrans.api.linearization import run
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.types import Aval, describe, is_supported
-from functrans.run.ownership import own
+from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import stage
 from functrans.transform.batch import batch_graph

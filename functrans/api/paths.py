@@ -16,7 +16,7 @@ from functrans.errors import PathLimitError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph, prune
 from functrans.locks import lock
-from functrans.run.call import runnable
+from functrans.run.call.jitted import runnable
 from functrans.trace.source import located
 from functrans.trace.trace import Decision
 from functrans.tree.compare import Structure

@@ -19,9 +19,9 @@ from functrans.api.arguments import (
 from functrans.api.linearization import Point
 from functrans.errors import ShapeError, TreeMismatchError
 from functrans.ir.types import Aval, describe
+from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.promotion import cast
-from functrans.ops.structural import zeros_like
-from functrans.run.ownership import own
+from functrans.run.call.ownership import own
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import difference

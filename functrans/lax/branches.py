@@ -17,9 +17,9 @@ from functrans.lax.staging import (
     flattened,
     staged,
 )
-from functrans.ops import choice
-from functrans.ops.control_cond import cond_p
-from functrans.ops.structural import astype
+from functrans.ops.arrays.structural import astype
+from functrans.ops.control.cond import cond_p
+from functrans.ops.elementwise import choice
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
 

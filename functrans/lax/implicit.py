@@ -15,7 +15,7 @@ from functrans.errors import CustomRuleError, ShapeError, TreeMismatchError
 from functrans.ir.primitive import current
 from functrans.ir.types import is_float
 from functrans.lax.staging import Body, Tree, check_function, closed, converted, flattened, staged
-from functrans.ops.control_solve import Solver
+from functrans.ops.control.linear_solve import Solver
 from functrans.trace.stage import replay, stage
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference

@@ -22,8 +22,8 @@ from functrans.lax.staging import (
     flattened,
     staged,
 )
-from functrans.ops.control_scan import scan_p
-from functrans.ops.control_while import While
+from functrans.ops.control.scan import scan_p
+from functrans.ops.control.while_loop import While
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 

@@ -9,8 +9,8 @@ from functrans.api.arguments import as_array, aval_of_leaf
 from functrans.errors import BranchError, CarryError
 from functrans.ir.graph import Graph, Var
 from functrans.ir.types import Aval, describe
+from functrans.ops.arrays.structural import astype
 from functrans.ops.promotion import result_type
-from functrans.ops.structural import astype
 from functrans.trace.stage import replay, rewrite, stage
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from functrans.ir.check import checked
 from functrans.ir.graph import Graph
-from functrans.lower.fitting import prepare
-from functrans.lower.joins import joined
-from functrans.lower.matrices import through_transposes
-from functrans.lower.orient import columns_first, swapped
-from functrans.lower.steps import lighten
+from functrans.ops.linalg.compiled.written_out import through_transposes
+from functrans.optimise.machine.contraction_layout import prepare
+from functrans.optimise.machine.joins import joined
+from functrans.optimise.machine.product_layout import columns_first, swapped
+from functrans.optimise.machine.scan_motion import lighten
 
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("swapped", swapped),

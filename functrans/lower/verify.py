@@ -16,12 +16,12 @@ from functrans.errors import PlanError
 from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses, Fault, shape_of
 from functrans.loop.domain import TooLarge, Undefined
+from functrans.loop.footprints import footprint
 from functrans.loop.statements import Buffer, For
 from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
 from functrans.loop.walk import stored
-from functrans.lower.footprints import footprint
-from functrans.lower.schedule import Plan, Step, size_of
+from functrans.lower.pipeline import Plan, Step, size_of
 
 SCENARIOS = (
     Scenario(None, (True,)),

@@ -10,10 +10,10 @@ from functrans.errors import TracerIndexError
 from functrans.numpy.arrays import array, astype, common_dtype, known, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import all, truth
-from functrans.ops.choice import maximum, minimum
-from functrans.ops.choice import select as select_p
-from functrans.ops.compare import equal, less_equal
-from functrans.ops.logic import isfinite, isinf, isnan, signbit
+from functrans.ops.elementwise.choice import maximum, minimum
+from functrans.ops.elementwise.choice import select as select_p
+from functrans.ops.elementwise.compare import equal, less_equal
+from functrans.ops.elementwise.logic import isfinite, isinf, isnan, signbit
 from functrans.trace.source import located, user_source
 
 __all__ = [

@@ -11,13 +11,14 @@ from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexac
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
-from functrans.ops import einsum as einsum_ops
-from functrans.ops import products, views
-from functrans.ops.choice import maximum, minimum, select
-from functrans.ops.compare import equal
-from functrans.ops.gather import gather
-from functrans.ops.shape import concatenate, read_along
-from functrans.ops.structural import broadcast_to, expand_axes, zeros
+from functrans.ops.arrays import views
+from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, zeros
+from functrans.ops.elementwise.choice import maximum, minimum, select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.indexing.gather import gather
+from functrans.ops.linalg import einsum as einsum_ops
+from functrans.ops.linalg import products
 from functrans.trace.tracer import Tracer
 
 __all__ = [

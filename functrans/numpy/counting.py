@@ -11,9 +11,9 @@ from functrans.numpy.arrays import INDEX, array, astype, flat, known
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
-from functrans.ops.compare import equal
-from functrans.ops.gather import scatter_add
-from functrans.ops.structural import expand_axes, full_p, zeros
+from functrans.ops.arrays.structural import expand_axes, full_p, zeros
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.indexing.gather import scatter_add
 from functrans.trace.source import located, user_source
 
 __all__ = [

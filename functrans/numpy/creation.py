@@ -27,12 +27,12 @@ from functrans.numpy.arrays import (
     shape_of,
 )
 from functrans.numpy.define import answers, refuse_keyword
-from functrans.ops import views
-from functrans.ops.choice import select
-from functrans.ops.power import raise_to
-from functrans.ops.shape import concatenate, flip, read_along, stack
-from functrans.ops.slicing import embed, update_slice, whole
-from functrans.ops.structural import broadcast_to, expand_axes, move_axis, reshape
+from functrans.ops.arrays import views
+from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
+from functrans.ops.arrays.slicing import embed, update_slice, whole
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, move_axis, reshape
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.power import raise_to
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 

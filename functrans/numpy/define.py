@@ -16,7 +16,7 @@ import numpy as np
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.primitive import current
 from functrans.numpy.arrays import duplicate
-from functrans.ops.shape import holds_tracer
+from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer

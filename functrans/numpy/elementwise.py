@@ -12,18 +12,18 @@ import numpy as np
 
 from functrans.numpy.arrays import array, axis_of, inexact, operand
 from functrans.numpy.define import answers, refuse
-from functrans.ops.arithmetic import remainder
-from functrans.ops.choice import absolute, select
-from functrans.ops.compare import equal
-from functrans.ops.cumulative import cumsum
-from functrans.ops.logic import isinf, signbit
+from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.ops.arrays.stop import stop_gradient
+from functrans.ops.arrays.structural import full_p
+from functrans.ops.elementwise.arithmetic import remainder
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.logic import isinf, signbit
+from functrans.ops.elementwise.rounding import rint, trunc
+from functrans.ops.elementwise.trigonometric import sin
 from functrans.ops.promotion import dtype_key
 from functrans.ops.promotion import result_type as promoted
-from functrans.ops.rounding import rint, trunc
-from functrans.ops.shape import concatenate, read_along
-from functrans.ops.stop import stop_gradient
-from functrans.ops.structural import full_p
-from functrans.ops.trigonometric import sin
+from functrans.ops.reductions.cumulative import cumsum
 from functrans.trace.tracer import Tracer
 
 __all__ = [

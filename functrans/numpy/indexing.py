@@ -11,15 +11,15 @@ from functrans.errors import TracerIndexError
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
-from functrans.ops import views
-from functrans.ops.arithmetic import remainder
-from functrans.ops.choice import maximum, minimum, select
-from functrans.ops.compare import equal, less, not_equal
-from functrans.ops.gather import gather, gather_along
-from functrans.ops.index import getitem
-from functrans.ops.sorting import argsort as argsort_p
-from functrans.ops.sorting import sort as sort_p
-from functrans.ops.structural import expand_axes, reduce_sum, reshape
+from functrans.ops.arrays import views
+from functrans.ops.arrays.structural import expand_axes, reduce_sum, reshape
+from functrans.ops.elementwise.arithmetic import remainder
+from functrans.ops.elementwise.choice import maximum, minimum, select
+from functrans.ops.elementwise.compare import equal, less, not_equal
+from functrans.ops.indexing.gather import gather, gather_along
+from functrans.ops.indexing.index import getitem
+from functrans.ops.reductions.sorting import argsort as argsort_p
+from functrans.ops.reductions.sorting import sort as sort_p
 from functrans.trace.source import located, user_source
 
 __all__ = [

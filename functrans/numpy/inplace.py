@@ -14,11 +14,11 @@ from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat
 from functrans.numpy.define import answers, refuse, refuse_keyword
 from functrans.numpy.joining import resize
 from functrans.numpy.reductions import truth
-from functrans.ops.choice import maximum, select
-from functrans.ops.cumulative import cumsum
-from functrans.ops.gather import gather, open_mesh
-from functrans.ops.index import setitem
-from functrans.ops.structural import reshape
+from functrans.ops.arrays.structural import reshape
+from functrans.ops.elementwise.choice import maximum, select
+from functrans.ops.indexing.gather import gather, open_mesh
+from functrans.ops.indexing.index import setitem
+from functrans.ops.reductions.cumulative import cumsum
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign

@@ -13,11 +13,11 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, astype, axis_of, flat, known
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.shapes import at_least
-from functrans.ops import shape as ops
-from functrans.ops import structural, views
-from functrans.ops.gather import gather
-from functrans.ops.shape import read_along
-from functrans.ops.structural import expand_axes
+from functrans.ops.arrays import shape as ops
+from functrans.ops.arrays import structural, views
+from functrans.ops.arrays.shape import read_along
+from functrans.ops.arrays.structural import expand_axes
+from functrans.ops.indexing.gather import gather
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete",

@@ -18,12 +18,13 @@ from functrans.numpy.contraction import dot as np_dot
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.reductions import max, min, restored, root, sum
 from functrans.numpy.shapes import matrix_transpose
-from functrans.ops import linalg as ops
-from functrans.ops import products, views
-from functrans.ops.choice import absolute, select
-from functrans.ops.compare import equal, not_equal
-from functrans.ops.power import raise_to
-from functrans.ops.structural import astype, reshape
+from functrans.ops.arrays import views
+from functrans.ops.arrays.structural import astype, reshape
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal, not_equal
+from functrans.ops.elementwise.power import raise_to
+from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg import products
 
 LinAlgError = np.linalg.LinAlgError
 

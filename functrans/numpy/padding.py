@@ -11,9 +11,9 @@ from functrans.numpy.arrays import array as as_array
 from functrans.numpy.arrays import astype
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
-from functrans.ops.shape import concatenate
-from functrans.ops.slicing import embed
-from functrans.ops.structural import broadcast_to
+from functrans.ops.arrays.shape import concatenate
+from functrans.ops.arrays.slicing import embed
+from functrans.ops.arrays.structural import broadcast_to
 
 __all__ = ["pad"]
 

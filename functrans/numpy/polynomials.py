@@ -9,8 +9,8 @@ import numpy as np
 from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact
 from functrans.numpy.contraction import convolve
 from functrans.numpy.define import answers
-from functrans.ops.shape import concatenate, read_along
-from functrans.ops.structural import expand_axes, full_p, zeros
+from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.ops.arrays.structural import expand_axes, full_p, zeros
 
 __all__ = ["polyadd", "polyder", "polyint", "polymul", "polysub", "polyval"]
 

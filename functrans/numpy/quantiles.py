@@ -10,14 +10,14 @@ import numpy as np
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, inexact
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.reductions import any, restored
-from functrans.ops import views
-from functrans.ops.choice import maximum, select
-from functrans.ops.gather import gather_along
-from functrans.ops.logic import isnan
-from functrans.ops.rounding import ceil, floor
-from functrans.ops.shape import read_along, stack
-from functrans.ops.sorting import sort as sort_p
-from functrans.ops.structural import expand_axes, reduce_sum, reshape
+from functrans.ops.arrays import views
+from functrans.ops.arrays.shape import read_along, stack
+from functrans.ops.arrays.structural import expand_axes, reduce_sum, reshape
+from functrans.ops.elementwise.choice import maximum, select
+from functrans.ops.elementwise.logic import isnan
+from functrans.ops.elementwise.rounding import ceil, floor
+from functrans.ops.indexing.gather import gather_along
+from functrans.ops.reductions.sorting import sort as sort_p
 from functrans.trace.tracer import Tracer
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]

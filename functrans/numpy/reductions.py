@@ -23,17 +23,23 @@ from functrans.numpy.arrays import (
     flat,
 )
 from functrans.numpy.define import answers
-from functrans.ops.choice import maximum, minimum, select
-from functrans.ops.compare import equal, not_equal
-from functrans.ops.cumulative import cumprod as cumprod_p
-from functrans.ops.cumulative import cumsum as cumsum_p
-from functrans.ops.logic import isnan
-from functrans.ops.power import sqrt
-from functrans.ops.reduce import argmax as argmax_p
-from functrans.ops.reduce import argmin as argmin_p
-from functrans.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
-from functrans.ops.shape import concatenate
-from functrans.ops.structural import broadcast_to, expand_axes, full_p, reduce_sum
+from functrans.ops.arrays.shape import concatenate
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum
+from functrans.ops.elementwise.choice import maximum, minimum, select
+from functrans.ops.elementwise.compare import equal, not_equal
+from functrans.ops.elementwise.logic import isnan
+from functrans.ops.elementwise.power import sqrt
+from functrans.ops.reductions.cumulative import cumprod as cumprod_p
+from functrans.ops.reductions.cumulative import cumsum as cumsum_p
+from functrans.ops.reductions.reduce import argmax as argmax_p
+from functrans.ops.reductions.reduce import argmin as argmin_p
+from functrans.ops.reductions.reduce import (
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+)
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod",

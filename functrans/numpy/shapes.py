@@ -9,8 +9,8 @@ import numpy as np
 
 from functrans.numpy.arrays import array, axes_of, axis_of, flat
 from functrans.numpy.define import answers
-from functrans.ops import shape as ops
-from functrans.ops import structural, views
+from functrans.ops.arrays import shape as ops
+from functrans.ops.arrays import structural, views
 
 __all__ = [
     "atleast_1d",

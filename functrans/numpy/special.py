@@ -12,10 +12,10 @@ import numpy as np
 
 from functrans.numpy.arrays import array, axes_of, inexact
 from functrans.numpy.reductions import max, restored, sum
-from functrans.ops.choice import select
-from functrans.ops.exponential import exp, log
-from functrans.ops.logic import isfinite
-from functrans.ops.stop import stop_gradient
+from functrans.ops.arrays.stop import stop_gradient
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.exponential import exp, log
+from functrans.ops.elementwise.logic import isfinite
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 

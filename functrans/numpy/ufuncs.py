@@ -16,11 +16,11 @@ from functrans.numpy.arrays import array, astype, axes_of, axis_of
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import refuse_ndarray
 from functrans.numpy.special import logsumexp
-from functrans.ops.at import At
-from functrans.ops.choice import select
-from functrans.ops.cumulative import cummax, cummin, cumprod, cumsum
-from functrans.ops.reduce import reduce_and, reduce_or
-from functrans.ops.structural import broadcast_to, expand_axes
+from functrans.ops.arrays.structural import broadcast_to, expand_axes
+from functrans.ops.elementwise.choice import select
+from functrans.ops.indexing.at import At
+from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
+from functrans.ops.reductions.reduce import reduce_and, reduce_or
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer

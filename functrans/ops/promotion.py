@@ -14,7 +14,7 @@ import numpy as np
 from functrans.caches import cached
 from functrans.errors import DtypeError
 from functrans.ir.types import aval_of, describe, is_supported
-from functrans.ops import structural
+from functrans.ops.arrays import structural
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 

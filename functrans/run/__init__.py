@@ -1,0 +1,1 @@
+"""Compiling and calling kernels, threads, memory, and what others call."""

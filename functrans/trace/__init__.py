@@ -1,0 +1,1 @@
+"""From functions to graphs: the tracer, and what it answers."""

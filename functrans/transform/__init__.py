@@ -1,0 +1,1 @@
+"""Derivatives, transposes, batches: each Graph to Graph."""

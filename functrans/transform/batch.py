@@ -9,7 +9,7 @@ from functrans.caches import cached
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph, Literal
 from functrans.ir.types import Aval
-from functrans.ops.structural import place
+from functrans.ops.arrays.structural import place
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 

@@ -14,7 +14,7 @@ from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Var, used_inputs
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import is_float
-from functrans.ops.structural import zeros_like
+from functrans.ops.arrays.structural import zeros_like
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 

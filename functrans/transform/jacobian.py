@@ -11,8 +11,7 @@ from functrans.caches import cached
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, Shape
-from functrans.ops.compare import equal
-from functrans.ops.structural import (
+from functrans.ops.arrays.structural import (
     cast,
     expand_axes,
     full_p,
@@ -22,6 +21,7 @@ from functrans.ops.structural import (
     zeros,
     zeros_like,
 )
+from functrans.ops.elementwise.compare import equal
 from functrans.trace.stage import replay, rewrite
 from functrans.transform.batch import batched_outputs
 from functrans.transform.forward import tangent_graph, variables

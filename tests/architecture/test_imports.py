@@ -29,6 +29,7 @@ ORDER = [
     {"transform"},
     {"optimise"},
     {"lower"},
+    {"emit"},
     {"run"},
     {"api"},
     {"numpy", "lax", "testing", "debug"},
@@ -43,7 +44,7 @@ COMPILERS = {"numba", "llvmlite"}
 
 # Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;
 # the strings that it is called with are read as imports wherever they stand.
-COMPUTED = {Path("functrans/ops/define.py")}
+COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,9 @@ def room(parts):
 
 
 def may_compile(path):
-    """Whether Numba may be touched here: in run/, lower/emit_*, lower/cuda."""
-    parts = [part.removesuffix(".py") for part in path.parts[1:]]
-    return parts[0] == "run" or (
-        parts[0] == "lower" and (parts[1].startswith("emit_") or parts[1].startswith("cuda"))
-    )
+    """Whether Numba may be touched here: in emit/, run/code/, run/foreign/ and run/threads/."""
+    parts = path.parts[1:]
+    return parts[0] in ("emit", "run")
 
 
 def offences(source, path):
@@ -124,7 +123,7 @@ def offences(source, path):
         elif imported.inside_function and parts[0] not in DEFERRED:
             yield f"{where} is imported inside a function"
         if parts[0] in COMPILERS and not may_compile(path):
-            yield f"{where} is imported outside of run/, lower/emit_* and lower/cuda"
+            yield f"{where} is imported outside of emit/ and run/"
 
 
 FILES = sorted((ROOT / PACKAGE).rglob("*.py"))
@@ -142,18 +141,18 @@ def test_imports_point_one_way(path):
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("functrans/ops/reduce.py", "from functrans.trace.tracer import Tracer"),
-        ("functrans/ops/reduce.py", "from functrans.ops import shape"),
-        ("functrans/ops/reduce.py", "from . import shape"),
-        ("functrans/ops/reduce.py", "from functrans import errors, tree"),
-        ("functrans/ops/reduce.py", "def f():\n    import scipy.special"),
-        ("functrans/ops/reduce.py", "erf = lazy('scipy.special:erf')"),
-        ("functrans/api.py", "compile_graph = lazy('functrans.run.jit:compile_graph')"),
+        ("functrans/ops/stop.py", "from functrans.trace.tracer import Tracer"),
+        ("functrans/ops/stop.py", "from functrans.ops import shape"),
+        ("functrans/ops/stop.py", "from . import shape"),
+        ("functrans/ops/stop.py", "from functrans import errors, tree"),
+        ("functrans/ops/stop.py", "def f():\n    import scipy.special"),
+        ("functrans/ops/stop.py", "erf = lazy('scipy.special:erf')"),
+        ("functrans/api.py", "compile_graph = lazy('functrans.run.call.compiled:compile_graph')"),
         ("functrans/ops/define.py", "def resolve(self):\n    return import_module(self.name)"),
-        ("functrans/run/jit.py", "def f():\n    import numba"),
-        ("functrans/run/jit.py", "def f():\n    importlib.import_module('numba.core')"),
-        ("functrans/lower/emit_llvm.py", "def f():\n    from llvmlite import ir"),
-        ("functrans/lower/cuda.py", "def f():\n    from numba import cuda"),
+        ("functrans/run/call/compiled.py", "def f():\n    import numba"),
+        ("functrans/run/call/compiled.py", "def f():\n    importlib.import_module('numba.core')"),
+        ("functrans/emit/llvm/kernel.py", "def f():\n    from llvmlite import ir"),
+        ("functrans/emit/cuda.py", "def f():\n    from numba import cuda"),
         ("functrans/numpy/__init__.py", "import numpy as np\nfrom functrans.api import jit"),
         ("functrans/__init__.py", "from functrans.numpy import fft"),
     ],
@@ -167,14 +166,30 @@ def test_what_is_allowed(path, source):
     [
         ("functrans/errors.py", "from functrans.tree import flatten", "from errors to tree"),
         ("functrans/errors.py", "import functrans.config", "from errors to config"),
-        ("functrans/ops/reduce.py", "from functrans.transform import jvp", "from ops to transform"),
-        ("functrans/ops/reduce.py", "from ..transform import jvp", "from ops to transform"),
-        ("functrans/ops/__init__.py", "from ..transform import jvp", "from ops to transform"),
-        ("functrans/ops/reduce.py", "from functrans import transform", "from ops to transform"),
-        ("functrans/ops/reduce.py", "from functrans import grad", "from ops to __init__"),
-        ("functrans/ops/reduce.py", "import functrans", "from ops to __init__"),
         (
-            "functrans/ops/reduce.py",
+            "functrans/ops/stop.py",
+            "from functrans.transform import jvp",
+            "from ops to transform",
+        ),
+        (
+            "functrans/ops/stop.py",
+            "from ..transform import jvp",
+            "from ops to transform",
+        ),
+        ("functrans/ops/__init__.py", "from ..transform import jvp", "from ops to transform"),
+        (
+            "functrans/ops/stop.py",
+            "from functrans import transform",
+            "from ops to transform",
+        ),
+        (
+            "functrans/ops/stop.py",
+            "from functrans import grad",
+            "from ops to __init__",
+        ),
+        ("functrans/ops/stop.py", "import functrans", "from ops to __init__"),
+        (
+            "functrans/ops/stop.py",
             "if TYPE_CHECKING:\n    from functrans.run import jit",
             "from ops to run",
         ),
@@ -188,10 +203,14 @@ def test_what_is_allowed(path, source):
         ("functrans/api.py", "class A:\n    def f(self):\n        import re", "inside a function"),
         ("functrans/api.py", "def f(name):\n    import_module(name)", "(computed) is imported"),
         ("functrans/ops/jvp.py", "jvp = lazy('functrans.transform.jvp:jvp')", "to transform"),
-        ("functrans/api.py", "def f():\n    lazy('functrans.run.jit:f')()", "inside a function"),
-        ("functrans/ops/reduce.py", "def f():\n    import numba", "outside of run/"),
-        ("functrans/ops/reduce.py", "f = lazy('numba.cuda:jit')", "outside of run/"),
-        ("functrans/lower/bodies.py", "from numba import njit", "outside of run/"),
+        (
+            "functrans/api.py",
+            "def f():\n    lazy('functrans.run.call.compiled:f')()",
+            "inside a function",
+        ),
+        ("functrans/ops/stop.py", "def f():\n    import numba", "outside of emit/"),
+        ("functrans/ops/stop.py", "f = lazy('numba.cuda:jit')", "outside of emit/"),
+        ("functrans/lower/nest/bodies.py", "from numba import njit", "outside of emit/"),
         ("functrans/colours.py", "", "colours is not in the order"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 from functrans import grad, jit, lax, trace, value_and_grad
 from functrans.ir.graph import inner_graphs
 from functrans.ir.types import Aval
-from functrans.ops.control_residuals import choose
+from functrans.ops.control.residuals import choose
 from functrans.trace.stage import stage
 
 

@@ -11,7 +11,7 @@ import pytest
 import functrans
 from functrans import jit
 from functrans.errors import PlanError
-from functrans.lower import inplace
+from functrans.ops.compiled import inplace
 from tests.fuzz import checks, programs, thresholds
 from tests.fuzz.__main__ import attempt
 from tests.fuzz.operations import Drawn
@@ -25,14 +25,14 @@ def test_nothing_is_wrong(number):
 @pytest.mark.parametrize("module", thresholds.LOW)
 def test_thresholds_are_those_of_the_planner(module):
     for name, options in thresholds.LOW[module].items():
-        real = getattr(importlib.import_module(f"functrans.lower.{module}"), name)
+        real = getattr(importlib.import_module(f"functrans.{module}"), name)
         assert options[-1] == real, f"the last option of {module}.{name} is its real value"
 
 
 def test_thresholds_are_as_before_afterwards():
     def seen():
         return {
-            (module, name): getattr(importlib.import_module(f"functrans.lower.{module}"), name)
+            (module, name): getattr(importlib.import_module(f"functrans.{module}"), name)
             for module, names in thresholds.LOW.items()
             for name in names
         }
@@ -101,7 +101,7 @@ def test_what_fails_is_made_small():
 def test_a_fault_of_the_planner_is_found(monkeypatch):
     """Running sums that begin where nothing was written, as if one of their loops had got lost."""
     real = inplace.running
-    monkeypatch.setattr("functrans.lower.roots.running", lambda *given: real(*given)[1:])
+    monkeypatch.setattr("functrans.lower.select.roots.running", lambda *given: real(*given)[1:])
     with pytest.raises(PlanError, match=r"read before it is written|is not written"):
         jit(lambda x: np.cumsum(x, axis=0) + 41.0)(np.ones((4, 3)))
 

@@ -6,45 +6,45 @@ from contextlib import contextmanager
 from functrans import config
 
 LOW = {
-    "blocks": {"FEW_ITERATIONS": (4, 64, 512), "LONG": (16, 200, 1 << 17)},
-    "bodies": {
+    "lower.select.split_reductions": {"FEW_ITERATIONS": (4, 64, 512), "LONG": (16, 200, 1 << 17)},
+    "lower.nest.bodies": {
         "LARGEST_SCRATCH": (0, 256, 1 << 16),
         "LARGEST_COPIED": (0, 1500),
         "WORTH_A_KERNEL": (2, 8, 256),
         "NARROW_BODY": (0, 48),
     },
-    "contract": {
+    "ops.linalg.compiled.blas": {
         "SMALLEST_SIDE": (2, 8),
         "SMALLEST_WORK": (1, 8192),
         "WORTH_SPLITTING": (64, 1 << 20),
     },
-    "control": {"MOST_LOCALS": (0, 4, 64)},
-    "keeping": {
+    "ops.control.compiled.loops": {"MOST_LOCALS": (0, 4, 64)},
+    "lower.select.materialise": {
         "CHEAP": (0, 12),
         "LARGEST_EXPRESSION": (20, 600),
         "REPEATED": (1, 4),
         "DEEPEST": (2, 40),
     },
-    "folds": {"MOST_STEPS": (4, 32)},
-    "joins": {"FEW": (1, 5), "SMALL": (4, 64)},
-    "matrices": {"USUALLY_LARGEST": (2, 8)},
-    "nests": {
+    "loop.reductions": {"MOST_STEPS": (4, 32)},
+    "optimise.machine.joins": {"FEW": (1, 5), "SMALL": (4, 64)},
+    "ops.linalg.compiled.written_out": {"USUALLY_LARGEST": (2, 8)},
+    "lower.nest.fusion": {
         "LARGEST_NEST": (30, 6000),
         "LARGEST_BLOCK": (50, 16_000),
         "FEW_STORES": (5, 1000),
         "LONG_ROW": (2, 64),
         "MOST_BUFFERS": (3, 256),
     },
-    "repeats": {
+    "optimise.machine.outlining": {
         "FEWEST": (2, 4),
         "LEAST_CODE": (1, 3000),
         "LEAST_SAVED": (1, 1000),
         "ENOUGH_CODE": (1, 500),
         "ENOUGH_WORK": (1, 4000),
     },
-    "parts": {"LEAST_ROWS": (1, 2, 8), "MOST_PARTS": (3, 16), "LEAST_WORK": (0, 100, 1_000_000)},
-    "ranges": {"SHORTEST_ROW": (2, 16), "MOST_PIECES": (2, 5)},
-    "roots": {
+    "lower.kernel.batch_partition": {"LEAST_ROWS": (1, 2, 8), "MOST_PARTS": (3, 16), "LEAST_WORK": (0, 100, 1_000_000)},
+    "lower.nest.index_splitting": {"SHORTEST_ROW": (2, 16), "MOST_PIECES": (2, 5)},
+    "lower.select.roots": {
         "LARGEST_INTERLEAVED": (2, 8),
         "LARGEST_BODY": (50, 16_000),
         "FEW_ELEMENTS": (0, 2),
@@ -53,9 +53,9 @@ LOW = {
         "UNROLLED_ELEMENTS": (1, 4, 64),
         "MUCH_WORK": (4, 48),
     },
-    "schedule": {"BOUND": (1, 2), "SMALL": (0, 1024), "SMALL_PART": (0, 100_000)},
-    "steps": {"LEAST_WORK": (1, 512)},
-    "tiles": {
+    "lower.pipeline": {"BOUND": (1, 2), "SMALL": (0, 1024), "SMALL_PART": (0, 100_000)},
+    "optimise.machine.scan_motion": {"LEAST_WORK": (1, 512)},
+    "lower.nest.tiling": {
         "BLOCK": (2, 16),
         "LONG_BLOCK": (4, 32),
         "LONG": (8, 512),
@@ -63,7 +63,7 @@ LOW = {
         "TILE": (2, 16),
     },
 }
-"""By module of `functrans.lower`: each threshold, and what it is drawn from, the real one last."""
+"""By module: each threshold, and what it is drawn from, the real one last."""
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def drawn(rng):
     """Compile with thresholds that are drawn anew; gives those that are not as usual."""
     saved, changed = [], []
     for module_name, names in LOW.items():
-        module = importlib.import_module(f"functrans.lower.{module_name}")
+        module = importlib.import_module(f"functrans.{module_name}")
         for name, options in names.items():
             value = options[int(rng.integers(len(options)))]
             saved.append((module, name, getattr(module, name)))

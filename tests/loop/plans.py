@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from functrans.loop.evaluate import Memory, evaluate
-from functrans.run import blas
+from functrans.run.foreign import blas
 
 
 def call_routine(symbol, arguments):

@@ -8,9 +8,9 @@ from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Kernel, Reduce, Store, buffer, load, local
-from functrans.lower.schedule import schedule
-from functrans.lower.split import split
-from functrans.run.jit import compile_graph
+from functrans.lower.pipeline import schedule
+from functrans.lower.select.partition import split
+from functrans.run.call.compiled import compile_graph
 from tests.loop.plans import evaluate_plan
 from tests.primitives.harness import cases
 

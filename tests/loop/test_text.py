@@ -22,8 +22,8 @@ from functrans.loop.statements import (
     size,
 )
 from functrans.loop.text import text
-from functrans.lower.schedule import schedule
-from functrans.run import call
+from functrans.lower.pipeline import schedule
+from functrans.run.call import jitted as call
 
 F8 = np.dtype(np.float64)
 ZERO = const(0, INDEX)

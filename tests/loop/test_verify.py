@@ -6,6 +6,7 @@ import pytest
 from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses, Fault
 from functrans.loop.domain import TooLarge, Undefined
+from functrans.loop.footprints import footprint
 from functrans.loop.nodes import INDEX, bounded, guard, index
 from functrans.loop.scalar import const, convert, eq, irem, where
 from functrans.loop.statements import (
@@ -25,7 +26,6 @@ from functrans.loop.statements import (
     size,
 )
 from functrans.loop.verify import verify
-from functrans.lower.footprints import footprint
 
 F8 = np.dtype(np.float64)
 ZERO, ONE = const(0, INDEX), const(1, INDEX)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from functrans.emit import source as emit_text
 from functrans.ir.primitive import registry
 from functrans.loop.statements import Call
 from functrans.loop.walk import walk
-from functrans.lower import emit_text
-from functrans.lower.schedule import schedule
-from functrans.run.jit import compile_graph
+from functrans.lower.pipeline import schedule
+from functrans.run.call.compiled import compile_graph
 from tests.primitives.harness import cases
 
 

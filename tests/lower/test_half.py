@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import jit
-from functrans.run import native
+from functrans.run.code import native
 
 with np.errstate(all="ignore"):
     HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)

@@ -5,7 +5,7 @@ import pytest
 
 import functrans.numpy
 from functrans import jit
-from functrans.lower.schedule import schedule
+from functrans.lower.pipeline import schedule
 from tests.lower.test_emit_text import run_text
 
 

@@ -5,6 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
+from functrans.emit import source as emit_text
+from functrans.emit.llvm import kernel as emit_llvm
 from functrans.loop.nodes import INDEX, bounded, fold, guard, index
 from functrans.loop.scalar import const, convert, unlikely, where
 from functrans.loop.statements import (
@@ -21,8 +23,7 @@ from functrans.loop.statements import (
     local,
     size,
 )
-from functrans.lower import emit_llvm, emit_text
-from functrans.run import native
+from functrans.run.code import native
 
 F8 = np.dtype(np.float64)
 ZERO = const(0, INDEX)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import functrans as ft
-from functrans.lower.joins import apart, covers
-from functrans.lower.pull import pattern
+from functrans.ops.compiled.elements import pattern
+from functrans.optimise.machine.joins import apart, covers
 
 MANY = 243
 

@@ -8,11 +8,11 @@ from functrans.loop.nodes import INDEX, fold, guard, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
-from functrans.lower import schedule
-from functrans.lower.demand import CACHED, expected, graph_work, too_often
-from functrans.lower.keeping import choose
+from functrans.lower import pipeline as schedule
 from functrans.lower.rewrites import rewritten
-from functrans.lower.split import compiled
+from functrans.lower.select.materialise import choose
+from functrans.lower.select.partition import compiled
+from functrans.lower.select.recomputation import CACHED, expected, graph_work, too_often
 from tests.lower.work import asked_and_done, check, check_graph
 from tests.primitives.harness import cases, tangent_graph
 
@@ -326,8 +326,8 @@ def test_a_fold_is_counted_for_each_step():
 
 def test_a_sum_over_nothing_asks_for_nothing(monkeypatch):
     """All rounds of planning are gone through, though there is nothing to compute."""
-    monkeypatch.setattr("functrans.lower.schedule.BOUND", -1)
-    monkeypatch.setattr("functrans.lower.roots.UNROLLED_SUMS", 1)
+    monkeypatch.setattr("functrans.lower.pipeline.BOUND", -1)
+    monkeypatch.setattr("functrans.lower.select.roots.UNROLLED_SUMS", 1)
     x, y = np.float64(2.0), np.ones(0)
     slope = jit(grad(lambda x, y: np.sum(x * y * 3.0) + np.sum(np.sin(x) * y), argnums=(0, 1)))
     assert slope(x, y)[0] == 0.0 and slope(x, y)[1].shape == (0,)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, value_and_grad, vmap
-from functrans.lower import repeats
 from functrans.numpy.special import logsumexp
+from functrans.optimise.machine import outlining as repeats
 from functrans.testing import check_grads
 
 LARGEST_FUNCTION = 6000

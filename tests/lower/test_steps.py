@@ -5,8 +5,8 @@ import pytest
 
 from functrans import grad, jit, lax, tree
 from functrans.ir.graph import Graph
-from functrans.lower.steps import SCATTERS, lighten
 from functrans.optimise import optimise
+from functrans.optimise.machine.scan_motion import SCATTERS, lighten
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((500, 16))

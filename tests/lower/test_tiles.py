@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
-from functrans.lower import tiles
+from functrans.lower.nest import tiling as tiles
 
 RNG = np.random.default_rng(0)
 

@@ -2,9 +2,9 @@
 
 from functrans import jit
 from functrans.loop.operations import operations_of
-from functrans.lower.demand import graph_work
-from functrans.lower.schedule import schedule
-from functrans.lower.split import split
+from functrans.lower.pipeline import schedule
+from functrans.lower.select.partition import split
+from functrans.lower.select.recomputation import graph_work
 
 BOUND = 3
 """So many times the operations of a graph are done at most: what a plan is held to."""

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from functrans import grad, jit, jvp, vjp, vmap
 from functrans.errors import ShapeError
 from functrans.ir.types import Aval
-from functrans.ops import einsum as einsums
-from functrans.ops import products
-from functrans.ops.contract import dot_general
+from functrans.ops.linalg import einsum as einsums
+from functrans.ops.linalg import products
+from functrans.ops.linalg.contraction import dot_general
 from functrans.trace.stage import rewrite
 
 LEFT = [(3,), (2, 3), (4, 2, 3), (1, 2, 3), (5, 1, 2, 3), (5, 4, 2, 3), (3, 3), (0, 3), ()]

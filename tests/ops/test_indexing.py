@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 from functrans import grad, jacfwd, jit, value_and_grad, vmap
 from functrans.errors import NotDifferentiableError, TracerIndexError
-from functrans.ops.at import at
-from functrans.ops.gather import gather_along
+from functrans.ops.indexing.at import at
+from functrans.ops.indexing.gather import gather_along
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
 FEW = settings(max_examples=120, deadline=None)

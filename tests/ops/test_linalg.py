@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, vmap
 from functrans.errors import ShapeError
-from functrans.ops import linalg
+from functrans.ops.linalg import factorisations as linalg
 
 
 def regular(*shape, seed=0):

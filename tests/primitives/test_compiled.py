@@ -5,8 +5,8 @@ import pytest
 
 from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of
-from functrans.lower.split import compiled
-from functrans.run.jit import compile_graph
+from functrans.lower.select.partition import compiled
+from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import rewrite
 from tests.primitives.harness import cases, like, pullback_graph, run, tangent_graph
 

@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 
 from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
-from functrans.run.jit import compile_graph
+from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import replay, rewrite
 from tests.primitives.harness import inner, like, pulled_back, tangent_graph
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from functrans.run import layouts
+from functrans.run.call import layouts
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,7 +10,8 @@ import pytest
 
 import functrans
 from functrans import grad, jit
-from functrans.run import cache, circumstances
+from functrans.run.code import cache
+from functrans.run.code import fingerprint as circumstances
 from tests.run.processes import PROGRAM, PROGRAMS, finish, results_and_counts, run, start
 
 

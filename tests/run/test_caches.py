@@ -15,8 +15,8 @@ import pytest
 import functrans
 from functrans import caches, clear_caches, grad, hessian, jit, lax, vmap
 from functrans.caches import Table, cached, cached_property, once
-from functrans.run import steps
-from functrans.run.program import NativeProgram
+from functrans.run.call import steps
+from functrans.run.call.program import NativeProgram
 
 PACKAGE = Path(functrans.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from functrans import config, grad, jit, lax, tree, value_and_grad, vmap
-from functrans.run import kept
-from functrans.run.call import program
-from functrans.run.program import OverwritingProgram
+from functrans.run.call.jitted import program
+from functrans.run.call.program import OverwritingProgram
+from functrans.run.code import programs as kept
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.normal(size=(40, 40))

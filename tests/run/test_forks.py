@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from functrans.run import blas
+from functrans.run.foreign import blas
 from tests.run.processes import run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

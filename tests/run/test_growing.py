@@ -5,8 +5,8 @@ import pytest
 
 from functrans import grad, lax, trace
 from functrans.errors import StepLimitError
-from functrans.ops.control_while import while_p
-from functrans.run import growing
+from functrans.ops.control.while_loop import while_p
+from functrans.run.call import growing
 
 
 def loops_of(function, *args):

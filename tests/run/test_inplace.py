@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, lax
-from functrans.lower.inplace import RUNNING, SCATTERS
-from functrans.lower.split import split
-from functrans.run.jit import compile_graph
+from functrans.lower.select.partition import split
+from functrans.ops.compiled.inplace import RUNNING, SCATTERS
+from functrans.run.call.compiled import compile_graph
 from tests.primitives.harness import cases
 
 CASES = {

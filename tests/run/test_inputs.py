@@ -8,7 +8,7 @@ import pytest
 
 from functrans import grad, jit, trace
 from functrans.errors import DtypeError
-from functrans.run.call import program
+from functrans.run.call.jitted import program
 
 BASE = np.arange(24.0).reshape(4, 6) - 7
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from functrans.run.aside import aside
+from functrans.run.code.aside import aside
 from tests.run.processes import run, start
 
 pytestmark = pytest.mark.skipif(

@@ -5,9 +5,11 @@ import pytest
 
 from functrans import config, extend, grad, lax, trace
 from functrans.ops import BUILT_IN
-from functrans.run import cache, circumstances, elf, kept, native
-from functrans.run.call import program, runnable
-from functrans.run.program import NativeProgram
+from functrans.run.call.jitted import program, runnable
+from functrans.run.call.program import NativeProgram
+from functrans.run.code import cache, elf, native
+from functrans.run.code import fingerprint as circumstances
+from functrans.run.code import programs as kept
 from tests.run.processes import run
 
 
@@ -35,7 +37,7 @@ x = np.linspace(-1.0, 2.0, 500)
 w = np.linspace(-1.0, 2.0, 100).reshape(10, 10)
 print(jit(np.tanh)(x).sum(), jit(lambda w: w @ w @ w)(w).sum())
 print(jit(grad(lambda x: np.sum(np.exp(x))))(x).sum(), jit(loop)(x).sum())
-print("llvmlite" in sys.modules, "functrans.lower.schedule" in sys.modules)
+print("llvmlite" in sys.modules, "functrans.lower.pipeline" in sys.modules)
 """
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
-from functrans.run import layouts, memory
+from functrans.run.call import layouts, memory
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from functrans import compile, jit, lax
-from functrans.lower import bodies
-from functrans.lower.nests import MOST_BUFFERS
+from functrans.lower.nest import bodies
+from functrans.lower.nest.fusion import MOST_BUFFERS
 
 MANY = 4094
 

@@ -7,9 +7,9 @@ import scipy.linalg
 
 import functrans
 from functrans import config, grad, hessian, jit, lax, value_and_grad, vmap
-from functrans.lower import lapack
-from functrans.lower.matrices import LARGEST_WRITTEN_OUT, USUALLY_LARGEST
-from functrans.ops import linalg
+from functrans.ops.linalg import factorisations as linalg
+from functrans.ops.linalg.compiled import lapack
+from functrans.ops.linalg.compiled.written_out import LARGEST_WRITTEN_OUT, USUALLY_LARGEST
 
 SIZES = (1, 2, 3, 4, 6, 7, 8, 9, 20)
 LEADING = ((), (2,), (3, 17))

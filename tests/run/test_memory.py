@@ -9,7 +9,8 @@ import pytest
 
 from functrans import grad, jit
 from functrans.api import compile as compile_module
-from functrans.run import cache, call
+from functrans.run.call import jitted as call
+from functrans.run.code import cache
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

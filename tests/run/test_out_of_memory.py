@@ -224,7 +224,7 @@ def test_machine_code(tmp_path):
 FORGOTTEN = (
     LIMIT
     + """
-from functrans.run.jit import compile_graph
+from functrans.run.call.compiled import compile_graph
 from functrans.ir.types import aval_of
 from functrans.trace.stage import rewrite
 

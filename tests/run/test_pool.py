@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from functrans import config
-from functrans.run import threads
-from functrans.run.pool import SHARE
+from functrans.run.threads import workers as threads
+from functrans.run.threads.pool import SHARE
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 POINTERS = (ctypes.c_void_p,) * 3

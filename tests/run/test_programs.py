@@ -8,7 +8,7 @@ import pytest
 
 from functrans import config, grad, jit, vmap
 from functrans.ir.types import aval_of
-from functrans.run.jit import compile_graph
+from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import rewrite
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from functrans import config, jit
-from functrans.run import memory
+from functrans.run.call import memory
 from tests.run.processes import run
 
 pytestmark = pytest.mark.skipif(not memory._SUPPORTED, reason="not on this system")

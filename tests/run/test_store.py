@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from functrans.run.store import Store, Usage
+from functrans.run.code.store import Store, Usage
 
 KEY = "ab" * 32
 OTHER = "cd" * 32

@@ -11,7 +11,8 @@ import pytest
 import threadpoolctl
 
 from functrans import config, grad, jit, value_and_grad, vmap
-from functrans.run import cache, threads
+from functrans.run.code import cache
+from functrans.run.threads import workers as threads
 from tests.run.processes import run
 
 X = np.linspace(-2.0, 3.0, 300_001)

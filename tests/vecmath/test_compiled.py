@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from functrans import vecmath
+from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For, Kernel, Store, buffer, load
-from functrans.lower.emit_llvm import ENTRY, emit
-from functrans.run import native
+from functrans.run.code import native
 from tests.vecmath.reference import DTYPES, apply, random_bits
 
 BINARY = ("atan2", "hypot", "logaddexp", "logaddexp2", "power", "xlogy")

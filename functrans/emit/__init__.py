@@ -1,0 +1,1 @@
+"""Printers: kernels of the loop language as code. None knows a primitive."""

@@ -1,0 +1,1 @@
+"""The loop language as LLVM IR."""

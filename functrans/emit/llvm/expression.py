@@ -1,0 +1,440 @@
+"""Scalar expressions as LLVM code, in a loop or in a vector of one.
+
+Inside a vector loop a value either has one lane (it is the same in every iteration) or as many as
+the vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functrans.emit.llvm.memory import Frame, Memory
+from functrans.emit.llvm.text import (
+    BOOL,
+    Value,
+    Writer,
+    literal,
+    register_type,
+    splat_literal,
+)
+from functrans.loop.failures import OUT_OF_BOUNDS
+from functrans.loop.functions import Function
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer
+
+_WORTH_A_CALL = 24
+"""So many operations that are rarely needed are put into a function."""
+
+
+class Expressions(Memory):
+    """Emits expressions; remembers what has been computed.
+
+    Parameters
+    ----------
+    writer : Writer
+    buffers : dict
+        The pointer to each buffer.
+    sizes : list of str
+    changing : set of Buffer
+        The buffers that the kernel both reads and writes: what was loaded from them is forgotten
+        at each store.
+    called : set of Function
+        The functions that are not written out where they occur.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        buffers: dict[Buffer, str],
+        sizes: list[str],
+        changing: set[Buffer],
+        called: set[Function],
+    ) -> None:
+        super().__init__(writer, buffers, changing)
+        self.sizes = sizes
+        self.indices: dict[Scalar, str] = {}
+        self.slots: dict[Scalar, tuple[str, int]] = {}
+        self.parameters = 1
+        self.called = called
+        self._bodies: dict[Scalar, Scalar] = {}
+        self._changes: dict[Scalar, bool] = {}
+
+    # -- what is known ------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self) -> Any:
+        """What is computed inside is forgotten afterwards."""
+        self.frames.append(Frame())
+        yield
+        self.frames.pop()
+
+    def forget_changing(self) -> None:
+        """Memory or a local has changed: do not reuse what was read before."""
+        self.epoch += 1
+
+    def name(self, target: Scalar, value: Value) -> None:
+        """Let a local that is never changed stand for a value."""
+        self._changes[target] = False
+        for base in (False, True):
+            self.frames[-1].values[target, base] = value
+        if self.vector is not None and value.lanes > 1:
+            self.vector.factors.varying.add(target)
+
+    def _lookup(self, node: Scalar, base: bool) -> Value | None:
+        key = (node, base)
+        for frame in reversed(self.frames):
+            value = frame.values.get(key)
+            if value is not None:
+                if frame.changing.get(key, self.epoch) == self.epoch:
+                    return value
+                return None
+        return None
+
+    def _remember(self, node: Scalar, base: bool, value: Value) -> None:
+        frame = self.frames[-1]
+        frame.values[node, base] = value
+        if self._is_changing(node):
+            frame.changing[node, base] = self.epoch
+
+    def _is_changing(self, node: Scalar) -> bool:
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            if top in self._changes:
+                stack.pop()
+                continue
+            missing = [arg for arg in top.args if arg not in self._changes]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            self._changes[top] = (
+                top.op == "local"
+                or (top.op == "load" and top.attribute in self.changing)
+                or any(self._changes[arg] for arg in top.args)
+            )
+        return self._changes[node]
+
+    # -- values -------------------------------------------------------------------------------
+
+    def scalar(self, node: Scalar) -> str:
+        """The value in the first lane; outside of vector loops, the value."""
+        return self.value(node, base=self.vector is not None).ref
+
+    def wide(self, node: Scalar) -> Value:
+        """The value with all the lanes of the vector loop."""
+        value = self.value(node)
+        lanes = self.vector.lanes if self.vector is not None else 1
+        return self.operations.spread(value, node.dtype, lanes)
+
+    def value(self, root: Scalar, base: bool = False) -> Value:
+        """Emit what is missing of an expression.
+
+        With ``base``, every load and index is taken in the first lane only.
+        """
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if self._lookup(node, base) is not None:
+                stack.pop()
+                continue
+            missing = [arg for arg in self._needed_first(node) if self._lookup(arg, base) is None]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            self._remember(node, base, self._emit(node, base))
+        found = self._lookup(root, base)
+        assert found is not None
+        return found
+
+    def _emit(self, node: Scalar, base: bool) -> Value:
+        match node.op:
+            case "const":
+                return Value(literal(node.attribute, node.dtype), 1)
+            case "zero":
+                return Value(literal(0, node.dtype), 1)
+            case "parameter":
+                return Value(f"%p{node.attribute}", self.parameters)
+            case "size":
+                return Value(self.sizes[node.attribute], 1)
+            case "index":
+                return self._index(node, base)
+            case "local":
+                return self._local(node)
+            case "load":
+                if base or self.vector is None:
+                    return self.load_one(node, base)
+                return self.load(node, self.vector)
+            case "lookup":
+                return self.table(node, base)
+            case "guard":
+                return self._guard(node, base)
+            case "unlikely":
+                return self._unlikely(node, base)
+            case "checked":
+                return self._checked(node, base)
+            case "required":
+                return self._required(node, base)
+            case "apply" if node.attribute not in self.called:
+                return self._known(self._body(node), base)
+            case "apply":
+                return self._called(node, base)
+            case "fold":
+                raise AssertionError("a fold must have become a Reduce before it is printed")
+        args = [self._known(arg, base) for arg in node.args]
+        return self.operations.apply(node.op, node.dtype, args, [arg.dtype for arg in node.args])
+
+    def _known(self, node: Scalar, base: bool) -> Value:
+        value = self._lookup(node, base)
+        assert value is not None
+        return value
+
+    def _index(self, node: Scalar, base: bool) -> Value:
+        vector = self.vector
+        if vector is None or node is not vector.index:
+            return Value(self.indices[node], 1)
+        if base:
+            return Value(vector.base, 1)
+        kind = register_type(INDEX, vector.lanes)
+        first = self.operations.spread(Value(vector.base, 1), INDEX, vector.lanes)
+        steps = "<" + ", ".join(f"i64 {lane}" for lane in range(vector.lanes)) + ">"
+        return Value(self.writer.define(f"add nsw {kind} {first.ref}, {steps}"), vector.lanes)
+
+    def _local(self, node: Scalar) -> Value:
+        slot, lanes = self.slots[node]
+        kind = register_type(node.dtype, lanes)
+        return Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
+
+    # -- branches -----------------------------------------------------------------------------
+
+    def _guard(self, node: Scalar, base: bool) -> Value:
+        condition, value, otherwise = node.args
+        test = self._known(condition, base)
+        if test.lanes == 1:
+            return self._branch(
+                test.ref,
+                node.dtype,
+                lambda: self.value(value, base),
+                lambda: self.value(otherwise, base),
+            )
+        lanes = test.lanes
+        taken = self._masked(test.ref, lanes, value)
+        kind = register_type(BOOL, lanes)
+        ones = splat_literal("true", "i1", lanes)
+        inverse = self.writer.define(f"xor {kind} {test.ref}, {ones}")
+        other = self._masked(inverse, lanes, otherwise)
+        return self.operations.select(test, taken, other, node.dtype)
+
+    def _masked(self, condition: str, lanes: int, node: Scalar) -> Value:
+        """A value of which only the lanes where the condition holds will be used."""
+        outer, by_data = self.mask, self.masked_by_data
+        kind = register_type(BOOL, lanes)
+        if outer is not None:
+            condition = self.writer.define(f"and {kind} {outer}, {condition}")
+        self.mask, self.masked_by_data = condition, True
+        with self.scope():
+            value = self.value(node)
+        self.mask, self.masked_by_data = outer, by_data
+        return value
+
+    def _branch(
+        self,
+        condition: str,
+        dtype: np.dtype[Any],
+        yes: Callable[[], Value],
+        no: Callable[[], Value],
+    ) -> Value:
+        """Compute one of two values."""
+        writer = self.writer
+        labels = [writer.name(kind) for kind in ("yes", "no", "join")]
+        writer.branch(condition, labels[0], labels[1])
+        arms: list[tuple[Value, int, str]] = []
+        for label, compute in zip(labels, (yes, no), strict=False):
+            writer.start(label)
+            with self.scope():
+                value = compute()
+            # where the other arm turns out to have lanes, this one is spread in its own block
+            arms.append((value, len(writer.lines), writer.block))
+            writer.line(f"br label %{labels[2]}")
+        lanes = max(value.lanes for value, _, _ in arms)
+        incoming = []
+        shift = 0
+        for value, place, block in arms:
+            if value.lanes != lanes:
+                tail = writer.lines[place + shift :]
+                del writer.lines[place + shift :]
+                before = len(writer.lines)
+                value = self.operations.spread(value, dtype, lanes)
+                shift += len(writer.lines) - before
+                writer.lines.extend(tail)
+            incoming.append(f"[ {value.ref}, %{block} ]")
+        writer.start(labels[2])
+        kind = register_type(dtype, lanes)
+        return Value(writer.define(f"phi {kind} {', '.join(incoming)}"), lanes)
+
+    def _unlikely(self, node: Scalar, base: bool) -> Value:
+        condition, rare, common = node.args
+        test = self._known(condition, base)
+        usual = self._known(common, base)
+        if test.lanes == 1:
+            return self._branch(
+                test.ref, node.dtype, lambda: self._rarely(rare, base, 1), lambda: usual
+            )
+        kind = register_type(BOOL, test.lanes)
+        anywhere = self.writer.call(
+            f"llvm.vector.reduce.or.v{test.lanes}i1", "i1", [(kind, test.ref)]
+        )
+
+        def mixed() -> Value:
+            computed = self._rarely(rare, base, test.lanes)
+            return self.operations.select(test, computed, usual, node.dtype)
+
+        return self._branch(anywhere, node.dtype, mixed, lambda: usual)
+
+    def _rarely(self, node: Scalar, base: bool, lanes: int) -> Value:
+        """A value that is seldom needed: by a call, if computing it takes many operations.
+
+        The same function serves wherever the kernel has an expression of this form. A kernel with a
+        hundred sines would else hold their argument reduction a hundred times.
+        """
+        if node.op == "apply":
+            return self._call_of(node.attribute.result, node.args, base, lanes, "rare")
+        arguments, form = self._form(node, base)
+        if form is None or self.mask is not None:
+            return self.value(node, base)
+        return self._call_of(form, arguments, base, lanes, "rare")
+
+    def _called(self, node: Scalar, base: bool) -> Value:
+        """A function that the kernel has many of, by a call."""
+        lanes = max(self._known(x, base).lanes for x in node.args)
+        return self._call_of(node.attribute.result, node.args, base, lanes, "often")
+
+    def _body(self, node: Scalar) -> Scalar:
+        """The operations of a function of some operands."""
+        if node not in self._bodies:
+            self._bodies[node] = node.attribute.at(node.args)
+        return self._bodies[node]
+
+    def _call_of(
+        self, form: Scalar, arguments: Sequence[Scalar], base: bool, lanes: int, kind: str
+    ) -> Value:
+        """A call of the module's function that computes a form."""
+        values = [self.operations.spread(self.value(x, base), x.dtype, lanes) for x in arguments]
+        kinds = [register_type(x.dtype, lanes) for x in arguments]
+        name = self.writer.functions.get((form, lanes))
+        if name is None:
+            name = self._function(form, kinds, lanes, kind)
+        given = ", ".join(f"{kind} {v.ref}" for kind, v in zip(kinds, values, strict=True))
+        result = register_type(form.dtype, lanes)
+        return Value(self.writer.define(f"call {result} @{name}({given})"), lanes)
+
+    def _form(self, node: Scalar, base: bool) -> tuple[list[Scalar], Scalar | None]:
+        """What of an expression is known already, and the expression with parameters for it.
+
+        The form is None if the expression is short or reads memory.
+        """
+        arguments: dict[Scalar, Scalar] = {}
+        forms: dict[Scalar, Scalar] = {}
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            missing = []
+            if top.op == "const":
+                forms[top] = top
+            elif self._lookup(top, base) is not None:
+                parameter = Scalar("parameter", (), top.dtype, len(arguments))
+                forms[top] = arguments.setdefault(top, parameter)
+            elif not top.args:
+                return [], None
+            else:
+                missing = [x for x in top.args if x not in forms]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if top not in forms:
+                args = tuple(forms[x] for x in top.args)
+                forms[top] = Scalar(top.op, args, top.dtype, top.attribute)
+        computed = len(forms) - len(arguments)
+        return list(arguments), forms[node] if computed >= _WORTH_A_CALL else None
+
+    def _function(self, form: Scalar, kinds: list[str], lanes: int, kind: str) -> str:
+        """Write a function of the module that computes a form; gives its name."""
+        name = f"{kind}{len(self.writer.functions)}"
+        self.writer.functions[form, lanes] = name
+        inner = Expressions(self.writer.for_function(), {}, [], set(), set())
+        inner.parameters = lanes
+        value = inner.operations.spread(inner.value(form), form.dtype, lanes)
+        result = register_type(form.dtype, lanes)
+        parameters = ", ".join(f"{kind} %p{i}" for i, kind in enumerate(kinds))
+        hint = "cold " if kind == "rare" else ""
+        self.writer.texts.append(
+            "\n".join(
+                [
+                    f"define internal {result} @{name}({parameters}) noinline {hint}nounwind {{",
+                    "entry:",
+                    *inner.writer.allocas,
+                    *inner.writer.lines,
+                    f"  ret {result} {value.ref}",
+                    "}",
+                ]
+            )
+        )
+        return name
+
+    def _checked(self, node: Scalar, base: bool) -> Value:
+        """An index that must be in bounds: if it is not, set the flag and use 0 instead."""
+        position, extent = (self._known(arg, base) for arg in node.args)
+        lanes = max(position.lanes, extent.lanes)
+        position = self.operations.spread(position, INDEX, lanes)
+        extent = self.operations.spread(extent, INDEX, lanes)
+        kind = register_type(INDEX, lanes)
+        define = self.writer.define
+        outside = define(f"icmp uge {kind} {position.ref}, {extent.ref}")
+        self._fail_if(Value(outside, lanes), OUT_OF_BOUNDS)
+        zero = splat_literal("0", "i64", lanes)
+        bits = register_type(BOOL, lanes)
+        safe = define(f"select {bits} {outside}, {kind} {zero}, {kind} {position.ref}")
+        return Value(safe, lanes)
+
+    def _required(self, node: Scalar, base: bool) -> Value:
+        """A value that is of no use unless a condition holds: if it does not, set the flag."""
+        condition, value = (self._known(arg, base) for arg in node.args)
+        bits = register_type(BOOL, condition.lanes)
+        ones = splat_literal("true", "i1", condition.lanes)
+        missed = self.writer.define(f"xor {bits} {condition.ref}, {ones}")
+        self._fail_if(Value(missed, condition.lanes), node.attribute)
+        return value
+
+    def _fail_if(self, bad: Value, status: int) -> None:
+        """Set the flag if a condition holds in any lane that counts."""
+        ref, lanes = bad
+        if lanes > 1:
+            bits = register_type(BOOL, lanes)
+            if self.mask is not None:
+                ref = self.writer.define(f"and {bits} {ref}, {self.mask}")
+            ref = self.writer.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", [(bits, ref)])
+        failed, go_on = self.writer.name("bad"), self.writer.name("good")
+        self.writer.branch(ref, failed, go_on)
+        self.writer.start(failed)
+        self.writer.line(f"store i64 {status}, ptr %flag")
+        self.writer.jump(go_on)
+        self.writer.start(go_on)
+
+    def _needed_first(self, node: Scalar) -> tuple[Scalar, ...]:
+        """What to compute before the node: not what only a branch needs."""
+        if node.op in ("load", "fold"):
+            return ()
+        if node.op == "guard":
+            return node.args[:1]
+        if node.op == "unlikely":
+            return (node.args[0], node.args[2])
+        if node.op == "apply" and node.attribute not in self.called:
+            return (self._body(node),)
+        return node.args

@@ -1,0 +1,421 @@
+"""The loop IR as LLVM IR: what runs on the CPU.
+
+Every kernel becomes one function::
+
+    void kernel(int64_t start, int64_t stop, void *data)
+
+``start`` and ``stop`` are the part of a parallel loop to do (ignored by other kernels); ``data``
+points to words: the address of the error flag, those of the buffers, and the sizes.
+
+Vector loops are written as vectors here and not left to LLVM's vectoriser: it refuses ordered
+float reductions, loops with rare branches and outer loops, costs compile time, and fails silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.memory import Vector
+from functrans.emit.llvm.store import store
+from functrans.emit.llvm.text import (
+    Value,
+    Writer,
+    memory_type,
+    register_type,
+)
+from functrans.loop.affine import Coefficients
+from functrans.loop.functions import often
+from functrans.loop.nodes import INDEX, identity
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import (
+    Address,
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+from functrans.loop.walk import loaded, may_fail, stored, walk
+
+ENTRY = "kernel"
+
+
+def emit(kernel: Kernel) -> str:
+    """The text of an LLVM module with the kernel as its function ``kernel``."""
+    return _Emitter(kernel).module()
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.writer = Writer()
+        self.assigned = {
+            target
+            for statement in walk(kernel.body)
+            if isinstance(statement, Assign)
+            for target in statement.targets
+        }
+        pointers = {buffer: f"%b{i}" for i, buffer in enumerate(kernel.buffers)}
+        for buffer in kernel.scratch:
+            pointers[buffer] = self._scratch(buffer)
+        self.expressions = Expressions(
+            self.writer,
+            pointers,
+            [f"%s{i}" for i in range(kernel.sizes)],
+            loaded(kernel.body) & stored(kernel.body),
+            often(kernel),
+        )
+
+    def _scratch(self, buffer: Buffer) -> str:
+        """Room on the stack, for as long as the function runs."""
+        count = "1"
+        for extent in buffer.shape:
+            factor = f"%s{extent.attribute}" if extent.op == "size" else str(extent.attribute)
+            product = "%" + self.writer.name("n")
+            self.writer.allocas.append(f"  {product} = mul i64 {count}, {factor}")
+            count = product
+        slot = "%" + self.writer.name("row")
+        self.writer.allocas.append(
+            f"  {slot} = alloca {memory_type(buffer.dtype)}, i64 {count}, align 64"
+        )
+        return slot
+
+    def module(self) -> str:
+        """The whole text: the body as a function of its own, whose pointers do not alias."""
+        split = self.kernel.parallel
+        if split is not None:
+            self._for(split, ("%start", "%stop"))
+        else:
+            self._statements(self.kernel.body)
+        self.writer.line("ret void")
+        read_only = set(self.kernel.buffers) - stored(self.kernel.body)
+        parameters = ["ptr noalias %flag"]
+        parameters += [
+            f"ptr noalias {'readonly ' if buffer in read_only else ''}%b{i}"
+            for i, buffer in enumerate(self.kernel.buffers)
+        ]
+        parameters += [f"i64 %s{i}" for i in range(self.kernel.sizes)]
+        parameters += ["i64 %start", "i64 %stop"]
+        lines = [
+            *self.writer.global_lines(),
+            *self.writer.declarations.values(),
+            *self.writer.texts,
+            f"define internal void @body({', '.join(parameters)}) noinline nounwind {{",
+            "entry:",
+            *self.writer.allocas,
+            *self.writer.lines,
+            "}",
+            *self._entry(),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _entry(self) -> list[str]:
+        """The function that takes the words apart and calls the body."""
+        lines = [
+            f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) nounwind {{",
+        ]
+        arguments = []
+        kinds = ["ptr"] * (1 + len(self.kernel.buffers)) + ["i64"] * self.kernel.sizes
+        for word, kind in enumerate(kinds):
+            lines.append(f"  %p{word} = getelementptr i64, ptr %data, i64 {word}")
+            lines.append(f"  %w{word} = load {kind}, ptr %p{word}")
+            arguments.append(f"{kind} %w{word}")
+        arguments += ["i64 %start", "i64 %stop"]
+        return [*lines, f"  call void @body({', '.join(arguments)})", "  ret void", "}"]
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def _statements(self, statements: tuple[Statement, ...]) -> None:
+        for statement in statements:
+            match statement:
+                case Store():
+                    store(self.expressions, statement)
+                case Let():
+                    self._let(statement)
+                case Assign():
+                    self._assign(statement)
+                case For():
+                    bounds = (
+                        self.expressions.scalar(statement.start),
+                        self.expressions.scalar(statement.stop),
+                    )
+                    self._for(statement, bounds)
+                case Reduce():
+                    self._reduce(statement)
+                case If():
+                    self._if(statement)
+                case While():
+                    self._while(statement)
+                case Call():
+                    self._call(statement)
+
+    def _values(self, nodes: tuple[Scalar, ...]) -> list[Value]:
+        """Values for locals: with all lanes in a vector loop."""
+        return [self.expressions.wide(node) for node in nodes]
+
+    def _declare(self, target: Scalar, lanes: int) -> str:
+        slot = self.writer.alloca(register_type(target.dtype, lanes))
+        self.expressions.slots[target] = (slot, lanes)
+        vector = self.expressions.vector
+        if vector is not None and lanes > 1:
+            vector.factors.varying.add(target)
+        return slot
+
+    def _set(self, target: Scalar, value: Value) -> None:
+        slot, lanes = self.expressions.slots[target]
+        self.writer.line(f"store {register_type(target.dtype, lanes)} {value.ref}, ptr {slot}")
+
+    def _let(self, statement: Let) -> None:
+        values = self._values(statement.values)
+        for target, value in zip(statement.targets, values, strict=True):
+            if target not in self.assigned:
+                self.expressions.name(target, value)
+                continue
+            self._declare(target, value.lanes)
+            self._set(target, value)
+
+    def _assign(self, statement: Assign) -> None:
+        values = self._values(statement.values)
+        for target, value in zip(statement.targets, values, strict=True):
+            self._set(target, value)
+        self.expressions.forget_changing()
+
+    def _if(self, statement: If) -> None:
+        condition = self.expressions.value(statement.condition)
+        assert condition.lanes == 1, "a branch in a vector loop depends on the iteration"
+        labels = [self.writer.name(kind) for kind in ("then", "else", "end")]
+        self.writer.branch(condition.ref, labels[0], labels[1])
+        for label, body in zip(labels, (statement.body, statement.otherwise), strict=False):
+            self.writer.start(label)
+            with self.expressions.scope():
+                self._statements(body)
+            self.writer.jump(labels[2])
+        self.writer.start(labels[2])
+        self.expressions.forget_changing()
+
+    def _while(self, statement: While) -> None:
+        writer, ex = self.writer, self.expressions
+        assert ex.vector is None, "a while loop in a vector loop"
+        again, body, end = (writer.name(kind) for kind in ("again", "do", "end"))
+        writer.jump(again)
+        writer.start(again)
+        ex.forget_changing()
+        with ex.scope():
+            self._statements(statement.prepare)
+            goes_on = ex.value(statement.condition).ref
+            if may_fail((statement,)):
+                # what has failed may never come to the values that the loop waits for
+                status = writer.define("load i64, ptr %flag")
+                well = writer.define(f"icmp eq i64 {status}, 0")
+                goes_on = writer.define(f"and i1 {goes_on}, {well}")
+            writer.branch(goes_on, body, end)
+            writer.start(body)
+            self._statements(statement.body)
+            writer.jump(again)
+        writer.start(end)
+        ex.forget_changing()
+
+    def _call(self, statement: Call) -> None:
+        ex = self.expressions
+        arguments = []
+        for argument in statement.arguments:
+            if isinstance(argument, Address):
+                offset = ex.offset(argument.target, argument.indices, base=False)
+                arguments.append(("ptr", ex.pointer(argument.target, offset)))
+            elif isinstance(argument, bytes):
+                text = argument.decode("ascii")
+                ref = self.writer.constant(f"[{len(text) + 1} x i8]", f'c"{text}\\00"')
+                arguments.append(("ptr", ref))
+            else:
+                kind = memory_type(argument.dtype)
+                slot = self.writer.alloca(kind)
+                value = ex.to_memory(ex.value(argument), argument.dtype)
+                self.writer.line(f"store {kind} {value}, ptr {slot}")
+                arguments.append(("ptr", slot))
+        self.writer.call(statement.symbol, "void", arguments)
+        ex.forget_changing()
+
+    # -- loops --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _loop(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
+        """A counting loop around what is emitted inside; gives the counter."""
+        writer = self.writer
+        body, end = writer.name("loop"), writer.name("end")
+        before = writer.block
+        writer.branch(writer.define(f"icmp slt i64 {start}, {stop}"), body, end)
+        writer.start(body)
+        counter = "%" + writer.name("i")
+        place = writer.reserve()
+        self.expressions.forget_changing()
+        with self.expressions.scope():
+            yield counter
+        following = writer.define(f"add nsw i64 {counter}, {step}")
+        writer.fill(
+            place, f"{counter} = phi i64 [ {start}, %{before} ], [ {following}, %{writer.block} ]"
+        )
+        writer.branch(writer.define(f"icmp slt i64 {following}, {stop}"), body, end)
+        writer.start(end)
+        self.expressions.forget_changing()
+
+    def _for(self, statement: For, bounds: tuple[str, str]) -> None:
+        if statement.lanes > 1:
+            self._vector_for(statement, bounds)
+            return
+        with self._loop(*bounds) as counter:
+            self.expressions.indices[statement.index] = counter
+            self._statements(statement.body)
+
+    def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
+        start, stop = bounds
+        lanes = statement.lanes
+        if statement.whole:
+            with self._loop(start, stop, lanes) as counter:
+                with self._vector(statement.index, lanes, counter):
+                    self._statements(statement.body)
+            return
+        if statement.repeatable:
+            last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
+            with self._loop(start, stop, lanes) as counter:
+                base = self.writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
+                with self._vector(statement.index, lanes, base):
+                    self._statements(statement.body)
+            return
+        for base, mask in self._blocks(start, stop, lanes, statement.whole):
+            with self._vector(statement.index, lanes, base, mask):
+                self._statements(statement.body)
+
+    @contextmanager
+    def _vector(
+        self, index: Scalar, lanes: int, base: str, mask: str | None = None
+    ) -> Iterator[None]:
+        ex = self.expressions
+        assert ex.vector is None, "a vector loop inside of another"
+        ex.vector = Vector(index, lanes, base, Coefficients(index))
+        ex.mask = mask
+        yield
+        ex.vector = None
+        ex.mask = None
+
+    def _blocks(
+        self, start: str, stop: str, lanes: int, only_whole: bool
+    ) -> Iterator[tuple[str, str | None]]:
+        """The vectors of a range: inside the loop of the whole ones, then for the masked rest."""
+        writer = self.writer
+        if only_whole:
+            with self._loop(start, stop, lanes) as counter:
+                yield counter, None
+            return
+        whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
+        with self._loop(start, whole, lanes) as counter:
+            yield counter, None
+        count = writer.define(f"sub nsw i64 {stop}, {start}")
+        done = writer.define(f"and i64 {count}, {-lanes}")
+        base = writer.define(f"add nsw i64 {start}, {done}")
+        rest, end = writer.name("rest"), writer.name("end")
+        writer.branch(writer.define(f"icmp slt i64 {base}, {stop}"), rest, end)
+        writer.start(rest)
+        kind = f"<{lanes} x i64>"
+        steps = "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">"
+        left = writer.define(f"sub nsw i64 {stop}, {base}")
+        ops = self.expressions.operations
+        spread = ops.spread(Value(left, 1), INDEX, lanes).ref
+        mask = writer.define(f"icmp slt {kind} {steps}, {spread}")
+        with self.expressions.scope():
+            yield base, mask
+        writer.jump(end)
+        writer.start(end)
+        self.expressions.forget_changing()
+
+    def _reduce(self, statement: Reduce) -> None:
+        ex = self.expressions
+        ops = ex.operations
+        vector = ex.vector
+        assert vector is None or statement.lanes == 1, "a vector reduction in a vector loop"
+        lanes = vector.lanes if vector is not None else statement.lanes
+        partials = []
+        for target, op in zip(statement.targets, statement.ops, strict=True):
+            slot = self.writer.alloca(register_type(target.dtype, lanes))
+            start = ops.constant(identity(op, target.dtype), target.dtype, lanes)
+            self.writer.line(f"store {register_type(target.dtype, lanes)} {start.ref}, ptr {slot}")
+            partials.append(slot)
+        self._reduce_nest(statement, statement.loops, partials, lanes)
+        for target, op, slot in zip(statement.targets, statement.ops, partials, strict=True):
+            if lanes == 1 or vector is not None:
+                ex.slots[target] = (slot, lanes)
+                if vector is not None:
+                    vector.factors.varying.add(target)
+                continue
+            kind = register_type(target.dtype, lanes)
+            parts = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
+            self._declare(target, 1)
+            self._set(target, self._combine_lanes(op, target, parts))
+        ex.forget_changing()
+
+    def _reduce_nest(
+        self,
+        statement: Reduce,
+        loops: tuple[tuple[Scalar, Scalar, Scalar], ...],
+        partials: list[str],
+        lanes: int,
+    ) -> None:
+        ex = self.expressions
+        (index, start, stop), *inner = loops
+        bounds = ex.scalar(start), ex.scalar(stop)
+        if inner:
+            with self._loop(*bounds) as counter:
+                ex.indices[index] = counter
+                self._reduce_nest(statement, tuple(inner), partials, lanes)
+        elif ex.vector is not None or lanes == 1:
+            with self._loop(*bounds) as counter:
+                ex.indices[index] = counter
+                self._accumulate(statement, partials, lanes)
+        else:
+            for base, mask in self._blocks(*bounds, lanes, statement.whole):
+                with self._vector(index, lanes, base, mask):
+                    self._accumulate(statement, partials, lanes, mask)
+
+    def _accumulate(
+        self, statement: Reduce, partials: list[str], lanes: int, mask: str | None = None
+    ) -> None:
+        # in a vector loop around it, lanes that are masked out may hold anything: none is stored
+        ex = self.expressions
+        self._statements(statement.body)
+        values = [ex.wide(value) for value in statement.values]
+        for target, op, value, slot in zip(
+            statement.targets, statement.ops, values, partials, strict=True
+        ):
+            kind = register_type(target.dtype, lanes)
+            if mask is not None:
+                nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
+                value = ex.operations.select(Value(mask, lanes), value, nothing, target.dtype)
+            old = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
+            new = ex.operations.apply(op, target.dtype, [old, value], [target.dtype] * 2)
+            self.writer.line(f"store {kind} {new.ref}, ptr {slot}")
+
+    def _combine_lanes(self, op: str, target: Scalar, parts: Value) -> Value:
+        """Halve the vector, combining its two halves, until one number is left."""
+        define = self.writer.define
+        apply = self.expressions.operations.apply
+        kinds = [target.dtype] * 2
+        while parts.lanes > 2:
+            kind, half = register_type(target.dtype, parts.lanes), parts.lanes // 2
+            halves = []
+            for first in (0, half):
+                chosen = ", ".join(f"i32 {first + lane}" for lane in range(half))
+                ref = define(
+                    f"shufflevector {kind} {parts.ref}, {kind} poison, <{half} x i32> <{chosen}>"
+                )
+                halves.append(Value(ref, half))
+            parts = apply(op, target.dtype, halves, kinds)
+        kind = register_type(target.dtype, 2)
+        pair = [Value(define(f"extractelement {kind} {parts.ref}, i64 {i}"), 1) for i in (0, 1)]
+        return apply(op, target.dtype, pair, kinds)

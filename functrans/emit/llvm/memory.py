@@ -1,0 +1,258 @@
+"""Loads as LLVM code.
+
+In a vector loop a load becomes a plain load, a vector load, a load with shuffles or a gather, by
+how its place in memory moves with the loop index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functrans.emit.llvm.scalar import Operations
+from functrans.emit.llvm.text import (
+    BOOL,
+    Value,
+    Writer,
+    literal,
+    memory_type,
+    register_type,
+    splat_literal,
+    suffix,
+)
+from functrans.loop.affine import Coefficients
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import Buffer
+
+ZERO = const(0, INDEX)
+
+LARGEST_SHUFFLED_STRIDE = 8
+"""Up to this stride, neighbours are loaded as whole vectors and shuffled apart."""
+
+
+@dataclass
+class Vector:
+    """The vector loop that code is being emitted in."""
+
+    index: Scalar
+    lanes: int
+    base: str
+    """The loop index in the first lane."""
+    factors: Coefficients
+
+
+@dataclass
+class Frame:
+    """What is known at a point of the code, and dominates what follows."""
+
+    values: dict[tuple[Scalar, bool], Value] = field(default_factory=dict)
+    wide_loads: dict[Any, str] = field(default_factory=dict)
+    changing: dict[tuple[Scalar, bool], int] = field(default_factory=dict)
+
+
+class Memory:
+    """Emits loads.
+
+    Parameters
+    ----------
+    writer : Writer
+    buffers : dict
+        The pointer to each buffer.
+    changing : set of Buffer
+        The buffers that the kernel both reads and writes: what was loaded from them is forgotten
+        at each store.
+    """
+
+    def __init__(self, writer: Writer, buffers: dict[Buffer, str], changing: set[Buffer]) -> None:
+        self.writer = writer
+        self.operations = Operations(writer)
+        self.buffers = buffers
+        self.changing = changing
+        self.frames = [Frame()]
+        self.vector: Vector | None = None
+        self.mask: str | None = None
+        self.masked_by_data = False
+        self.epoch = 0
+
+    def value(self, root: Scalar, base: bool = False) -> Value:
+        """The value of an expression; with ``base``, in the first lane."""
+        raise NotImplementedError
+
+    def offset(self, target: Buffer, indices: tuple[Scalar, ...], base: bool) -> Value:
+        """The place of an element, counted in elements from the start of its buffer."""
+        return self.value(place(target, indices), base)
+
+    def pointer(self, target: Buffer, offset: Value) -> str:
+        kind = memory_type(target.dtype)
+        lanes = "i64" if offset.lanes == 1 else f"<{offset.lanes} x i64>"
+        return self.writer.define(
+            f"getelementptr inbounds {kind}, ptr {self.buffers[target]}, {lanes} {offset.ref}"
+        )
+
+    def from_memory(self, ref: str, dtype: np.dtype[Any], lanes: int) -> str:
+        if dtype != BOOL:
+            return ref
+        zero = splat_literal("0", "i8", lanes)
+        return self.writer.define(f"icmp ne {memory_type(BOOL, lanes)} {ref}, {zero}")
+
+    def to_memory(self, value: Value, dtype: np.dtype[Any]) -> str:
+        if dtype != BOOL:
+            return value.ref
+        return self.writer.define(
+            f"zext {register_type(BOOL, value.lanes)} {value.ref} to "
+            f"{memory_type(BOOL, value.lanes)}"
+        )
+
+    def load_one(self, node: Scalar, base: bool) -> Value:
+        source: Buffer = node.attribute
+        pointer = self.pointer(source, self.offset(source, node.args, base))
+        kind = memory_type(source.dtype)
+        loaded = self.writer.define(f"load {kind}, ptr {pointer}, align {source.dtype.itemsize}")
+        return Value(self.from_memory(loaded, source.dtype, 1), 1)
+
+    def load(self, node: Scalar, vector: Vector) -> Value:
+        source: Buffer = node.attribute
+        stride = vector.factors.of_element(source, node.args)
+        if stride == 0 and not self.masked_by_data:
+            return self.load_one(node, base=False)
+        if stride == 1:
+            return self._load_vector(node, vector)
+        if stride is not None and 1 < stride <= LARGEST_SHUFFLED_STRIDE and self.mask is None:
+            shuffled = self._load_shuffled(node, vector, stride)
+            if shuffled is not None:
+                return shuffled
+        return self._gather(node, vector, stride)
+
+    def _load_vector(self, node: Scalar, vector: Vector) -> Value:
+        source: Buffer = node.attribute
+        pointer = self.pointer(source, self.offset(source, node.args, base=True))
+        kind = memory_type(source.dtype, vector.lanes)
+        align = source.dtype.itemsize
+        if self.mask is None:
+            loaded = self.writer.define(f"load {kind}, ptr {pointer}, align {align}")
+        else:
+            name = f"llvm.masked.load.{memory_suffix(source.dtype, vector.lanes)}.p0"
+            loaded = self.writer.call(
+                name,
+                kind,
+                [
+                    ("ptr", pointer),
+                    ("i32", str(align)),
+                    (register_type(BOOL, vector.lanes), self.mask),
+                    (kind, "zeroinitializer"),
+                ],
+            )
+        return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
+
+    def _load_shuffled(self, node: Scalar, vector: Vector, stride: int) -> Value | None:
+        """Load whole rows of ``stride`` neighbours, and pick this element of each.
+
+        Only if the last axes are exactly such rows, so that all of what is loaded exists. The
+        other elements of the rows are picked from the same load.
+        """
+        source: Buffer = node.attribute
+        column, place, axis = 0, 1, len(node.args)
+        while axis and node.args[axis - 1].op == "const":
+            axis -= 1
+            column += place * int(node.args[axis].attribute)
+            place *= int(source.shape[axis].attribute) if source.shape[axis].op == "const" else 0
+        if place != stride or axis == 0 or vector.factors.of(node.args[axis - 1]) != 1:
+            return None
+        rows = node.args[:axis]
+        key = (source, rows, self.epoch if source in self.changing else None)
+        total = stride * vector.lanes
+        kind = memory_type(source.dtype, total)
+        wide = next((f.wide_loads[key] for f in reversed(self.frames) if key in f.wide_loads), None)
+        if wide is None:
+            zero = Scalar("const", (), INDEX, 0)
+            start = rows + (zero,) * (len(node.args) - axis)
+            pointer = self.pointer(source, self.offset(source, start, base=True))
+            wide = self.writer.define(f"load {kind}, ptr {pointer}, align {source.dtype.itemsize}")
+            self.frames[-1].wide_loads[key] = wide
+        lanes = ", ".join(f"i32 {column + stride * lane}" for lane in range(vector.lanes))
+        picked = self.writer.define(
+            f"shufflevector {kind} {wide}, {kind} poison, <{vector.lanes} x i32> <{lanes}>"
+        )
+        return Value(self.from_memory(picked, source.dtype, vector.lanes), vector.lanes)
+
+    def first_place(self, target: Buffer, indices: tuple[Scalar, ...]) -> str:
+        """The pointer to the element in the first lane, from which the others are steps away."""
+        # not inbounds: where lanes are masked out, the first one may be outside of the buffer
+        offset = self.offset(target, indices, base=True).ref
+        return self.writer.define(
+            f"getelementptr {memory_type(target.dtype)}, ptr {self.buffers[target]}, i64 {offset}"
+        )
+
+    def places(self, target: Buffer, first: str, stride: int, lanes: int) -> str:
+        """The pointers to the elements in all lanes."""
+        steps = ", ".join(f"i64 {stride * lane}" for lane in range(lanes))
+        kind = memory_type(target.dtype)
+        return self.writer.define(f"getelementptr {kind}, ptr {first}, <{lanes} x i64> <{steps}>")
+
+    def _gather(self, node: Scalar, vector: Vector, stride: int | None) -> Value:
+        source: Buffer = node.attribute
+        if stride:
+            first = self.first_place(source, node.args)
+            pointers = self.places(source, first, stride, vector.lanes)
+        else:
+            offset = self.offset(source, node.args, base=False)
+            if offset.lanes == 1 and not self.masked_by_data:
+                return self.load_one(node, base=False)
+            pointers = self.pointer(source, self.operations.spread(offset, INDEX, vector.lanes))
+        kind = memory_type(source.dtype, vector.lanes)
+        lanes = vector.lanes
+        loaded = self.writer.call(
+            f"llvm.masked.gather.{memory_suffix(source.dtype, lanes)}.v{lanes}p0",
+            kind,
+            [
+                (f"<{lanes} x ptr>", pointers),
+                ("i32", str(source.dtype.itemsize)),
+                (register_type(BOOL, lanes), self.mask or splat_literal("true", "i1", lanes)),
+                (kind, "zeroinitializer"),
+            ],
+        )
+        return Value(self.from_memory(loaded, source.dtype, lanes), lanes)
+
+    def table(self, node: Scalar, base: bool) -> Value:
+        """An element of a constant table."""
+        position = self.value(node.args[0], base)
+        element = register_type(node.dtype)
+        entries = ", ".join(f"{element} {literal(x, node.dtype)}" for x in node.attribute)
+        table = self.writer.constant(f"[{len(node.attribute)} x {element}]", f"[{entries}]")
+        kind = register_type(node.args[0].dtype, position.lanes)
+        pointer = self.writer.define(
+            f"getelementptr inbounds {element}, ptr {table}, {kind} {position.ref}"
+        )
+        lanes = position.lanes
+        if lanes == 1:
+            return Value(self.writer.define(f"load {element}, ptr {pointer}"), 1)
+        vector_type = register_type(node.dtype, lanes)
+        name = f"llvm.masked.gather.{suffix(node.dtype, lanes)}.v{lanes}p0"
+        arguments = [
+            (f"<{lanes} x ptr>", pointer),
+            ("i32", str(node.dtype.itemsize)),
+            # a lane that is masked out may hold any index
+            (register_type(BOOL, lanes), self.mask or splat_literal("true", "i1", lanes)),
+            (vector_type, "zeroinitializer"),
+        ]
+        return Value(self.writer.call(name, vector_type, arguments), lanes)
+
+
+def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
+    """The place of an element: as an expression, so that equal ones are computed once."""
+    total = ZERO
+    for extent, position in zip(target.shape, indices, strict=True):
+        if total is not ZERO:
+            total = Scalar("mul", (total, extent), INDEX)
+        if total is ZERO:
+            total = position
+        elif position is not ZERO:
+            total = Scalar("add", (total, position), INDEX)
+    return total
+
+
+def memory_suffix(dtype: np.dtype[Any], lanes: int) -> str:
+    return suffix(np.dtype(np.int8) if dtype == BOOL else dtype, lanes)

@@ -1,0 +1,316 @@
+"""Scalar operations as LLVM instructions, on single numbers and on vectors of them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.emit.llvm.text import (
+    BOOL,
+    Value,
+    Writer,
+    literal,
+    register_type,
+    splat_literal,
+    suffix,
+)
+
+# `contract` lets the compiler use fused multiply-add; NaN and infinity keep their meaning.
+_FLOAT_BINARY = {
+    "add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract",
+    "div": "fdiv contract", "irem": "frem",
+}  # fmt: skip
+_INTEGER_BINARY = {
+    "add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
+_BOOL_BINARY = {
+    "add": "or", "mul": "and", "min": "and", "max": "or", "and": "and", "or": "or", "xor": "xor",
+    "sub": "xor",
+}  # fmt: skip
+_FLOAT_INTRINSICS = {
+    "abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "rint": "rint", "copysign": "copysign", "fma": "fma",
+}  # fmt: skip
+_FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole"}
+_SIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}
+_UNSIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule"}
+
+
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+
+class Operations:
+    """Emits one operation at a time into a `Writer`."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def constant(self, value: Any, dtype: np.dtype[Any], lanes: int = 1) -> Value:
+        text = literal(value, dtype)
+        return Value(splat_literal(text, register_type(dtype), lanes), lanes)
+
+    def spread(self, value: Value, dtype: np.dtype[Any], lanes: int) -> Value:
+        """The value in every lane."""
+        if value.lanes == lanes:
+            return value
+        scalar_type = register_type(dtype)
+        if not value.ref.startswith("%"):
+            return Value(splat_literal(value.ref, scalar_type, lanes), lanes)
+        vector_type = register_type(dtype, lanes)
+        first = self.writer.define(
+            f"insertelement {vector_type} poison, {scalar_type} {value.ref}, i64 0"
+        )
+        spread = self.writer.define(
+            f"shufflevector {vector_type} {first}, {vector_type} poison, "
+            f"<{lanes} x i32> zeroinitializer"
+        )
+        return Value(spread, lanes)
+
+    def apply(
+        self, op: str, dtype: np.dtype[Any], args: list[Value], arg_dtypes: list[np.dtype[Any]]
+    ) -> Value:
+        """An operation of `OPERATIONS`, or ``convert`` or ``bitcast``."""
+        lanes = max(arg.lanes for arg in args)
+        args = [self.spread(arg, kind, lanes) for arg, kind in zip(args, arg_dtypes, strict=True)]
+        refs = [arg.ref for arg in args]
+        special = _SPECIAL.get(op)
+        if special is not None:
+            return Value(special(self, dtype, lanes, refs, arg_dtypes), lanes)
+        operand = arg_dtypes[0]
+        kind = register_type(operand, lanes)
+        if op in _FLOAT_COMPARE:
+            if operand.kind == "f":
+                text = f"fcmp {_FLOAT_COMPARE[op]} {kind} {refs[0]}, {refs[1]}"
+            else:
+                table = _SIGNED_COMPARE if operand.kind == "i" else _UNSIGNED_COMPARE
+                text = f"icmp {table[op]} {kind} {refs[0]}, {refs[1]}"
+            return Value(self.writer.define(text), lanes)
+        if operand.kind == "f" and op in _FLOAT_INTRINSICS:
+            name = f"llvm.{_FLOAT_INTRINSICS[op]}.{suffix(operand, lanes)}"
+            return Value(self.writer.call(name, kind, [(kind, ref) for ref in refs]), lanes)
+        table = {"f": _FLOAT_BINARY, "b": _BOOL_BINARY}.get(operand.kind, _INTEGER_BINARY)
+        if op not in table:
+            raise NotImplementedError(f"no LLVM instruction for {op} on {operand}")
+        return Value(self.writer.define(f"{table[op]} {kind} {refs[0]}, {refs[1]}"), lanes)
+
+    def select(self, condition: Value, yes: Value, no: Value, dtype: np.dtype[Any]) -> Value:
+        return self.apply("where", dtype, [condition, yes, no], [BOOL, dtype, dtype])
+
+
+Special = Callable[[Operations, np.dtype[Any], int, list[str], list[np.dtype[Any]]], str]
+
+
+def _where(
+    emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: list[np.dtype[Any]]
+) -> str:
+    kind = register_type(dtype, lanes)
+    return emit.writer.define(
+        f"select {register_type(BOOL, lanes)} {refs[0]}, {kind} {refs[1]}, {kind} {refs[2]}"
+    )
+
+
+def _extremum(op: str) -> Special:
+    def emit_extremum(
+        emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any
+    ) -> str:
+        x, y = refs
+        kind = register_type(dtype, lanes)
+        mask = register_type(BOOL, lanes)
+        define = emit.writer.define
+        if dtype == BOOL:
+            return define(f"{'and' if op == 'min' else 'or'} {kind} {x}, {y}")
+        if dtype.kind != "f":
+            sign = "u" if dtype.kind == "u" else "s"
+            compare = define(f"icmp {sign}{'lt' if op == 'min' else 'gt'} {kind} {x}, {y}")
+            return define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
+        # one machine instruction gives y if either is NaN; the second select puts back x's NaN
+        # of a zero and a negative one NumPy gives the second, but of half floats the first
+        relation = ("ol" if op == "min" else "og") + ("e" if dtype.itemsize == 2 else "t")
+        compare = define(f"fcmp {relation} {kind} {x}, {y}")
+        chosen = define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
+        is_nan = define(f"fcmp uno {kind} {x}, {x}")
+        return define(f"select {mask} {is_nan}, {kind} {x}, {kind} {chosen}")
+
+    return emit_extremum
+
+
+def _negative(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
+    kind = register_type(dtype, lanes)
+    if dtype.kind == "f":
+        return emit.writer.define(f"fneg {kind} {refs[0]}")
+    zero = splat_literal("0", register_type(dtype), lanes)
+    return emit.writer.define(f"sub {kind} {zero}, {refs[0]}")
+
+
+def _absolute(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
+    kind = register_type(dtype, lanes)
+    if dtype.kind == "f":
+        return emit.writer.call(f"llvm.fabs.{suffix(dtype, lanes)}", kind, [(kind, refs[0])])
+    if dtype.kind in "ub":
+        return refs[0]
+    return emit.writer.call(
+        f"llvm.abs.{suffix(dtype, lanes)}", kind, [(kind, refs[0]), ("i1", "false")]
+    )
+
+
+def _invert(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
+    ones = splat_literal("true" if dtype == BOOL else "-1", register_type(dtype), lanes)
+    return emit.writer.define(f"xor {register_type(dtype, lanes)} {refs[0]}, {ones}")
+
+
+def _within(ref: str, stop: int) -> bool:
+    """Whether this is a literal, the same in all lanes, of a number from 0 to a limit."""
+    number = ref.rstrip(">").rpartition(" ")[2]
+    return number.isdecimal() and int(number) < stop
+
+
+def _shift(op: str) -> Special:
+    def emit_shift(
+        emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any
+    ) -> str:
+        kind = register_type(dtype, lanes)
+        mask = register_type(BOOL, lanes)
+        define = emit.writer.define
+        machine = "ashr" if op == "shr" and dtype.kind == "i" else "shl" if op == "shl" else "lshr"
+        bits = 8 * dtype.itemsize
+        if _within(refs[1], bits):
+            return define(f"{machine} {kind} {refs[0]}, {refs[1]}")
+        # a shift by the width or more, or by a negative number, is undefined for LLVM; NumPy shifts
+        # everything out
+        last = splat_literal(str(bits - 1), register_type(dtype), lanes)
+        fits = define(f"icmp ule {kind} {refs[1]}, {last}")
+        amount = define(f"select {mask} {fits}, {kind} {refs[1]}, {kind} {last}")
+        shifted = define(f"{machine} {kind} {refs[0]}, {amount}")
+        if machine == "ashr":
+            return shifted
+        zero = splat_literal("0", register_type(dtype), lanes)
+        return define(f"select {mask} {fits}, {kind} {shifted}, {kind} {zero}")
+
+    return emit_shift
+
+
+def _division(op: str) -> Special:
+    def emit_division(
+        emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any
+    ) -> str:
+        kind = register_type(dtype, lanes)
+        if dtype.kind == "f":
+            machine = "frem" if op == "irem" else "fdiv contract"
+        else:
+            machine = ("u" if dtype.kind in "ub" else "s") + ("rem" if op == "irem" else "div")
+        return emit.writer.define(f"{machine} {kind} {refs[0]}, {refs[1]}")
+
+    return emit_division
+
+
+def _convert(
+    emit: Operations,
+    dtype: np.dtype[Any],
+    lanes: int,
+    refs: list[str],
+    sources: list[np.dtype[Any]],
+) -> str:
+    (ref,), (source,) = refs, sources
+    define = emit.writer.define
+    old, new = register_type(source, lanes), register_type(dtype, lanes)
+    if dtype == BOOL:
+        zero = splat_literal(literal(0, source), register_type(source), lanes)
+        return define(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {old} {ref}, {zero}")
+    if HALF in (source, dtype) and SINGLE not in (source, dtype):
+        # there is no instruction: NumPy goes by way of float32 too
+        between = _to_odd if source == np.float64 else _convert
+        return _convert(emit, dtype, lanes, [between(emit, SINGLE, lanes, refs, sources)], [SINGLE])
+    if source.kind == "f" and dtype.kind == "f":
+        machine = "fpext" if dtype.itemsize > source.itemsize else "fptrunc"
+    elif source.kind == "f":
+        return _float_to_integer(emit, dtype, lanes, ref, source)
+    elif dtype.kind == "f":
+        machine = "uitofp" if source.kind in "ub" else "sitofp"
+    elif source != BOOL and dtype.itemsize == source.itemsize:
+        return ref
+    elif source != BOOL and dtype.itemsize < source.itemsize:
+        machine = "trunc"
+    else:
+        machine = "zext" if source.kind in "ub" else "sext"
+    return define(f"{machine} {old} {ref} to {new}")
+
+
+def _to_odd(
+    emit: Operations, _: np.dtype[Any], lanes: int, refs: list[str], sources: list[np.dtype[Any]]
+) -> str:
+    """A float64 as the float32 next to it towards zero, with an odd last bit if it is inexact.
+
+    Rounding that to a half float gives what rounding once would have given.
+    """
+    define = emit.writer.define
+    (ref,), (source,) = refs, sources
+    wide, narrow = register_type(source, lanes), register_type(SINGLE, lanes)
+    bits, mask = (register_type(np.dtype(name), lanes) for name in ("i4", "?"))
+    near = define(f"fptrunc {wide} {ref} to {narrow}")
+    back = define(f"fpext {narrow} {near} to {wide}")
+    inexact = define(f"fcmp one {wide} {back}, {ref}")
+    size, size_back = (_absolute(emit, source, lanes, [each], None) for each in (ref, back))
+    beyond = define(f"fcmp ogt {wide} {size_back}, {size}")
+    word = define(f"bitcast {narrow} {near} to {bits}")
+    inwards = define(f"sub {bits} {word}, {define(f'zext {mask} {beyond} to {bits}')}")
+    odd = define(f"or {bits} {inwards}, {define(f'zext {mask} {inexact} to {bits}')}")
+    return define(f"bitcast {bits} {odd} to {narrow}")
+
+
+def _float_to_integer(
+    emit: Operations, dtype: np.dtype[Any], lanes: int, ref: str, source: np.dtype[Any]
+) -> str:
+    """The integer as C compilers for this machine make it, and NumPy is written in C.
+
+    Small ones are taken from an int32 and uint32 from an int64, modulo a power of two. What is out
+    of range is undefined for LLVM: freeze makes it what the machine gives.
+    """
+    define = emit.writer.define
+    old, new = register_type(source, lanes), register_type(dtype, lanes)
+    bits = 32 if dtype.itemsize < 4 or dtype == np.int32 else 64
+    signed = np.dtype(f"i{bits // 8}")
+    kind = register_type(signed, lanes)
+
+    def truncated(value: str) -> str:
+        return define(f"freeze {kind} {define(f'fptosi {old} {value} to {kind}')}")
+
+    if dtype != np.uint64:
+        number = truncated(ref)
+        narrower = dtype.itemsize < signed.itemsize
+        return define(f"trunc {kind} {number} to {new}") if narrower else number
+    half = splat_literal(literal(2.0**63, source), register_type(source), lanes)
+    top = splat_literal(str(-(2**63)), register_type(signed), lanes)
+    large = define(f"fcmp oge {old} {ref}, {half}")
+    above = define(f"xor {kind} {truncated(define(f'fsub {old} {ref}, {half}'))}, {top}")
+    mask = register_type(BOOL, lanes)
+    return define(f"select {mask} {large}, {kind} {above}, {kind} {truncated(ref)}")
+
+
+def _bitcast(
+    emit: Operations,
+    dtype: np.dtype[Any],
+    lanes: int,
+    refs: list[str],
+    sources: list[np.dtype[Any]],
+) -> str:
+    old, new = register_type(sources[0], lanes), register_type(dtype, lanes)
+    return refs[0] if old == new else emit.writer.define(f"bitcast {old} {refs[0]} to {new}")
+
+
+_SPECIAL: dict[str, Special] = {
+    "where": _where,
+    "min": _extremum("min"),
+    "max": _extremum("max"),
+    "neg": _negative,
+    "abs": _absolute,
+    "not": _invert,
+    "shl": _shift("shl"),
+    "shr": _shift("shr"),
+    "lshr": _shift("lshr"),
+    "idiv": _division("idiv"),
+    "irem": _division("irem"),
+    "convert": _convert,
+    "bitcast": _bitcast,
+}

@@ -1,0 +1,93 @@
+"""Stores in LLVM IR: to one place, to neighbours, to places in steps, and to any places."""
+
+from __future__ import annotations
+
+from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.memory import memory_suffix
+from functrans.emit.llvm.text import BOOL, Value, memory_type, register_type
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer, Store
+
+
+def store(ex: Expressions, statement: Store) -> None:
+    """Put a value, or the vector of values of a vector loop, into memory."""
+    target = statement.target
+    vector = ex.vector
+    element = Scalar("load", statement.indices, target.dtype, target)
+    if vector is None:
+        value = ex.value(statement.value)
+        if statement.op is not None:
+            value = ex.operations.apply(
+                statement.op, target.dtype, [ex.value(element), value], [target.dtype] * 2
+            )
+        pointer = ex.pointer(target, ex.offset(target, statement.indices, base=False))
+        _write(ex, pointer, target, value)
+    else:
+        value = ex.wide(statement.value)
+        if statement.op is not None:
+            value = ex.operations.apply(
+                statement.op, target.dtype, [ex.wide(element), value], [target.dtype] * 2
+            )
+        stride = vector.factors.of_element(target, statement.indices)
+        if stride == 1:
+            offset = ex.offset(target, statement.indices, base=True)
+            _write(ex, ex.pointer(target, offset), target, value)
+        elif stride:
+            _step(ex, ex.first_place(target, statement.indices), stride, target, value)
+        else:
+            offset = ex.offset(target, statement.indices, base=False)
+            assert offset.lanes == vector.lanes, "a vector loop stores to one place"
+            _scatter(ex, ex.pointer(target, offset), target, value)
+    if target in ex.changing:
+        ex.forget_changing()
+
+
+def _write(ex: Expressions, pointer: str, target: Buffer, value: Value) -> None:
+    ref = ex.to_memory(value, target.dtype)
+    kind = memory_type(target.dtype, value.lanes)
+    align = target.dtype.itemsize
+    mask = ex.mask
+    if mask is None or value.lanes == 1:
+        ex.writer.line(f"store {kind} {ref}, ptr {pointer}, align {align}")
+        return
+    name = f"llvm.masked.store.{memory_suffix(target.dtype, value.lanes)}.p0"
+    bits = register_type(BOOL, value.lanes)
+    arguments = [(kind, ref), ("ptr", pointer), ("i32", str(align)), (bits, mask)]
+    ex.writer.call(name, "void", arguments)
+
+
+def _step(ex: Expressions, first: str, stride: int, target: Buffer, value: Value) -> None:
+    """Store to places that are equally far apart."""
+    if ex.mask is not None:
+        places = ex.places(target, first, stride, value.lanes)
+        _scatter(ex, places, target, value)
+        return
+    ref = ex.to_memory(value, target.dtype)
+    kind, element = memory_type(target.dtype, value.lanes), memory_type(target.dtype)
+    for lane in range(value.lanes):
+        one = ex.writer.define(f"extractelement {kind} {ref}, i64 {lane}")
+        place = ex.writer.define(f"getelementptr {element}, ptr {first}, i64 {stride * lane}")
+        ex.writer.line(f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}")
+
+
+def _scatter(ex: Expressions, pointers: str, target: Buffer, value: Value) -> None:
+    lanes = value.lanes
+    ref = ex.to_memory(value, target.dtype)
+    kind = memory_type(target.dtype, lanes)
+    mask = ex.mask
+    if mask is not None:
+        name = f"llvm.masked.scatter.{memory_suffix(target.dtype, lanes)}.v{lanes}p0"
+        arguments = [
+            (kind, ref),
+            (f"<{lanes} x ptr>", pointers),
+            ("i32", str(target.dtype.itemsize)),
+            (register_type(BOOL, lanes), mask),
+        ]
+        ex.writer.call(name, "void", arguments)
+        return
+    # single stores: the scatter instructions are not faster where they exist
+    element = memory_type(target.dtype)
+    for lane in range(lanes):
+        one = ex.writer.define(f"extractelement {kind} {ref}, i64 {lane}")
+        place = ex.writer.define(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
+        ex.writer.line(f"store {element} {one}, ptr {place}, align {target.dtype.itemsize}")

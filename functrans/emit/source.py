@@ -1,0 +1,350 @@
+"""The loop IR as Python source that Numba compiles: what a user reads.
+
+It is also the second implementation that the LLVM printer is tested against, so it is written
+with the plainest means: one number after another, no vectors, sums in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functrans.emit import names as emit_names
+from functrans.loop.functions import expanded
+from functrans.loop.nodes import INDEX, identity
+from functrans.loop.scalar import BOOL, Scalar, postorder
+from functrans.loop.statements import (
+    Address,
+    Assign,
+    Call,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+from functrans.loop.walk import expressions, may_fail
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+}  # fmt: skip
+_BOOL_INFIX = {"add": "|", "mul": "&", "min": "&", "max": "|", "sub": "^"}
+_FUNCTIONS = {
+    "sqrt": "math.sqrt", "floor": "math.floor", "ceil": "math.ceil", "trunc": "math.trunc",
+    "copysign": "math.copysign",
+}  # fmt: skip
+_NATURAL = (np.dtype(np.float64), INDEX, BOOL)
+"""Numba's own types for float and int expressions: nothing else needs its type written."""
+
+LONGEST = 60
+"""An expression longer than this gets a line and a name."""
+
+
+def emit(kernel: Kernel, name: str = "kernel") -> str:
+    """The source of a kernel as a Python function.
+
+    Its arguments are the error flag (an array of one int64), the buffers (as arrays of their
+    shapes), the sizes, and the part ``start <= index < stop`` of a parallel loop to do.
+    """
+    return _Printer(kernel).function(name)
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[Any, str] = {}
+        self.scopes: list[dict[Scalar, str]] = [{}]
+        self.counts: dict[str, int] = {}
+        self.expansions: dict[Scalar, Scalar] = {}
+        for buffer in (*kernel.buffers, *kernel.scratch):
+            self.names[buffer] = self._unique(buffer.name)
+
+    def function(self, name: str) -> str:
+        buffers = [self.names[buffer] for buffer in self.kernel.buffers]
+        sizes = [f"n{slot}" for slot in range(self.kernel.sizes)]
+        head = f"def {name}({', '.join(['flag', *buffers, *sizes, 'start', 'stop'])}):"
+        for row in self.kernel.scratch:
+            shape = ", ".join(map(self._leaf, row.shape)) + ("," if len(row.shape) == 1 else "")
+            self._line(f"{self.names[row]} = np.empty(({shape}), np.{row.dtype})")
+        split = self.kernel.parallel
+        if split is not None:
+            self._for(split, "start", "stop")
+        else:
+            self._statements(self.kernel.body)
+        return "\n".join([head, *(self.lines or ["    pass"])]) + "\n"
+
+    # -- text ---------------------------------------------------------------------------------
+
+    def _line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def _block(self, head: str) -> Iterator[None]:
+        self._line(head)
+        self.depth += 1
+        self.scopes.append({})
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self._line("pass")
+        self.scopes.pop()
+        self.depth -= 1
+
+    def _unique(self, label: str) -> str:
+        count = self.counts.get(label, 0)
+        self.counts[label] = count + 1
+        return label if count == 0 else f"{label}_{count}"
+
+    def _named(self, node: Scalar) -> str:
+        """The name of an index or a local."""
+        if node not in self.names:
+            self.names[node] = self._unique(node.attribute[0])
+        return self.names[node]
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def _statements(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            match statement:
+                case Store():
+                    *indices, value = self._texts(expressions(statement))
+                    place = f"{self.names[statement.target]}[{', '.join(indices) or '()'}]"
+                    if statement.op is None:
+                        self._line(f"{place} = {value}")
+                    else:
+                        new = self._combined(statement.op, statement.target.dtype, place, value)
+                        self._line(f"{place} = {new}")
+                    self._forget()
+                case Let() | Assign():
+                    values = self._texts(statement.values)
+                    targets = [self._named(target) for target in statement.targets]
+                    self._line(f"{', '.join(targets)} = {', '.join(values)}")
+                    self._forget()
+                case For():
+                    start, stop = self._texts((statement.start, statement.stop))
+                    self._for(statement, start, stop)
+                case Reduce():
+                    self._reduce(statement)
+                case If():
+                    (condition,) = self._texts((statement.condition,))
+                    with self._block(f"if {condition}:"):
+                        self._statements(statement.body)
+                    if statement.otherwise:
+                        with self._block("else:"):
+                            self._statements(statement.otherwise)
+                    self._forget()
+                case While():
+                    with self._block("while True:"):
+                        self._statements(statement.prepare)
+                        (condition,) = self._texts((statement.condition,))
+                        failed = " or flag[0] != 0" if may_fail((statement,)) else ""
+                        self._line(f"if not {condition}{failed}:")
+                        self._line("    break")
+                        self._statements(statement.body)
+                    self._forget()
+                case Call():
+                    self._call(statement)
+
+    def _forget(self) -> None:
+        """Memory has changed: compute again what is needed again."""
+        for scope in self.scopes:
+            scope.clear()
+
+    def _for(self, statement: For, start: str, stop: str) -> None:
+        bounds = stop if start == "0" else f"{start}, {stop}"
+        with self._block(f"for {self._named(statement.index)} in range({bounds}):"):
+            self._statements(statement.body)
+
+    def _reduce(self, statement: Reduce) -> None:
+        targets = [self._named(target) for target in statement.targets]
+        for name, op, target in zip(targets, statement.ops, statement.targets, strict=True):
+            self._line(f"{name} = {_number(identity(op, target.dtype), target.dtype)}")
+        self._reduce_nest(statement, targets, statement.loops)
+        self._forget()
+
+    def _reduce_nest(
+        self,
+        statement: Reduce,
+        targets: Sequence[str],
+        loops: Sequence[tuple[Scalar, Scalar, Scalar]],
+    ) -> None:
+        if loops:
+            (index, *bounds), *inner = loops
+            start, stop = self._texts(bounds)
+            text = stop if start == "0" else f"{start}, {stop}"
+            with self._block(f"for {self._named(index)} in range({text}):"):
+                self._reduce_nest(statement, targets, inner)
+            return
+        self._statements(statement.body)
+        values = self._texts(statement.values)
+        for name, op, target, value in zip(
+            targets, statement.ops, statement.targets, values, strict=True
+        ):
+            self._line(f"{name} = {self._combined(op, target.dtype, name, value)}")
+
+    def _combined(self, op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
+        return _typed(_binary(op, dtype, x, y), dtype)
+
+    def _call(self, statement: Call) -> None:
+        arguments = []
+        for argument in statement.arguments:
+            if isinstance(argument, Address):
+                indices = ", ".join(self._texts(argument.indices)) or "()"
+                arguments.append(f"address({self.names[argument.target]}[{indices}])")
+            elif isinstance(argument, bytes):
+                arguments.append(repr(argument.decode("ascii")))
+            else:
+                arguments += self._texts((argument,))
+        self._line(f"{statement.symbol}({', '.join(arguments)})")
+        self._forget()
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def _texts(self, roots: Sequence[Scalar]) -> list[str]:
+        """Expressions; what is long or used several times is put on lines of its own before."""
+        roots = expanded(roots, self.expansions)
+        uses: dict[Scalar, int] = {}
+        for node in postorder(roots):
+            for arg in node.args:
+                uses[arg] = uses.get(arg, 0) + 1
+        for root in roots:
+            uses[root] = uses.get(root, 0) + 1
+        return [self._visit(root, uses) for root in roots]
+
+    def _visit(self, root: Scalar, uses: dict[Scalar, int]) -> str:
+        local: dict[Scalar, str] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in local:
+                stack.pop()
+                continue
+            known = next((s[node] for s in reversed(self.scopes) if node in s), None)
+            if known is not None:
+                local[node] = known
+                continue
+            first = node.args[:1] if node.op in ("guard", "unlikely") else node.args
+            missing = [arg for arg in first if arg not in local]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            local[node] = self._write(node, [local[arg] for arg in first], uses)
+        return local[root]
+
+    def _write(self, node: Scalar, args: list[str], uses: dict[Scalar, int]) -> str:
+        if node.op in ("guard", "unlikely"):
+            return self._choice(node, args[0], uses)
+        if not node.args:
+            return self._leaf(node)
+        text = self._operation(node, args)
+        if (uses.get(node, 0) > 1 or len(text) > LONGEST) and node.op != "index":
+            name = self._unique("v")
+            self._line(f"{name} = {text}")
+            self.scopes[-1][node] = text = name
+        return text
+
+    def _choice(self, node: Scalar, condition: str, uses: dict[Scalar, int]) -> str:
+        """One of two values, of which only that one is computed."""
+        name = self._unique("v")
+        with self._block(f"if {condition}:"):
+            self._line(f"{name} = {self._visit(node.args[1], uses)}")
+        with self._block("else:"):
+            self._line(f"{name} = {self._visit(node.args[2], uses)}")
+        self.scopes[-1][node] = name
+        return name
+
+    def _leaf(self, node: Scalar) -> str:
+        match node.op:
+            case "const":
+                return _number(node.attribute, node.dtype)
+            case "zero":
+                return _number(0, node.dtype)
+            case "size":
+                return f"n{node.attribute}"
+            case "load":
+                return f"{self.names[node.attribute]}[()]"
+        return self._named(node)
+
+    def _operation(self, node: Scalar, args: list[str]) -> str:
+        match node.op:
+            case "load":
+                return f"{self.names[node.attribute]}[{', '.join(args)}]"
+            case "convert":
+                return _converted(node.args[0].dtype, node.dtype, args[0])
+            case "bitcast":
+                return f"bits_as_{node.dtype}({args[0]})"
+            case "lookup":
+                table = ", ".join(_number(x, node.dtype) for x in node.attribute)
+                return f"({table})[{args[0]}]"
+            case "where":
+                return f"where({', '.join(args)})"
+            case "checked":
+                return f"checked({args[0]}, {args[1]}, flag)"
+            case "required":
+                return f"required({args[0]}, {args[1]}, {node.attribute}, flag)"
+            case "neg":
+                return _typed(f"-{args[0]}", node.dtype)
+            case "abs":
+                return _typed(f"abs({args[0]})", node.dtype)
+            case "not":
+                return (
+                    f"(not {args[0]})" if node.dtype == BOOL else _typed(f"~{args[0]}", node.dtype)
+                )
+        if node.op in _FUNCTIONS and node.dtype.kind == "f":
+            return _typed(f"{_FUNCTIONS[node.op]}({', '.join(args)})", node.dtype)
+        if len(args) == 2:
+            return _typed(_binary(node.op, node.args[0].dtype, *args), node.dtype)
+        return _typed(f"{node.op}({', '.join(args)})", node.dtype)
+
+
+def _binary(op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
+    infix = (_BOOL_INFIX | _INFIX if dtype != BOOL else _INFIX | _BOOL_INFIX).get(op)
+    if dtype != BOOL and op in _BOOL_INFIX:
+        infix = _INFIX.get(op)
+    if infix is None:
+        return f"{op}({x}, {y})"
+    return f"({x} {infix} {y})"
+
+
+def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
+    if source.kind == "f" and dtype.kind in "iu" and dtype not in (np.int32, INDEX):
+        # as C does it: the machine has no other instructions
+        if dtype == np.uint64:
+            return f"as_uint64({x})"
+        x = f"np.{'int32' if dtype.itemsize < 4 else 'int64'}({x})"
+    return f"np.{dtype}({x})"
+
+
+def _typed(text: str, dtype: np.dtype[Any]) -> str:
+    return text if dtype in _NATURAL else f"np.{dtype}({text})"
+
+
+def _number(value: Any, dtype: np.dtype[Any]) -> str:
+    if dtype == BOOL:
+        return str(bool(value))
+    if dtype == INDEX:
+        # there is no literal of the least one: it is the negative of a number that is too large
+        return str(int(value)) if value > np.iinfo(INDEX).min else f"(np.int64({value + 1}) - 1)"
+    if dtype.kind != "f":
+        return f"np.{dtype}({int(value)})"
+    number = float(value)
+    text = repr(number) if np.isfinite(number) else f"math.{number}".replace("-", "")
+    if not np.isfinite(number) and number < 0:
+        text = f"-{text}"
+    return text if dtype == np.float64 else f"np.{dtype}({text})"
+
+
+def namespace() -> dict[str, Any]:
+    """The names that the source uses, for compiling it with Numba on the CPU."""
+    return {"np": np, "math": math, **emit_names.names()}

@@ -1,0 +1,226 @@
+"""Scans over a batch whose rows do not mix: threads share the rows.
+
+The steps of a scan come one after the other, and what one step does is often too little to share.
+But where a step does the same for each row of its carry (the samples of a batch in a recurrent
+network), each part of the rows can go through all steps on its own: one loop over parts, outside of
+everything, takes the place of many small parallel ones. The parts do not depend on the number of
+threads, so neither do the bits of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import Scalar, const, convert, eq, postorder
+from functrans.loop.statements import Address, Assign, Buffer, Call, For, If, Let, Statement, Store
+from functrans.loop.walk import expressions, stored, walk
+from functrans.lower.kernel.definite_assignment import used_by, written_first
+from functrans.lower.nest.bodies import Nest
+
+LEAST_ROWS = 8
+"""A part has a multiple of so many rows: products of matrices stay such, and vectors stay whole."""
+
+MOST_PARTS = 16
+
+LEAST_WORK = 1_000_000
+"""Scalar operations of a loop that are worth being cut into parts."""
+
+ZERO = const(0, INDEX)
+
+
+def in_parts(nest: Nest) -> Nest:
+    """The nest as a parallel loop over parts of rows, if it is a scan that allows it."""
+    if nest.work < LEAST_WORK or not _is_scan(nest.body):
+        return nest
+    for extent in _row_extents(nest.body):
+        if extent >= 2 * LEAST_ROWS and _Rows(nest, extent).separate():
+            return replace(nest, body=(_cut(nest, extent),))
+    return nest
+
+
+def _is_scan(body: Sequence[Statement]) -> bool:
+    """Whether there is a loop with loops or calls inside, and none is parallel yet."""
+    if any(isinstance(each, For) and each.parallel for each in body):
+        return False
+    return any(isinstance(each, For) and any(map(_is_of_rows, each.body)) for each in body)
+
+
+def _is_of_rows(statement: Statement) -> bool:
+    return isinstance(statement, (For, Call))
+
+
+def _row_extents(body: Sequence[Statement]) -> list[int]:
+    """How many rows there may be: the extents of loops inside of loops."""
+    found: dict[int, None] = {}
+    for step in body:
+        if isinstance(step, For):
+            for each in step.body:
+                if isinstance(each, For) and each.stop.op == "const":
+                    found[int(each.stop.attribute)] = None
+    return list(found)
+
+
+class _Rows:
+    """Whether the statements of a nest keep to the row that they are about.
+
+    Every part does all that is not about rows, and has scratch of its own for it. What is done for
+    its rows is all that it has of what is.
+
+    Parameters
+    ----------
+    nest : Nest
+    extent : int
+        The number of rows.
+    """
+
+    def __init__(self, nest: Nest, extent: int) -> None:
+        self.body = nest.body
+        self.extent = extent
+        self.scratch = set(nest.scratch)
+        self.written = stored(nest.body)
+        self.axes: dict[Buffer, int] = {}
+        """Along which axis the rows of each buffer lie that is written by rows."""
+        self.shared: set[Buffer] = set()
+        """Buffers in which every part has all elements, or writes the same into."""
+
+    def separate(self) -> bool:
+        """Whether each part can do all statements for its own rows."""
+        return all(map(self._keeps, self.body)) and not self.shared & self.axes.keys()
+
+    def _keeps(self, statement: Statement) -> bool:
+        match statement:
+            case For() if _covers(statement, self.extent):
+                return self._row(statement)
+            case For():
+                return self._reads_whole(statement) and all(map(self._keeps, statement.body))
+            case Call():
+                return self._call(statement)
+            case Store():
+                self.shared.add(statement.target)
+                # parts may write the same at once, but not update it
+                plain = statement.op is None or statement.target in self.scratch
+                return plain and self._reads_whole(statement)
+        return self._reads_whole(statement) and not any(
+            isinstance(each, (Store, Call)) for each in walk([statement])
+        )
+
+    def _reads_whole(self, statement: Statement) -> bool:
+        """Whether the expressions in the statement itself read nothing that other parts write."""
+        inner = [statement] if isinstance(statement, For) else walk([statement])
+        return all(self._whole(x.attribute) for each in inner for x in self._loads(each))
+
+    def _whole(self, one: Buffer) -> bool:
+        """Whether a part may read any element of a buffer, if nothing is written to it by rows."""
+        self.shared.add(one)
+        return one in self.scratch
+
+    def _loads(self, statement: Statement) -> Iterable[Scalar]:
+        for node in postorder(expressions(statement)):
+            if node.op == "load" and node.attribute in self.written:
+                yield node
+
+    def _row(self, loop: For) -> bool:
+        """Whether a loop over the rows reads and writes its own row only."""
+        if _hands_on(loop):
+            return False
+        inside = list(walk(loop.body))
+        if any(isinstance(each, Call) for each in inside):
+            return False
+        places = [(x.attribute, x.args) for each in inside for x in self._loads(each)]
+        stores = [(each.target, each.indices) for each in inside if isinstance(each, Store)]
+        found: dict[Buffer, list[Sequence[Scalar]]] = {}
+        for one, position in (*places, *stores):
+            found.setdefault(one, []).append(position)
+        targets = {one for one, _ in stores}
+        return all(
+            all(self._own(one, position, loop.index) for position in positions)
+            or self._within(one, loop)
+            or (one not in targets and self._whole(one))
+            for one, positions in found.items()
+        )
+
+    def _within(self, one: Buffer, loop: For) -> bool:
+        """Whether each iteration has written what it reads of a row on the stack."""
+        if one not in self.scratch or _uses(loop.body, one) < _uses(self.body, one):
+            return False
+        return written_first(loop.body, one)
+
+    def _own(self, one: Buffer, position: Sequence[Scalar], row: Scalar) -> bool:
+        axes = [axis for axis, i in enumerate(position) if i is row]
+        if len(axes) != 1 or any(
+            row in postorder([i]) for axis, i in enumerate(position) if axis != axes[0]
+        ):
+            return False
+        return self._lies(one, axes[0])
+
+    def _lies(self, one: Buffer, axis: int) -> bool:
+        return self.axes.setdefault(one, axis) == axis
+
+    def _call(self, call: Call) -> bool:
+        """Whether a product is one of rows, and its other operand is not written."""
+        cut = call.rows
+        extent = convert(const(self.extent, INDEX), np.int32)
+        if cut is None or call.arguments[cut.count] is not extent:
+            return False
+        for number, argument in enumerate(call.arguments):
+            if isinstance(argument, Scalar):
+                if any(x.op == "load" for x in postorder([argument])):
+                    return False
+            elif isinstance(argument, Address) and argument.target in self.written:
+                axis = cut.axes.get(number)
+                if axis is None or argument.indices[axis] is not ZERO:
+                    return False
+                if not self._lies(argument.target, axis):
+                    return False
+        return True
+
+
+def _hands_on(loop: For) -> bool:
+    """Whether an iteration leaves a number for the next one, as in a running sum."""
+    declared: set[Scalar] = set()
+    changed: set[Scalar] = set()
+    for each in walk(loop.body):
+        if isinstance(each, Let):
+            declared.update(each.targets)
+        elif isinstance(each, Assign):
+            changed.update(each.targets)
+    return not changed <= declared
+
+
+def _covers(loop: For, extent: int) -> bool:
+    return loop.start is ZERO and loop.stop is const(extent, INDEX)
+
+
+def _uses(body: Iterable[Statement], one: Buffer) -> int:
+    """How many statements name a buffer themselves."""
+    return sum(one in used_by(each) for each in walk(body))
+
+
+def _cut(nest: Nest, extent: int) -> For:
+    """The loop over parts, with the statements for the rows of a part inside."""
+    least = -(-extent // MOST_PARTS)
+    length = -(-least // LEAST_ROWS) * LEAST_ROWS
+    part = index("rows", -(-extent // length))
+    start = Scalar("mul", (part, const(length, INDEX)), INDEX)
+    end = Scalar("add", (start, const(length, INDEX)), INDEX)
+    stop = Scalar("min", (end, const(extent, INDEX)), INDEX)
+
+    def cut(statement: Statement) -> Statement:
+        match statement:
+            case For() if _covers(statement, extent):
+                return replace(statement, start=start, stop=stop, repeatable=False, whole=False)
+            case For():
+                return replace(statement, body=tuple(map(cut, statement.body)))
+            case Call():
+                return statement.for_rows(start, Scalar("sub", (stop, start), INDEX))
+            case Store() if statement.target not in nest.scratch:
+                # all parts have found the same; one of them writes it
+                return If(eq(part, ZERO), (statement,))
+        return statement
+
+    count = const(part.attribute[2], INDEX)
+    return For(part, ZERO, count, tuple(map(cut, nest.body)), parallel=True)

@@ -1,0 +1,279 @@
+"""Results that live in inputs which the caller gives up.
+
+Buffers never overlap, and machine code counts on it. So a result that is to overwrite a donated
+input becomes one buffer with it, before kernels are made, and only where nothing is read after it
+has been overwritten: no later nest reads the input, and in the nest that first writes the result,
+each iteration reads what it overwrites, before it does so, and nothing else of the input. Copies of
+the input to where it already is are left out: a scatter then costs what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from functrans.loop.affine import Coefficients
+from functrans.loop.relocation import Position, Relocation
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    Call,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+    load,
+    local,
+)
+from functrans.loop.walk import expressions, loaded, stored, walk
+from functrans.lower.nest.bodies import Nest
+
+Body = tuple[Statement, ...]
+
+_PLAIN = frozenset({"index", "const", "add", "sub", "mul", "neg"})
+"""What an index may be made of: it means the same wherever its loops go on."""
+
+
+def donate(
+    nests: Sequence[Nest], donated: Sequence[Buffer], outputs: Sequence[Buffer]
+) -> tuple[list[Nest], dict[Buffer, Buffer]]:
+    """Nests that overwrite donated inputs, and which output lives in which of them.
+
+    Parameters
+    ----------
+    nests : sequence of Nest
+    donated : sequence of Buffer
+        Inputs.
+    outputs : sequence of Buffer
+    """
+    like: dict[Hashable, list[Buffer]] = {}
+    for out in outputs:
+        like.setdefault(_kind(out), []).append(out)
+    donated = [x for x in donated if _worth_it(x) and _kind(x) in like]
+    if not donated:
+        return list(nests), {}
+    bodies = [nest.body for nest in nests]
+    readers, writers = _places(map(loaded, bodies)), _places(map(stored, bodies))
+    homes: dict[Buffer, Buffer] = {}
+    taken: set[Buffer] = set()
+
+    def pairs() -> Iterator[tuple[Buffer, Buffer]]:
+        # first what is made of the input itself: there a copy may go
+        made = _made_of(bodies)
+        order = {out: number for number, out in enumerate(outputs)}
+        direct = {
+            x: sorted(
+                (out for out in made.get(x, ()) if out in order and _kind(out) == _kind(x)),
+                key=order.__getitem__,
+            )
+            for x in donated
+        }
+        yield from ((x, out) for x in donated for out in direct[x])
+        for x in donated:
+            if x not in taken:
+                yield from ((x, out) for out in like[_kind(x)] if out not in direct[x])
+
+    for source, target in pairs():
+        if target in homes or source in taken:
+            continue
+        tried = {n: _without_copies(bodies[n], source, target) for n in writers.get(target, ())}
+        first = next((n for n, body in tried.items() if target in stored(body)), len(bodies))
+        later = [n for n in readers.get(source, ()) if n > first]
+        if any(source in loaded(tried.get(n, bodies[n])) for n in later):
+            continue
+        if first in tried:
+            joined = _Joining(source, target).block(tried[first])
+            if joined is None:
+                continue
+            tried[first] = joined
+        homes[target] = source
+        taken.add(source)
+        for n, body in tried.items():
+            bodies[n] = body
+    kept = [replace(nest, body=body) for nest, body in zip(nests, bodies, strict=True) if body]
+    return kept, homes
+
+
+def _places(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
+    """In which nests buffers are found, in order."""
+    places: dict[Buffer, list[int]] = {}
+    for number, buffers in enumerate(found):
+        for one in buffers:
+            places.setdefault(one, []).append(number)
+    return places
+
+
+def _kind(one: Buffer) -> Hashable:
+    """What two buffers have in common if one array could be both."""
+    return one.dtype, one.shape
+
+
+def _worth_it(source: Buffer) -> bool:
+    """Numbers, and arrays of nothing, are not worth it."""
+    return bool(source.shape) and all(n.attribute != 0 for n in source.shape)
+
+
+def _made_of(bodies: Sequence[Body]) -> dict[Buffer, set[Buffer]]:
+    """Which buffers' elements are computed from elements of which: targets by source."""
+    made: dict[Buffer, set[Buffer]] = {}
+    for each in (each for body in bodies for each in walk(body) if isinstance(each, Store)):
+        for node in postorder([each.value]):
+            if node.op == "load":
+                made.setdefault(node.attribute, set()).add(each.target)
+    return made
+
+
+def _loads(nodes: Iterable[Scalar], source: Buffer) -> list[Scalar]:
+    return [node for node in nodes if node.op == "load" and node.attribute is source]
+
+
+def _without_copies(body: Body, source: Buffer, target: Buffer) -> Body:
+    """The statements without those that copy an element to its own place."""
+    kept: list[Statement] = []
+    for each in body:
+        match each:
+            case Store() if each.target is target and each.op is None:
+                if each.value is load(source, each.indices):
+                    continue
+            case For():
+                inner = _without_copies(each.body, source, target)
+                if each.body and not inner:
+                    continue
+                if inner != each.body:
+                    each = replace(each, body=inner)
+        kept.append(each)
+    return tuple(kept)
+
+
+def _stores(statement: Statement, target: Buffer) -> bool:
+    # most are plain ones, and there may be thousands
+    if isinstance(statement, Store):
+        return statement.target is target
+    return target in stored([statement])
+
+
+class _Joining:
+    """Makes statements right for a target that lives in the source."""
+
+    def __init__(self, source: Buffer, target: Buffer) -> None:
+        self.source = source
+        self.target = target
+
+    def block(self, body: Body) -> Body | None:
+        """The statements so that each element is read before it is overwritten; None if not."""
+        first = next((n for n, each in enumerate(body) if _stores(each, self.target)), None)
+        if first is None:
+            return body
+        before, here, after = body[:first], body[first], body[first + 1 :]
+        if self.source not in loaded([here, *after]):
+            return body
+        rest: Body | None = None
+        if all(isinstance(each, (Store, Let)) for each in body[first:]):
+            rest = self._computed_first(body[first:])
+        else:
+            if self.source not in loaded(after):
+                joined = self._statement(here)
+                rest = (joined, *after) if joined is not None else None
+            if rest is None:
+                rest = self._read_first(body[first:])
+        return None if rest is None else (*before, *rest)
+
+    def _statement(self, statement: Statement) -> Statement | None:
+        """A statement that both reads the source and writes the target."""
+        match statement:
+            case If():
+                chosen, otherwise = self.block(statement.body), self.block(statement.otherwise)
+                if chosen is None or otherwise is None:
+                    return None
+                return If(statement.condition, chosen, otherwise)
+            case For() if self._keeps_to_itself(statement):
+                inner = self.block(statement.body)
+                # an iteration that is done again would read what it has written
+                return None if inner is None else replace(statement, body=inner, repeatable=False)
+        return None
+
+    def _keeps_to_itself(self, loop: For) -> bool:
+        """Whether each iteration has a part of the source to itself, which is what it writes."""
+        inside = list(walk(loop.body))
+        if self._in_calls(inside):
+            return False
+        bound = {each.index for each in inside if isinstance(each, For)}
+        bound.update(i for each in inside if isinstance(each, Reduce) for i, *_ in each.loops)
+        places = [node.args for node in self._loads_in(loop.body)]
+        places += [each.indices for each in self._stores_in(inside)]
+        moves = Coefficients(loop.index)
+        for entries in zip(*places, strict=True):
+            nodes = postorder(entries[:1])
+            if (
+                all(entry is entries[0] for entry in entries)
+                and all(node.op in _PLAIN and node not in bound for node in nodes)
+                and moves.of(entries[0]) not in (0, None)
+            ):
+                return True
+        return False
+
+    def _in_calls(self, statements: Iterable[Statement]) -> bool:
+        return any(
+            isinstance(each, Call) and (self.source in each.reads or self.target in each.writes)
+            for each in statements
+        )
+
+    def _loads_in(self, body: Body) -> list[Scalar]:
+        roots = [node for each in walk(body) for node in expressions(each)]
+        return _loads(postorder(roots), self.source)
+
+    def _stores_in(self, statements: Iterable[Statement]) -> list[Store]:
+        return [
+            each for each in statements if isinstance(each, Store) and each.target is self.target
+        ]
+
+    def _computed_first(self, body: Body) -> Body | None:
+        """Plain statements, with the values that are stored computed before the first is.
+
+        What they have in common is then still computed once: of what memory that has changed was
+        read for, nothing is known any more.
+        """
+        computed: list[Statement] = []
+        stores: list[Statement] = []
+        for number, each in enumerate(body):
+            if not loaded([each]).isdisjoint(stored(stores)):
+                if self.source in loaded(body[number:]):
+                    return None
+                return (*computed, *stores, *body[number:])
+            if isinstance(each, Store) and each.value.op != "const":
+                name = local(each.value.dtype, each.target.name)
+                computed.append(Let((name,), (each.value,)))
+                each = replace(each, value=name)
+            (stores if isinstance(each, Store) else computed).append(each)
+        return (*computed, *stores)
+
+    def _read_first(self, body: Body) -> Body | None:
+        """The statements behind a declaration that reads all that they need of the source."""
+        if any(isinstance(each, For) and each.parallel for each in body):
+            return None
+        if any(isinstance(each, While) for each in walk(body)) or self._in_calls(walk(body)):
+            return None
+        found = self._loads_in(body)
+        if not all(self._is_there(node.args, body) for node in found):
+            return None
+        names = {node.args: local(self.source.dtype, self.source.name) for node in found}
+        relocation = Relocation(Simplifier())
+        relocation.held[self.source] = dict(names)
+        return Let(tuple(names.values()), tuple(found)), *relocation.statements(body)
+
+    def _is_there(self, position: Position, body: Body) -> bool:
+        """Whether a position is one, and inside of the array, when the statements begin."""
+        stores = self._stores_in(body)
+        for axis, (entry, extent) in enumerate(zip(position, self.source.shape, strict=True)):
+            if entry.op == "const" and 0 <= entry.attribute < extent.attribute:
+                continue
+            # what is written there exists
+            if not any(store.indices[axis] is entry for store in stores):
+                return False
+            if not all(node.op in _PLAIN for node in postorder([entry])):
+                return False
+        return True

@@ -1,0 +1,255 @@
+"""Fusing roots: which of them share loops.
+
+A root joins a nest at a depth if everything that it reads of what the nest makes is read at the
+nest's own indices down to that depth: then iteration by iteration is as good as one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer
+from functrans.lower.select.materialise import CHEAP
+from functrans.lower.select.root import Root, extent_of, fold_steps
+
+LARGEST_NEST = 6000
+"""Roots that have nothing in common share a loop up to so many operations."""
+
+LARGEST_BLOCK = 16_000
+"""Nodes after which code without loops goes on in another kernel: LLVM's register allocator takes
+more than linear time for one long block."""
+
+MOST_BUFFERS = 256
+"""A kernel that is handed so many arrays takes no more roots: each is a parameter, and LLVM takes
+more than linear time for thousands of them. Kernels that are equal are compiled once."""
+
+FEW_STORES = 1000
+"""The same for the elements of joins: many stores to one array take more than linear time too."""
+
+LONG_ROW = 64
+"""A row so long pays for what is done once for it without vectors."""
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop, or (without an index) just a block, and in order what is inside.
+
+    What is known of all roots inside is kept up to date as they come: asking each of them anew for
+    every root that may join would take quadratic time.
+
+    Parameters
+    ----------
+    index : Scalar or None
+    children : list of Loop or Root
+        What is directly inside.
+    roots : dict
+        The roots inside, at any depth, as its keys.
+    sources, made : set of Buffer
+        What they read, and what they compute.
+    handed : int
+        About how many buffers a kernel for this is called with: what it reads and does not compute,
+        and what has to be in memory.
+    size, nodes : int
+        The nodes of their expressions, with and without those inside of functions.
+    vector : bool
+        Whether the iterations can be done as vectors: there is nothing but plain maps inside.
+    plain : bool
+        Whether there are no folds inside.
+    cheap : bool
+        Whether there are only roots of a few operations directly inside.
+    row : int
+        How many steps the longest inner loop, or the longest fold of a root, takes.
+    columns : bool
+        Whether there are sums down columns directly inside, which read with gaps without vectors.
+    """
+
+    index: Scalar | None
+    children: list[Loop | Root] = field(default_factory=list)
+    roots: dict[Root, None] = field(default_factory=dict)
+    sources: set[Buffer] = field(default_factory=set)
+    made: set[Buffer] = field(default_factory=set)
+    handed: int = 0
+    size: int = 0
+    nodes: int = 0
+    vector: bool = True
+    plain: bool = True
+    cheap: bool = True
+    row: int = 1
+    columns: bool = False
+
+    def add(self, child: Loop | Root) -> None:
+        """Put a loop or a root behind what is inside."""
+        self.children.append(child)
+        self.row = max(self.row, row_length(child))
+        if isinstance(child, Root):
+            self.vector &= not child.by_rows
+            self.cheap &= child.size <= CHEAP
+            self.columns |= child.down_columns
+            self.know(child)
+        else:
+            self.vector = self.cheap = False
+            for root in child.roots:
+                self.know(root)
+
+    def know(self, root: Root) -> None:
+        """Take note of a root that is inside, at any depth."""
+        self.roots[root] = None
+        self.handed += root.output
+        for source in root.loads:
+            self.handed += source not in self.sources and source not in self.made
+        self.made.add(root.target)
+        self.sources.update(root.loads)
+        self.size += root.size
+        self.nodes += len(root.nodes)
+        self.plain &= not root.folds
+
+
+def fuse(roots: Sequence[Root]) -> list[Loop]:
+    """Nests that compute all roots, in order."""
+    return _Fuser().run(roots)
+
+
+class _Fuser:
+    def __init__(self) -> None:
+        self.nests: list[Loop] = []
+        self.makers: dict[Buffer, Root] = {}
+        self.places: dict[Root, int] = {}
+        self.parts: dict[Buffer, set[int]] = {}
+        """Where the parts of joins are."""
+
+    def run(self, roots: Sequence[Root]) -> list[Loop]:
+        for root in roots:
+            self._place(root)
+            if root.part:
+                # it joins none of the nests that write the others
+                self.parts.setdefault(root.target, set()).add(self.places[root])
+                continue
+            for target in (root.target, *root.also):
+                self.makers[target] = root
+        return self.nests
+
+    def _place(self, root: Root) -> None:
+        read = [self.makers[source] for source in root.loads if source in self.makers]
+        if root.call:
+            self._append(root)
+            return
+        first = max((self.places[maker] for maker in read), default=0)
+        for source in root.loads:
+            first = max(first, 1 + max(self.parts.get(source, ()), default=-1))
+        if root.part and root.target in self.makers:
+            first = max(first, 1 + self.places[self.makers[root.target]])
+        for place in self._candidates(root, read, first):
+            nest = self.nests[place]
+            if self._related(nest, root, read) and self._join(nest, root, read, depth=0):
+                self.places[root] = place
+                return
+        self._append(root)
+
+    def _candidates(self, root: Root, read: Sequence[Root], first: int) -> Sequence[int]:
+        """The nests that a root may join."""
+        if not root.part or not root.loops:
+            return range(len(self.nests) - 1, first - 1, -1)
+        # in one loop with others it would write to as many places at once
+        near = {self.places[maker] for maker in read}
+        if root.apart:
+            near -= self.parts.get(root.target, set())
+        return sorted((place for place in near if place >= first), reverse=True)
+
+    def _append(self, root: Root) -> None:
+        self.places[root] = len(self.nests)
+        self.nests.append(_chain(root, 0))
+
+    def _related(self, nest: Loop, root: Root, read: Sequence[Root]) -> bool:
+        """Whether the nest and the root have data, or the lack of loops, in common."""
+        index = root.loops[0] if root.loops else None
+        # a call is never joined, so it is alone in its nest
+        if nest.index is not index or next(iter(nest.roots)).call:
+            return False
+        if nest.handed >= MOST_BUFFERS:
+            return False
+        if index is None:
+            return nest.nodes <= (FEW_STORES if root.part else LARGEST_BLOCK)
+        if any(maker in nest.roots for maker in read):
+            return True
+        if len(root.loops) == 1 and nest.vector and nest.plain and not root.folds:
+            # nothing is lost, and what reads both will find them in one place
+            return nest.size <= LARGEST_NEST
+        return not nest.sources.isdisjoint(root.loads)
+
+    def _join(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
+        """Put the root into a loop of the nest that has its index at this depth, if it may be."""
+        inside = [maker for maker in read if maker in loop.roots]
+        if not all(_same_iteration(root, maker, depth) for maker in inside):
+            return False
+        deeper = len(root.loops) > depth + 1
+        if not deeper:
+            if not _fits(loop, root):
+                return False
+            loop.add(root)
+            return True
+        for place in reversed(range(len(loop.children))):
+            child = loop.children[place]
+            if isinstance(child, Loop) and child.index is root.loops[depth + 1]:
+                if self._join(child, root, read, depth + 1):
+                    loop.know(root)
+                    return True
+            members = (child,) if isinstance(child, Root) else child.roots
+            if any(maker in members for maker in inside):
+                break
+        if loop.vector and not _worth_a_row(loop, extent_of(root.loops[-1])):
+            return False
+        loop.add(_chain(root, depth + 1))
+        return True
+
+
+def _chain(root: Root, depth: int) -> Loop:
+    """The root in loops of its own, from a depth on."""
+    inner: Loop | Root = root
+    for index in reversed(root.loops[depth:] or (None,)):
+        outer = Loop(index)
+        outer.add(inner)
+        inner = outer
+    assert isinstance(inner, Loop)
+    return inner
+
+
+def _same_iteration(root: Root, maker: Root, depth: int) -> bool:
+    """Whether the root reads what the maker makes at the loop indices down to a depth."""
+    if not root.loops:
+        return True
+    if len(maker.loops) <= depth or len(root.loops) <= depth:
+        return False
+    return all(
+        load.args[maker.axes[level]] is root.loops[level] is maker.loops[level]
+        for load in root.loads[maker.target]
+        for level in range(depth + 1)
+    )
+
+
+def _fits(loop: Loop, root: Root) -> bool:
+    """Whether a root may become part of each iteration, without spoiling the use of vectors."""
+    if loop.index is None or loop.vector != root.by_rows:
+        # plain maps together, or rows together
+        return True
+    if root.by_rows:
+        return _worth_a_row(loop, row_length(root))
+    if root.down_columns:
+        return False  # each sum would read with gaps
+    return loop.row >= LONG_ROW or root.size <= CHEAP
+
+
+def _worth_a_row(loop: Loop, length: int) -> bool:
+    """Whether what a vector loop does may be done one by one, each with a row of some length."""
+    if loop.columns:
+        return False
+    return loop.cheap or length >= LONG_ROW
+
+
+def row_length(child: Loop | Root) -> int:
+    """How many steps an inner loop, or the folds of a root, take."""
+    if isinstance(child, Loop):
+        assert child.index is not None
+        return extent_of(child.index)
+    return max(map(fold_steps, child.folds), default=1)

@@ -1,0 +1,168 @@
+"""A plan in words: its nests, what they store, where values live, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from functrans.loop.functions import size
+from functrans.loop.nodes import INDEX
+from functrans.loop.operations import operations_of
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+from functrans.loop.walk import expressions, loaded, stored
+from functrans.lower.pipeline import Plan, Step
+
+
+@dataclass(frozen=True)
+class NestCost:
+    """What one nest costs.
+
+    Parameters
+    ----------
+    operations : int
+        What it does to data (what a library call does is not counted).
+    bytes_read, bytes_written : int
+        The sizes of the arrays in memory that it reads and writes.
+    """
+
+    operations: int
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a program costs: each nest, and the peak of the temporary memory in bytes."""
+
+    nests: tuple[NestCost, ...]
+    temporary_bytes: int
+
+
+def cost(plans: Sequence[Plan]) -> Cost:
+    """The cost of programs together."""
+    nests = [nest_cost(step) for plan in plans for step in plan.steps]
+    return Cost(tuple(nests), max((plan.arena for plan in plans), default=0))
+
+
+def nest_cost(step: Step) -> NestCost:
+    """The cost of a step."""
+    actual = dict(zip(step.kernel.buffers, step.buffers, strict=True))
+    read, written = loaded(step.kernel.body), stored(step.kernel.body)
+    return NestCost(
+        operations_of(step.kernel.body, step.sizes),
+        sum(_bytes(actual[one]) for one in read if one in actual),
+        sum(_bytes(actual[one]) for one in written if one in actual),
+    )
+
+
+def _bytes(one: Buffer) -> int:
+    return prod(_shape(one)) * one.dtype.itemsize
+
+
+def _shape(one: Buffer) -> tuple[int, ...]:
+    return tuple(int(extent.attribute) for extent in one.shape)
+
+
+def outline(plan: Plan) -> str:
+    """The nests of a plan, one after another."""
+    lines = []
+    for one, offset in plan.offsets.items():
+        lines.append(f"{one.name}: {one.dtype}{list(_shape(one))} in the arena at {offset}")
+    for source, target in plan.overwritten.items():
+        one = plan.inputs[source]
+        lines.append(f"output {target}: {one.dtype}{list(_shape(one))} lives in input {source}")
+    for number, step in enumerate(plan.steps):
+        work = operations_of(step.kernel.body, step.sizes)
+        lines.append(f"nest {number}: {work} operations")
+        names = dict(zip(step.kernel.buffers, (one.name for one in step.buffers), strict=True))
+        lines += _Outline(step.sizes, names).statements(step.kernel.body, 1)
+    return "\n".join(lines)
+
+
+class _Outline:
+    def __init__(self, sizes: Sequence[int], names: dict[Buffer, str]) -> None:
+        self.sizes = sizes
+        self.names = names
+
+    def statements(self, body: Sequence[Statement], depth: int) -> Iterator[str]:
+        for statement in body:
+            yield "  " * depth + self.head(statement)
+            match statement:
+                case For() | Reduce():
+                    yield from self.statements(statement.body, depth + 1)
+                case While():
+                    yield from self.statements(statement.prepare, depth + 1)
+                    yield "  " * depth + "do"
+                    yield from self.statements(statement.body, depth + 1)
+                case If():
+                    yield from self.statements(statement.body, depth + 1)
+                    if statement.otherwise:
+                        yield "  " * depth + "else"
+                        yield from self.statements(statement.otherwise, depth + 1)
+
+    def head(self, statement: Statement) -> str:
+        """One line about a statement."""
+        match statement:
+            case Store():
+                place = f"{self.name(statement.target)}[{self.indices(statement.indices)}]"
+                return f"{place} {statement.op or ''}= {self.sources(statement)}"
+            case Let() | Assign():
+                names = ", ".join(target.attribute[0] for target in statement.targets[:4])
+                more = ", ..." if len(statement.targets) > 4 else ""
+                return f"{names}{more} = {self.sources(statement)}"
+            case For():
+                hints = (" in parallel" if statement.parallel else "") + _lanes(statement.lanes)
+                start, stop = self.number(statement.start), self.number(statement.stop)
+                return f"for {statement.index.attribute[0]} in {start}..{stop}{hints}"
+            case Reduce():
+                loops = ", ".join(
+                    f"{index.attribute[0]} in {self.number(start)}..{self.number(stop)}"
+                    for index, start, stop in statement.loops
+                )
+                ops = ", ".join(dict.fromkeys(statement.ops))
+                sources = self.sources(statement)
+                return f"{ops} over {loops}{_lanes(statement.lanes)}: {sources}"
+            case If():
+                return f"if {self.sources(statement)}"
+            case While():
+                return f"while {self.sources(statement)}"
+            case Call():
+                written = ", ".join(self.name(one) for one in statement.writes)
+                read = ", ".join(self.name(one) for one in statement.reads)
+                return f"{written} = {statement.symbol}({read})"
+
+    def name(self, one: Buffer) -> str:
+        return self.names.get(one, one.name)
+
+    def number(self, bound: Scalar) -> str:
+        if bound.op == "size":
+            return str(self.sizes[bound.attribute])
+        return str(bound.attribute) if bound.op == "const" else "?"
+
+    def indices(self, position: Sequence[Scalar]) -> str:
+        return ", ".join(i.attribute[0] if i.op == "index" else self.number(i) for i in position)
+
+    def sources(self, statement: Statement) -> str:
+        """How many operations an expression has, and what it is made of."""
+        nodes = postorder(expressions(statement))
+        operations = size(n for n in nodes if n.args and n.op != "load" and n.dtype != INDEX)
+        read = dict.fromkeys(self.name(n.attribute) for n in nodes if n.op == "load")
+        read |= dict.fromkeys(n.attribute[0] for n in nodes if n.op == "local")
+        return f"{operations} operations on {', '.join(read) or 'constants'}"
+
+
+def _lanes(lanes: int) -> str:
+    return f" by {lanes}" if lanes > 1 else ""

@@ -1,0 +1,115 @@
+"""Cutting a graph where a primitive has no compiled form: NumPy is called there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from functrans.ir.check import checked
+from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ops.compiled.inplace import is_inplace
+from functrans.ops.control.compiled.loops import has_fixed_sizes, inner_graphs, is_control
+from functrans.ops.linalg.compiled.blas import by_library
+from functrans.ops.linalg.compiled.written_out import is_matrices
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A part of a program: a graph to compile, or an equation to call NumPy for.
+
+    Parameters
+    ----------
+    inputs, outputs : tuple of Var
+        The values that it takes and gives.
+    dead : tuple of Var
+        The values that nothing needs after it.
+    graph : Graph
+    call : Eqn or None
+    """
+
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    dead: tuple[Var, ...]
+    graph: Graph
+    call: Eqn | None = None
+
+
+def compiled(eqn: Eqn) -> bool:
+    """Whether the equation's primitive has a compiled form."""
+    if is_control(eqn):
+        inner = inner_graphs(eqn)
+        return has_fixed_sizes(eqn) and all(
+            compiled(each) for graph in inner for each in graph.eqns
+        )
+    if is_inplace(eqn) or is_matrices(eqn) or by_library(eqn):
+        return True
+    return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
+
+
+def split(graph: Graph) -> list[Segment]:
+    """The segments of a graph in order; a single one if everything can be compiled."""
+    if all(map(compiled, graph.eqns)):
+        return [Segment(graph.inputs, (), (), graph)]
+    groups = _groups(graph)
+    last_use: dict[Var, int] = {}
+    for number, group in enumerate(groups):
+        for var in _free(group):
+            last_use[var] = number
+    final = {atom for atom in graph.outputs if isinstance(atom, Var)}
+    made: set[Var] = set(graph.inputs)
+    segments = []
+    for number, group in enumerate(groups):
+        inputs = _free(group)
+        own = [var for eqn in group for var in eqn.outputs]
+        later = {var for var in own if last_use.get(var, -1) > number or var in final}
+        is_call = not compiled(group[0])
+        # a call gives all of its results, wanted or not
+        outputs = tuple(var for var in own if is_call or var in later)
+        made.update(outputs)
+        dead = {var for var in made if last_use.get(var, -1) <= number and var not in final}
+        made -= dead
+        segments.append(
+            Segment(
+                tuple(inputs),
+                outputs,
+                tuple(dead),
+                checked(Graph(inputs, group, outputs), "split"),
+                group[0] if is_call else None,
+            )
+        )
+    return segments
+
+
+def _groups(graph: Graph) -> list[list[Eqn]]:
+    """Equations that go together, in an order that they can be done in.
+
+    What is compiled is put as early as its operands allow, but together: after the same calls.
+    """
+    level: dict[Var, int] = dict.fromkeys(graph.inputs, 0)
+    native: dict[int, list[Eqn]] = {}
+    calls: dict[int, list[Eqn]] = {}
+    for eqn in graph.eqns:
+        at = max((level[x] for x in eqn.inputs if isinstance(x, Var)), default=0)
+        if compiled(eqn):
+            native.setdefault(at, []).append(eqn)
+        else:
+            calls.setdefault(at, []).append(eqn)
+            at += 1
+        level.update(dict.fromkeys(eqn.outputs, at))
+    groups: list[list[Eqn]] = []
+    for at in sorted({*native, *calls}):
+        if at in native:
+            groups.append(native[at])
+        groups.extend([eqn] for eqn in calls.get(at, ()))
+    return groups
+
+
+def _free(group: Sequence[Eqn]) -> list[Var]:
+    """The variables that equations read and do not make, once each."""
+    made = {var for eqn in group for var in eqn.outputs}
+    found: dict[Var, None] = {}
+    for eqn in group:
+        for atom in eqn.inputs:
+            if isinstance(atom, Var) and atom not in made:
+                found[atom] = None
+    return list(found)

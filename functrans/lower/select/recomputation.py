@@ -1,0 +1,249 @@
+"""How often each value of a graph is computed, and what must be kept lest it be too often.
+
+What is not kept in memory is computed wherever it is used: at each tap of a convolution, for each
+column of a product, and there for each of the values that it is made of. How often is known when
+the expressions have been made. If they do much more than the graph asks for, what is computed most
+often is kept as well, and they are made anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from math import ceil, prod
+from typing import NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer
+from functrans.ops.calls.call import step_p
+from functrans.ops.compiled.elements import Index, Puller, pattern
+from functrans.ops.compiled.inplace import is_inplace
+from functrans.ops.compiled.whole import as_a_whole
+from functrans.ops.control.compiled.loops import inner_graphs, is_control
+from functrans.ops.linalg.compiled.blas import by_library
+from functrans.ops.linalg.compiled.written_out import is_matrices
+from functrans.optimise.machine.joins import is_join
+
+BOUND = 2
+"""So many times the operations of the graph are done without complaint."""
+
+OFTEN = 2
+"""So many times each element of a value may be computed."""
+
+CACHED = 1 << 20
+"""Bytes that stay in a processor's cache until they are read again."""
+
+THROUGH_MEMORY = 48
+"""Operations that take the time in which an element goes to memory and back."""
+
+LITTLE = 64
+"""This part of the graph's operations is not worth memory."""
+
+ONE_MATRIX = 256
+"""Operations of linear algebra besides those for each element: roots, logarithms, signs."""
+
+ROUNDS = 4
+"""So many times at most the expressions of a graph are made anew."""
+
+
+def graph_work(graph: Graph) -> int:
+    """The operations of a graph if each element of each value is computed once.
+
+    Of branches the dearest counts; a loop that runs until something holds counts for one step. What
+    a library does is not counted, nor what parts of the program do that have plans of their own.
+    """
+    return sum(map(_eqn_work, graph.eqns))
+
+
+def _eqn_work(eqn: Eqn) -> int:
+    if is_control(eqn):
+        inner = [graph_work(graph) for graph in inner_graphs(eqn)]
+        if "branches" in eqn.params:
+            return max(inner)
+        return sum(inner) * (eqn.params.get("length") or 1)
+    if by_library(eqn) or is_join(eqn) or eqn.primitive is step_p:
+        return 0
+    if is_matrices(eqn):
+        *batch, _, rows = eqn.inputs[0].aval.shape
+        sizes = sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
+        return 4 * rows * sizes + ONE_MATRIX * prod(batch)
+    if is_inplace(eqn):
+        return sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
+    return pattern(eqn).work * eqn.outputs[0].aval.size
+
+
+class Made(NamedTuple):
+    """A value that is computed as a whole: at which indices, and the loops around."""
+
+    atom: Atom
+    positions: tuple[Index, ...]
+    loops: tuple[Scalar, ...]
+
+
+Element = tuple[Atom, Index]
+
+
+class Recorder(Puller):
+    """A puller that remembers which elements each element is made of."""
+
+    def __init__(self, producers: Mapping[Var, Eqn], buffers: dict[Var, Buffer]) -> None:
+        super().__init__(producers, buffers)
+        self.reads: dict[Element, list[Element]] = {}
+        self._open: list[list[Element]] = [[]]
+
+    def element(self, atom: Atom, position: Index) -> Scalar:
+        self._open[-1].append((atom, position))
+        return super().element(atom, position)
+
+    def _compute(self, atom: Atom, position: Index, operands: list[Element]) -> Scalar:
+        self._open.append(list(operands))
+        value = super()._compute(atom, position, operands)
+        self.reads[atom, position] = self._open.pop()
+        return value
+
+    def inside(self, element: Element) -> list[tuple[Var, Index]]:
+        """The elements that are computed for another one: not those that are loaded."""
+        return [
+            (atom, position)
+            for atom, position in self.reads.get(element, ())
+            if isinstance(atom, Var) and atom not in self.buffers
+        ]
+
+
+class Demand(NamedTuple):
+    """How often values are computed, in all and for each of the values that they are made for."""
+
+    times: Counter[Var]
+    shares: dict[Var, Counter[Var]]
+
+
+def demand(recorder: Recorder, made: Iterable[Made]) -> Demand:
+    """How many elements of each value are computed."""
+    found = Demand(Counter(), {})
+    for one in made:
+        if isinstance(one.atom, Var) and one.atom in recorder.producers:
+            _add(one, one.atom, recorder, found)
+    return found
+
+
+def _add(one: Made, var: Var, recorder: Recorder, found: Demand) -> None:
+    once = prod(loop.attribute[2] for loop in one.loops)
+    times = {(var, position): once for position in one.positions}
+    readers: dict[Element, Var] = {}
+    for element in _readers_first(list(times), recorder):
+        count = times.get(element, 0)
+        if not count:
+            continue  # for a fold over nothing
+        found.times[element[0]] += count
+        if element in readers:
+            found.shares.setdefault(element[0], Counter())[readers[element]] += count
+        again = count * pattern(recorder.producers[element[0]]).folds
+        for read in recorder.inside(element):
+            if again > times.get(read, 0):
+                times[read] = again
+                readers[read] = element[0]
+
+
+def _readers_first(
+    roots: list[tuple[Var, Index]], recorder: Recorder
+) -> Iterable[tuple[Var, Index]]:
+    """All elements that are computed for some, each after those that read it."""
+    done: dict[tuple[Var, Index], None] = {}
+    stack = list(roots)
+    while stack:
+        top = stack[-1]
+        missing = [read for read in recorder.inside(top) if read not in done]
+        if top not in done and missing:
+            stack += missing
+        else:
+            done[stack.pop()] = None
+    return reversed(done)
+
+
+def expected(graph: Graph, kept: Set[Var]) -> Demand:
+    """How often values are computed at least, as far as that is known without the expressions.
+
+    Different windows of a value are different elements of it, and each product that sums over it
+    has a loop of its own: there it is computed for each. All else that reads it may find it at the
+    same element, and there only the one that is done most often counts. What is read again and
+    again by one reader, as by a product, counts once.
+    """
+    found = Demand(Counter(), {})
+    apart: dict[Var, Counter[Var]] = {}
+    others: dict[Var, tuple[float, Var]] = {}
+    for eqn in reversed(graph.eqns):
+        if as_a_whole(eqn) or is_join(eqn):
+            continue
+        own = pattern(eqn)
+        for var in eqn.outputs:
+            readers, (most, reader) = apart.pop(var, Counter()), others.pop(var, (0, var))
+            if most:
+                readers[reader] += ceil(most)
+            if var in kept or not any(readers.values()):
+                times = var.aval.size
+            else:
+                found.shares[var] = readers
+                times = sum(readers.values())
+            found.times[var] = times
+            for x, reads in zip(eqn.inputs, own.reads, strict=True):
+                if not isinstance(x, Var):
+                    continue
+                again = times / max(var.aval.size, 1)
+                elements = again * min(x.aval.size, var.aval.size * own.folds * reads)
+                if eqn.primitive.transpose_moves or (own.folds > 1 and len(eqn.inputs) > 1):
+                    apart.setdefault(x, Counter())[var] += ceil(elements)
+                elif elements > others.get(x, (0, var))[0]:
+                    others[x] = elements, var
+    return found
+
+
+def too_often(graph: Graph, asked: int, found: Demand) -> set[Var]:
+    """What to keep of the values that are computed wherever they are used.
+
+    From the results on, so that what is kept counts as computed once when it comes to what it is
+    made of.
+    """
+    costs = _costs(graph, found)
+    share: dict[Var, float] = {}
+    chosen: set[Var] = set()
+    for eqn in reversed(graph.eqns):
+        for var in eqn.outputs:
+            shares, times = found.shares.get(var), found.times[var]
+            if not shares:
+                continue
+            now = sum(count * share.get(reader, 1.0) for reader, count in shares.items())
+            size = var.aval.size
+            saved = (now - size) * costs[var]
+            if now > OFTEN * size and saved > _worth(var, asked) and _works(eqn):
+                chosen.add(var)
+                now = size
+            share[var] = now / times
+    return chosen
+
+
+def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
+    """The operations for an element of each value, with those for what it is made of."""
+    costs: dict[Atom, float] = {}
+    for eqn in graph.eqns:
+        for var in eqn.outputs:
+            if found.times[var]:
+                inside = sum(
+                    found.shares[x][var] / found.times[var] * costs.get(x, 0)
+                    for x in set(eqn.inputs)
+                    if isinstance(x, Var) and x in found.shares
+                )
+                costs[var] = pattern(eqn).work + inside
+    return costs
+
+
+def _worth(var: Var, asked: int) -> float:
+    """How many operations have to be saved for a value to be kept."""
+    size, each = var.aval.size, var.aval.dtype.itemsize
+    through_memory = THROUGH_MEMORY * size if size * each > CACHED else 0
+    return max(through_memory, asked / LITTLE)
+
+
+def _works(eqn: Eqn) -> bool:
+    """Whether an equation does more than moving elements."""
+    return not eqn.primitive.transpose_moves and pattern(eqn).work > 0

@@ -1,0 +1,136 @@
+"""A root: a value with an iteration space of its own, and how each of its elements is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from functrans.caches import cached_property
+from functrans.loop.affine import Coefficients
+from functrans.loop.functions import size
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import Buffer, Statement
+from functrans.ops.compiled.elements import Index
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """A value and how each of its elements is made.
+
+    Parameters
+    ----------
+    target : Buffer
+    loops : tuple of Scalar
+        One index for each axis that is not unrolled.
+    axes : tuple of int
+        Which axes those are.
+    elements : tuple of (indices, expression)
+        One for each combination of indices along the unrolled axes.
+    output : bool
+        Whether the value leaves the program, or is read by a call: it is in memory in any case.
+    call : tuple of statements
+        For a value that a library computes, how it is called. There are no elements then.
+    operands : tuple of Buffer
+        What the call reads.
+    also : tuple of Buffer
+        What the call writes besides the target.
+    scratch : tuple of Buffer
+        Rows that the call needs on the stack.
+    given_work : int
+        The work of the call.
+    part : bool
+        Whether it is one part of a join, which has the same target as the others.
+    apart : bool
+        Whether other parts are far from it in memory: it shares no loop with them.
+    """
+
+    target: Buffer
+    loops: tuple[Scalar, ...]
+    axes: tuple[int, ...]
+    elements: tuple[tuple[Index, Scalar], ...]
+    output: bool = False
+    call: tuple[Statement, ...] = ()
+    operands: tuple[Buffer, ...] = ()
+    also: tuple[Buffer, ...] = ()
+    scratch: tuple[Buffer, ...] = ()
+    given_work: int = 0
+    part: bool = False
+    apart: bool = False
+
+    @cached_property
+    def nodes(self) -> list[Scalar]:
+        """Every node of the expressions, once."""
+        return postorder(expression for _, expression in self.elements)
+
+    @cached_property
+    def size(self) -> int:
+        """How many nodes there are, with what is inside of functions."""
+        return size(self.nodes)
+
+    @cached_property
+    def loads(self) -> dict[Buffer, list[Scalar]]:
+        """The loads from each buffer."""
+        found: dict[Buffer, list[Scalar]] = {operand: [] for operand in self.operands}
+        for node in self.nodes:
+            if node.op == "load":
+                found.setdefault(node.attribute, []).append(node)
+        return found
+
+    @cached_property
+    def folds(self) -> list[Scalar]:
+        return [node for node in self.nodes if node.op == "fold"]
+
+    @cached_property
+    def by_rows(self) -> bool:
+        """Whether vectors go along the folds, and not along the innermost loop."""
+        if not self.folds:
+            return False
+        if not self.loops or extent_of(self.loops[-1]) < 8:
+            return True
+        own = Coefficients(self.loops[-1])
+        if any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:]):
+            return True  # vectors cannot go along iterations of different lengths
+        across, along = self._misses
+        return along < across
+
+    @cached_property
+    def down_columns(self) -> bool:
+        """Whether there are folds that go in steps over what the innermost loop has in a row."""
+        across, along = self._misses
+        return not self.by_rows and across < along
+
+    @cached_property
+    def _misses(self) -> tuple[int, int]:
+        """How many loads of folds have gaps, along the innermost loop and along the folds."""
+        if not self.folds or not self.loops:
+            return 0, 0
+        own = Coefficients(self.loops[-1])
+        misses = [0, 0]
+        for fold in self.folds:
+            inner = Coefficients(fold.attribute[1][-1])
+            for node in postorder(fold.args[:1]):
+                if node.op == "load":
+                    for i, factors in enumerate((own, inner)):
+                        misses[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
+        return misses[0], misses[1]
+
+    @cached_property
+    def work(self) -> int:
+        """Roughly how many scalar operations there are in all."""
+        if self.call:
+            return self.given_work
+        steps = 0
+        for fold in self.folds:
+            steps += fold_steps(fold) * max(size(postorder(fold.args[:1])) // 2, 1)
+        return (self.size + steps) * prod(map(extent_of, self.loops))
+
+
+def fold_steps(fold: Scalar) -> int:
+    """How many elements a fold combines, or at most."""
+    return prod(i.attribute[2] or 1 for i in fold.attribute[1])
+
+
+def extent_of(loop: Scalar) -> int:
+    """How far a loop index runs."""
+    extent: int = loop.attribute[2]
+    return extent

@@ -1,0 +1,1 @@
+"""Primitives that move, repeat, add up or convert elements."""

@@ -1,0 +1,165 @@
+"""Joining arrays, and what is composed of joining, slicing and reshaping.
+
+The functions take and give arrays and tracers, and count axes from 0; `functrans.numpy` has
+NumPy's signatures.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import ALL_LINEAR
+from functrans.ir.types import Aval, Shape
+from functrans.loop.nodes import as_index, guard
+from functrans.ops.arrays.slicing import read_slice, whole
+from functrans.ops.arrays.structural import expand_axes, place
+from functrans.ops.define import primitive
+from functrans.ops.promotion import common, promote
+from functrans.ops.samples import cases, integers
+from functrans.trace.tracer import Tracer
+
+FEWEST_HALVED = 5
+"""Among so many parts, which one an element is in is found by halving."""
+
+# -- concatenate -----------------------------------------------------------------------------------
+
+
+def _infer_concatenate(*parts: Aval, axis: int) -> Aval:
+    first = parts[0]
+    for i, part in enumerate(parts):
+        if part.shape != _with_extent(first.shape, axis, part.shape[axis : axis + 1]):
+            raise ShapeError(
+                f"cannot join arrays along axis {axis}: number {i} has shape {part.shape}, the "
+                f"first has {first.shape}, and all other axes must be of equal sizes"
+            )
+    return first.update(shape=_with_extent(first.shape, axis, (sum(p.shape[axis] for p in parts),)))
+
+
+def _with_extent(shape: Shape, axis: int, extent: Shape) -> Shape:
+    return (*shape[:axis], *extent, *shape[axis + 1 :])
+
+
+def _transpose_concatenate(cotangent: Any, *parts: Any, axis: int) -> list[Any]:
+    results: list[Any] = []
+    start = 0
+    for part in parts:
+        extent = part.shape[axis]
+        taken = None
+        if isinstance(part, Aval):
+            taken = read_along(cotangent, axis, start, extent)
+        results.append(taken)
+        start += extent
+    return results
+
+
+def _batch_concatenate(operands: Any, axes: Any, *, axis: int) -> tuple[Any, int]:
+    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+    parts = [place(x, a, 0, size) for x, a in zip(operands, axes, strict=True)]
+    return concatenate(parts, axis=axis + 1), 0
+
+
+def _pull_concatenate(read: Any, index: Any, *parts: Aval, axis: int) -> Any:
+    ends = np.cumsum([part.shape[axis] for part in parts]).tolist()
+
+    def element(i: int) -> Any:
+        along = index[axis] - (ends[i - 1] if i else 0)
+        return read(i, (*index[:axis], along, *index[axis + 1 :]))
+
+    def between(first: int, last: int) -> Any:
+        """The element, which is in one of the parts from the first to the last one present."""
+        if first == last:
+            return element(present[first])
+        middle = (first + last) // 2 if last - first >= FEWEST_HALVED else first
+        before = as_index(index[axis]) < ends[present[middle]]
+        return guard(before, between(first, middle), between(middle + 1, last))
+
+    present = [i for i, part in enumerate(parts) if part.shape[axis]] or [0]
+    place = as_index(index[axis])
+    if place.op == "const":
+        found = bisect_right([ends[i] for i in present], place.attribute)
+        return element(present[min(found, len(present) - 1)])
+    return between(0, len(present) - 1)
+
+
+concatenate_p = primitive(
+    "concatenate",
+    infer=_infer_concatenate,
+    numpy=lambda *parts, axis: np.concatenate(parts, axis),
+    linear=ALL_LINEAR,
+    transpose=_transpose_concatenate,
+    transpose_moves=True,
+    batch=_batch_concatenate,
+    pull=_pull_concatenate,
+    prepare=lambda *parts, axis: (promote(common, parts), {"axis": axis}),
+    samples=cases(
+        ((2,), (3,), {"axis": 0}), ((2, 3), (2, 1), (2, 0), {"axis": 1}), ((2,), {"axis": 0}),
+        ((integers(-9, 9), (2,)), (integers(-9, 9), (1,)), {"axis": 0}),
+    ),
+)  # fmt: skip
+
+
+def concatenate(parts: Sequence[Any], *, axis: int) -> Any:
+    """Arrays joined along an axis that they have."""
+    return parts[0] if len(parts) == 1 else concatenate_p(*parts, axis=axis)
+
+
+def stack(parts: Sequence[Any], *, axis: int) -> Any:
+    """Arrays of one shape joined along a new axis."""
+    for i, part in enumerate(parts):
+        if part.shape != parts[0].shape:
+            raise ShapeError(
+                f"cannot stack arrays of different shapes: number {i} has shape {part.shape}, the "
+                f"first has {parts[0].shape}"
+            )
+    return concatenate([expand_axes(part, (axis,)) for part in parts], axis=axis)
+
+
+# -- arrays of what a user gives -------------------------------------------------------------------
+
+
+def asarray(x: Any) -> Any:
+    """A tracer or array as it is; numbers, and nested sequences of all these, as an array."""
+    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+        return x
+    if isinstance(x, (list, tuple)) and holds_tracer(x):
+        return stack([asarray(part) for part in x], axis=0)
+    return np.asarray(x)
+
+
+def holds_tracer(x: Any) -> bool:
+    """Whether a tracer stands anywhere in nested lists and tuples."""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_tracer, x))
+    return isinstance(x, Tracer)
+
+
+# -- one axis --------------------------------------------------------------------------------------
+
+
+def read_along(x: Any, axis: int, start: int, size: int, step: int = 1) -> Any:
+    """A slice along one axis."""
+    index = [whole(n) for n in x.shape]
+    index[axis] = (start, size, step) if size else whole(0)
+    return read_slice(x, index=tuple(index))
+
+
+def flip(x: Any, *, axes: Sequence[int]) -> Any:
+    """``x`` backwards along some axes."""
+    index = [(n - 1, n, -1) if i in axes and n > 1 else whole(n) for i, n in enumerate(x.shape)]
+    return read_slice(x, index=tuple(index))
+
+
+def roll(x: Any, *, shift: int, axis: int) -> Any:
+    """``x`` with its elements moved along an axis; what falls off the end comes in at the start."""
+    size = x.shape[axis]
+    cut = -shift % size if size else 0
+    if cut == 0:
+        return x
+    return concatenate(
+        [read_along(x, axis, cut, size - cut), read_along(x, axis, 0, cut)], axis=axis
+    )

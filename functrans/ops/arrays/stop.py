@@ -1,0 +1,20 @@
+"""Identities: one that derivatives do not pass, one that the optimiser does not look behind."""
+
+from __future__ import annotations
+
+from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.promotion import unchanged
+from functrans.ops.samples import reals
+
+stop_gradient = elementwise(
+    "stop_gradient", numpy=lambda x: x, scalar=lambda x: x,
+    jvp=ZERO_DERIVATIVE, promotion=unchanged,
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+barrier = elementwise(
+    "barrier", numpy=lambda x: x, scalar=lambda x: x,
+    linear=LINEAR, promotion=unchanged,
+    samples=reals(-3, 3),
+)  # fmt: skip

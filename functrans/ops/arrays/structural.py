@@ -1,0 +1,334 @@
+"""The linear primitives that the other families need: they move, repeat, add up or convert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import Aval, Shape, is_float
+from functrans.loop import scalar
+from functrans.loop.nodes import fold
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases, integers, reals
+from functrans.trace import protocols
+from functrans.trace.dtypes import dtype_of
+
+# -- reshape ---------------------------------------------------------------------------------------
+
+
+def _infer_reshape(x: Aval, *, shape: Shape) -> Aval:
+    if prod(shape) != x.size:
+        raise ShapeError(f"cannot reshape an array of shape {x.shape} into shape {shape}")
+    return x.update(shape=shape)
+
+
+def _batch_reshape(operands: Any, axes: Any, *, shape: Shape) -> tuple[Any, int]:
+    x = move_axis(operands[0], axes[0], 0)
+    return reshape(x, shape=(x.shape[0], *shape)), 0
+
+
+def _pull_reshape(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
+    position = scalar.const(0, np.int64)
+    for i, extent in zip(index, shape, strict=True):
+        position = position * extent + i
+    own: list[Any] = []
+    for extent in reversed(x.shape):
+        own.insert(0, scalar.irem(position, extent))
+        position = scalar.idiv(position, extent)
+    return read(0, tuple(own))
+
+
+reshape_p = primitive(
+    "reshape",
+    infer=_infer_reshape,
+    numpy=lambda x, *, shape: np.reshape(x, shape),
+    linear=LINEAR,
+    transpose=[lambda ct, x, *, shape: reshape(ct, shape=x.shape)],
+    transpose_moves=True,
+    batch=_batch_reshape,
+    pull=_pull_reshape,
+    samples=cases(
+        ((2, 3), {"shape": (3, 2)}), ((4,), {"shape": (2, 2)}), ((1,), {"shape": ()}),
+        ((0, 3), {"shape": (0,)}),
+    ),
+)  # fmt: skip
+
+
+def reshape(x: Any, *, shape: Shape) -> Any:
+    """``x`` with another shape of the same size."""
+    return x if x.shape == shape else reshape_p(x, shape=shape)
+
+
+# -- transpose -------------------------------------------------------------------------------------
+
+
+def _batch_transpose(operands: Any, axes: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
+    x = move_axis(operands[0], axes[0], 0)
+    return transpose(x, permutation=(0, *(p + 1 for p in permutation))), 0
+
+
+def _pull_transpose(read: Any, index: Any, x: Aval, *, permutation: tuple[int, ...]) -> Any:
+    return read(0, tuple(index[i] for i in inverse(permutation)))
+
+
+def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes another."""
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+transpose_p = primitive(
+    "transpose",
+    infer=lambda x, *, permutation: x.update(shape=tuple(x.shape[p] for p in permutation)),
+    numpy=lambda x, *, permutation: np.transpose(x, permutation),
+    linear=LINEAR,
+    transpose=[lambda ct, x, *, permutation: transpose(ct, permutation=inverse(permutation))],
+    transpose_moves=True,
+    batch=_batch_transpose,
+    pull=_pull_transpose,
+    samples=cases(
+        ((2, 3), {"permutation": (1, 0)}), ((2, 3, 4), {"permutation": (2, 0, 1)}),
+        ((), {"permutation": ()}),
+    ),
+)  # fmt: skip
+
+
+def transpose(x: Any, *, permutation: tuple[int, ...]) -> Any:
+    """``x`` with its axes in another order."""
+    if permutation == tuple(range(len(permutation))):
+        return x
+    return transpose_p(x, permutation=permutation)
+
+
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    """``x`` with one axis moved to another place."""
+    axes = [i for i in range(x.ndim) if i != source]
+    axes.insert(destination, source)
+    return transpose(x, permutation=tuple(axes))
+
+
+# -- broadcast_to ----------------------------------------------------------------------------------
+
+
+def _infer_broadcast(x: Aval, *, shape: Shape) -> Aval:
+    aligned = shape[len(shape) - x.ndim :] if x.ndim <= len(shape) else None
+    if aligned is None or any(a not in (1, b) for a, b in zip(x.shape, aligned, strict=True)):
+        raise ShapeError(f"cannot broadcast an array of shape {x.shape} to shape {shape}")
+    return x.update(shape=shape)
+
+
+def _batch_broadcast(operands: Any, axes: Any, *, shape: Shape) -> tuple[Any, int]:
+    x = align_batched(operands[0], axes[0], len(shape))
+    return broadcast_to(x, shape=(x.shape[0], *shape)), 0
+
+
+def _pull_broadcast(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
+    own = index[len(shape) - x.ndim :]
+    zero = scalar.const(0, np.int64)
+    return read(0, tuple(zero if n == 1 else i for i, n in zip(own, x.shape, strict=True)))
+
+
+broadcast_to_p = primitive(
+    "broadcast_to",
+    infer=_infer_broadcast,
+    numpy=lambda x, *, shape: np.broadcast_to(x, shape),
+    linear=LINEAR,
+    transpose=[lambda ct, x, *, shape: sum_to(ct, x.shape)],
+    transpose_adds=True,
+    batch=_batch_broadcast,
+    pull=_pull_broadcast,
+    samples=cases(
+        ((3,), {"shape": (2, 3)}), ((2, 1), {"shape": (2, 3)}), ((), {"shape": (2,)}),
+        ((1, 3), {"shape": (0, 3)}),
+    ),
+)  # fmt: skip
+
+
+def broadcast_to(x: Any, *, shape: Shape) -> Any:
+    """``x`` repeated along new and unit axes, as NumPy broadcasts."""
+    return x if x.shape == shape else broadcast_to_p(x, shape=shape)
+
+
+def sum_to(x: Any, shape: Shape) -> Any:
+    """``x`` summed over the axes along which an array of ``shape`` was broadcast to ``x.shape``."""
+    if x.shape == shape:
+        return x
+    new = x.ndim - len(shape)
+    axes = tuple(i for i, n in enumerate(x.shape) if i < new or (shape[i - new] == 1 and n != 1))
+    return reshape(reduce_sum(x, axes=axes), shape=shape)
+
+
+def align_batched(x: Any, axis: int | None, ndim: int) -> Any:
+    """``x`` with its mapped axis first and unit axes behind it, up to ``ndim`` axes besides.
+
+    So it broadcasts, behind the mapped axis, as it did without it.
+    """
+    if axis is None:
+        return x
+    x = move_axis(x, axis, 0)
+    missing = ndim - (x.ndim - 1)
+    return reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
+
+
+def place(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
+    """``x`` with its mapped axis where it is wanted; repeated along a new one if it has none."""
+    if wanted is None or axis == wanted:
+        return x
+    if axis is not None:
+        return move_axis(x, axis, wanted)
+    repeated = broadcast_to(x, shape=(size, *x.shape))
+    return move_axis(repeated, 0, wanted)
+
+
+# -- reduce_sum ------------------------------------------------------------------------------------
+
+
+def drop_axes(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """A shape without some of its axes."""
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def expand_axes(x: Any, axes: tuple[int, ...]) -> Any:
+    """``x`` with unit axes at the given places of the result (sorted)."""
+    shape = list(x.shape)
+    for axis in sorted(axes):
+        shape.insert(axis, 1)
+    return reshape(x, shape=tuple(shape))
+
+
+def batch_reduction(reduce: Any) -> Any:
+    """The batching rule of a primitive that removes ``axes``."""
+
+    def batch(operands: Any, mapped: Any, *, axes: tuple[int, ...], **params: Any) -> Any:
+        (x,), (axis,) = operands, mapped
+        shifted = tuple(a + (a >= axis) for a in axes)
+        return reduce(x, axes=shifted, **params), axis - sum(a < axis for a in shifted)
+
+    return batch
+
+
+def pull_reduction(operation: str) -> Any:
+    """The compiled form of a primitive that combines the elements along ``axes``."""
+
+    def pull(read: Any, index: Any, x: Aval, *, axes: tuple[int, ...], **params: Any) -> Any:
+        def body(*inner: Any) -> Any:
+            rest, along = iter(index), iter(inner)
+            return read(0, tuple(next(along if i in axes else rest) for i in range(x.ndim)))
+
+        return fold(operation, [x.shape[a] for a in sorted(axes)], body)
+
+    return pull
+
+
+reduce_sum: Primitive = primitive(
+    "reduce_sum",
+    infer=lambda x, *, axes: x.update(shape=drop_axes(x.shape, axes)),
+    numpy=lambda x, *, axes: np.add.reduce(x, axis=axes, dtype=x.dtype),
+    linear=LINEAR,
+    transpose=[
+        lambda ct, x, *, axes: broadcast_to(expand_axes(ct, axes), shape=x.shape),
+    ],
+    transpose_moves=True,
+    batch=lambda operands, mapped, *, axes: batch_reduction(reduce_sum)(
+        operands, mapped, axes=axes
+    ),
+    pull=pull_reduction("add"),
+    samples=cases(
+        ((2, 3), {"axes": (0,)}), ((2, 3), {"axes": (0, 1)}), ((2, 3, 4), {"axes": (0, 2)}),
+        ((3,), {"axes": ()}), ((0, 3), {"axes": (0,)}),
+        ((integers(-5, 5), (2, 3)), {"axes": (1,)}),
+    ),
+)  # fmt: skip
+
+# -- cast ------------------------------------------------------------------------------------------
+
+
+def _batch_cast(operands: Any, axes: Any, *, dtype: np.dtype[Any]) -> tuple[Any, int]:
+    return cast(operands[0], dtype=dtype), axes[0]
+
+
+def _convert(x: Any, *, dtype: np.dtype[Any]) -> Any:
+    return np.asarray(x).astype(dtype)[()]
+
+
+def _transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
+    if hasattr(ct, "mask"):
+        # a cotangent behind a mask (`functrans.ops.indexing.masked`, which is built on this module)
+        return ct.over(_to(ct.value, x.dtype))
+    return _to(ct, x.dtype)
+
+
+def _to(x: Any, dtype: np.dtype[Any]) -> Any:
+    """``x`` in a dtype; a cast that only makes it strong says nothing about a derivative."""
+    return x if x.dtype == dtype else cast(x, dtype=dtype)
+
+
+cast: Primitive = primitive(
+    "cast",
+    infer=lambda x, *, dtype: x.update(dtype=dtype),
+    numpy=_convert,
+    linear=LINEAR,
+    jvp=[lambda x, out, dx, *, dtype: _to(dx, dtype)],
+    transpose=[_transpose_cast],
+    batch=_batch_cast,
+    scalar=lambda x, *, dtype: scalar.convert(x, dtype),
+    elementwise=True,
+    always_strong=True,
+    samples=cases(
+        ((3,), {"dtype": np.dtype(np.float32)}), ((3,), {"dtype": np.dtype(np.int64)}),
+        ((integers(-3, 3), (2, 2)), {"dtype": np.dtype(np.float64)}),
+        ((reals(0.0, 9.0), ()), {"dtype": np.dtype(np.bool_)}),
+    ),
+)  # fmt: skip
+
+
+def astype(x: Any, dtype: Any) -> Any:
+    """``x`` as a strong array of another dtype."""
+    aval = getattr(x, "aval", None)
+    if aval is None:
+        return np.asarray(x).astype(dtype)[()]
+    dtype = dtype_of(dtype)
+    return x if aval.dtype == dtype and not aval.weak else cast(x, dtype=dtype)
+
+
+protocols.operators["astype"] = astype
+protocols.operators["strengthen"] = lambda x: astype(x, x.dtype)
+
+# -- arrays from nothing ---------------------------------------------------------------------------
+
+full_p = primitive(
+    "full",
+    infer=lambda *, shape, value, dtype: Aval(shape, dtype),
+    numpy=lambda *, shape, value, dtype: np.full(shape, value, dtype)[()],
+    jvp=ZERO_DERIVATIVE,
+    pull=lambda read, index, *, shape, value, dtype: scalar.const(value, dtype),
+    samples=cases(({"shape": (2, 3), "value": 1.5, "dtype": np.dtype(np.float64)},)),
+)
+
+iota = primitive(
+    "iota",
+    infer=lambda *, size, dtype: Aval((size,), dtype),
+    numpy=lambda *, size, dtype: np.arange(size, dtype=dtype),
+    jvp=ZERO_DERIVATIVE,
+    pull=lambda read, index, *, size, dtype: scalar.convert(index[0], dtype),
+    samples=cases(({"size": 4, "dtype": np.dtype(np.int64)},)),
+)
+
+
+def zeros(shape: Shape, dtype: Any) -> Any:
+    """An array of zeros, or of False."""
+    return full_p(shape=shape, value=0, dtype=np.dtype(dtype))
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros in the shape and dtype of an array, a tracer or an aval."""
+    return zeros(x.shape, x.dtype)
+
+
+def has_tangent(x: Any) -> bool:
+    """Whether derivatives with respect to a value exist: it is a float."""
+    return is_float(x.dtype)

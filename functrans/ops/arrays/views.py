@@ -1,0 +1,275 @@
+"""Functions that give views in NumPy: what is assigned to the view is seen in the array, and back.
+
+Where NumPy gives a view or a copy depending on the layout in memory (``reshape``), one side cannot
+be read after the other was assigned to. What may not be written to (``broadcast_to``) cannot be.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import current
+from functrans.ir.types import Shape
+from functrans.ops.arrays import structural
+from functrans.ops.arrays.structural import inverse
+from functrans.ops.indexing.index import getitem
+from functrans.trace import protocols
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+from functrans.trace.views import UNCERTAIN, make_view
+
+
+def _as_view(
+    x: Any,
+    operation: str,
+    read: Callable[[Any], Any],
+    write: Callable[[Any, Any], Any] | str | None,
+) -> Any:
+    result = read(x)
+    if isinstance(result, Tracer) and result is not x:
+        return make_view(result, x, read, write, operation)
+    return result
+
+
+# -- the order of axes -----------------------------------------------------------------------------
+
+
+def permuted(x: Any, permutation: Sequence[int], operation: str = "transpose") -> Any:
+    """``x`` with its axes in another order."""
+    forward = tuple(permutation)
+    backward = inverse(forward)
+    return _as_view(
+        x,
+        operation,
+        lambda base: structural.transpose(base, permutation=forward),
+        lambda base, new: structural.transpose(new, permutation=backward),
+    )
+
+
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
+    """``x`` with its axes in another order: backwards, if none is given."""
+    if axes is None:
+        return permuted(x, range(x.ndim)[::-1])
+    if len(axes) != x.ndim:
+        raise ShapeError(f"axes {tuple(axes)} don't match an array of shape {x.shape}")
+    return permuted(x, normalize_axis_tuple(axes, x.ndim))
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """``x`` with two axes in each other's place."""
+    order = list(range(x.ndim))
+    first, second = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
+    order[first], order[second] = second, first
+    return permuted(x, order, "swapaxes")
+
+
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """``x`` with some axes in other places, the rest in their order."""
+    sources = normalize_axis_tuple(source, x.ndim, "source")
+    destinations = normalize_axis_tuple(destination, x.ndim, "destination")
+    if len(sources) != len(destinations):
+        raise ValueError(
+            "`source` and `destination` arguments must have the same number of elements"
+        )
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for place, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, axis)
+    return permuted(x, order, "moveaxis")
+
+
+def matrix_transpose(x: Any) -> Any:
+    """``x`` with its last two axes in each other's place."""
+    if x.ndim < 2:
+        raise ValueError("matrix transpose with ndim < 2 is undefined")
+    return swapaxes(x, -1, -2)
+
+
+# -- shapes ----------------------------------------------------------------------------------------
+
+
+def reshaped(x: Any, shape: Shape, operation: str = "reshape") -> Any:
+    """``x`` with another shape of the same size.
+
+    If only axes of size 1 come or go, NumPy gives a view whatever the layout.
+    """
+    without_units = ([n for n in of if n != 1] for of in (x.shape, shape))
+    return _as_view(
+        x,
+        operation,
+        lambda base: structural.reshape(base, shape=shape),
+        (lambda base, new: structural.reshape(new, shape=base.shape))
+        if next(without_units) == next(without_units)
+        else UNCERTAIN,
+    )
+
+
+def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
+    """``x`` with another shape of the same size; one size may be -1, which stands for the rest."""
+    sizes = known_shape(x, (shape,) if not isinstance(shape, (tuple, list)) else shape)
+    if order == "C":
+        return reshaped(x, sizes)
+    if order != "F":
+        raise ValueError(f"order must be one of 'C' or 'F' (got {order!r})")
+
+    def read(base: Any) -> Any:
+        turned = structural.transpose(base, permutation=tuple(range(base.ndim)[::-1]))
+        turned = structural.reshape(turned, shape=sizes[::-1])
+        return structural.transpose(turned, permutation=tuple(range(len(sizes))[::-1]))
+
+    return _as_view(x, "reshape", read, UNCERTAIN)
+
+
+def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
+    """A shape that is asked for, with -1 worked out."""
+    sizes = [operator.index(n) for n in shape]
+    rest = prod(n for n in sizes if n != -1)
+    if sizes.count(-1) == 1 and rest > 0 and x.size % rest == 0:
+        sizes[sizes.index(-1)] = x.size // rest
+    if any(n < 0 for n in sizes) or prod(sizes) != x.size:
+        raise ShapeError(
+            f"cannot reshape array of size {x.size} into shape {tuple(shape)}"
+            f"{located(user_source())}"
+        )
+    return tuple(sizes)
+
+
+def ravel(x: Any, order: str = "C") -> Any:
+    """``x`` as a vector."""
+    return reshape(x, (x.size,), order)
+
+
+def flatten(x: Any, order: str = "C") -> Any:
+    """``x`` as a vector, always a copy."""
+    flat = ravel(x, order)
+    return copy(x) if flat is x else unlinked(flat)
+
+
+def squeeze(x: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """``x`` without axes of size 1: the given ones, or all."""
+    if axis is None:
+        axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
+    else:
+        axes = normalize_axis_tuple(axis, x.ndim)
+    if any(x.shape[i] != 1 for i in axes):
+        raise ShapeError(
+            f"cannot select an axis to squeeze out which has size not equal to one: axis {axis} of "
+            f"shape {x.shape}"
+        )
+    return reshaped(x, structural.drop_axes(x.shape, axes), "squeeze")
+
+
+def expand_dims(x: Any, axis: int | Sequence[int]) -> Any:
+    """``x`` with new axes of size 1, at the given places of the result."""
+    ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    axes = normalize_axis_tuple(axis, ndim)
+    return reshaped(x, expand_axes_of(x.shape, axes), "expand_dims")
+
+
+def expand_axes_of(shape: Shape, axes: Sequence[int]) -> Shape:
+    """A shape with sizes of 1 put in, at the given places of the result."""
+    sizes = list(shape)
+    for axis in sorted(axes):
+        sizes.insert(axis, 1)
+    return tuple(sizes)
+
+
+def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
+    """``x`` repeated along new and unit axes; a view that cannot be written to."""
+    sizes = tuple(
+        operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,))
+    )
+    return _as_view(
+        x, "broadcast_to", lambda base: structural.broadcast_to(base, shape=sizes), None
+    )
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def flip(x: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """``x`` backwards along some axes, or all."""
+    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    backwards = slice(None, None, -1)
+    index = tuple(backwards if i in axes else slice(None) for i in range(x.ndim))
+    return getitem(x, (*index, ...))
+
+
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonals of the matrices along two axes, as the last axis; cannot be written to."""
+    first, second = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
+    if first == second:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    return _as_view(x, "diagonal", lambda base: diagonal_of(base, offset, first, second), None)
+
+
+def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    """`diagonal` for two different axes that are not negative: one slice of the flat matrices."""
+    rows, columns = x.shape[axis1], x.shape[axis2]
+    rest = [axis for axis in range(x.ndim) if axis not in (axis1, axis2)]
+    last = structural.transpose(x, permutation=(*rest, axis1, axis2))
+    flat = structural.reshape(last, shape=(*last.shape[:-2], rows * columns))
+    start = offset if offset >= 0 else -offset * columns
+    size = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    return getitem(flat, (..., slice(start, start + size * (columns + 1), columns + 1)))
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def copy(x: Any) -> Any:
+    """The same numbers, and nothing shared."""
+    if not isinstance(x, Tracer):
+        return x.copy()
+    if x.owner is not current.get():
+        return structural.cast(x, dtype=x.dtype)
+    x.refresh()
+    return unlinked(x)
+
+
+def unlinked(x: Any) -> Any:
+    """A tracer for the same value that is no view of anything."""
+    return Tracer(x.owner, x.variable, x.value) if isinstance(x, Tracer) else x
+
+
+# -- methods and attributes of tracers -------------------------------------------------------------
+
+
+def _spread(arguments: tuple[Any, ...]) -> Any:
+    """``f(2, 3)`` means ``f((2, 3))``."""
+    return arguments[0] if len(arguments) == 1 else arguments
+
+
+def _transpose_method(x: Any, *axes: Any) -> Any:
+    return transpose(x, _spread(axes) if axes else None)
+
+
+def _reshape_method(x: Any, *shape: Any, order: str = "C") -> Any:
+    return reshape(x, _spread(shape), order)
+
+
+def _copy_method(x: Any, order: str = "C") -> Any:
+    return copy(x)
+
+
+protocols.attributes["T"] = transpose
+protocols.attributes["mT"] = matrix_transpose
+protocols.methods.update(
+    {
+        "transpose": _transpose_method,
+        "reshape": _reshape_method,
+        "swapaxes": swapaxes,
+        "ravel": ravel,
+        "flatten": flatten,
+        "squeeze": squeeze,
+        "diagonal": diagonal,
+        "copy": _copy_method,
+        "__copy__": copy,
+        "__deepcopy__": lambda x, memo: copy(x),
+    }
+)

@@ -1,0 +1,190 @@
+"""Primitives that apply an inner graph once: the rules that they share.
+
+Each rule applies the transform that it is handed to the inner graph, and calls the result in the
+same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Any
+
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, used_inputs
+from functrans.ir.primitive import EqnSplit, Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.stop import barrier
+from functrans.ops.control.layout import check_operands
+from functrans.ops.define import primitive
+
+
+def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primitive:
+    """Define a primitive whose parameter ``graph`` is applied to its operands.
+
+    ``slots`` replace rules of the definition, or add some.
+    """
+    rules: dict[str, Any] = {
+        "jvp": lambda *args, **params: _jvp(call, *args, **params),
+        "transpose": lambda *args, **params: _transpose(call, *args, **params),
+        "batch": lambda *args, **params: _batch(call, *args, **params),
+        "split": lambda *args, **params: _split(call, *args, **params),
+        "trim": _trim,
+    }
+    call: Primitive = primitive(
+        name,
+        infer=results_of_graph,
+        numpy=numpy,
+        several=True,
+        higher_order=True,
+        **(rules | slots),
+    )
+    return call
+
+
+def results_of_graph(*avals: Aval, graph: Graph, **params: Any) -> tuple[Aval, ...]:
+    """The type rule of what applies ``graph`` to its operands."""
+    check_operands("a call", graph.in_avals, avals)
+    return graph.out_avals
+
+
+def compact(values: Sequence[Any]) -> list[Any]:
+    """The values that are not absent."""
+    return [x for x in values if x is not None]
+
+
+def spread(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    """Values in the places of the flags that hold, None in the others."""
+    remaining = iter(values)
+    return [next(remaining) if flag else None for flag in flags]
+
+
+def _jvp(
+    call: Primitive,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    transform: Any,
+    graph: Graph,
+    **params: Any,
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    moving = tuple(t is not None for t in tangents)
+    pushed, nonzero = transform(graph, moving)
+    results = call(*primals, *compact(tangents), graph=pushed, **params)
+    count = len(graph.outputs)
+    return results[:count], spread(results[count:], nonzero)
+
+
+def _transpose(
+    call: Primitive,
+    cotangents: Sequence[Any],
+    *operands: Any,
+    transform: Any,
+    graph: Graph,
+    **params: Any,
+) -> list[Any]:
+    linear = tuple(isinstance(x, Aval) for x in operands)
+    given = tuple(ct is not None for ct in cotangents)
+    transposed, nonzero = transform(graph, linear, given)
+    known = [x for x in operands if not isinstance(x, Aval)]
+    results = call(*known, *compact(cotangents), graph=transposed, **params)
+    # before the cotangents come results that do not depend on the linear operands
+    return spread(spread(results[len(results) - sum(nonzero) :], nonzero), linear)
+
+
+def _batch(
+    call: Primitive,
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    size: int,
+    transform: Any,
+    graph: Graph,
+    **params: Any,
+) -> tuple[Sequence[Any], Sequence[int | None]]:
+    batched, out_axes = transform(graph, tuple(axes), size)
+    return call(*operands, graph=batched, **params), out_axes
+
+
+def _split(
+    call: Primitive, unknown: tuple[bool, ...], *, transform: Any, graph: Graph, **params: Any
+) -> EqnSplit:
+    known, rest, unknown_out = transform(graph, unknown)
+    return EqnSplit(
+        applied_once(call, known.in_avals, {"graph": known, **params}),
+        applied_once(call, rest.in_avals, {"graph": rest, **params}),
+        unknown_out,
+    )
+
+
+def _trim(eqn: Eqn, wanted: Sequence[bool]) -> Eqn:
+    graph: Graph = eqn.params["graph"]
+    smaller = prune(Graph(graph.inputs, graph.eqns, list(compress(graph.outputs, wanted))))
+    used = used_inputs(smaller)
+    closed = Graph(list(compress(graph.inputs, used)), smaller.eqns, smaller.outputs)
+    return Eqn(
+        eqn.primitive,
+        list(compress(eqn.inputs, used)),
+        list(compress(eqn.outputs, wanted)),
+        {**eqn.params, "graph": closed},
+        eqn.source,
+    )
+
+
+def applied_once(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Graph:
+    """The graph of one equation."""
+    inputs = [Var(aval) for aval in avals]
+    outputs = [Var(aval) for aval in primitive.infer_all(avals, params)]
+    return Graph(inputs, [Eqn(primitive, inputs, outputs, params)], outputs)
+
+
+# -- checkpoint ------------------------------------------------------------------------------------
+
+
+def _split_checkpoint(
+    unknown: tuple[bool, ...],
+    *,
+    transform: Any,
+    graph: Graph,
+    keep: Callable[[Any], bool],
+) -> EqnSplit:
+    """Nothing is kept but the known operands, and what the policy names: the rest is done again."""
+    known, unknown_part, unknown_out = transform(graph, unknown)
+    count = len(unknown_out) - sum(unknown_out)
+    kept = [var for eqn in known.eqns if keep(eqn) for var in eqn.outputs]
+    again = [eqn for eqn in known.eqns if set(kept).isdisjoint(eqn.outputs)]
+    unknown_in = [Var(aval) for aval in unknown_part.in_avals[-sum(unknown) :]]
+    then, results = inlined(unknown_part, [*known.outputs[count:], *unknown_in])
+    first = prune(Graph(known.inputs, known.eqns, [*known.outputs[:count], *kept]))
+    rest = _behind_barriers([*known.inputs, *kept], unknown_in, [*again, *then], results)
+    once = applied_once(checkpoint_p, first.in_avals, {"graph": first, "keep": keep})
+    residuals = [*once.inputs, *once.outputs[count:]]
+    return EqnSplit(
+        Graph(once.inputs, once.eqns, [*once.outputs[:count], *residuals]),
+        applied_once(checkpoint_p, rest.in_avals, {"graph": rest, "keep": keep}),
+        unknown_out,
+    )
+
+
+def _behind_barriers(
+    known: Sequence[Var], unknown: Sequence[Var], eqns: Sequence[Eqn], results: Sequence[Atom]
+) -> Graph:
+    """A graph that computes again, which no optimiser takes for what was computed before."""
+    arriving = [Var(var.aval) for var in known]
+    barriers = [
+        Eqn(barrier, (outer,), (inner,), {}) for outer, inner in zip(arriving, known, strict=True)
+    ]
+    return prune(Graph([*arriving, *unknown], [*barriers, *eqns], results))
+
+
+checkpoint_p = call_primitive(
+    "checkpoint",
+    numpy=lambda *values, graph, keep: tuple(evaluate(graph, values)),
+    split=_split_checkpoint,
+)
+
+
+# -- repeated parts --------------------------------------------------------------------------------
+
+step_p = call_primitive("step", numpy=lambda *values, graph: tuple(evaluate(graph, values)))
+"""A part of a program that is compiled once and called again and again."""

@@ -1,0 +1,97 @@
+"""A function that is not traced, as a primitive: it is called with arrays when its turn comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.primitive import not_differentiable
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import place
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases
+
+
+class Elements(NamedTuple):
+    """The function, and how it is called."""
+
+    function: Callable[..., Any]
+    several: bool
+    vectorised: bool
+
+
+def _infer(
+    *avals: Aval, elements: Elements, results: tuple[Aval, ...], lanes: tuple[int, ...]
+) -> tuple[Aval, ...]:
+    return tuple(aval.update(shape=lanes + aval.shape) for aval in results)
+
+
+def _call(
+    *values: Any, elements: Elements, results: tuple[Aval, ...], lanes: tuple[int, ...]
+) -> tuple[Any, ...]:
+    """Call the function for each lane; the lanes are the first axes of every operand."""
+    if not lanes or elements.vectorised:
+        given = _checked(elements, elements.function(*values), results, lanes)
+        return tuple(given)
+    outs = [np.empty(lanes + aval.shape, aval.dtype) for aval in results]
+    for lane in np.ndindex(*lanes):
+        found = elements.function(*(x[lane] for x in values))
+        for out, x in zip(outs, _checked(elements, found, results, ()), strict=True):
+            out[lane] = x
+    return tuple(outs)
+
+
+def _checked(
+    elements: Elements, found: Any, results: Sequence[Aval], lanes: tuple[int, ...]
+) -> list[Any]:
+    name = getattr(elements.function, "__name__", "the function")
+    values = list(found) if elements.several else [found]
+    if len(values) != len(results):
+        raise ShapeError(f"{name} returned {len(values)} results, out_types says {len(results)}")
+    checked = []
+    for x, aval in zip(values, results, strict=True):
+        array = np.asarray(x)
+        if array.shape != lanes + aval.shape:
+            raise ShapeError(
+                f"{name} returned an array of shape {array.shape}, out_types says {aval.shape}"
+            )
+        if not np.can_cast(array.dtype, aval.dtype, "same_kind"):
+            raise DtypeError(f"{name} returned {array.dtype}, out_types says {aval.dtype}")
+        checked.append(np.array(array, aval.dtype)[()])
+    return checked
+
+
+def _batch(
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    elements: Elements,
+    results: tuple[Aval, ...],
+    lanes: tuple[int, ...],
+) -> tuple[Any, tuple[int, ...]]:
+    (size,) = {x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None}
+    mapped = [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
+    outs = external(*mapped, elements=elements, results=results, lanes=(size, *lanes))
+    return outs, (0,) * len(outs)
+
+
+external = primitive(
+    "external",
+    infer=_infer,
+    numpy=_call,
+    jvp=not_differentiable(
+        "it is a function that is not traced; give it a rule by custom_jvp or custom_vjp"
+    ),
+    batch=_batch,
+    several=True,
+    samples=cases(
+        ((3,), {
+            "elements": Elements(np.ptp, several=False, vectorised=False),
+            "results": (Aval((), np.float64),),
+            "lanes": (),
+        }),
+    ),
+)  # fmt: skip

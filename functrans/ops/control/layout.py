@@ -1,0 +1,190 @@
+"""What the loops and branches share: how their operands are laid out, and how graphs are refitted.
+
+The primitives are `scan_p` and `counted_scan_p` (control_scan), `while_p` (control_while) and
+`cond_p` (control_cond). Their inner graphs are closed: what a body uses from outside is among its
+first inputs, the consts.
+
+A while loop that is differentiated in reverse stacks residuals, and how many is known only when it
+has run. Such a *stack* has the extent `GROWS` in the place of its length. Nothing but the loops
+ever touches one. Its value is an array of the length that it turned out to have; a stack of stacks,
+which may all be of different lengths, is an object array of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ir.primitive import ZERO_DERIVATIVE, EqnSplit, Primitive
+from functrans.ir.types import Aval, Shape, interned
+from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.define import primitive
+
+T = TypeVar("T")
+
+GROWS = -1
+"""The length of a stack that grows while its loop runs."""
+
+
+def cut(values: Sequence[T], *lengths: int) -> list[Sequence[T]]:
+    """A sequence in parts of the given lengths, and what is left."""
+    parts = []
+    start = 0
+    for length in lengths:
+        parts.append(values[start : start + length])
+        start += length
+    return [*parts, values[start:]]
+
+
+def where(flags: Sequence[bool], values: Iterable[T]) -> list[T]:
+    """The values whose flag holds."""
+    return [x for x, flag in zip(values, flags, strict=True) if flag]
+
+
+def where_not(flags: Sequence[bool], values: Iterable[T]) -> list[T]:
+    """The values whose flag does not hold."""
+    return [x for x, flag in zip(values, flags, strict=True) if not flag]
+
+
+def either(a: Sequence[bool], b: Sequence[bool]) -> tuple[bool, ...]:
+    """Elementwise or."""
+    return tuple(x or y for x, y in zip(a, b, strict=True))
+
+
+Flags = tuple[bool, ...]
+
+
+def fixpoint(start: Flags, step: Callable[[Flags], tuple[Flags, T]]) -> tuple[Flags, T]:
+    """Grow flags until they stay as they are; gives them, and what the last step found.
+
+    What a carry is (moving, unknown, mapped) depends on what it was a step before, so it is asked
+    again until the answer agrees with the question.
+    """
+    flags = start
+    while True:
+        found, result = step(flags)
+        grown = either(flags, found)
+        if grown == flags:
+            return flags, result
+        flags = grown
+
+
+STEPS = interned((), np.dtype(np.int64))
+"""The type of a number of steps."""
+
+
+class Scan(NamedTuple):
+    """A scan without its operands: the primitive (scan or counted_scan) and its parameters."""
+
+    primitive: Primitive
+    body: Graph
+    length: int
+    reverse: bool
+    n_consts: int
+    n_carry: int
+    unroll: int
+
+    @property
+    def counted(self) -> bool:
+        return self.primitive.name == "counted_scan"
+
+    def parts(self, operands: Sequence[T]) -> list[Sequence[T]]:
+        """The operands as steps (none or one), consts, init, xs."""
+        return cut(operands, int(self.counted), self.n_consts, self.n_carry)
+
+    def but(self, **changes: Any) -> Scan:
+        """Like this one in all else."""
+        return self._replace(**changes)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the equation."""
+        params = self._asdict()
+        del params["primitive"]
+        return params
+
+    def bind(self, *parts: Sequence[Any]) -> Sequence[Any]:
+        """Apply the scan to steps, consts, init and xs."""
+        results: Sequence[Any] = self.primitive(*(x for part in parts for x in part), **self.params)
+        return results
+
+
+def refit(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
+    """The graph with its inputs and outputs in another order."""
+    return Graph([graph.inputs[i] for i in inputs], graph.eqns, [graph.outputs[i] for i in outputs])
+
+
+def stacked(aval: Aval, length: int) -> Aval:
+    """The type of ``length`` values, one for each step."""
+    return interned((length, *aval.shape), aval.dtype)
+
+
+def new_stack(aval: Aval, length: int) -> np.ndarray[Any, Any]:
+    """Room for the values of ``length`` steps."""
+    if GROWS in aval.shape:
+        return np.empty(length, object)
+    return np.zeros((length, *aval.shape), aval.dtype)
+
+
+def strong(avals: Iterable[Aval]) -> tuple[Aval, ...]:
+    """The avals of arrays, not of Python scalars."""
+    return tuple(interned(aval.shape, aval.dtype) for aval in avals)
+
+
+def check_operands(name: str, expected: Sequence[Aval], found: Sequence[Aval]) -> None:
+    """Raise `ShapeError` unless the operands are what the inner graph takes."""
+    if len(expected) != len(found):
+        raise ShapeError(f"{name} takes {len(expected)} operands, not {len(found)}")
+    for i, (a, b) in enumerate(zip(expected, found, strict=True)):
+        if a.dtype != b.dtype or a.ndim != b.ndim or not all(map(_fits, a.shape, b.shape)):
+            raise ShapeError(f"{name}: operand {i} is {b}, where the inner graph takes {a}")
+
+
+def _fits(expected: int, found: int) -> bool:
+    return expected == found or GROWS in (expected, found)
+
+
+def undivided(
+    primitive: Primitive, unknown: Sequence[bool], avals: Sequence[Aval], params: dict[str, Any]
+) -> EqnSplit:
+    """The split of an equation of which nothing can be computed without the unknown operands."""
+    inputs = [Var(aval) for aval in avals]
+    known = where_not(unknown, inputs)
+    outputs = [Var(aval) for aval in primitive.infer_all(avals, params)]
+    eqn = Eqn(primitive, inputs, outputs, params)
+    return EqnSplit(
+        Graph(known, (), known),
+        Graph([*known, *where(unknown, inputs)], [eqn], outputs),
+        (True,) * len(outputs),
+    )
+
+
+# -- what nobody reads -----------------------------------------------------------------------------
+
+
+def _nothing(*, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    known = tuple(max(extent, 0) for extent in shape)
+    return np.zeros(known, object if GROWS in shape[1:] else dtype)[()]
+
+
+unused = primitive(
+    "unused",
+    infer=lambda *, shape, dtype: interned(shape, dtype),
+    numpy=_nothing,
+    jvp=ZERO_DERIVATIVE,
+)
+"""A value that is not read: what a branch gives for the residuals of another branch."""
+
+
+def unused_like(aval: Aval) -> Any:
+    """A value of this type that is not read."""
+    return unused(shape=aval.shape, dtype=aval.dtype)
+
+
+def elsewhere(aval: Aval) -> Any:
+    """Zeros for a result that only other branches compute; nobody reads that of a stack."""
+    return unused_like(aval) if GROWS in aval.shape else zeros_like(aval)

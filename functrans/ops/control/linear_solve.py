@@ -1,0 +1,145 @@
+"""linear_solve: the solution of a linear system that is given by functions.
+
+How the solution is found is not differentiated. Its derivative solves the same system with another
+right-hand side, its transpose the transposed system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from functrans.errors import NotDifferentiableError
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Graph
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.calls.call import compact, spread
+from functrans.ops.control.layout import check_operands, cut, strong
+from functrans.ops.define import primitive
+from functrans.trace.stage import replay
+
+
+class Solver(NamedTuple):
+    """The functions of a linear system; each takes the consts and then a vector.
+
+    Parameters
+    ----------
+    matvec : Graph
+        From x to A x.
+    solve : Graph
+        From b to the x with A x = b.
+    transposed : tuple of Graph
+        The same two for the transposed system, or nothing if nobody said how to solve it.
+    n_consts : int
+    """
+
+    matvec: Graph
+    solve: Graph
+    transposed: tuple[Graph, ...]
+    n_consts: int
+
+    def bind(self, consts: Sequence[Any], b: Sequence[Any]) -> Sequence[Any]:
+        """The solution."""
+        solution: Sequence[Any] = linear_solve_p(*consts, *b, **self._asdict())
+        return solution
+
+    def transpose(self) -> Solver:
+        """The transposed system."""
+        if not self.transposed:
+            raise NotDifferentiableError(
+                "reverse mode through custom_linear_solve needs to know how to solve the "
+                "transposed system: pass transpose_solve=..., or symmetric=True"
+            )
+        matvec, solve = self.transposed
+        return Solver(matvec, solve, (self.matvec, self.solve), self.n_consts)
+
+
+def _jvp(
+    solver: Solver, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """A x = b moves by A dx = db - dA x."""
+    consts, b = cut(primals, solver.n_consts)
+    consts_dot, b_dot = cut(tangents, solver.n_consts)
+    x = solver.bind(consts, b)
+    moving = tuple(t is not None for t in consts_dot)
+    right = list(b_dot)
+    if any(moving):
+        pushed, nonzero = transform(solver.matvec, moving + (False,) * len(x))
+        moved = replay(pushed, [*consts, *x, *compact(consts_dot)])[len(x) :]
+        for i, t in enumerate(spread(moved, nonzero)):
+            if t is not None:
+                right[i] = -t if right[i] is None else right[i] - t
+    if all(t is None for t in right):
+        return x, right
+    filled = [zeros_like(y) if t is None else t for t, y in zip(right, b, strict=True)]
+    return x, solver.bind(consts, filled)
+
+
+def _transpose(
+    solver: Solver, cotangents: Sequence[Any], *operands: Any, transform: Any
+) -> list[Any]:
+    consts, b = cut(operands, solver.n_consts)
+    filled = [
+        zeros_like(aval) if ct is None else ct
+        for ct, aval in zip(cotangents, solver.solve.out_avals, strict=True)
+    ]
+    results = solver.transpose().bind(consts, filled)
+    return [
+        *(None for _ in consts),
+        *(ct if isinstance(y, Aval) else None for ct, y in zip(results, b, strict=True)),
+    ]
+
+
+def _batch(
+    solver: Solver,
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    size: int,
+    transform: Any,
+) -> tuple[Sequence[Any], Sequence[int | None]]:
+    consts, b = cut(operands, solver.n_consts)
+    c_axes, b_axes = cut(axes, solver.n_consts)
+    everywhere = (0,) * len(b)
+
+    def batched(graph: Graph) -> Graph:
+        mapped: Graph = transform(graph, (*c_axes, *everywhere), size, everywhere)[0]
+        return mapped
+
+    mapped = Solver(
+        batched(solver.matvec),
+        batched(solver.solve),
+        tuple(map(batched, solver.transposed)),
+        solver.n_consts,
+    )
+    vectors = [place(y, axis, 0, size) for y, axis in zip(b, b_axes, strict=True)]
+    return mapped.bind(consts, vectors), everywhere
+
+
+def _infer(solver: Solver, *avals: Aval) -> tuple[Aval, ...]:
+    check_operands("linear_solve", solver.solve.in_avals, avals)
+    return strong(solver.solve.out_avals)
+
+
+def _rule(function: Any) -> Any:
+    def slot(
+        *args: Any, matvec: Graph, solve: Graph, transposed: tuple[Graph, ...], n_consts: int,
+        **more: Any,
+    ) -> Any:  # fmt: skip
+        return function(Solver(matvec, solve, transposed, n_consts), *args, **more)
+
+    return slot
+
+
+linear_solve_p: Primitive = primitive(
+    "linear_solve",
+    infer=_rule(_infer),
+    numpy=_rule(lambda solver, *values: tuple(evaluate(solver.solve, values))),
+    jvp=_rule(_jvp),
+    transpose=_rule(_transpose),
+    batch=_rule(_batch),
+    several=True,
+    higher_order=True,
+)

@@ -1,0 +1,237 @@
+"""Partial evaluation of loops: what of a body is known, what each step keeps for the rest.
+
+The known loop runs first. For the steps of the unknown one it stacks what they need and cannot
+compute again; what the steps share is computed once, before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
+from functrans.ir.primitive import EqnSplit
+from functrans.ops.control.layout import (
+    STEPS,
+    Flags,
+    Scan,
+    cut,
+    either,
+    fixpoint,
+    stacked,
+    undivided,
+    where,
+    where_not,
+)
+from functrans.ops.control.residuals import choose, is_move
+
+
+class DividedBody(NamedTuple):
+    """The body of a loop in two parts.
+
+    Parameters
+    ----------
+    consts : sequence of Var
+        The known consts.
+    hoisted : list of Eqn
+        What depends on those alone, to be done once.
+    known : Graph
+        From ``known_consts``, known carry and known xs to known carry, known ys and ``saved``.
+    known_consts : list of Var
+        Known consts and results of ``hoisted``.
+    unknown : Graph
+        From ``shared``, unknown consts; unknown carry; ``rows``, ``saved``, unknown xs to unknown
+        carry and unknown ys.
+    shared : list of Var
+        Known consts and results of ``hoisted``.
+    rows : list of bool
+        Which of the known xs the unknown part reads as well.
+    saved : list of Var
+        What is stacked.
+    carry, ys : tuple of bool
+        Which are unknown.
+    n_unknown_consts : int
+    """
+
+    consts: Sequence[Var]
+    hoisted: list[Eqn]
+    known: Graph
+    known_consts: list[Var]
+    unknown: Graph
+    shared: list[Var]
+    rows: list[bool]
+    saved: list[Var]
+    carry: Flags
+    ys: Flags
+    n_unknown_consts: int
+
+
+def divide(body: Graph, unknown: Flags, n_consts: int, n_carry: int, transform: Any) -> DividedBody:
+    """Divide the body of a loop by which of its inputs are unknown in the first step."""
+    c_unknown, i_unknown, x_unknown = map(tuple, cut(unknown, n_consts, n_carry))
+
+    def split(carry: Flags) -> tuple[Flags, Any]:
+        parts = transform(body, c_unknown + carry + x_unknown)
+        return parts.unknown_out[:n_carry], parts
+
+    carry, parts = fixpoint(i_unknown, split)
+    unknown_out = either(parts.unknown_out, carry + (False,) * (len(body.outputs) - n_carry))
+    n_known = len(parts.unknown_out) - sum(parts.unknown_out)
+    unknown_in = parts.unknown.inputs[
+        len(parts.unknown.inputs) - sum(c_unknown + carry + x_unknown) :
+    ]
+    rest, rest_out = inlined(parts.unknown, [*parts.known.outputs[n_known:], *unknown_in])
+    # a carry that becomes known after the first step stays with the unknown ones
+    outputs = merged(parts.unknown_out, parts.known.outputs[:n_known], rest_out)
+    rest_out = where(unknown_out, outputs)
+
+    consts, carry_in, rows_in = cut(
+        parts.known.inputs, n_consts - sum(c_unknown), n_carry - sum(carry)
+    )
+    hoisted, eqns = _hoist(parts.known.eqns, consts)
+    invariant = [*consts, *(var for eqn in hoisted for var in eqn.outputs)]
+    theirs = {*carry_in, *(var for eqn in eqns for var in eqn.outputs)}
+    needed = [var for var in mentioned(rest, rest_out) if var in theirs]
+    saved, again = choose(eqns, needed, [*invariant, *rows_in])
+    rest = [*again, *rest]
+    used = mentioned(rest, rest_out)
+    shared = [var for var in invariant if var in used]
+    c_in, i_in, x_in = cut(unknown_in, sum(c_unknown), sum(carry))
+    rows = [var in used for var in rows_in]
+
+    known_out = [*where_not(unknown_out, outputs), *saved]
+    loop = prune(Graph((), eqns, known_out))
+    used = mentioned(loop.eqns, known_out)
+    known_consts = [var for var in invariant if var in used]
+    return DividedBody(
+        consts,
+        hoisted,
+        Graph([*known_consts, *carry_in, *rows_in], loop.eqns, known_out),
+        known_consts,
+        Graph([*shared, *c_in, *i_in, *where(rows, rows_in), *saved, *x_in], rest, rest_out),
+        shared,
+        rows,
+        saved,
+        carry,
+        unknown_out[n_carry:],
+        sum(c_unknown),
+    )
+
+
+def merged(flags: Flags, known: Sequence[Atom], unknown: Sequence[Atom]) -> list[Atom]:
+    """All results, from those of the known and those of the unknown part."""
+    from_known, from_unknown = iter(known), iter(unknown)
+    return [next(from_unknown if flag else from_known) for flag in flags]
+
+
+def mentioned(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> dict[Var, None]:
+    """The variables that equations and outputs read, in the order in which they do."""
+    atoms = [*(atom for eqn in eqns for atom in eqn.inputs), *outputs]
+    return dict.fromkeys(atom for atom in atoms if isinstance(atom, Var))
+
+
+def _hoist(eqns: Sequence[Eqn], consts: Sequence[Var]) -> tuple[list[Eqn], list[Eqn]]:
+    """The equations to be done once, before the loop, and the others.
+
+    One that only moves elements is left where it is, unless what is hoisted needs it: it costs
+    nothing inside of the loop, and its result may be a large array.
+    """
+    invariant: set[Atom] = set(consts)
+    before: list[Eqn] = []
+    inside: list[Eqn] = []
+    for eqn in eqns:
+        fixed = all(atom in invariant or not isinstance(atom, Var) for atom in eqn.inputs)
+        if fixed:
+            invariant.update(eqn.outputs)
+        if fixed and not is_move(eqn.primitive):
+            before.append(eqn)
+        else:
+            inside.append(eqn)
+    moves = [eqn for eqn in inside if eqn.outputs and eqn.outputs[0] in invariant]
+    wanted = {atom for eqn in before for atom in eqn.inputs}
+    for eqn in reversed(moves):
+        if not wanted.isdisjoint(eqn.outputs):
+            before.append(eqn)
+            wanted.update(eqn.inputs)
+    hoisted = set(before)
+    return [eqn for eqn in eqns if eqn in hoisted], [eqn for eqn in eqns if eqn not in hoisted]
+
+
+def split_scan(scan: Scan, unknown: Flags, *, transform: Any) -> EqnSplit:
+    """The split of a scan into two scans of as many steps."""
+    steps_unknown, c_unknown, i_unknown, x_unknown = map(tuple, scan.parts(unknown))
+    _, init_avals, x_avals = cut(scan.body.in_avals, scan.n_consts, scan.n_carry)
+    if any(steps_unknown):
+        rows = [stacked(aval, scan.length) for aval in x_avals]
+        avals = [STEPS, *scan.body.in_avals[: len(scan.body.inputs) - len(rows)], *rows]
+        return undivided(scan.primitive, unknown, avals, scan.params)
+    body = divide(
+        scan.body, c_unknown + i_unknown + x_unknown, scan.n_consts, scan.n_carry, transform
+    )
+    steps = [Var(STEPS) for _ in steps_unknown]
+    init = [Var(aval) for aval in init_avals]
+    xs = [Var(stacked(aval, scan.length)) for aval in x_avals]
+    known = scan.but(
+        body=body.known, n_consts=len(body.known_consts), n_carry=scan.n_carry - sum(body.carry)
+    )
+    inputs = [*steps, *body.known_consts, *where_not(body.carry, init), *where_not(x_unknown, xs)]
+    outputs = [
+        Var(aval) for aval in known.primitive.infer_all([v.aval for v in inputs], known.params)
+    ]
+    results, stacks = cut(outputs, len(outputs) - len(body.saved))
+    return join(
+        body,
+        Eqn(known.primitive, inputs, outputs, known.params),
+        [*steps, *body.consts, *where_not(i_unknown, init), *where_not(x_unknown, xs)],
+        results,
+        Rest(scan, steps, init, i_unknown, where(body.rows, where_not(x_unknown, xs)), stacks),
+        (*body.carry, *body.ys),
+    )
+
+
+class Rest(NamedTuple):
+    """What the unknown part of a loop is made of, besides its body.
+
+    ``scan`` may be any scan with the right length and direction. ``init`` has all initial values
+    of the carry, ``rows`` the known xs that are read, ``stacks`` what the known part has saved.
+    """
+
+    scan: Scan
+    steps: Sequence[Var]
+    init: Sequence[Var]
+    init_unknown: Flags
+    rows: Sequence[Var]
+    stacks: Sequence[Var]
+
+
+def join(
+    body: DividedBody,
+    loop: Eqn,
+    operands: Sequence[Var],
+    results: Sequence[Var],
+    rest: Rest,
+    unknown_out: Flags,
+) -> EqnSplit:
+    """The split of a loop, from its divided body and the equation of its known part."""
+    # an initial value may be known although the carry is not
+    start = [
+        var
+        for var, carry, unknown in zip(rest.init, body.carry, rest.init_unknown, strict=True)
+        if carry and not unknown
+    ]
+    residuals = [*rest.steps, *body.shared, *start, *rest.rows, *rest.stacks]
+    known = prune(Graph(operands, [*body.hoisted, loop], [*results, *residuals]))
+
+    n_init = sum(body.carry)
+    n_known_x = len(rest.rows) + len(rest.stacks)
+    consts, _, xs = cut(body.unknown.in_avals[len(body.shared) :], body.n_unknown_consts, n_init)
+    c = [Var(aval) for aval in consts]
+    x = [Var(stacked(aval, rest.scan.length)) for aval in xs[n_known_x:]]
+    i = where(rest.init_unknown, rest.init)
+    scan = rest.scan.but(body=body.unknown, n_consts=len(body.shared) + len(c), n_carry=n_init)
+    inputs = [
+        *rest.steps, *body.shared, *c, *where(body.carry, rest.init), *rest.rows, *rest.stacks, *x
+    ]  # fmt: skip
+    outputs = [Var(a) for a in scan.primitive.infer_all([v.aval for v in inputs], scan.params)]
+    eqn = Eqn(scan.primitive, inputs, outputs, scan.params)
+    return EqnSplit(known, Graph([*residuals, *c, *i, *x], [eqn], outputs), unknown_out)

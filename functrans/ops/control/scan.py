@@ -1,0 +1,307 @@
+"""scan: a body that is applied a number of times, with a carry, to the elements of arrays.
+
+Two primitives share one set of rules. `scan_p` has its number of steps in the graph;
+`counted_scan_p` has it as its first operand, because a while loop before it has counted them. The
+operands after that are ``consts ++ init ++ xs``, the results ``carry ++ ys``::
+
+    body(*consts, *carry, *(x[i] for x in xs)) -> (*carry, *(element i of each y))
+
+Parameters of both: ``body``, ``length`` (the leading extent of xs and ys: the number of steps of a
+scan, an upper bound or `GROWS` for a counted one), ``reverse`` (from the last element to the
+first), ``n_consts``, ``n_carry``, ``unroll`` (a hint to the compiler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Graph
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval, interned
+from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.calls.call import compact, spread
+from functrans.ops.control.layout import (
+    GROWS,
+    STEPS,
+    Flags,
+    Scan,
+    check_operands,
+    cut,
+    fixpoint,
+    new_stack,
+    refit,
+    stacked,
+    strong,
+    where,
+    where_not,
+)
+from functrans.ops.control.partial_evaluation import split_scan
+from functrans.ops.define import primitive
+from functrans.trace.stage import replay, rewrite
+
+
+def _infer(scan: Scan, *avals: Aval) -> tuple[Aval, ...]:
+    consts, carry, xs = cut(scan.body.in_avals, scan.n_consts, scan.n_carry)
+    steps = (STEPS,) * scan.counted
+    rows = [stacked(x, scan.length) for x in xs]
+    check_operands("scan", [*steps, *consts, *carry, *rows], avals)
+    results, ys = cut(strong(scan.body.out_avals), scan.n_carry)
+    check_operands("the carry of scan", carry, results)
+    return (*results, *(stacked(y, scan.length) for y in ys))
+
+
+def step_by_step(
+    scan: Scan, operands: Sequence[Any], body: Callable[[Sequence[Any]], Sequence[Any]]
+) -> tuple[Any, ...]:
+    """The results of a scan, by a Python loop that calls ``body`` for each step."""
+    counted, consts, carry, xs = scan.parts(operands)
+    steps = int(counted[0]) if counted else scan.length
+    room = steps if scan.length == GROWS else scan.length
+    ys = [new_stack(aval, room) for aval in scan.body.out_avals[scan.n_carry :]]
+    for i in reversed(range(steps)) if scan.reverse else range(steps):
+        results = body([*consts, *carry, *(x[i] for x in xs)])
+        carry = results[: scan.n_carry]
+        for y, row in zip(ys, results[scan.n_carry :], strict=True):
+            y[i] = row
+    return (*carry, *ys)
+
+
+def _evaluate(scan: Scan, *operands: Any) -> tuple[Any, ...]:
+    return step_by_step(scan, operands, partial(evaluate, scan.body))
+
+
+# -- forward mode ----------------------------------------------------------------------------------
+
+
+def _jvp(
+    scan: Scan, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    steps, consts, init, xs = scan.parts(primals)
+    _, consts_dot, init_dot, xs_dot = scan.parts(tangents)
+    body, n_carry = scan.body, scan.n_carry
+    n_ys = len(body.outputs) - n_carry
+    c_moves, i_moves, x_moves = (
+        tuple(t is not None for t in part) for part in (consts_dot, init_dot, xs_dot)
+    )
+
+    def push(carry_moves: Flags) -> tuple[Flags, Any]:
+        instantiate = carry_moves + (False,) * n_ys
+        pushed = transform(body, c_moves + carry_moves + x_moves, instantiate)
+        return pushed.nonzero[:n_carry], pushed
+
+    carry_moves, (pushed, nonzero) = fixpoint(i_moves, push)
+    counts = (len(consts), n_carry, len(xs), sum(c_moves), sum(carry_moves))
+    c, i, x, dc, di, dx = cut(range(len(pushed.inputs)), *counts)
+    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, sum(carry_moves))
+    moved = scan.but(
+        body=refit(pushed, [*c, *dc, *i, *di, *x, *dx], [*out, *dout, *ys, *dys]),
+        n_consts=len(c) + len(dc),
+        n_carry=len(i) + len(di),
+    )
+    init_dot = [
+        zeros_like(x) if t is None else t
+        for x, t, moves in zip(init, init_dot, carry_moves, strict=True)
+        if moves
+    ]
+    results = moved.bind(
+        steps,
+        [*consts, *compact(consts_dot)],
+        [*init, *init_dot],
+        [*xs, *compact(xs_dot)],
+    )
+    carry, carry_dot, ys_out, ys_dot = cut(results, n_carry, len(di), n_ys)
+    return (
+        [*carry, *ys_out],
+        [*spread(carry_dot, carry_moves), *spread(ys_dot, nonzero[n_carry:])],
+    )
+
+
+# -- reverse mode ----------------------------------------------------------------------------------
+
+
+def _transpose(scan: Scan, cotangents: Sequence[Any], *operands: Any, transform: Any) -> list[Any]:
+    """The scan run backwards: the cotangents of the carry are its carry, and those of xs its ys.
+
+    The cotangents of linear consts are added up in the carry too.
+    """
+    steps, consts, init, xs = scan.parts(operands)
+    n_carry = scan.n_carry
+    c_linear, x_linear = (tuple(isinstance(x, Aval) for x in part) for part in (consts, xs))
+    linear = c_linear + (True,) * n_carry + x_linear
+    carry_ct, ys_ct = cut(cotangents, n_carry)
+    ys_given = tuple(ct is not None for ct in ys_ct)
+
+    def pull(carry_given: Flags) -> tuple[Flags, Any]:
+        transposed, nonzero = transform(scan.body, linear, carry_given + ys_given)
+        c_found, i_found, x_found = cut(nonzero, sum(c_linear), n_carry)
+        return tuple(i_found), (transposed, c_found, i_found, x_found)
+
+    carry_given, (transposed, c_found, i_found, x_found) = fixpoint(
+        tuple(ct is not None for ct in carry_ct), pull
+    )
+    c_sums = where(c_found, where(c_linear, consts))
+    n_known_c, n_known_x = len(consts) - sum(c_linear), len(xs) - sum(x_linear)
+    carry_avals = where(carry_given, scan.body.out_avals[:n_carry])
+
+    def body(*inputs: Any) -> list[Any]:
+        c, i_ct, sums, x, y_ct = cut(inputs, n_known_c, len(carry_avals), len(c_sums), n_known_x)
+        results = replay(transposed, [*c, *x, *i_ct, *y_ct])
+        found = len(c_sums) + sum(i_found) + sum(x_found)
+        # before the cotangents come results that do not depend on what is linear
+        c_ct, i_ct, x_ct = cut(results[len(results) - found :], len(c_sums), sum(i_found))
+        carry = where(carry_given, spread(i_ct, i_found))
+        return [
+            *(
+                zeros_like(a) if ct is None else ct
+                for ct, a in zip(carry, carry_avals, strict=True)
+            ),
+            *(total + ct for total, ct in zip(sums, c_ct, strict=True)),
+            *x_ct,
+        ]
+
+    body_c, _, body_x = cut(scan.body.in_avals, scan.n_consts, n_carry)
+    avals = [
+        *where_not(c_linear, body_c),
+        *carry_avals,
+        *c_sums,
+        *where_not(x_linear, body_x),
+        *where(ys_given, scan.body.out_avals[n_carry:]),
+    ]
+    backwards = scan.but(
+        body=rewrite(body, strong(avals)),
+        reverse=not scan.reverse,
+        n_consts=n_known_c,
+        n_carry=len(carry_avals) + len(c_sums),
+    )
+    results = backwards.bind(
+        steps,
+        where_not(c_linear, consts),
+        [
+            *(
+                zeros_like(aval) if ct is None else ct
+                for ct, aval in zip(where(carry_given, carry_ct), carry_avals, strict=True)
+            ),
+            *(zeros_like(aval) for aval in c_sums),
+        ],
+        [*where_not(x_linear, xs), *compact(ys_ct)],
+    )
+    i_ct, c_ct, x_ct = cut(results, len(carry_avals), len(c_sums))
+    init_ct = [
+        ct if isinstance(x, Aval) else None
+        for x, ct in zip(init, spread(i_ct, carry_given), strict=True)
+    ]
+    return [
+        *(None for _ in steps),
+        *spread(spread(c_ct, c_found), c_linear),
+        *init_ct,
+        *spread(spread(x_ct, x_found), x_linear),
+    ]
+
+
+# -- vmap ------------------------------------------------------------------------------------------
+
+
+def _batch(
+    scan: Scan,
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    size: int,
+    transform: Any,
+) -> tuple[Sequence[Any], Sequence[int | None]]:
+    if scan.counted and axes[0] is not None:
+        return each_lane(scan.primitive, scan.params, operands, axes, size)
+    steps, consts, init, xs = scan.parts(operands)
+    _, c_axes, i_axes, x_axes = scan.parts(axes)
+    n_carry = scan.n_carry
+    n_ys = len(scan.body.outputs) - n_carry
+    # a step takes its elements along the first axis, so that must not be the mapped one
+    xs = [place(x, 0, 1, size) if axis == 0 else x for x, axis in zip(xs, x_axes, strict=True)]
+    row_axes = tuple(None if axis is None else max(axis - 1, 0) for axis in x_axes)
+
+    def map_(carry_mapped: Flags) -> tuple[Flags, Any]:
+        carry_axes = tuple(0 if mapped else None for mapped in carry_mapped)
+        batched, out_axes = transform(
+            scan.body,
+            (*c_axes, *carry_axes, *row_axes),
+            size,
+            (*carry_axes, *(None,) * n_ys),
+        )
+        return tuple(axis is not None for axis in out_axes[:n_carry]), (batched, out_axes)
+
+    mapped, (body, out_axes) = fixpoint(tuple(axis is not None for axis in i_axes), map_)
+    init = [
+        place(x, axis, 0 if flag else None, size)
+        for x, axis, flag in zip(init, i_axes, mapped, strict=True)
+    ]
+    results = scan.but(body=body).bind(steps, consts, init, xs)
+    return results, [
+        *(0 if flag else None for flag in mapped),
+        *(None if axis is None else axis + 1 for axis in out_axes[n_carry:]),
+    ]
+
+
+def each_lane(
+    primitive: Primitive,
+    params: dict[str, Any],
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    size: int,
+) -> tuple[Sequence[Any], Sequence[int | None]]:
+    """Apply a primitive to one lane after the other: each goes its own way.
+
+    It is a scan without a carry, so lanes may also run at the same time.
+    """
+    mapped = tuple(axis is not None for axis in axes)
+    shared = where_not(mapped, operands)
+    lanes = [place(x, a, 0, size) for x, a in zip(operands, axes, strict=True) if a is not None]
+
+    def body(*inputs: Any) -> Sequence[Any]:
+        consts, rows = cut(inputs, len(shared))
+        from_consts, from_rows = iter(consts), iter(rows)
+        results = primitive(*(next(from_rows if m else from_consts) for m in mapped), **params)
+        return results if primitive.several else (results,)
+
+    avals = [
+        *(interned(x.shape, x.dtype) for x in shared),
+        *(interned(x.shape[1:], x.dtype) for x in lanes),
+    ]
+    graph = rewrite(body, avals)
+    loop = Scan(scan_p, graph, size, False, len(shared), 0, 1)
+    results = loop.bind((), shared, (), lanes)
+    return results, (0,) * len(results)
+
+
+# -- the primitives --------------------------------------------------------------------------------
+
+
+def _define(name: str) -> Primitive:
+    def rule(function: Any) -> Any:
+        def slot(
+            *args: Any, body: Graph, length: int, reverse: bool, n_consts: int, n_carry: int,
+            unroll: int, **more: Any,
+        ) -> Any:  # fmt: skip
+            scan = Scan(defined, body, length, reverse, n_consts, n_carry, unroll)
+            return function(scan, *args, **more)
+
+        return slot
+
+    defined = primitive(
+        name,
+        infer=rule(_infer),
+        numpy=rule(_evaluate),
+        jvp=rule(_jvp),
+        split=rule(split_scan),
+        transpose=rule(_transpose),
+        batch=rule(_batch),
+        several=True,
+        higher_order=True,
+    )
+    return defined
+
+
+scan_p = _define("scan")
+counted_scan_p = _define("counted_scan")

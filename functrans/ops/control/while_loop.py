@@ -1,0 +1,250 @@
+"""while: a body that is applied to a carry as long as a condition holds.
+
+The operands are ``consts ++ init``; ``cond`` and ``body`` both take ``consts ++ carry``. The
+results are the last carry, the number of steps, and a stack for each further result of the body. A
+program that a user writes has no stacks: they hold what the backward pass needs of each step,
+which is a `counted_scan_p` over them. So a while loop has a derivative in reverse mode, although
+nobody knows beforehand how long it runs.
+
+Parameters: ``cond``, ``body``, ``n_consts``, ``n_carry``, ``max_steps`` (None, or how many steps at
+most: one more is an error, and the stacks have this length instead of `GROWS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.errors import ShapeError, StepLimitError
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Eqn, Graph, Var, used_inputs
+from functrans.ir.primitive import EqnSplit, Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.calls.call import compact, spread
+from functrans.ops.control.layout import (
+    GROWS,
+    STEPS,
+    Flags,
+    Scan,
+    check_operands,
+    cut,
+    fixpoint,
+    new_stack,
+    refit,
+    stacked,
+    strong,
+    undivided,
+    where_not,
+)
+from functrans.ops.control.partial_evaluation import Rest, divide, join
+from functrans.ops.control.scan import counted_scan_p, each_lane
+from functrans.ops.define import primitive
+
+
+class While(NamedTuple):
+    """The parameters of a while loop."""
+
+    cond: Graph
+    body: Graph
+    n_consts: int
+    n_carry: int
+    max_steps: int | None
+    room: int | None = None
+    """For so many steps there is room in the stacks; that is known when they have been counted."""
+
+    @property
+    def length(self) -> int:
+        """The leading extent of the stacks."""
+        known = self.max_steps if self.room is None else self.room
+        return GROWS if known is None else known
+
+    def bind(self, consts: Sequence[Any], init: Sequence[Any]) -> Sequence[Any]:
+        """Apply the loop."""
+        results: Sequence[Any] = while_p(*consts, *init, **self._asdict())
+        return results
+
+
+def _infer(loop: While, *avals: Aval) -> tuple[Aval, ...]:
+    check_operands("while_loop", loop.body.in_avals, avals)
+    check_operands("the condition of while_loop", loop.cond.in_avals, avals)
+    (predicate,) = loop.cond.out_avals
+    if predicate.shape != () or predicate.dtype != np.bool_:
+        raise ShapeError(f"the condition of while_loop gives {predicate}, not a bool scalar")
+    carry, ys = cut(strong(loop.body.out_avals), loop.n_carry)
+    check_operands("the carry of while_loop", loop.body.in_avals[loop.n_consts :], carry)
+    return (*carry, STEPS, *(stacked(y, loop.length) for y in ys))
+
+
+def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
+    consts, carry = cut(operands, loop.n_consts)
+    rows = []
+    steps = 0
+    while evaluate(loop.cond, [*consts, *carry])[0]:
+        if steps == loop.max_steps:
+            raise step_limit_error(steps)
+        carry, row = cut(evaluate(loop.body, [*consts, *carry]), loop.n_carry)
+        rows.append(row)
+        steps += 1
+    stacks = []
+    for j, aval in enumerate(loop.body.out_avals[loop.n_carry :]):
+        stack = new_stack(aval, steps if loop.length == GROWS else loop.length)
+        for i, row in enumerate(rows):
+            stack[i] = row[j]
+        stacks.append(stack)
+    return (*carry, np.int64(steps), *stacks)
+
+
+def step_limit_error(limit: int) -> StepLimitError:
+    """What is raised for a loop that goes on after so many steps."""
+    return StepLimitError(
+        f"a while_loop has not ended after max_steps={limit} steps: allow more, or see that its "
+        "condition becomes false"
+    )
+
+
+# -- forward mode ----------------------------------------------------------------------------------
+
+
+def _jvp(
+    loop: While, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    consts, init = cut(primals, loop.n_consts)
+    consts_dot, init_dot = cut(tangents, loop.n_consts)
+    n_carry = loop.n_carry
+    n_ys = len(loop.body.outputs) - n_carry
+    c_moves, i_moves = (tuple(t is not None for t in part) for part in (consts_dot, init_dot))
+
+    def push(carry_moves: Flags) -> tuple[Flags, Any]:
+        pushed = transform(loop.body, c_moves + carry_moves, carry_moves + (False,) * n_ys)
+        return pushed.nonzero[:n_carry], pushed
+
+    carry_moves, (pushed, nonzero) = fixpoint(i_moves, push)
+    c, i, dc, di = cut(range(len(pushed.inputs)), len(consts), n_carry, sum(c_moves))
+    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, sum(carry_moves))
+    body = refit(pushed, [*c, *dc, *i, *di], [*out, *dout, *ys, *dys])
+    in_cond, carry_in_cond = cut(loop.cond.inputs, len(consts))
+    added_c, added_i = cut(body.inputs, len(c), len(dc), len(i))[1::2]
+    cond = Graph([*in_cond, *added_c, *carry_in_cond, *added_i], loop.cond.eqns, loop.cond.outputs)
+    starts = [
+        zeros_like(x) if t is None else t
+        for x, t, moves in zip(init, init_dot, carry_moves, strict=True)
+        if moves
+    ]
+    results = While(cond, body, len(c) + len(dc), len(i) + len(di), loop.max_steps).bind(
+        [*consts, *compact(consts_dot)], [*init, *starts]
+    )
+    carry, carry_dot, steps, ys_out, ys_dot = cut(results, n_carry, len(di), 1, n_ys)
+    return (
+        [*carry, *steps, *ys_out],
+        [*spread(carry_dot, carry_moves), None, *spread(ys_dot, nonzero[n_carry:])],
+    )
+
+
+# -- reverse mode ----------------------------------------------------------------------------------
+
+
+def _split(loop: While, unknown: Flags, *, transform: Any) -> EqnSplit:
+    """A loop that stacks what its steps leave behind, and a scan over the stacks."""
+    body = divide(loop.body, unknown, loop.n_consts, loop.n_carry, transform)
+    c_unknown, i_unknown = map(tuple, cut(unknown, loop.n_consts))
+    decides = used_inputs(loop.cond)
+    if any(a and b for a, b in zip(c_unknown + body.carry, decides, strict=True)):
+        return undivided(while_p, unknown, loop.body.in_avals, loop._asdict())
+
+    init = [Var(aval) for aval in loop.body.in_avals[loop.n_consts :]]
+    cond_consts, cond_carry = cut(loop.cond.inputs, loop.n_consts)
+    # the condition may read consts that the body does not
+    theirs = dict(zip(body.consts, where_not(c_unknown, cond_consts), strict=True))
+    consts = [*body.known_consts, *(var for var in body.consts if var not in body.known_consts)]
+    known = While(
+        Graph(
+            [*(theirs.get(var, var) for var in consts), *where_not(body.carry, cond_carry)],
+            loop.cond.eqns,
+            loop.cond.outputs,
+        ),
+        Graph(
+            [*consts, *body.known.inputs[len(body.known_consts) :]],
+            body.known.eqns,
+            body.known.outputs,
+        ),
+        len(consts),
+        loop.n_carry - sum(body.carry),
+        loop.max_steps,
+    )
+    inputs = [*consts, *where_not(body.carry, init)]
+    outputs = [Var(aval) for aval in while_p.infer_all([v.aval for v in inputs], known._asdict())]
+    results, stacks = cut(outputs, len(outputs) - len(body.saved))
+    scan = Scan(counted_scan_p, body.unknown, loop.length, False, 0, 0, 1)
+    return join(
+        body,
+        Eqn(while_p, inputs, outputs, known._asdict()),
+        [*body.consts, *where_not(i_unknown, init)],
+        results,
+        Rest(scan, [outputs[known.n_carry]], init, i_unknown, (), stacks),
+        (*body.carry, False, *body.ys),
+    )
+
+
+# -- vmap ------------------------------------------------------------------------------------------
+
+
+def _batch(
+    loop: While,
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    size: int,
+    transform: Any,
+) -> tuple[Sequence[Any], Sequence[int | None]]:
+    consts, init = cut(operands, loop.n_consts)
+    c_axes, i_axes = map(tuple, cut(axes, loop.n_consts))
+    n_carry = loop.n_carry
+    n_ys = len(loop.body.outputs) - n_carry
+
+    def map_(carry_mapped: Flags) -> tuple[Flags, Any]:
+        carry_axes = tuple(0 if mapped else None for mapped in carry_mapped)
+        batched, out_axes = transform(
+            loop.body, c_axes + carry_axes, size, carry_axes + (None,) * n_ys
+        )
+        found = tuple(axis is not None for axis in out_axes[:n_carry])
+        return found, (batched, carry_axes, out_axes)
+
+    mapped, (body, carry_axes, out_axes) = fixpoint(tuple(a is not None for a in i_axes), map_)
+    cond, (predicate_axis,) = transform(loop.cond, c_axes + carry_axes, size)
+    if predicate_axis is not None:
+        return each_lane(while_p, loop._asdict(), operands, axes, size)
+    init = [
+        place(x, axis, 0 if flag else None, size)
+        for x, axis, flag in zip(init, i_axes, mapped, strict=True)
+    ]
+    results = loop._replace(cond=cond, body=body).bind(consts, init)
+    stack_axes = [None if axis is None else axis + 1 for axis in out_axes[n_carry:]]
+    return results, [*carry_axes, None, *stack_axes]
+
+
+# -- the primitive ---------------------------------------------------------------------------------
+
+
+def _rule(function: Any) -> Any:
+    def slot(
+        *args: Any, cond: Graph, body: Graph, n_consts: int, n_carry: int, max_steps: int | None,
+        room: int | None, **more: Any,
+    ) -> Any:  # fmt: skip
+        return function(While(cond, body, n_consts, n_carry, max_steps, room), *args, **more)
+
+    return slot
+
+
+while_p: Primitive = primitive(
+    "while_loop",
+    infer=_rule(_infer),
+    numpy=_rule(_evaluate),
+    jvp=_rule(_jvp),
+    split=_rule(_split),
+    batch=_rule(_batch),
+    several=True,
+    higher_order=True,
+)

@@ -1,0 +1,212 @@
+"""Arithmetic, number by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import BILINEAR, LINEAR, ZERO_DERIVATIVE
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.rounding import trunc
+from functrans.ops.promotion import promote, ufunc_promotion
+from functrans.ops.samples import away_from_integers, integers, reals
+from functrans.trace import protocols
+
+any_real = reals(-3, 3)
+nonzero = reals(0.5, 3)
+BOTH = ((0, 1),)
+
+add = elementwise(
+    "add", numpy=np.add, scalar=lambda x, y: x + y,
+    jvp=[lambda x, y, out, dx: dx, lambda x, y, out, dy: dy],
+    linear=BOTH, transpose=[lambda ct, x, y: ct, lambda ct, x, y: ct],
+    samples=[any_real, any_real],
+)  # fmt: skip
+
+subtract = elementwise(
+    "subtract", numpy=np.subtract, scalar=lambda x, y: x - y,
+    jvp=[lambda x, y, out, dx: dx, lambda x, y, out, dy: -dy],
+    linear=BOTH, transpose=[lambda ct, x, y: ct, lambda ct, x, y: -ct],
+    samples=[any_real, any_real],
+)  # fmt: skip
+
+multiply = elementwise(
+    "multiply", numpy=np.multiply, scalar=lambda x, y: x * y,
+    linear=BILINEAR,
+    samples=[any_real, any_real],
+)  # fmt: skip
+
+divide = elementwise(
+    "divide", numpy=np.divide, scalar=lambda x, y: x / y,
+    jvp=[lambda x, y, out, dx: dx / y, lambda x, y, out, dy: -(out / y) * dy],
+    linear=LINEAR,
+    samples=[any_real, nonzero],
+)  # fmt: skip
+
+negative = elementwise(
+    "negative", numpy=np.negative, scalar=lambda x: -x,
+    linear=LINEAR,
+    samples=any_real,
+)  # fmt: skip
+
+positive = elementwise(
+    "positive", numpy=np.positive, scalar=lambda x: x,
+    linear=LINEAR,
+    samples=any_real,
+)  # fmt: skip
+
+
+def conjugate(x: Any) -> Any:
+    """A new array of the same numbers, for there are no complex ones."""
+    return positive(*promote(ufunc_promotion(lambda: np.conjugate), (x,)))
+
+
+protocols.ufuncs["conjugate"] = conjugate
+
+# -- division --------------------------------------------------------------------------------------
+
+
+def _reciprocal(x: Scalar) -> Scalar:
+    if x.dtype.kind == "f":
+        return 1 / x
+    whole = scalar.where(scalar.eq(x, 1), x, 0)
+    if x.dtype.kind == "u":
+        return whole
+    signed = scalar.where(scalar.eq(x, -1), x, whole)
+    # NumPy converts an infinity, which gives the least integer of 32 or 64 bits
+    least = np.iinfo(x.dtype).min if x.dtype.itemsize >= 4 else 0
+    return scalar.where(scalar.eq(x, 0), least, signed)
+
+
+reciprocal = elementwise(
+    "reciprocal", numpy=np.reciprocal, scalar=_reciprocal,
+    jvp=lambda x, out, dx: -(out * out) * dx,
+    samples=nonzero,
+)  # fmt: skip
+
+
+def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """A divisor that the machine takes, where 1 stands for -1 and 0, and whether it is those.
+
+    Dividing by 0 traps, and so does dividing the least integer by -1.
+    """
+    zero = scalar.eq(y, 0)
+    minus_one = scalar.eq(y, -1) if y.dtype.kind == "i" else scalar.const(False, scalar.BOOL)
+    return scalar.where(zero | minus_one, 1, y), zero, minus_one
+
+
+def _is_power_of_two(y: Scalar) -> bool:
+    """Whether an integer divisor is known to be 1, 2, 4, ...: bits do what a division would."""
+    return y.op == "const" and y.attribute > 0 and int(y.attribute).bit_count() == 1
+
+
+def _signs_differ(x: Scalar, y: Scalar) -> Scalar:
+    return (x < 0) ^ (y < 0)
+
+
+def _remainder(x: Scalar, y: Scalar) -> Scalar:
+    """Of the divisor's sign; 0 for an integer divided by 0."""
+    if x.dtype.kind == "f":
+        rest = scalar.irem(x, y)
+        moved = scalar.where(_signs_differ(rest, y), rest + y, rest)
+        # 0 % 0 is NaN: the comparison with 0 fails, and the NaN stays
+        return scalar.where(scalar.eq(rest, 0), scalar.copysign(0, y), moved)
+    if _is_power_of_two(y):
+        return x & (y - 1)
+    divisor, zero, _ = _harmless(x, y)
+    rest = scalar.irem(x, divisor)
+    moved = scalar.where(scalar.ne(rest, 0) & _signs_differ(rest, y), rest + y, rest)
+    return scalar.where(zero, 0, moved)
+
+
+def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
+    """Rounded downwards; 0 for an integer divided by 0."""
+    if x.dtype == np.float16:
+        wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
+        return scalar.convert(wide, x.dtype)
+    if x.dtype.kind == "f":
+        # the quotient is taken of what divides evenly, and so is nearly an integer already
+        quotient = (x - scalar.irem(x, y)) / y
+        below = scalar.ne(scalar.irem(x, y), 0) & _signs_differ(scalar.irem(x, y), y)
+        quotient = scalar.rint(scalar.where(below, quotient - 1, quotient))
+        signed = scalar.where(scalar.eq(quotient, 0), scalar.copysign(0, x / y), quotient)
+        return scalar.where(scalar.eq(y, 0), x / y, signed)
+    if _is_power_of_two(y):
+        return x >> (int(y.attribute).bit_length() - 1)
+    divisor, zero, minus_one = _harmless(x, y)
+    quotient, rest = scalar.idiv(x, divisor), scalar.irem(x, divisor)
+    below = scalar.ne(rest, 0) & _signs_differ(rest, y)
+    quotient = scalar.where(below, quotient - 1, quotient)
+    return scalar.where(zero, 0, scalar.where(minus_one, -x, quotient))
+
+
+def _fmod(x: Scalar, y: Scalar) -> Scalar:
+    if x.dtype.kind == "f":
+        return scalar.irem(x, y)
+    divisor, zero, _ = _harmless(x, y)
+    return scalar.where(zero, 0, scalar.irem(x, divisor))
+
+
+floor_divide = elementwise(
+    "floor_divide", numpy=np.floor_divide, scalar=_floor_divide,
+    jvp=ZERO_DERIVATIVE,
+    samples=[reals(4.1, 5.9), reals(-4, -3)],
+)  # fmt: skip
+
+remainder = elementwise(
+    "remainder", numpy=np.remainder, scalar=_remainder,
+    jvp=[lambda x, y, out, dx: dx, lambda x, y, out, dy: -floor_divide(x, y) * dy],
+    samples=[reals(4.1, 5.9), reals(-4, -3)],
+)  # fmt: skip
+
+fmod = elementwise(
+    "fmod", numpy=np.fmod, scalar=_fmod,
+    jvp=[lambda x, y, out, dx: dx, lambda x, y, out, dy: -trunc(x / y) * dy],
+    samples=[reals(4.1, 5.9), reals(-4, -3)],
+)  # fmt: skip
+
+
+def divmod_(x: Any, y: Any) -> tuple[Any, Any]:
+    """Quotient rounded downwards, and remainder."""
+    return floor_divide(x, y), remainder(x, y)
+
+
+protocols.operators["divmod"] = protocols.ufuncs["divmod"] = divmod_
+
+
+def _fraction(x: Scalar) -> Scalar:
+    rest = scalar.where(scalar.eq(abs(x), np.inf), 0, x - scalar.trunc(x))
+    return scalar.copysign(rest, x)
+
+
+_as_modf = ufunc_promotion(lambda: np.modf)
+
+fraction = elementwise(
+    "fraction", numpy=lambda x: np.modf(x)[0], scalar=_fraction,
+    jvp=lambda x, out, dx: dx,
+    promotion=_as_modf, samples=away_from_integers(-3, 3),
+)  # fmt: skip
+
+
+def modf(x: Any) -> tuple[Any, Any]:
+    """What is behind the point, and what is before it, both with the sign of ``x``."""
+    (x,) = promote(_as_modf, (x,))
+    return fraction(x), trunc(x)
+
+
+protocols.ufuncs["modf"] = modf
+
+gcd = elementwise(
+    "gcd", numpy=np.gcd,
+    jvp=ZERO_DERIVATIVE,
+    samples=[integers(-30, 30), integers(-30, 30)],
+)  # fmt: skip
+
+lcm = elementwise(
+    "lcm", numpy=np.lcm,
+    jvp=ZERO_DERIVATIVE,
+    samples=[integers(-30, 30), integers(-30, 30)],
+)  # fmt: skip

@@ -1,0 +1,131 @@
+"""Choosing between numbers: select, the larger, the smaller, the absolute value, the sign.
+
+What the derivative is at a tie is a choice, written down in docs/derivatives-at-the-edges.md: equal
+operands of a maximum or minimum share the derivative equally, and abs and sign have derivative 0
+at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import ZERO_DERIVATIVE
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
+from functrans.ops.elementwise.compare import equal, greater
+from functrans.ops.elementwise.logic import isnan
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.indexing.masked import Masked
+from functrans.ops.promotion import DtypeKey, common
+from functrans.ops.samples import booleans, reals
+
+
+def _choice_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    return (np.dtype(np.bool_), *common(keys[1:]))
+
+
+def _where(mask: Any, x: Any, y: Any) -> Any:
+    chosen: Any = np.where(mask, x, y)
+    return chosen[()]
+
+
+select = elementwise(
+    "select", numpy=_where, scalar=scalar.where,
+    linear=((1, 2),), promotion=_choice_promotion,
+    transpose=[
+        None,
+        lambda ct, mask, x, y: Masked(mask, ct, masked),
+        lambda ct, mask, x, y: Masked(~mask, ct, masked),
+    ],
+    samples=[booleans(), reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+
+def masked(mask: Any, x: Any) -> Any:
+    """``x`` where the mask holds, else exactly 0, whatever ``x`` is there."""
+    return select(mask, x, x.dtype.type(0))
+
+
+def or_one(x: Any) -> Any:
+    """``x``, or 1 where it is 0: a divisor for what is 0 there as well."""
+    return select(equal(x, 0), 1, x)
+
+
+def share(wins: Any, ties: Any, tangent: Any) -> Any:
+    """The tangent of an operand that wins, half of it where it ties, 0 where it loses."""
+    return masked(wins | ties, select(ties, tangent * 0.5, tangent))
+
+
+maximum = elementwise(
+    "maximum", numpy=np.maximum, scalar=scalar.maximum,
+    jvp=[
+        lambda x, y, out, dx: share(greater(x, y), equal(x, y), dx),
+        lambda x, y, out, dy: share(greater(y, x), equal(x, y), dy),
+    ],
+    samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+minimum = elementwise(
+    "minimum", numpy=np.minimum, scalar=scalar.minimum,
+    jvp=[
+        lambda x, y, out, dx: share(greater(y, x), equal(x, y), dx),
+        lambda x, y, out, dy: share(greater(x, y), equal(x, y), dy),
+    ],
+    samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+
+def _first_unless_nan(choose: Callable[[Scalar, Scalar], Scalar]) -> Callable[..., Scalar]:
+    def choice(x: Scalar, y: Scalar) -> Scalar:
+        only_y = scalar.where(scalar.ne(x, x), y, choose(x, y))
+        return scalar.where(scalar.ne(y, y), x, only_y)
+
+    return choice
+
+
+fmax = elementwise(
+    "fmax", numpy=np.fmax, scalar=_first_unless_nan(scalar.maximum),
+    jvp=[
+        lambda x, y, out, dx: share(greater(x, y) | isnan(y), equal(x, y), dx),
+        lambda x, y, out, dy: share(greater(y, x) | isnan(x), equal(x, y), dy),
+    ],
+    samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+fmin = elementwise(
+    "fmin", numpy=np.fmin, scalar=_first_unless_nan(scalar.minimum),
+    jvp=[
+        lambda x, y, out, dx: share(greater(y, x) | isnan(y), equal(x, y), dx),
+        lambda x, y, out, dy: share(greater(x, y) | isnan(x), equal(x, y), dy),
+    ],
+    samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+
+def _sign(x: Scalar) -> Scalar:
+    """NaN is its own sign, and -0.0 has the sign 0.0."""
+    one = scalar.const(1, x.dtype)
+    of_rest = scalar.where(scalar.eq(x, 0), 0, x)
+    return scalar.where(x > 0, one, scalar.where(x < 0, -one, of_rest))
+
+
+sign = elementwise(
+    "sign", numpy=np.sign, scalar=_sign,
+    jvp=ZERO_DERIVATIVE,
+    samples=reals(0.5, 3),
+)  # fmt: skip
+
+absolute = elementwise(
+    "absolute", numpy=np.absolute, scalar=abs,
+    jvp=lambda x, out, dx: dx * sign(x),
+    samples=reals(-3, -0.5),
+)  # fmt: skip
+
+fabs = elementwise(
+    "fabs", numpy=np.fabs, scalar=abs,
+    jvp=lambda x, out, dx: dx * sign(x),
+    samples=reals(-3, -0.5),
+)  # fmt: skip

@@ -1,0 +1,190 @@
+"""Elementwise primitives: one definition derives every array rule from rules for one number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
+from functrans.ops.define import Lazy, Rule, primitive, sum_of_parts
+from functrans.ops.indexing.masked import Masked, masked_sum_to
+from functrans.ops.promotion import Promotion, common, promote, ufunc_promotion
+from functrans.ops.samples import Domain, broadcasting
+from functrans.trace import protocols
+
+
+def elementwise(
+    name: str,
+    *,
+    numpy: Rule,
+    samples: Domain | Sequence[Domain],
+    jvp: Rule | Sequence[Rule | None] | NotDifferentiable | Piecewise | None = None,
+    linear: tuple[tuple[int, ...], ...] = (),
+    transpose: Sequence[Rule | None] | None = None,
+    scalar: Rule | None = None,
+    promotion: Promotion | None = None,
+    result: str = "same",
+) -> Primitive:
+    """Define a primitive that works number by number and broadcasts as NumPy does.
+
+    Parameters
+    ----------
+    name : str
+    numpy : callable
+        A ufunc (or `lazy` ufunc), or a function of arrays. A ufunc is answered for: applied to a
+        tracer it records this primitive.
+    samples : Domain or sequence of Domain
+        Where to draw the operand(s) for the generated tests.
+    jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
+        With one operand: ``rule(x, out, dx)``; with more, a rule ``rule(x, y, ..., out, dx)`` (or
+        None) for each operand. Nothing needs to be said if the primitive is ``linear``.
+    linear : tuple
+        ``LINEAR``, ``BILINEAR`` or groups of operands, see `functrans.ir.primitive`.
+    transpose : sequence
+        A rule ``rule(cotangent, x, y, ...)`` for each operand, or None. Only for what is linear but
+        not diagonal (conversion, addition): elsewhere it is the operation itself.
+    scalar : callable
+        The compiled form, arithmetic on `functrans.loop.scalar.Scalar`. Without one, compiled
+        programs call NumPy.
+    promotion : callable
+        The dtypes that the operands are brought to; as the ufunc does if it is not given.
+    result : str
+        The result's dtype: ``"same"`` as the operands' (the last one's, if they differ),
+        ``"first"`` as the first one's, or the name of a dtype.
+
+    Returns
+    -------
+    Primitive
+        Callable on arrays and tracers.
+    """
+    domains = (samples,) if isinstance(samples, Domain) else tuple(samples)
+    brings = promotion or _promotion_of(numpy)
+    is_uniform = promotion is None and result == "same"
+
+    def infer(*avals: Aval) -> Aval:
+        if len(avals) != len(domains):
+            raise ShapeError(f"{name} takes {len(domains)} operands, not {len(avals)}")
+        if is_uniform and any(aval.dtype != avals[0].dtype for aval in avals):
+            raise DtypeError(f"{name} takes operands of one dtype, not {list(avals)}")
+        of_operand = {"same": avals[-1].dtype, "first": avals[0].dtype}
+        dtype = of_operand.get(result) or np.dtype(result)
+        return avals[0].update(shape=broadcast_shapes(avals), dtype=dtype)
+
+    op: Primitive = primitive(
+        name,
+        infer=infer,
+        numpy=numpy,
+        jvp=_on_arrays(jvp, len(domains)),
+        linear=linear,
+        batch=lambda operands, axes: _batch(op, operands, axes),
+        scalar=scalar,
+        samples=broadcasting(*domains),
+        elementwise=True,
+        prepare=lambda *operands: (promote(brings, operands), {}),
+    )
+    if linear:
+        op.transpose = _transpose(op, transpose)
+        op.jvp = op.jvp or _linear_jvp(op)
+    if isinstance(numpy, (np.ufunc, Lazy)):
+        protocols.ufuncs[numpy.__name__] = op
+    return op
+
+
+def _promotion_of(numpy: Rule) -> Promotion:
+    if isinstance(numpy, Lazy):
+        return ufunc_promotion(numpy.resolve)
+    if isinstance(numpy, np.ufunc):
+        return ufunc_promotion(lambda: numpy)
+    return common
+
+
+def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:
+    """The shape that shapes broadcast to."""
+    try:
+        return np.broadcast_shapes(*(aval.shape for aval in avals))
+    except ValueError:
+        shapes = " and ".join(str(aval.shape) for aval in avals)
+        raise ShapeError(
+            f"arrays of shapes {shapes} do not broadcast: counted from the last axis, sizes must "
+            "be equal or 1"
+        ) from None
+
+
+def _on_arrays(rule: Any, arity: int) -> Any:
+    """A jvp for arrays from rules for numbers: parts are added, and broadcast to the result."""
+    if rule is None or isinstance(rule, (NotDifferentiable, Piecewise)):
+        return rule
+    sum_parts = sum_of_parts([rule] if callable(rule) else rule)
+
+    def jvp(primals: Any, tangents: Any, outs: Any) -> Any:
+        tangent = sum_parts(primals, tangents, outs)
+        return None if tangent is None else broadcast_to(tangent, shape=outs[0].shape)
+
+    return jvp
+
+
+def _linear_jvp(op: Primitive) -> Rule:
+    def jvp(primals: Any, tangents: Any, outs: Any) -> Any:
+        total = None
+        for group in op.linear:
+            if any(tangents[i] is not None for i in group):
+                operands = list(primals)
+                for i in group:
+                    operands[i] = tangents[i] if tangents[i] is not None else _zero(primals[i])
+                part = op(*operands)
+                total = part if total is None else total + part
+        return None if total is None else broadcast_to(total, shape=outs[0].shape)
+
+    return jvp
+
+
+def _zero(x: Any) -> Any:
+    return x.dtype.type(0)
+
+
+def _transpose(op: Primitive, rules: Sequence[Rule | None] | None) -> Rule:
+    """Elementwise linear operations are diagonal, so each is its own transpose."""
+
+    def diagonal(i: int, cotangent: Any, operands: Sequence[Any]) -> Any:
+        (group,) = (group for group in op.linear if i in group)
+        arguments = [_zero(cotangent) if j in group else x for j, x in enumerate(operands)]
+        arguments[i] = cotangent
+        return op(*arguments)
+
+    def part(i: int, cotangent: Any, operands: Sequence[Any]) -> Any:
+        if rules is None:
+            return diagonal(i, cotangent, operands)
+        rule = rules[i]
+        assert rule is not None, f"{op.name} is not linear in operand {i}"
+        return rule(cotangent, *operands)
+
+    def transpose(cotangent: Any, *operands: Any) -> list[Any]:
+        cotangents: list[Any] = [None] * len(operands)
+        for i, operand in enumerate(operands):
+            if isinstance(operand, Aval):
+                if isinstance(cotangent, Masked):
+                    behind = cotangent.over(part(i, cotangent.value, operands))
+                    cotangents[i] = masked_sum_to(behind, operand.shape)
+                else:
+                    cotangents[i] = total_to(part(i, cotangent, operands), operand.shape)
+        return cotangents
+
+    return transpose
+
+
+def total_to(cotangent: Any, shape: tuple[int, ...]) -> Any:
+    """A cotangent of the result as one of an operand that was broadcast to it."""
+    if isinstance(cotangent, Masked):
+        return masked_sum_to(cotangent, shape)
+    return sum_to(cotangent, shape)
+
+
+def _batch(op: Primitive, operands: Sequence[Any], axes: Sequence[int | None]) -> tuple[Any, int]:
+    ranks = [x.ndim - (axis is not None) for x, axis in zip(operands, axes, strict=True)]
+    aligned = [align_batched(x, axis, max(ranks)) for x, axis in zip(operands, axes, strict=True)]
+    return op(*aligned), 0

@@ -1,0 +1,147 @@
+"""Squares, roots and powers.
+
+A power whose exponent is a Python number is known to be one while tracing: small integral exponents
+are products, so that their derivatives are right where the base is 0, and are cheap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans import vecmath
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import is_float
+from functrans.loop import scalar
+from functrans.ops.define import primitive
+from functrans.ops.elementwise.choice import or_one, select
+from functrans.ops.elementwise.compare import equal, greater_equal
+from functrans.ops.elementwise.exponential import log
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.promotion import floating, promote, strong_dtype, ufunc_promotion
+from functrans.ops.samples import cases, integers, reals
+from functrans.trace import protocols
+from functrans.trace.tracer import Tracer
+
+square = elementwise(
+    "square", numpy=np.square, scalar=lambda x: x * x,
+    jvp=lambda x, out, dx: 2 * x * dx,
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+sqrt = elementwise(
+    "sqrt", numpy=np.sqrt, scalar=scalar.sqrt,
+    jvp=lambda x, out, dx: dx * (0.5 / out),
+    samples=reals(0.1, 10),
+)  # fmt: skip
+
+cbrt = elementwise(
+    "cbrt", numpy=np.cbrt, scalar=vecmath.cbrt,
+    jvp=lambda x, out, dx: dx / (3 * out * out),
+    samples=reals(0.1, 10),
+)  # fmt: skip
+
+hypot = elementwise(
+    "hypot", numpy=np.hypot, scalar=vecmath.hypot,
+    jvp=[
+        lambda x, y, out, dx: dx * (x / or_one(out)),
+        lambda x, y, out, dy: dy * (y / or_one(out)),
+    ],
+    samples=[reals(0.5, 3), reals(-3, -0.5)],
+)  # fmt: skip
+
+# -- exponents that are known ----------------------------------------------------------------------
+
+
+def product_of_equals(x: Any, n: int) -> Any:
+    """``x**n`` by multiplications only, for arrays and for Scalars."""
+    if n == 1:
+        return x
+    half = product_of_equals(x, n // 2)
+    return half * half * x if n % 2 else half * half
+
+
+def _integer_power(one: Any, x: Any, n: int) -> Any:
+    if n == 0:
+        return one
+    return product_of_equals(x, n) if n > 0 else one / product_of_equals(x, -n)
+
+
+integer_power: Primitive = primitive(
+    "integer_power",
+    infer=lambda x, *, n: x.update(),
+    numpy=lambda x, *, n: _integer_power(np.ones_like(x)[()], x, n),
+    jvp=lambda primals, tangents, outs, *, n: (
+        tangents[0] * (n * power_of_float(primals[0], n - 1)) if n else None
+    ),
+    batch=lambda operands, axes, *, n: (integer_power(operands[0], n=n), axes[0]),
+    scalar=lambda x, *, n: _integer_power(scalar.const(1, x.dtype), x, n),
+    elementwise=True,
+    samples=cases(
+        ((3,), {"n": 3}), ((2, 2), {"n": 0}), ((), {"n": 1}), ((reals(0.5, 3), (3,)), {"n": -2}),
+        ((0, 2), {"n": 5}),
+    ),
+)  # fmt: skip
+
+
+def power_of_float(x: Any, n: int) -> Any:
+    """``x**n`` for floats and an exponent that is known while tracing."""
+    if n == 1:
+        return x
+    return square(x) if n == 2 else integer_power(x, n=n)
+
+
+# -- exponents that are not ------------------------------------------------------------------------
+
+
+def _power_less_one(x: Any, y: Any) -> Any:
+    """``x**(y - 1)``, and 1 instead of infinity for ``0**-1``: it is multiplied by ``y == 0``."""
+    return power(x, select(equal(x, 0) & equal(y, 0), 0, y - 1))
+
+
+def _log_of_base(x: Any, y: Any) -> Any:
+    """``log(x)``, and 0 instead of -infinity where ``x**y`` stays 0 (or 1) if ``y`` grows."""
+    return log(select(equal(x, 0) & greater_equal(y, 0), 1, x))
+
+
+power: Primitive = elementwise(
+    "power", numpy=np.power, scalar=vecmath.power,
+    jvp=[
+        lambda x, y, out, dx: dx * (y * _power_less_one(x, y)),
+        lambda x, y, out, dy: dy * (out * _log_of_base(x, y)),
+    ],
+    promotion=floating, samples=[reals(0.5, 3), reals(-3, 3)],
+)  # fmt: skip
+
+power_of_integers = elementwise(
+    "power_of_integers", numpy=lambda x, y: np.power(x, y),
+    jvp=ZERO_DERIVATIVE,
+    promotion=ufunc_promotion(lambda: np.power), samples=[integers(-3, 4), integers(0, 5)],
+)  # fmt: skip
+
+LONGEST_PRODUCT = 32
+"""The largest exponent that is made of multiplications: beyond it their errors add up."""
+
+
+def raise_to(x: Any, y: Any) -> Any:
+    """``x ** y``, as NumPy's operator and ufunc have it."""
+    if isinstance(x, Tracer) and is_float(x.dtype) and type(y) in (int, float):
+        if y == 0.5:
+            return sqrt(x)
+        if abs(y) <= LONGEST_PRODUCT and y == int(y):
+            return power_of_float(x, int(y))
+    if is_float(strong_dtype(x)) or is_float(strong_dtype(y)):
+        return power(x, y)
+    return power_of_integers(x, y)
+
+
+protocols.operators["pow"] = protocols.ufuncs["power"] = raise_to
+
+
+def float_power(x: Any, y: Any) -> Any:
+    """``x ** y`` in float64."""
+    return power(*promote(ufunc_promotion(lambda: np.float_power), (x, y)))
+
+
+protocols.ufuncs["float_power"] = float_power

@@ -1,0 +1,85 @@
+"""Sines, cosines, tangents, and the angles that they belong to."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans import vecmath
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ops.elementwise.choice import or_one
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.power import hypot, sqrt
+from functrans.ops.samples import reals
+from functrans.trace import protocols
+
+sin = elementwise(
+    "sin", numpy=np.sin, scalar=vecmath.sin,
+    jvp=lambda x, out, dx: dx * cos(x),
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+cos: Primitive = elementwise(
+    "cos", numpy=np.cos, scalar=vecmath.cos,
+    jvp=lambda x, out, dx: dx * -sin(x),
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+tan = elementwise(
+    "tan", numpy=np.tan, scalar=vecmath.tan,
+    jvp=lambda x, out, dx: dx * (1 + out * out),
+    samples=reals(-1.4, 1.4),
+)  # fmt: skip
+
+arcsin = elementwise(
+    "arcsin", numpy=np.arcsin, scalar=vecmath.asin,
+    # (1 - x)(1 + x) and not 1 - x**2, which loses half of the digits near 1
+    jvp=lambda x, out, dx: dx / sqrt((1 - x) * (1 + x)),
+    samples=reals(-0.9, 0.9),
+)  # fmt: skip
+
+arccos = elementwise(
+    "arccos", numpy=np.arccos, scalar=vecmath.acos,
+    jvp=lambda x, out, dx: -dx / sqrt((1 - x) * (1 + x)),
+    samples=reals(-0.9, 0.9),
+)  # fmt: skip
+
+arctan = elementwise(
+    "arctan", numpy=np.arctan, scalar=vecmath.atan,
+    jvp=lambda x, out, dx: dx / (1 + x * x),
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+
+def _over_squared_radius(x: Any, y: Any) -> Any:
+    """``x / (x**2 + y**2)`` without overflow, and 0 at the origin."""
+    radius = or_one(hypot(x, y))
+    return x / radius / radius
+
+
+arctan2 = elementwise(
+    "arctan2", numpy=np.arctan2, scalar=vecmath.atan2,
+    jvp=[
+        lambda y, x, out, dy: dy * _over_squared_radius(x, y),
+        lambda y, x, out, dx: dx * -_over_squared_radius(y, x),
+    ],
+    samples=[reals(-3, 3), reals(0.5, 3)],
+)  # fmt: skip
+
+deg2rad = elementwise(
+    "deg2rad", numpy=np.deg2rad, scalar=lambda x: x * (math.pi / 180),
+    linear=LINEAR,
+    samples=reals(-180, 180),
+)  # fmt: skip
+
+rad2deg = elementwise(
+    "rad2deg", numpy=np.rad2deg, scalar=lambda x: x * (180 / math.pi),
+    linear=LINEAR,
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+# ufuncs of another name that compute the same numbers
+protocols.ufuncs["radians"] = deg2rad
+protocols.ufuncs["degrees"] = rad2deg

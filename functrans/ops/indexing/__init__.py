@@ -1,0 +1,1 @@
+"""Primitives that read and write elements at indices."""

@@ -1,0 +1,136 @@
+"""``x.at[index].set(v)`` and its kin: arrays with some elements changed, the original as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.structural import astype
+from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative, reciprocal
+from functrans.ops.elementwise.choice import maximum, minimum
+from functrans.ops.elementwise.power import power
+from functrans.ops.indexing.gather import (
+    index_shape,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_multiply,
+)
+from functrans.ops.indexing.index import Scatter, fitted, has_unique, plan_of, read, setitem, write
+from functrans.ops.promotion import dtype_key
+from functrans.trace import protocols
+
+
+class At:
+    """``x.at``, which waits for an index."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: Any) -> None:
+        self._x = x
+
+    def __getitem__(self, index: Any) -> AtIndex:
+        return AtIndex(self._x, index)
+
+
+class AtIndex:
+    """``x.at[index]``: each method gives a new array.
+
+    Where an element is indexed more than once, `add`, `subtract`, `multiply`, `divide`, `min` and
+    `max` combine it with every value, as NumPy's ``ufunc.at`` does, and `set` keeps the last value.
+    ``unique=True`` promises that none is: the derivatives of `set` are then cheaper, and `multiply`
+    and `divide` have one in the value.
+    """
+
+    __slots__ = ("_index", "_x")
+
+    def __init__(self, x: Any, index: Any) -> None:
+        self._x = x
+        self._index = index
+
+    def get(self) -> Any:
+        """The elements, as a copy."""
+        return read(self._x, plan_of(self._x.shape, self._index))
+
+    def set(self, value: Any, *, unique: bool = False) -> Any:
+        """The elements replaced."""
+        if not unique:
+            return setitem(self._x, self._index, value)
+        plan = plan_of(self._x.shape, self._index)
+        fit = fitted(astype(asarray(value), self._x.dtype), plan.result_shape)
+        return write(self._x, plan, fit, unique=True)
+
+    def add(self, value: Any, *, unique: bool = False) -> Any:
+        """``value`` added to the elements."""
+        return self._combine(value, add, scatter_add, unique)
+
+    def subtract(self, value: Any, *, unique: bool = False) -> Any:
+        """``value`` subtracted from the elements."""
+        return self._combine(negative(asarray(value)), add, scatter_add, unique)
+
+    def multiply(self, value: Any, *, unique: bool = False) -> Any:
+        """The elements multiplied by ``value``."""
+        return self._combine(value, multiply, scatter_multiply, unique)
+
+    def divide(self, value: Any, *, unique: bool = False) -> Any:
+        """The elements divided by ``value``."""
+        plan = plan_of(self._x.shape, self._index)
+        if unique or not plan.arrays or has_unique(plan):
+            return self.apply(lambda x: divide(x, value))
+        return self._combine(reciprocal(asarray(value)), multiply, scatter_multiply, unique)
+
+    def min(self, value: Any, *, unique: bool = False) -> Any:
+        """The smaller of each element and ``value``."""
+        return self._combine(value, minimum, scatter_min, unique)
+
+    def max(self, value: Any, *, unique: bool = False) -> Any:
+        """The larger of each element and ``value``."""
+        return self._combine(value, maximum, scatter_max, unique)
+
+    def power(self, value: Any, *, unique: bool = False) -> Any:
+        """The elements to the power of ``value``; none may be indexed twice."""
+        plan = plan_of(self._x.shape, self._index)
+        if not (unique or not plan.arrays or has_unique(plan)):
+            raise ValueError(
+                "x.at[i].power(v) needs to know that i has no index twice: if it has none, write "
+                "x.at[i].power(v, unique=True)"
+            )
+        return self.apply(lambda x: power(x, value))
+
+    def apply(self, function: Callable[[Any], Any]) -> Any:
+        """The elements replaced by ``function(elements)``."""
+        return self.set(function(self.get()))
+
+    def _combine(
+        self, value: Any, operation: Callable[[Any, Any], Any], scatter: Scatter, unique: bool
+    ) -> Any:
+        x = self._x
+        plan = plan_of(x.shape, self._index)
+        value = _same_kind(value, x.dtype)
+        if index_shape(plan.arrays) == ():
+            return write(x, plan, operation(read(x, plan), fitted(value, plan.result_shape)))
+        return write(x, plan, fitted(value, plan.result_shape), scatter, unique)
+
+
+def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:
+    """As ``ufunc.at`` converts, but that a float is not made an integer; integers wrap around."""
+    if not isinstance(value, (bool, int)) and not isinstance(value, float):
+        value = asarray(value)
+    own = np.dtype(dtype_key(value))
+    if not np.can_cast(own, dtype, "same_kind") and not {own.kind, dtype.kind} <= set("iu"):
+        raise TypeError(
+            f"cannot combine values of dtype {own} into an array of dtype {dtype}: convert one of "
+            "them by .astype"
+        )
+    return astype(value, dtype)
+
+
+def at(x: Any) -> At:
+    """``at(x)[index].add(v)`` is ``x.at[index].add(v)``, for plain arrays too."""
+    return At(x)
+
+
+protocols.attributes["at"] = at

@@ -1,0 +1,478 @@
+"""Indexing by arrays of integers: `gather` reads, the `scatter` family writes.
+
+`set_at` and `add_at` write at one position that is a traced integer, as loops do.
+
+The integer arrays broadcast to the index shape, and index the given axes of the array; in the
+result, the index shape comes first and the other axes follow in their order. Negative indices count
+from the end; an index out of bounds raises IndexError.
+
+``unique`` is a promise that no element is indexed twice. Without it, setting lets the last one win,
+as NumPy does, and so does its derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from math import prod
+from operator import and_, setitem
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.types import Aval, Shape
+from functrans.loop import scalar
+from functrans.loop.nodes import bounded, guard
+from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.structural import (
+    align_batched,
+    broadcast_to,
+    cast,
+    drop_axes,
+    full_p,
+    inverse,
+    iota,
+    place,
+    reshape,
+    zeros,
+    zeros_like,
+)
+from functrans.ops.define import primitive
+from functrans.ops.elementwise.arithmetic import multiply
+from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.samples import cases
+
+INDEX = np.dtype(np.int64)
+_FIRST = tuple(range(64))
+
+
+def index_shape(indices: Sequence[Any]) -> Shape:
+    """The shape that index arrays broadcast to."""
+    if len(indices) == 1:
+        shape: Shape = indices[0].shape
+        return shape
+    try:
+        return np.broadcast_shapes(*(i.shape for i in indices))
+    except ValueError:
+        shapes = " ".join(str(i.shape) for i in indices)
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        ) from None
+
+
+@cached(1024)
+def _indexed_first(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return (*axes, *(i for i in range(ndim) if i not in axes))
+
+
+def _check_bounds(shape: Shape, axes: tuple[int, ...], indices: Sequence[Any]) -> None:
+    """Raise NumPy's IndexError, naming the axis of the array as it was given."""
+    for axis, index in zip(axes, indices, strict=True):
+        wrong = (index < -shape[axis]) | (index >= shape[axis])
+        if np.any(wrong):
+            first = np.asarray(index)[wrong].ravel()[0]
+            raise IndexError(
+                f"index {first} is out of bounds for axis {axis} with size {shape[axis]}"
+            )
+
+
+def _infer_indexed(x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> Shape:
+    for index in indices:
+        if index.dtype.kind not in "iu":
+            raise DtypeError(f"an index array has an integer dtype, not {index.dtype}")
+    return (*index_shape(indices), *drop_axes(x.shape, axes))
+
+
+def _behind(ndim: int, axes: tuple[int, ...], axis: int) -> int:
+    """Where an axis that is not indexed is found behind an index shape of ``ndim`` axes."""
+    return ndim + sum(a not in axes for a in range(axis))
+
+
+def _shifted(axes: tuple[int, ...], mapped: int) -> tuple[int, ...]:
+    return tuple(a + (a >= mapped) for a in axes)
+
+
+def _batch_indices(indices: Sequence[Any], mapped: Sequence[int | None], size: int) -> list[Any]:
+    """The index arrays with the mapped axis first, and one in front that counts along it."""
+    ranks = [i.ndim - (axis is not None) for i, axis in zip(indices, mapped, strict=True)]
+    counter = reshape(iota(size=size, dtype=INDEX), shape=(size, *(1,) * max(ranks)))
+    return [
+        counter,
+        *(align_batched(i, axis, max(ranks)) for i, axis in zip(indices, mapped, strict=True)),
+    ]
+
+
+# -- gather ----------------------------------------------------------------------------------------
+
+
+def _gather(x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    try:
+        moved = x if axes == _FIRST[: len(axes)] else np.transpose(x, _indexed_first(x.ndim, axes))
+        return moved[indices]
+    except IndexError:
+        _check_bounds(x.shape, axes, indices)
+        raise
+
+
+def _batch_gather(operands: Any, mapped: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
+    x, *indices = operands
+    axis, *index_axes = mapped
+    if all(i is None for i in index_axes):
+        out = gather(x, *indices, axes=_shifted(axes, axis))
+        return out, _behind(len(index_shape(indices)), _shifted(axes, axis), axis)
+    size = next(i.shape[a] for i, a in zip(indices, index_axes, strict=True) if a is not None)
+    counter, *aligned = _batch_indices(indices, index_axes, size)
+    if axis is None:
+        return gather(x, *aligned, axes=axes), 0
+    return gather(x, counter, *aligned, axes=(axis, *_shifted(axes, axis))), 0
+
+
+def _pull_gather(read: Any, element: Any, x: Aval, *indices: Aval, axes: tuple[int, ...]) -> Any:
+    ndim = len(index_shape(indices))
+    rest = iter(element[ndim:])
+    at = dict(zip(axes, _pull_indices(read, 1, element[:ndim], x, indices, axes), strict=True))
+    return read(0, tuple(at[i] if i in at else next(rest) for i in range(x.ndim)))
+
+
+def _pull_indices(
+    read: Any, first: int, element: Any, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]
+) -> list[Any]:
+    """The position along each indexed axis, from index arrays that may have to be broadcast."""
+    zero = scalar.const(0, np.int64)
+    positions = []
+    for number, (index, axis) in enumerate(zip(indices, axes, strict=True), first):
+        own = element[len(element) - index.ndim :]
+        where = tuple(zero if n == 1 else i for i, n in zip(own, index.shape, strict=True))
+        position = scalar.convert(read(number, where), np.int64)
+        positions.append(bounded(position, x.shape[axis]))
+    return positions
+
+
+def _transpose_gather(ct: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> list[Any]:
+    if index_shape(indices) == ():
+        result = add_at(zeros_like(x), ct, *indices, axes=axes)
+    else:
+        result = scatter_add(zeros_like(x), ct, *indices, axes=axes, unique=False)
+    return [result, *(None for _ in indices)]
+
+
+gather: Primitive = primitive(
+    "gather",
+    infer=lambda x, *indices, axes: x.update(shape=_infer_indexed(x, indices, axes)),
+    numpy=_gather,
+    linear=LINEAR,
+    transpose=_transpose_gather,
+    transpose_adds=True,
+    batch=_batch_gather,
+    pull=_pull_gather,
+    samples=cases(
+        ((4,), np.array([0, 3, -1, 0]), {"axes": (0,)}), ((3, 4), np.array(2), {"axes": (0,)}),
+        ((3, 4), np.array([[0, 1], [3, -2]]), {"axes": (1,)}),
+        ((3, 4), np.array([[0], [2]]), np.array([1, 1, 3]), {"axes": (0, 1)}),
+        ((3, 4, 2), np.array([1, 1]), np.array([2, 0]), {"axes": (2, 0)}),
+        ((0, 2), np.zeros(0, int), {"axes": (0,)}),
+    ),
+)  # fmt: skip
+
+# -- the scatter family ----------------------------------------------------------------------------
+
+scatter_samples = cases(
+    ((4,), (3,), np.array([0, 3, 1]), {"axes": (0,), "unique": True}),
+    ((4,), (3,), np.array([0, -1, 0]), {"axes": (0,), "unique": False}),
+    ((3, 4), (3,), np.array(2), {"axes": (1,), "unique": True}),
+    ((3, 4), (2, 2, 3), np.array([[0, 1], [3, 1]]), {"axes": (1,), "unique": False}),
+    ((3, 4), (2, 3), np.array([[0], [2]]), np.array([1, 1, 3]), {"axes": (0, 1), "unique": False}),
+)
+unique_samples = cases(
+    ((4,), (3,), np.array([0, 3, 1]), {"axes": (0,), "unique": True}),
+    ((3, 4), (2, 3), np.array([1, -1]), {"axes": (1,), "unique": True}),
+)
+
+
+def _scatter(
+    name: str, update: Callable[..., None], samples: Any = scatter_samples, **slots: Any
+) -> Primitive:
+    """A primitive that writes ``updates`` to elements of a copy of ``x``.
+
+    ``update(flat, positions, updates)`` does it in place, all of them one-dimensional.
+    """
+
+    def numpy(x: Any, updates: Any, *indices: Any, axes: tuple[int, ...], unique: bool) -> Any:
+        _check_bounds(x.shape, axes, indices)
+        permutation = _indexed_first(x.ndim, axes)
+        # one flat index array: NumPy's fast path for `ufunc.at`
+        out = np.array(np.transpose(x, permutation), order="C")
+        flat = out.reshape(-1)
+        update(flat, _flat_positions(out.shape, indices), np.reshape(updates, -1))
+        return np.transpose(out, inverse(permutation))[()]
+
+    def infer(x: Aval, updates: Aval, *indices: Aval, axes: tuple[int, ...], unique: bool) -> Aval:
+        shape = _infer_indexed(x, indices, axes)
+        if updates.shape != shape:
+            raise ShapeError(f"values of shape {updates.shape} for elements of shape {shape}")
+        if updates.dtype != x.dtype:
+            raise DtypeError(f"values of dtype {updates.dtype} for an array of dtype {x.dtype}")
+        return x.update()
+
+    def batch(
+        operands: Any, mapped: Any, *, axes: tuple[int, ...], unique: bool
+    ) -> tuple[Any, int]:
+        x, updates, *indices = operands
+        axis, update_axis, *index_axes = mapped
+        size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
+        if all(i is None for i in index_axes):
+            x, axes = place(x, axis, 0, size), _shifted(axes, 0)
+            updates = place(updates, update_axis, len(index_shape(indices)), size)
+        else:
+            x, axes = place(x, axis, 0, size), (0, *_shifted(axes, 0))
+            updates = place(updates, update_axis, 0, size)
+            indices = _batch_indices(indices, index_axes, size)
+        return op(x, updates, *indices, axes=axes, unique=unique), 0
+
+    op = primitive(name, infer=infer, numpy=numpy, batch=batch, samples=samples, **slots)
+    return op
+
+
+def _flat_positions(shape: Shape, indices: Sequence[Any]) -> Any:
+    """The positions, in a flat array, of the elements whose first axes are indexed."""
+    position: Any = np.int64(0)
+    for index, extent in zip(indices, shape, strict=False):
+        index = np.asarray(index).astype(np.int64, copy=False)
+        position = position * extent + np.where(index < 0, index + extent, index)
+    rest = prod(shape[len(indices) :])
+    if rest != 1:
+        position = np.asarray(position)[..., None] * rest + np.arange(rest)
+    return np.reshape(position, -1)
+
+
+def _at(ufunc: np.ufunc) -> Callable[..., None]:
+    return lambda flat, positions, updates: ufunc.at(flat, positions, updates)
+
+
+def _transpose_scatter_add(ct: Any, x: Any, updates: Any, *indices: Any, **params: Any) -> Any:
+    return [
+        ct if isinstance(x, Aval) else None,
+        gather(ct, *indices, axes=params["axes"]) if isinstance(updates, Aval) else None,
+        *(None for _ in indices),
+    ]
+
+
+scatter_add: Primitive = _scatter(
+    "scatter_add", _at(np.add),
+    linear=((0, 1),),
+    transpose=_transpose_scatter_add,
+)  # fmt: skip
+
+
+def _put(flat: Any, positions: Any, updates: Any) -> None:
+    flat[positions] = updates
+
+
+def _transpose_scatter_set(
+    ct: Any, x: Any, updates: Any, *indices: Any, axes: tuple[int, ...], unique: bool
+) -> Any:
+    results = [None] * (2 + len(indices))
+    if isinstance(x, Aval):
+        nothing = zeros(_shape_of_updates(x, indices, axes), ct.dtype)
+        results[0] = scatter_set(ct, nothing, *indices, axes=axes, unique=unique)
+    if isinstance(updates, Aval):
+        taken = gather(ct, *indices, axes=axes)
+        if not unique:
+            taken = masked(_last_of_each(ct.shape, updates.shape, indices, axes), taken)
+        results[1] = taken
+    return results
+
+
+def _shape_of_updates(x: Any, indices: Sequence[Any], axes: tuple[int, ...]) -> Shape:
+    return (*index_shape(indices), *drop_axes(x.shape, axes))
+
+
+def _last_of_each(
+    shape: Shape, wanted: Shape, indices: Sequence[Any], axes: tuple[int, ...]
+) -> Any:
+    """Which of the updates come last for their element, and so are there after setting."""
+    each = index_shape(indices)
+    order = reshape(iota(size=prod(each), dtype=INDEX), shape=each)
+    nobody = full_p(shape=tuple(shape[a] for a in axes), value=-1, dtype=INDEX)
+    all_axes = tuple(range(len(axes)))
+    winner = scatter_set(nobody, order, *indices, axes=all_axes, unique=False)
+    last = equal(gather(winner, *indices, axes=all_axes), order)
+    return broadcast_to(
+        reshape(last, shape=(*each, *(1,) * (len(wanted) - len(each)))), shape=wanted
+    )
+
+
+scatter_set: Primitive = _scatter(
+    "scatter_set", _put,
+    linear=((0, 1),),
+    transpose=_transpose_scatter_set,
+)  # fmt: skip
+
+
+def _jvp_scatter_multiply(
+    primals: Any, tangents: Any, outs: Any, *, axes: tuple[int, ...], unique: bool
+) -> Any:
+    (x, updates, *indices), (dx, du, *_) = primals, tangents
+    total = None
+    if dx is not None:
+        total = scatter_multiply(dx, updates, *indices, axes=axes, unique=unique)
+    if du is not None:
+        if not unique:
+            raise NotDifferentiableError(
+                "x.at[i].multiply(v) is not differentiable in v where i may have an index twice: "
+                "if it has none, write x.at[i].multiply(v, unique=True)"
+            )
+        moved = multiply(gather(x, *indices, axes=axes), du)
+        part = scatter_set(zeros_like(x), moved, *indices, axes=axes, unique=True)
+        total = part if total is None else total + part
+    return total
+
+
+def _transpose_scatter_multiply(ct: Any, x: Any, updates: Any, *indices: Any, **params: Any) -> Any:
+    return [scatter_multiply(ct, updates, *indices, **params), None, *(None for _ in indices)]
+
+
+scatter_multiply: Primitive = _scatter(
+    "scatter_multiply", _at(np.multiply),
+    linear=LINEAR,
+    jvp=_jvp_scatter_multiply,
+    transpose=_transpose_scatter_multiply,
+    samples=unique_samples,
+)  # fmt: skip
+
+
+def _jvp_scatter_extreme(
+    primals: Any, tangents: Any, outs: Any, *, axes: tuple[int, ...], unique: bool
+) -> Any:
+    """What equals the extreme shares its derivative equally."""
+    (x, updates, *indices), (dx, du, *_), (out,) = primals, tangents, outs
+    x_wins = equal(x, out)
+    u_wins = equal(updates, gather(out, *indices, axes=axes))
+    params = {"axes": axes, "unique": unique}
+    counts = scatter_add(
+        cast(x_wins, dtype=x.dtype), cast(u_wins, dtype=x.dtype), *indices, **params
+    )
+    share = 1 / (counts + cast(equal(counts, 0), dtype=x.dtype))
+    moved = scatter_add(
+        zeros_like(x) if dx is None else masked(x_wins, dx),
+        zeros_like(updates) if du is None else masked(u_wins, du),
+        *indices, **params,
+    )  # fmt: skip
+    return moved * share
+
+
+scatter_max = _scatter("scatter_max", _at(np.maximum), jvp=_jvp_scatter_extreme)
+scatter_min = _scatter("scatter_min", _at(np.minimum), jvp=_jvp_scatter_extreme)
+
+
+# -- one position ----------------------------------------------------------------------------------
+
+
+def _at_position(
+    name: str,
+    update: Callable[[Any, Any, Any], None],
+    combine: Callable[[Scalar, Scalar], Scalar],
+    scatter: Primitive,
+    **slots: Any,
+) -> Primitive:
+    """A primitive that writes ``value`` where the given axes of a copy of ``x`` have a position."""
+
+    def numpy(x: Any, value: Any, *position: Any, axes: tuple[int, ...]) -> Any:
+        _check_bounds(x.shape, axes, position)
+        out = np.array(x)
+        index: list[Any] = [slice(None)] * x.ndim
+        for axis, i in zip(axes, position, strict=True):
+            index[axis] = i
+        update(out, tuple(index), value)
+        return out[()]
+
+    def infer(x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]) -> Aval:
+        shape = _infer_indexed(x, position, axes)
+        if value.shape != shape:
+            raise ShapeError(f"a value of shape {value.shape} for a part of shape {shape}")
+        return x.update()
+
+    def batch(operands: Any, mapped: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
+        x, value, *position = operands
+        axis, value_axis, *index_axes = mapped
+        size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
+        x, value = place(x, axis, 0, size), place(value, value_axis, 0, size)
+        if all(i is None for i in index_axes):
+            return op(x, value, *position, axes=_shifted(axes, 0)), 0
+        indices = _batch_indices(position, index_axes, size)
+        return scatter(x, value, *indices, axes=(0, *_shifted(axes, 0)), unique=True), 0
+
+    def pull(
+        read: Any, element: Any, x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]
+    ) -> Any:
+        at = _pull_indices(read, 2, (), x, position, axes)
+        here = reduce(and_, (scalar.eq(element[a], i) for a, i in zip(axes, at, strict=True)))
+        rest = tuple(i for axis, i in enumerate(element) if axis not in axes)
+        old = read(0, element)
+        return guard(here, combine(old, read(1, rest)), old)
+
+    samples = cases(
+        ((4,), (), np.array(-1), {"axes": (0,)}), ((3, 4), (3,), np.array(2), {"axes": (1,)}),
+        ((3, 4, 2), (4,), np.array(1), np.array(0), {"axes": (0, 2)}),
+    )  # fmt: skip
+    op = primitive(
+        name,
+        infer=infer,
+        numpy=numpy,
+        linear=((0, 1),),
+        batch=batch,
+        pull=pull,
+        samples=samples,
+        **slots,
+    )
+    return op
+
+
+set_at: Primitive = _at_position(
+    "set_at", setitem, lambda old, new: new, scatter_set,
+    transpose=lambda ct, x, value, *position, axes: [
+        set_at(ct, zeros(value.shape, ct.dtype), *position, axes=axes)
+        if isinstance(x, Aval)
+        else None,
+        gather(ct, *position, axes=axes) if isinstance(value, Aval) else None,
+        *(None for _ in position),
+    ],
+)  # fmt: skip
+
+
+def _add_in_place(out: Any, index: Any, value: Any) -> None:
+    out[index] += value
+
+
+add_at: Primitive = _at_position(
+    "add_at", _add_in_place, lambda old, new: old | new if old.dtype.kind == "b" else old + new,
+    scatter_add,
+    transpose=lambda ct, x, value, *position, axes: [
+        ct if isinstance(x, Aval) else None,
+        gather(ct, *position, axes=axes) if isinstance(value, Aval) else None,
+        *(None for _ in position),
+    ],
+)  # fmt: skip
+
+# -- along an axis ---------------------------------------------------------------------------------
+
+
+def open_mesh(shape: Shape, axis: int, along: Any) -> list[Any]:
+    """Index arrays for every axis of an array: counting, but ``along`` for one axis."""
+    ndim = len(shape)
+    counters = [
+        reshape(iota(size=n, dtype=INDEX), shape=(*(1,) * i, n, *(1,) * (ndim - i - 1)))
+        for i, n in enumerate(shape)
+        if i != axis
+    ]
+    return [*counters[:axis], along, *counters[axis:]]
+
+
+def gather_along(x: Any, indices: Any, axis: int) -> Any:
+    """For each position, the element of ``x`` whose index along one axis is given."""
+    mesh = open_mesh(x.shape, axis, indices)
+    return gather(x, *mesh, axes=tuple(range(x.ndim)))

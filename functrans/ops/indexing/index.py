@@ -1,0 +1,435 @@
+"""``x[index]`` and ``x[index] = value``, for every index that NumPy takes.
+
+An index is worked out once into a `Plan`: a static slice, new axes, and integer arrays for some of
+the axes that are then there. Reading and writing follow the same plan.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.errors import TracerIndexError
+from functrans.ir.types import Shape, describe
+from functrans.ops.arrays.shape import asarray, holds_tracer
+from functrans.ops.arrays.slicing import Index as BasicIndex
+from functrans.ops.arrays.slicing import Range, read_slice, sliced_shape, update_slice, whole
+from functrans.ops.arrays.structural import astype, broadcast_to, drop_axes, reshape, transpose
+from functrans.ops.elementwise.choice import select
+from functrans.ops.indexing.gather import gather, index_shape, scatter_set, set_at
+from functrans.ops.indexing.selected import Selected, refuse, same
+from functrans.trace import protocols
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+from functrans.trace.views import make_view
+
+NOT_AN_INDEX = (
+    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
+    "arrays are valid indices"
+)
+
+
+class Plan(NamedTuple):
+    """How an index is carried out.
+
+    Parameters
+    ----------
+    basic : BasicIndex
+        The static slice that is taken first.
+    expanded : Shape
+        The shape of the slice with new axes of size 1 put in.
+    arrays : tuple of array
+        Integer arrays, or scalars that are traced.
+    axes : tuple of int
+        The axes, of ``expanded``, that the arrays index.
+    position : int
+        Where in the result the axes of the broadcast arrays stand.
+    is_view : bool
+        Whether NumPy gives a view.
+    """
+
+    basic: BasicIndex
+    expanded: Shape
+    arrays: tuple[Any, ...]
+    axes: tuple[int, ...]
+    position: int
+    is_view: bool
+
+    @property
+    def placement(self) -> tuple[int, ...]:
+        """The permutation from what `gather` gives to what NumPy gives."""
+        ndim = len(index_shape(self.arrays))
+        rest = len(self.expanded) - len(self.axes)
+        behind = range(ndim, ndim + rest)
+        return (*behind[: self.position], *range(ndim), *behind[self.position :])
+
+    @property
+    def result_shape(self) -> Shape:
+        if not self.arrays:
+            return self.expanded
+        rest = drop_axes(self.expanded, self.axes)
+        return (*rest[: self.position], *index_shape(self.arrays), *rest[self.position :])
+
+
+# -- reading an index ------------------------------------------------------------------------------
+
+
+class _Mask(NamedTuple):
+    """A boolean array whose elements are known."""
+
+    value: np.ndarray[Any, Any]
+
+
+class _Slice(NamedTuple):
+    """A slice, to be hashed: Python's can be from 3.12 on."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+def plan_of(shape: Shape, index: Any) -> Plan:
+    """Work out an index into an array of the given shape, or remember how it was worked out.
+
+    Raises
+    ------
+    IndexError
+        If the index is out of bounds, has too many entries, or is no index.
+    TracerIndexError
+        If the shape of the result depends on a value that is not known.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    try:
+        return _remembered_plan(shape, tuple([_hashable(item) for item in items]))
+    except TypeError:
+        return _worked_out(shape, [_item(item) for item in items])
+
+
+def _hashable(item: Any) -> Any:
+    """An entry that has no array in it; TypeError says that it is another."""
+    if type(item) is slice:
+        return _Slice(item.start, item.stop, item.step)
+    if type(item) is int or item is None or item is Ellipsis:
+        return item
+    raise TypeError
+
+
+@cached(4096)
+def _remembered_plan(shape: Shape, items: tuple[Any, ...]) -> Plan:
+    return _worked_out(
+        shape, [slice(*item) if isinstance(item, _Slice) else item for item in items]
+    )
+
+
+def _worked_out(shape: Shape, items: Sequence[Any]) -> Plan:
+    is_fancy = any(isinstance(item, _Mask) or _has_axes(item) for item in items)
+    basic: list[int | Range] = []
+    expanded: list[int] = []
+    arrays: list[Any] = []
+    axes: list[int] = []
+    groups = _Groups()
+    for item, axis in _with_axes(items, shape):
+        if isinstance(item, int):
+            basic.append(_in_bounds(item, shape[axis], axis))
+            if is_fancy:
+                groups.advanced(len(expanded) - len(axes))
+        elif isinstance(item, slice):
+            entry = _range(item, shape[axis])
+            basic.append(entry)
+            expanded.append(entry[1])
+            groups.basic()
+        elif item is None:
+            expanded.append(1)
+            groups.basic()
+        elif item is Ellipsis:
+            groups.basic()
+        else:
+            groups.advanced(len(expanded) - len(axes))
+            for array, extent in _index_arrays(item, shape, axis):
+                if extent is None:
+                    extent = 1  # a 0-d mask indexes a new axis
+                else:
+                    basic.append(whole(extent))
+                arrays.append(array)
+                axes.append(len(expanded))
+                expanded.append(extent)
+    is_view = not is_fancy and (len(expanded) > len(axes) or Ellipsis in items)
+    return Plan(tuple(basic), tuple(expanded), tuple(arrays), tuple(axes), groups.position, is_view)
+
+
+class _Groups:
+    """Where NumPy puts the axes of index arrays: together in place, or first if they are apart."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._groups = 0
+        self._open = False
+
+    def advanced(self, position: int) -> None:
+        if not self._open:
+            self._groups += 1
+            self._open = True
+            self.position = position if self._groups == 1 else 0
+
+    def basic(self) -> None:
+        self._open = False
+
+
+def _item(item: Any) -> Any:
+    """An entry of an index as an int, a slice, None, Ellipsis, an integer array or a `_Mask`."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, (bool, np.bool_)):
+        return _Mask(np.asarray(item))
+    if isinstance(item, (int, np.integer)):
+        return int(item)
+    if isinstance(item, (list, tuple)):
+        item = asarray(item) if len(item) or holds_tracer(item) else np.zeros(0, np.int64)
+    if not isinstance(item, (Tracer, np.ndarray)):
+        try:
+            return operator.index(item)
+        except TypeError:
+            raise IndexError(f"{NOT_AN_INDEX}, not {describe(item)}") from None
+    if item.dtype.kind == "b":
+        return _Mask(_known_mask(item))
+    if item.dtype.kind not in "iu":
+        raise IndexError(f"{NOT_AN_INDEX}, not {item.dtype}")
+    return int(item) if isinstance(item, np.ndarray) and item.ndim == 0 else item
+
+
+def _known_mask(mask: Any) -> Any:
+    if not isinstance(mask, Tracer):
+        return mask
+    value = mask.known_value
+    if value is UNKNOWN:
+        refuse(mask)
+    return np.asarray(value)
+
+
+def _has_axes(item: Any) -> bool:
+    return isinstance(item, (Tracer, np.ndarray)) and item.ndim > 0
+
+
+def _consumed(item: Any) -> int:
+    """How many axes of the array an entry is for."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.value.ndim if isinstance(item, _Mask) else 1
+
+
+def _with_axes(items: Sequence[Any], shape: Shape) -> Iterator[tuple[Any, int]]:
+    """The entries and their axes; the axes that are not mentioned are taken as a whole."""
+    consumed = sum(map(_consumed, items))
+    missing = len(shape) - consumed
+    if missing < 0:
+        raise IndexError(
+            f"too many indices for array: array is {len(shape)}-dimensional, but {consumed} were "
+            "indexed"
+        )
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    everything = slice(None)
+    axis = 0
+    for item in items if dots else (*items, Ellipsis):
+        yield item, axis
+        if item is Ellipsis:
+            yield from ((everything, axis + i) for i in range(missing))
+            axis += missing
+        axis += _consumed(item)
+
+
+def _in_bounds(i: int, extent: int, axis: int) -> int:
+    if not -extent <= i < extent:
+        raise IndexError(
+            f"index {i} is out of bounds for axis {axis} with size {extent}{located(user_source())}"
+        )
+    return i + extent if i < 0 else i
+
+
+def _range(of: slice, extent: int) -> Range:
+    for bound in (of.start, of.stop, of.step):
+        if isinstance(bound, Tracer) and bound.known_value is UNKNOWN:
+            raise TracerIndexError(
+                f"the bounds of a slice must be known, they decide its size"
+                f"{located(user_source())}; this one is traced by {bound.owner.kind}.\n"
+                "For n elements from a traced start on, write x[start + np.arange(n)]."
+            )
+    start, stop, step = of.indices(extent)
+    size = len(range(start, stop, step))
+    return (start, size, step) if size else (0, 0, 1)
+
+
+def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int | None]]:
+    """Integer arrays for the axes from one on, with the extents that they index."""
+    if not isinstance(item, _Mask):
+        extent = shape[axis]
+        value = item.known_value if isinstance(item, Tracer) else item
+        if value is not UNKNOWN:
+            _check_elements(value, extent, axis)
+        yield item, extent
+        return
+    mask = item.value
+    if mask.ndim == 0:
+        yield np.zeros(int(mask), np.int64), None
+        return
+    for i, (size, extent) in enumerate(zip(mask.shape, shape[axis:], strict=False), axis):
+        if size != extent:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {i}; size of axis is "
+                f"{extent} but size of corresponding boolean axis is {size}{located(user_source())}"
+            )
+    yield from zip(mask.nonzero(), shape[axis:], strict=False)
+
+
+def _check_elements(value: Any, extent: int, axis: int) -> None:
+    if value.size:
+        for extreme in (value.min(), value.max()):
+            _in_bounds(int(extreme), extent, axis)
+
+
+# -- reading and writing by a plan -----------------------------------------------------------------
+
+
+def read(x: Any, plan: Plan) -> Any:
+    """The elements at an index."""
+    taken = reshape(read_slice(x, index=plan.basic), shape=plan.expanded)
+    if not plan.arrays:
+        return taken
+    return transpose(gather(taken, *plan.arrays, axes=plan.axes), permutation=plan.placement)
+
+
+Scatter = Callable[..., Any]
+"""A primitive of the scatter family: (x, updates, *indices, axes, unique) -> new x."""
+
+
+def write(
+    x: Any, plan: Plan, value: Any, scatter: Scatter = scatter_set, unique: bool = False
+) -> Any:
+    """``x`` with its elements at an index set, or combined with ``value`` by a scatter.
+
+    ``value`` has the dtype of ``x`` and the shape of the result of reading.
+    """
+    if not plan.arrays:
+        return update_slice(x, reshape(value, shape=sliced_shape(plan.basic)), index=plan.basic)
+    taken = reshape(read_slice(x, index=plan.basic), shape=plan.expanded)
+    placement = plan.placement
+    updates = transpose(value, permutation=tuple(np.argsort(placement).tolist()))
+    if scatter is scatter_set and index_shape(plan.arrays) == ():
+        written = set_at(taken, updates, *plan.arrays, axes=plan.axes)
+    else:
+        unique = unique or has_unique(plan)
+        written = scatter(taken, updates, *plan.arrays, axes=plan.axes, unique=unique)
+    return update_slice(x, reshape(written, shape=sliced_shape(plan.basic)), index=plan.basic)
+
+
+def has_unique(plan: Plan) -> bool:
+    """Whether it is known that no element is indexed twice."""
+    shape = index_shape(plan.arrays)
+    if all(n == 1 for n in shape):
+        return True
+    if any(isinstance(array, Tracer) for array in plan.arrays):
+        return False
+    extents = [plan.expanded[axis] for axis in plan.axes]
+    wrapped = [np.mod(array, n) for array, n in zip(plan.arrays, extents, strict=True)]
+    flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*wrapped)), extents)
+    seen = np.zeros(prod(extents), np.bool_)
+    seen[flat] = True
+    return bool(np.count_nonzero(seen) == flat.size)
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """``x[index]``."""
+    if _is_unknown_mask(index) and index.shape == x.shape[: index.ndim] and isinstance(x, Tracer):
+        return Selected(x, index)
+    plan = plan_of(x.shape, index)
+    result = read(x, plan)
+    if plan.is_view and isinstance(result, Tracer) and isinstance(x, Tracer) and result is not x:
+        return make_view(
+            result,
+            x,
+            lambda base: read(base, plan),
+            lambda base, new: write(base, plan, new),
+            "indexing",
+        )
+    return result
+
+
+def setitem(x: Any, index: Any, value: Any) -> Any:
+    """What ``x`` is after ``x[index] = value``."""
+    if isinstance(value, Selected):
+        full = _converted(_whole_of(value, x, index), x.dtype)
+        return _choice(index, fitted(full, x.shape), x)
+    value = _converted(value, x.dtype)
+    if _is_mask(index):
+        selected = _set_where(x, index, value)
+        if selected is not None:
+            return selected
+    plan = plan_of(x.shape, index)
+    return write(x, plan, fitted(value, plan.result_shape))
+
+
+def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
+    """As NumPy's assignment converts: to the array's dtype, whatever is lost."""
+    if isinstance(value, (bool, int, float)):
+        return np.asarray(value, dtype)
+    if isinstance(value, Tracer):
+        # it may become the array's value as it is: a view has to be up to date
+        value.refresh()
+    return astype(asarray(value), dtype)
+
+
+def fitted(value: Any, shape: Shape) -> Any:
+    """A value broadcast to the elements that it is assigned to; superfluous unit axes go."""
+    own = value.shape
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    tail = shape[len(shape) - len(own) :]
+    if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own, tail, strict=True)):
+        raise ValueError(
+            f"could not broadcast input array from shape {value.shape} into shape {shape}"
+            f"{located(user_source())}"
+        )
+    return broadcast_to(reshape(value, shape=own), shape=shape)
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b"
+
+
+def _is_unknown_mask(index: Any) -> bool:
+    return isinstance(index, Tracer) and _is_mask(index) and index.known_value is UNKNOWN
+
+
+def _whole_of(value: Selected, x: Any, index: Any) -> Any:
+    """The whole array behind elements that are assigned back through the mask they came by."""
+    is_back = _is_unknown_mask(index) and same(index, value.mask)
+    if not is_back or value.full.ndim != x.ndim:
+        refuse(value.mask)
+    return value.full
+
+
+def _set_where(x: Any, mask: Any, value: Any) -> Any:
+    """``x[mask] = value`` as a choice, which needs no knowledge of the mask; None if it is none."""
+    if mask.shape != x.shape[: mask.ndim]:
+        return None
+    try:
+        fit = fitted(value, x.shape[mask.ndim :])
+    except ValueError:
+        return None
+    return _choice(mask, fit, x)
+
+
+def _choice(mask: Any, value: Any, x: Any) -> Any:
+    rest = (1,) * (x.ndim - mask.ndim)
+    return select(reshape(mask, shape=(*mask.shape, *rest)), value, x)
+
+
+protocols.operators["getitem"] = getitem
+protocols.operators["setitem"] = setitem

@@ -1,0 +1,68 @@
+"""Cotangents behind a mask: what keeps an untaken branch of a ``where`` from making NaN.
+
+The cotangent of the branch that ``where(mask, f(x), c)`` did not take is 0, and f' may be infinite
+there: 0 * inf is NaN. So the mask is not applied when the cotangent enters the branch, but carried
+along with it, past the multiplications, and applied where elements are added up or leave.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ir.types import Shape
+from functrans.ops.arrays.structural import broadcast_to, cast, sum_to
+
+
+class Masked(NamedTuple):
+    """A cotangent that is ``value`` where ``mask`` holds, and 0 elsewhere whatever ``value`` is.
+
+    ``zero_outside(mask, value)`` applies the mask.
+    """
+
+    mask: Any
+    value: Any
+    zero_outside: Any
+
+    def apply(self) -> Any:
+        return self.zero_outside(self.mask, self.value)
+
+    def whole_mask(self) -> Any:
+        """The mask in the shape of the value."""
+        return broadcast_to(self.mask, shape=self.value.shape)
+
+    def over(self, value: Any) -> Masked:
+        """The same mask in front of another value, which may be behind a mask of its own."""
+        if isinstance(value, Masked):
+            return value._replace(mask=self.mask & value.mask)
+        return self._replace(value=value)
+
+
+def applied(cotangent: Any) -> Any:
+    """A cotangent as an array."""
+    return cotangent.apply() if isinstance(cotangent, Masked) else cotangent
+
+
+def masked_sum_to(cotangent: Masked, shape: Shape) -> Masked:
+    """`sum_to` of what is behind the mask; where no element is let through, neither is the sum."""
+    if cotangent.value.shape == shape == cotangent.mask.shape:
+        return cotangent
+    mask = cotangent.whole_mask()
+    total = sum_to(cotangent._replace(mask=mask).apply(), shape)
+    return cotangent._replace(mask=_any_to(mask, shape), value=total)
+
+
+def _any_to(mask: Any, shape: Shape) -> Any:
+    if mask.shape == shape:
+        return mask
+    return sum_to(cast(mask, dtype=np.dtype(np.int64)), shape) > 0
+
+
+def added(x: Any, y: Any) -> Any:
+    """The sum of two cotangents, behind a mask if both are."""
+    if isinstance(x, Masked) and isinstance(y, Masked):
+        if x.mask is y.mask:
+            return x.over(x.value + y.value)
+        return x._replace(mask=x.mask | y.mask, value=x.apply() + y.apply())
+    return applied(x) + applied(y)

@@ -1,0 +1,1 @@
+"""Contractions, and linear algebra on the matrices along the last two axes."""

@@ -1,0 +1,333 @@
+"""Linear algebra on larger matrices, as calls of LAPACK and BLAS.
+
+Row-major matrices are what the routines take for their transposes: the lower triangle of ours is
+the upper one of theirs, and the factors of theirs solve with ours if they are asked to transpose.
+Working copies have the leading axes, too: threads share the matrices of a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from functrans.ir.graph import Eqn
+from functrans.ir.primitive import registry
+from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
+from functrans.loop.nodes import INDEX, index, required
+from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, where
+from functrans.loop.statements import (
+    Address,
+    Buffer,
+    Call,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.ops.compiled.elements import ZERO
+from functrans.ops.linalg.compiled.written_out import logarithm
+
+INT = np.dtype(np.int32)
+
+PREFIXES = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
+
+BLOCK = 64
+"""Columns that ``getri`` has room to treat at once."""
+
+FROM_FACTORS = frozenset({"solve", "inv", "det", "slogdet"})
+"""What is computed from the factors of a matrix, which several equations may share."""
+
+Statements = tuple[Statement, ...]
+
+
+class Factors(NamedTuple):
+    """Triangular factors in memory, of the transposes of matrices.
+
+    Parameters
+    ----------
+    lower_upper : Buffer
+        Both factors of each matrix in one, as ``getrf`` gives them.
+    pivots : Buffer
+        Which row changed places with each, counted from 1.
+    info : Buffer
+        Not 0 where a matrix is singular.
+    """
+
+    lower_upper: Buffer
+    pivots: Buffer
+    info: Buffer
+
+
+def factors_of(a: Buffer) -> Factors:
+    """Buffers for the factors of the matrices in another one."""
+    *leading, n, _ = a.shape
+    return Factors(
+        buffer(f"{a.name}_lu", a.dtype, a.shape),
+        buffer(f"{a.name}_pivots", INT, (*leading, n)),
+        buffer(f"{a.name}_info", INT, (*leading, 1)),
+    )
+
+
+def factorise(a: Buffer, factors: Factors) -> Statements:
+    """The statements that compute factors, by elimination with partial pivoting."""
+    calls = _Calls(a)
+    return calls.for_each(calls.factorise(factors))
+
+
+def call(
+    eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer], factors: Factors | None
+) -> Statements:
+    """The statements that compute the results of an equation into buffers."""
+    calls = _Calls(operands[0])
+    if factors is None:
+        if eqn.primitive.name == "cholesky":
+            return calls.for_each(calls.cholesky(*targets))
+        if eqn.primitive.name == "cofactor":
+            return calls.for_each(calls.cofactor(*targets))
+        return calls.for_each(calls.solve_triangular(operands[1], *targets, **eqn.params))
+    match eqn.primitive.name:
+        case "solve":
+            body = calls.solve(factors, operands[1], *targets, **eqn.params)
+        case "inv":
+            body = calls.inv(factors, *targets)
+        case "det":
+            body = calls.det(factors, *targets)
+        case _:
+            body = calls.slogdet(factors, *targets)
+    return calls.for_each(body)
+
+
+def work_of_factors(a: Buffer) -> int:
+    """Roughly as many operations of a loop as take the time of `factorise`."""
+    return prod(_extents(a)) * _extents(a)[-1] // 12
+
+
+def work(eqn: Eqn) -> int:
+    """Roughly as many operations of a loop as take the time of an equation, without factors."""
+    shape = eqn.inputs[0].aval.shape
+    if eqn.primitive.name in ("det", "slogdet"):
+        return 16 * prod(shape[:-1])
+    times = 20 if eqn.primitive.name == "cofactor" else 1
+    return times * prod(shape) * eqn.outputs[0].aval.shape[-1] // 8
+
+
+def _extents(one: Buffer) -> list[int]:
+    return [int(extent.attribute) for extent in one.shape]
+
+
+class _Calls:
+    """The statements for the matrix at an index of the leading axes.
+
+    The names of the routines and of their arguments are those of LAPACK's documentation.
+    """
+
+    def __init__(self, a: Buffer) -> None:
+        *leading, self.n = _extents(a)[:-1]
+        self.a = a
+        self.dtype = a.dtype
+        self.leading = tuple(leading)
+        self.at = tuple(index("b", extent) for extent in leading)
+
+    def for_each(self, body: Statements) -> Statements:
+        """Loops over the leading axes."""
+        for depth in reversed(range(len(self.at))):
+            stop = const(self.leading[depth], INDEX)
+            body = (For(self.at[depth], ZERO, stop, body, parallel=depth == 0),)
+        return body
+
+    # -- the functions ------------------------------------------------------------------------
+
+    def factorise(self, factors: Factors) -> Statements:
+        n = self.n
+        getrf = self._call(
+            "getrf", n, n, factors.lower_upper, n, factors.pivots, factors.info,
+            reads=(factors.lower_upper,), writes=factors,
+        )  # fmt: skip
+        return self._copy(b"A", self.a, factors.lower_upper, n), getrf
+
+    def solve(self, factors: Factors, b: Buffer, x: Buffer, *, transpose_a: bool) -> Statements:
+        n, columns = _extents(b)[-2:]
+        turned, info = self._own(x, "turned", self.dtype, columns, n), self._own(x, "info", INT, 1)
+        trans = b"N" if transpose_a else b"T"
+        getrs = self._call(
+            "getrs", trans, n, columns, factors.lower_upper, n, factors.pivots, turned, n, info,
+            reads=(factors.lower_upper, factors.pivots, turned), writes=(turned, info),
+        )  # fmt: skip
+        return (
+            self._demand(self._regular(factors), SINGULAR),
+            self._transpose(b, turned, n, columns),
+            getrs,
+            self._transpose(turned, x, columns, n),
+        )
+
+    def inv(self, factors: Factors, inverse: Buffer) -> Statements:
+        n, info = self.n, self._own(inverse, "info", INT, 1)
+        room = self._own(inverse, "room", self.dtype, BLOCK, n)
+        getri = self._call(
+            "getri", n, inverse, n, factors.pivots, room, BLOCK * n, info,
+            reads=(inverse, factors.pivots), writes=(inverse, room, info),
+        )  # fmt: skip
+        return (
+            self._demand(self._regular(factors), SINGULAR),
+            self._copy(b"A", factors.lower_upper, inverse, n),
+            getri,
+        )
+
+    def cholesky(self, factor: Buffer) -> Statements:
+        n, zero = self.n, const(0, self.dtype)
+        info = self._own(factor, "info", INT, 1)
+        return (
+            self._call("laset", b"L", n, n, zero, zero, factor, n, writes=(factor,)),
+            self._copy(b"U", self.a, factor, n),
+            self._call("potrf", b"U", n, factor, n, info, reads=(factor,), writes=(factor, info)),
+            self._demand(eq(load(info, (*self.at, ZERO)), 0), NOT_POSITIVE_DEFINITE),
+        )
+
+    def solve_triangular(
+        self, b: Buffer, x: Buffer, *, lower: bool, transpose_a: bool, unit_diagonal: bool
+    ) -> Statements:
+        n, columns = _extents(b)[-2:]
+        uplo, diag = b"U" if lower else b"L", b"U" if unit_diagonal else b"N"
+        # our matrix on the left is theirs, its transpose, on the right
+        left, right = (b"N", b"T") if transpose_a else (b"T", b"N")
+        if columns == 1:
+            solve = self._call(
+                "trsv", uplo, left, diag, n, self.a, n, x, 1, reads=(self.a, x), writes=(x,)
+            )
+        else:
+            solve = self._call(
+                "trsm", b"R", uplo, right, diag, columns, n, const(1, self.dtype), self.a, n,
+                x, columns, reads=(self.a, x), writes=(x,),
+            )  # fmt: skip
+        check = () if unit_diagonal else self._demand_diagonal()
+        return (*check, self._copy(b"A", b, x, columns), solve)
+
+    def det(self, factors: Factors, target: Buffer) -> Statements:
+        before, sign, logarithm = self._sign_and_logarithm(factors)
+        exponential = registry["exp"].scalar
+        assert exponential is not None
+        return (before, Store(target, self.at, sign * exponential(logarithm)))
+
+    def slogdet(self, factors: Factors, sign: Buffer, logarithm: Buffer) -> Statements:
+        before, *values = self._sign_and_logarithm(factors)
+        return (before, Store(sign, self.at, values[0]), Store(logarithm, self.at, values[1]))
+
+    def cofactor(self, target: Buffer) -> Statements:
+        """From the singular values, so that singular matrices need no exception."""
+        n, dtype = self.n, self.dtype
+        copied, u, vt = (self._own(target, name, dtype, n, n) for name in ("copy", "u", "vt"))
+        s, info = self._own(target, "s", dtype, n), self._own(target, "info", INT, 1)
+        columns = 4 * n + 128
+        room = self._own(target, "room", dtype, columns, n)
+        integers = self._own(target, "integers", INT, 8, n)
+        gesdd = self._call(
+            "gesdd", b"A", n, n, copied, n, s, u, n, vt, n, room, columns * n, integers, info,
+            reads=(copied,), writes=(copied, s, u, vt, room, integers, info),
+        )  # fmt: skip
+        one, zero = const(1, dtype), const(0, dtype)
+        gemm = self._call(
+            "gemm", b"N", b"N", n, n, n, one, u, n, vt, n, zero, target, n,
+            reads=(u, vt), writes=(target,),
+        )  # fmt: skip
+        before_u, sign_u = self._sign_of(u)
+        before_vt, sign_vt = self._sign_of(vt)
+        return (
+            self._copy(b"A", self.a, copied, n),
+            gesdd,
+            self._demand(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
+            *before_u,
+            *before_vt,
+            self._times_others(u, s, sign_u * sign_vt),
+            gemm,
+        )
+
+    def _sign_of(self, a: Buffer) -> tuple[Statements, Scalar]:
+        """The determinant of an orthogonal matrix in working memory."""
+        calls = _Calls(a)
+        calls.at = self.at
+        factors = factors_of(a)
+        fold, sign, _ = calls._sign_and_logarithm(factors)
+        return (*calls.factorise(factors), fold), sign
+
+    def _times_others(self, u: Buffer, s: Buffer, sign: Scalar) -> Statement:
+        """Multiply each row by all singular values but its own."""
+        i, j, k = (index(label, self.n) for label in "ijk")
+        factor = local(self.dtype, "others")
+        one, stop = const(1, self.dtype), const(self.n, INDEX)
+        other = where(eq(i, j), one, load(s, (*self.at, j)))
+        fold = Reduce((factor,), ("mul",), (other,), ((j, ZERO, stop),))
+        store = Store(u, (*self.at, i, k), sign * factor, "mul")
+        return For(i, ZERO, stop, (fold, For(k, ZERO, stop, (store,))))
+
+    def _sign_and_logarithm(self, factors: Factors) -> tuple[Statement, Scalar, Scalar]:
+        """As NumPy has them: the product of the pivots might overflow on the way."""
+        i = index("i", self.n)
+        pivot = load(factors.lower_upper, (*self.at, i, i))
+        stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)
+        one, minus = const(1, self.dtype), const(-1, self.dtype)
+        turn = where(stayed, one, minus) * where(pivot < 0, minus, one)
+        sign, total = local(self.dtype, "sign"), local(self.dtype, "logarithm")
+        loop = (i, ZERO, const(self.n, INDEX))
+        fold = Reduce((sign, total), ("mul", "add"), (turn, logarithm(abs(pivot))), (loop,))
+        regular = self._regular(factors)
+        return fold, where(regular, sign, 0), where(regular, total, -np.inf)
+
+    # -- their parts --------------------------------------------------------------------------
+
+    def _regular(self, factors: Factors) -> Scalar:
+        """Whether the matrix is not singular."""
+        return eq(load(factors.info, (*self.at, ZERO)), 0)
+
+    def _demand(self, condition: Scalar, status: int) -> Statement:
+        """Fail unless a condition holds."""
+        return Let((local(BOOL, "well"),), (required(condition, condition, status),))
+
+    def _demand_diagonal(self) -> Statements:
+        """Fail if there is a zero on the diagonal."""
+        i = index("i", self.n)
+        regular = local(BOOL, "regular")
+        loop = (i, ZERO, const(self.n, INDEX))
+        fold = Reduce((regular,), ("and",), (ne(load(self.a, (*self.at, i, i)), 0),), (loop,))
+        return fold, self._demand(regular, SINGULAR)
+
+    def _copy(self, uplo: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
+        """Copy a matrix, or a triangle of it."""
+        return self._call(
+            "lacpy", uplo, columns, self.n, source, columns, target, columns,
+            reads=(source,), writes=(target,),
+        )  # fmt: skip
+
+    def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
+        """Loops that copy a matrix of so many rows and columns with its axes exchanged."""
+        i, j = index("i", rows), index("j", columns)
+        store = Store(target, (*self.at, j, i), load(source, (*self.at, i, j)))
+        inner = For(j, ZERO, const(columns, INDEX), (store,))
+        return For(i, ZERO, const(rows, INDEX), (inner,))
+
+    def _own(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
+        """Working memory for a result."""
+        return buffer(f"{result.name}_{name}", dtype, (*self.leading, *shape))
+
+    def _call(
+        self,
+        routine: str,
+        *arguments: Buffer | Scalar | bytes | int,
+        reads: tuple[Buffer, ...] = (),
+        writes: tuple[Buffer, ...] = (),
+    ) -> Call:
+        """The call of a routine on the matrices at the current index."""
+        passed = tuple(map(self._argument, arguments))
+        return Call(PREFIXES[self.dtype] + routine, passed, reads, writes)
+
+    def _argument(self, argument: Buffer | Scalar | bytes | int) -> Address | Scalar | bytes:
+        if isinstance(argument, Buffer):
+            inner = (ZERO,) * (len(argument.shape) - len(self.at))
+            return Address(argument, (*self.at, *inner))
+        return convert(const(argument, INDEX), INT) if isinstance(argument, int) else argument

@@ -1,0 +1,324 @@
+"""The general contraction of two arrays: what matmul, tensordot and einsum come down to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
+from functrans.ir.types import Aval, Shape, is_float
+from functrans.loop.nodes import fold
+from functrans.ops.arrays.structural import inverse, reshape, transpose
+from functrans.ops.define import primitive
+from functrans.ops.promotion import common, promote
+from functrans.ops.samples import booleans, cases, integers
+
+Axes = tuple[int, ...]
+Pairs = tuple[Axes, Axes]
+"""Axes of the first operand, and the axes of the second that they are paired with."""
+
+# -- dot_general -----------------------------------------------------------------------------------
+
+
+def free_axes(ndim: int, contract: Axes, batch: Axes) -> Axes:
+    """The axes that are neither contracted nor batch axes, in their order."""
+    return tuple([i for i in range(ndim) if i not in contract and i not in batch])
+
+
+def _infer(x: Aval, y: Aval, *, contract: Pairs, batch: Pairs) -> Aval:
+    if x.dtype != y.dtype:
+        raise DtypeError(f"a contraction of {x.dtype} with {y.dtype}: convert one of them")
+    for kind, (x_axes, y_axes) in (("contracted", contract), ("batch", batch)):
+        for i, j in zip(x_axes, y_axes, strict=True):
+            if x.shape[i] != y.shape[j]:
+                raise ShapeError(
+                    f"{kind} axes have different sizes: axis {i} of an array of shape {x.shape}, "
+                    f"axis {j} of one of shape {y.shape}"
+                )
+    return x.update(
+        shape=(
+            *(x.shape[i] for i in batch[0]),
+            *(x.shape[i] for i in free_axes(x.ndim, contract[0], batch[0])),
+            *(y.shape[j] for j in free_axes(y.ndim, contract[1], batch[1])),
+        )
+    )
+
+
+def _dot_general(x: Any, y: Any, *, contract: Pairs, batch: Pairs) -> Any:
+    return _by_numpy(x.ndim, y.ndim, contract, batch)(x, y)
+
+
+@cached(4096)
+def _by_numpy(x_ndim: int, y_ndim: int, contract: Pairs, batch: Pairs) -> Callable[[Any, Any], Any]:
+    """The shortest way to a contraction: NumPy's own functions on transposed views if they do."""
+    x_free = free_axes(x_ndim, contract[0], batch[0])
+    y_free = free_axes(y_ndim, contract[1], batch[1])
+    if not contract[0]:
+        return _product(batch, x_free, y_free)
+    if not batch[0] and len(contract[0]) == 1 and x_ndim <= 2 and y_ndim <= 2:
+        x_turned = contract[0] != (x_ndim - 1,)
+        y_turned = contract[1] != (0,)
+        if x_turned:
+            return (lambda x, y: np.dot(x.T, y.T)) if y_turned else lambda x, y: np.dot(x.T, y)
+        return (lambda x, y: np.dot(x, y.T)) if y_turned else np.dot
+    return _by_matmul(contract, batch, x_free, y_free)
+
+
+def _product(batch: Pairs, x_free: Axes, y_free: Axes) -> Callable[[Any, Any], Any]:
+    """Nothing is contracted: a product, with the free axes set apart."""
+    x_order, y_order = (*batch[0], *x_free), (*batch[1], *y_free)
+    x_apart = (..., *(None,) * len(y_free))
+    y_apart = (*(slice(None),) * len(batch[1]), *(None,) * len(x_free), ...)
+    return lambda x, y: np.multiply(
+        np.transpose(x, x_order)[x_apart], np.transpose(y, y_order)[y_apart]
+    )
+
+
+def _by_matmul(
+    contract: Pairs, batch: Pairs, x_free: Axes, y_free: Axes
+) -> Callable[[Any, Any], Any]:
+    """As (batch..., rows, sum) @ (batch..., sum, columns)."""
+    count = len(batch[0])
+    x_order, y_order = (*batch[0], *x_free, *contract[0]), (*batch[1], *contract[1], *y_free)
+
+    def run(x: Any, y: Any) -> Any:
+        x, y = np.transpose(x, x_order), np.transpose(y, y_order)
+        both, x_rest = x.shape[:count], x.shape[count : count + len(x_free)]
+        y_rest = y.shape[count + len(contract[1]) :]
+        summed = prod(x.shape[count + len(x_free) :])
+        rows, columns = prod(x_rest), prod(y_rest)
+        out = np.matmul(x.reshape((*both, rows, summed)), y.reshape((*both, summed, columns)))
+        return out.reshape((*both, *x_rest, *y_rest))[()]
+
+    return run
+
+
+def _transpose_x(ct: Any, x: Aval, y: Any, *, contract: Pairs, batch: Pairs) -> Any:
+    count = len(batch[0])
+    x_free = free_axes(x.ndim, contract[0], batch[0])
+    y_free = free_axes(y.ndim, contract[1], batch[1])
+    own = tuple(range(count + len(x_free), count + len(x_free) + len(y_free)))
+    # comes out as batch, free axes of x, contracted axes in the order of y's axes
+    out = dot_general(ct, y, contract=(own, y_free), batch=(tuple(range(count)), batch[1]))
+    order = (*batch[0], *x_free, *_partners(contract[1], contract[0]))
+    return transpose(out, permutation=inverse(order))
+
+
+def _transpose_y(ct: Any, x: Any, y: Aval, *, contract: Pairs, batch: Pairs) -> Any:
+    count = len(batch[0])
+    x_free = free_axes(x.ndim, contract[0], batch[0])
+    y_free = free_axes(y.ndim, contract[1], batch[1])
+    own = tuple(range(count, count + len(x_free)))
+    # comes out as batch, contracted axes in the order of x's axes, free axes of y
+    out = dot_general(x, ct, contract=(x_free, own), batch=(batch[0], tuple(range(count))))
+    order = (*batch[1], *_partners(contract[0], contract[1]), *y_free)
+    return transpose(out, permutation=inverse(order))
+
+
+def _partners(axes: Axes, others: Axes) -> list[int]:
+    """The axes paired with the given ones, when those are sorted."""
+    return [other for _, other in sorted(zip(axes, others, strict=True))]
+
+
+def _batch(operands: Any, axes: Any, *, contract: Pairs, batch: Pairs) -> tuple[Any, int]:
+    (x, y), (x_axis, y_axis) = operands, axes
+    (x_contract, y_contract), (x_batch, y_batch) = contract, batch
+    if x_axis is not None:
+        x_contract, x_batch = _shifted(x_contract, x_axis), _shifted(x_batch, x_axis)
+    if y_axis is not None:
+        y_contract, y_batch = _shifted(y_contract, y_axis), _shifted(y_batch, y_axis)
+    place = 0
+    if x_axis is not None and y_axis is not None:
+        x_batch, y_batch = (x_axis, *x_batch), (y_axis, *y_batch)
+    elif x_axis is not None:
+        # one more free axis: nothing is moved or repeated
+        place = len(x_batch) + free_axes(x.ndim, x_contract, x_batch).index(x_axis)
+    else:
+        x_free = free_axes(x.ndim, x_contract, x_batch)
+        place = len(x_batch) + len(x_free) + free_axes(y.ndim, y_contract, y_batch).index(y_axis)
+    out = dot_general(x, y, contract=(x_contract, y_contract), batch=(x_batch, y_batch))
+    return out, place
+
+
+def _shifted(axes: Axes, mapped: int) -> Axes:
+    return tuple(a + (a >= mapped) for a in axes)
+
+
+def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pairs) -> Any:
+    count = len(batch[0])
+    x_free = free_axes(x.ndim, contract[0], batch[0])
+    y_free = free_axes(y.ndim, contract[1], batch[1])
+    both, x_rest, y_rest = (
+        index[:count], index[count : count + len(x_free)], index[count + len(x_free) :],
+    )  # fmt: skip
+
+    def term(*summed: Any) -> Any:
+        x_at = dict(zip((*batch[0], *x_free, *contract[0]), (*both, *x_rest, *summed), strict=True))
+        y_at = dict(zip((*batch[1], *y_free, *contract[1]), (*both, *y_rest, *summed), strict=True))
+        left = read(0, tuple(x_at[i] for i in range(x.ndim)))
+        right = read(1, tuple(y_at[j] for j in range(y.ndim)))
+        return left & right if x.dtype.kind == "b" else left * right
+
+    if not contract[0]:
+        return term()
+    return fold("or" if x.dtype.kind == "b" else "add", [x.shape[i] for i in contract[0]], term)
+
+
+def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pairs]:
+    return {"contract": contract, "batch": batch}
+
+
+dot_general = primitive(
+    "dot_general",
+    infer=_infer,
+    numpy=_dot_general,
+    linear=BILINEAR,
+    transpose=[_transpose_x, _transpose_y],
+    batch=_batch,
+    pull=_pull,
+    prepare=lambda x, y, **params: (promote(common, (x, y)), params),
+    samples=cases(
+        ((2, 3), (3, 4), _dims(((1,), (0,)))), ((3, 2), (4, 3), _dims(((0,), (1,)))),
+        ((3,), (3,), _dims(((0,), (0,)))), ((2,), (3,), _dims()),
+        ((2, 3), (3,), _dims(((1,), (0,)))),
+        ((5, 2, 3), (5, 3, 4), _dims(((2,), (1,)), ((0,), (0,)))),
+        ((2, 3, 5), (4, 5), _dims(batch=((2,), (1,)))),
+        ((3, 2, 5), (2, 4, 3), _dims(((0, 1), (2, 0)))),
+        ((0, 3), (3, 2), _dims(((1,), (0,)))), ((2, 0), (0, 2), _dims(((1,), (0,)))),
+        ((integers(-9, 9), (2, 3)), (integers(-9, 9), (3, 2)), _dims(((1,), (0,)))),
+        ((booleans(), (2, 3)), (booleans(), (3, 2)), _dims(((1,), (0,)))),
+    ),
+)  # fmt: skip
+
+# -- gemm ------------------------------------------------------------------------------------------
+
+
+def _infer_gemm(
+    x: Aval, y: Aval, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool
+) -> Aval:
+    whole = _infer(x, y, contract=contract, batch=batch)
+    if not is_float(whole.dtype):
+        raise DtypeError(f"gemm takes matrices of floats, not of {whole.dtype}")
+    if parts is not None and batch[0]:
+        raise ShapeError("gemm cuts the sum of a single product, not of a batch")
+    if symmetric and (batch[0] or whole.ndim != 2 or whole.shape[0] != whole.shape[1]):
+        raise ShapeError(f"gemm gives no symmetric matrix, but one of shape {whole.shape}")
+    return whole if parts is None else whole.update(shape=(parts, *whole.shape))
+
+
+def _gemm(
+    x: Any, y: Any, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool
+) -> Any:
+    if parts is None:
+        result = _dot_general(x, y, contract=contract, batch=batch)
+    else:
+        result = _in_parts(x, y, contract, parts)
+    if not symmetric:
+        return result
+    below = np.tri(result.shape[-1], dtype=bool)
+    return np.where(below, result, np.swapaxes(result, -1, -2))
+
+
+def _in_parts(x: Any, y: Any, contract: Pairs, parts: int) -> Any:
+    x_free, y_free = free_axes(x.ndim, contract[0], ()), free_axes(y.ndim, contract[1], ())
+    shape = (*(x.shape[i] for i in x_free), *(y.shape[j] for j in y_free))
+    summed = prod(x.shape[i] for i in contract[0])
+    length = -(-summed // parts)
+    left = np.transpose(x, (*x_free, *contract[0])).reshape(-1, summed)
+    right = np.transpose(y, (*contract[1], *y_free)).reshape(summed, -1)
+    cuts = [slice(i * length, (i + 1) * length) for i in range(parts)]
+    return np.stack([left[:, cut] @ right[cut] for cut in cuts]).reshape(parts, *shape)
+
+
+def _calls(
+    contract: Pairs, batch: Pairs = ((), ()), parts: int | None = None, symmetric: bool = False
+) -> dict[str, Any]:
+    return {"contract": contract, "batch": batch, "parts": parts, "symmetric": symmetric}
+
+
+def _samples_of_gemm(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from cases(
+        ((9, 20), (20, 8), _calls(((1,), (0,)))), ((20, 9), (8, 20), _calls(((0,), (1,)))),
+        ((3, 9, 20), (3, 20, 8), _calls(((2,), (1,)), ((0,), (0,)))),
+        ((20, 9), (20, 8), _calls(((0,), (0,)), parts=4)),
+        ((7, 3, 9), (7, 3, 8), _calls(((0, 1), (0, 1)), parts=2)),
+    )(rng)  # fmt: skip
+    for shape, axis, parts in (((20, 9), 0, None), ((20, 70), 0, None), ((70, 20), 1, 3)):
+        x = rng.normal(size=shape)
+        yield Sample((x, x), _calls(((axis,), (axis,)), parts=parts, symmetric=True))
+
+
+gemm = primitive(
+    "gemm",
+    infer=_infer_gemm,
+    numpy=_gemm,
+    jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
+    samples=_samples_of_gemm,
+)
+"""A contraction as BLAS does it.
+
+If it has ``parts``, what is summed is cut into so many, and their sums are given side by side along
+a first axis. If the result is known to be ``symmetric``, what is below the diagonal is computed,
+and stands above it as well.
+"""
+
+# -- by labels -------------------------------------------------------------------------------------
+
+Labels = tuple[Hashable, ...]
+
+
+class _Labelled(NamedTuple):
+    x_shape: Shape
+    y_shape: Shape
+    params: dict[str, Pairs]
+    permutation: Axes
+
+
+@cached(4096)
+def _labelled(x_shape: Shape, y_shape: Shape, x: Labels, y: Labels, out: Labels) -> _Labelled:
+    # an axis of size 1 that meets a longer one is broadcast: it can as well not be there
+    sized = (*zip(x, x_shape, strict=True), *zip(y, y_shape, strict=True))
+    longer = {label for label, extent in sized if extent != 1}
+
+    def kept(labels: Labels, shape: Shape) -> list[int]:
+        return [i for i, n in enumerate(shape) if n != 1 or not {labels[i]} <= longer & {*x} & {*y}]
+
+    x_kept, y_kept = kept(x, x_shape), kept(y, y_shape)
+    x_shape, y_shape = tuple(x_shape[i] for i in x_kept), tuple(y_shape[j] for j in y_kept)
+    x, y = tuple(x[i] for i in x_kept), tuple(y[j] for j in y_kept)
+    shared = [label for label in x if label in y]
+
+    def pairs(labels: Sequence[Hashable]) -> Pairs:
+        return tuple(map(x.index, labels)), tuple(map(y.index, labels))
+
+    batch = pairs([label for label in out if label in shared])
+    contract = pairs([label for label in shared if label not in out])
+    found = (
+        *(x[i] for i in batch[0]),
+        *(x[i] for i in free_axes(len(x), contract[0], batch[0])),
+        *(y[j] for j in free_axes(len(y), contract[1], batch[1])),
+    )
+    return _Labelled(
+        x_shape,
+        y_shape,
+        {"contract": contract, "batch": batch},
+        tuple(map(found.index, out)),
+    )
+
+
+def contract_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labels) -> Any:
+    """The product of two arrays, summed over the axes whose labels are not in ``out``.
+
+    Equal labels name one axis; each stands once in an array, and one that stands in one array only
+    stands in ``out``. Sizes are equal, or 1, which is broadcast.
+    """
+    plan = _labelled(x.shape, y.shape, x_labels, y_labels, out)
+    product = dot_general(
+        reshape(x, shape=plan.x_shape), reshape(y, shape=plan.y_shape), **plan.params
+    )
+    return transpose(product, permutation=plan.permutation)

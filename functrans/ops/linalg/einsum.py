@@ -1,0 +1,120 @@
+"""einsum: Einstein's summation, two operands at a time, in the order that opt_einsum finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from functrans.caches import cached
+from functrans.errors import ShapeError
+from functrans.ir.types import Shape
+from functrans.locks import importing
+from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.structural import broadcast_to, reduce_sum, transpose
+from functrans.ops.arrays.views import diagonal_of
+from functrans.ops.linalg.contraction import contract_labelled
+from functrans.trace.source import located, user_source
+
+
+class Step(NamedTuple):
+    """Take one or two operands out of the list, and put their product last.
+
+    Each operand's axes are named by the letters of ``inputs``, and the product's by ``output``.
+    """
+
+    positions: tuple[int, ...]
+    inputs: tuple[str, ...]
+    output: str
+
+
+def einsum(*operands: Any) -> Any:
+    """``einsum("ij,jk->ik", x, y)``, or ``einsum(x, [0, 1], y, [1, 2], [0, 2])``.
+
+    Repeated letters take diagonals, letters that the output lacks are summed over, and ``...``
+    stands for axes that are broadcast.
+    """
+    text, arrays = _by_letters(operands)
+    try:
+        steps = _steps(text, tuple(x.shape for x in arrays))
+    except (ValueError, KeyError) as error:
+        raise ShapeError(f"einsum: {error}{located(user_source())}") from None
+    for step in steps:
+        taken = [
+            _diagonals_and_sums(arrays[i], labels, _wanted_of(k, step))
+            for k, (i, labels) in enumerate(zip(step.positions, step.inputs, strict=True))
+        ]
+        for i in sorted(step.positions, reverse=True):
+            del arrays[i]
+        arrays.append(_product(taken, step.output))
+    (result,) = arrays
+    return result
+
+
+def _by_letters(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The subscripts as text, and the arrays."""
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), [asarray(x) for x in operands[1:]]
+    pairs = len(operands) // 2
+    terms = [_term(operands[2 * i + 1]) for i in range(pairs)]
+    text = ",".join(terms) + (f"->{_term(operands[-1])}" if len(operands) % 2 else "")
+    return text, [asarray(x) for x in operands[: 2 * pairs : 2]]
+
+
+def _term(sublist: Sequence[Any]) -> str:
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    return "".join("..." if label is Ellipsis else letters[label] for label in sublist)
+
+
+@cached(1024)
+def _steps(text: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+    with importing:
+        import opt_einsum
+
+    _, path = opt_einsum.contract_path(text, *shapes, shapes=True, einsum_call=True)
+    steps = []
+    for contraction in path:
+        positions, subscripts = contraction[0], contraction[2]
+        inputs, output = subscripts.split("->")
+        steps.append(Step(tuple(positions), tuple(inputs.split(",")), output))
+    return tuple(steps)
+
+
+def _wanted_of(operand: int, step: Step) -> set[str]:
+    """The letters that an operand's axes are needed for after its own diagonals and sums."""
+    others = (labels for k, labels in enumerate(step.inputs) if k != operand)
+    return {*step.output}.union(*others)
+
+
+def _diagonals_and_sums(x: Any, labels: str, wanted: set[str]) -> tuple[Any, str]:
+    """An operand with one axis for each letter that is wanted, and no other."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            x = _equal_sizes(x, first, second)
+            x = diagonal_of(x, 0, first, second)
+            labels = "".join(a for i, a in enumerate(labels) if i not in (first, second)) + label
+    summed = tuple(i for i, label in enumerate(labels) if label not in wanted)
+    if summed:
+        x = reduce_sum(x, axes=summed)
+    return x, "".join(label for label in labels if label in wanted)
+
+
+def _equal_sizes(x: Any, first: int, second: int) -> Any:
+    """Two axes of one letter, of which one may have size 1, broadcast to the same size."""
+    sizes = list(x.shape)
+    sizes[first] = sizes[second] = max(x.shape[first], x.shape[second])
+    return broadcast_to(x, shape=tuple(sizes))
+
+
+def _product(operands: list[tuple[Any, str]], output: str) -> Any:
+    while len(operands) > 2:
+        (x, x_labels), (y, y_labels), *rest = operands
+        together = "".join(dict.fromkeys(x_labels + y_labels))
+        product = contract_labelled(x, (*x_labels,), y, (*y_labels,), (*together,))
+        operands = [(product, together), *rest]
+    if len(operands) == 2:
+        (x, x_labels), (y, y_labels) = operands
+        return contract_labelled(x, (*x_labels,), y, (*y_labels,), (*output,))
+    ((x, labels),) = operands
+    return transpose(x, permutation=tuple(labels.index(label) for label in output))

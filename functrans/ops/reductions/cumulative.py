@@ -1,0 +1,113 @@
+"""Running sums, products and extremes along an axis.
+
+The derivatives of products and extremes need no division and no second pass in order: results over
+stretches of 1, 2, 4, ... elements are combined, each with what stands before it (Hillis and Steele,
+"Data parallel algorithms", 1986).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ops.arrays.slicing import read_slice, update_slice
+from functrans.ops.arrays.structural import full_p
+from functrans.ops.define import primitive
+from functrans.ops.elementwise.choice import masked, maximum, minimum
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.reductions.reduce import Parts, stretch, times
+from functrans.ops.samples import cases, integers
+
+
+def _cumulative(name: str, ufunc: np.ufunc, **slots: Any) -> Primitive:
+    """A primitive of ``axis`` and ``reverse``: whether it runs from the end to the beginning."""
+
+    def accumulate(x: Any, *, axis: int, reverse: bool) -> Any:
+        if reverse:
+            return np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis, dtype=x.dtype), axis)
+        return ufunc.accumulate(x, axis=axis, dtype=x.dtype)
+
+    def batch(operands: Any, mapped: Any, *, axis: int, reverse: bool) -> Any:
+        shifted = axis + (axis >= mapped[0])
+        return op(operands[0], axis=shifted, reverse=reverse), mapped[0]
+
+    op = primitive(
+        name,
+        infer=lambda x, *, axis, reverse: x.update(),
+        numpy=accumulate,
+        batch=batch,
+        samples=cases(
+            ((3,), {"axis": 0, "reverse": False}), ((2, 5), {"axis": 1, "reverse": False}),
+            ((4, 2), {"axis": 0, "reverse": True}), ((2, 0, 3), {"axis": 1, "reverse": False}),
+            ((1, 2), {"axis": 0, "reverse": False}),
+            ((integers(-3, 3), (5,)), {"axis": 0, "reverse": True}),
+        ),
+        **slots,
+    )  # fmt: skip
+    return op
+
+
+cumsum: Primitive = _cumulative(
+    "cumsum", np.add,
+    linear=LINEAR,
+    transpose=[lambda ct, x, *, axis, reverse: cumsum(ct, axis=axis, reverse=not reverse)],
+    transpose_adds=True,
+)  # fmt: skip
+
+
+Combine = Callable[[Parts, Parts], Parts]
+
+
+def running(combine: Combine, parts: Parts, axis: int, reverse: bool) -> Parts:
+    """Combine each position of the arrays ``parts`` along an axis with all that come before it."""
+    shape = parts[0].shape
+    distance = 1
+    while distance < shape[axis]:
+        size = shape[axis] - distance
+        front, back = stretch(shape, axis, 0, size), stretch(shape, axis, distance, size)
+        before, now = (back, front) if reverse else (front, back)
+        combined = combine(
+            tuple(read_slice(x, index=before) for x in parts),
+            tuple(read_slice(x, index=now) for x in parts),
+        )
+        parts = tuple(
+            update_slice(x, value, index=now) for x, value in zip(parts, combined, strict=True)
+        )
+        distance *= 2
+    return parts
+
+
+cumprod = _cumulative(
+    "cumprod", np.multiply,
+    jvp=[lambda x, out, dx, *, axis, reverse: running(times, (x, dx), axis, reverse)[1]],
+)  # fmt: skip
+
+
+def _extreme_of(choose: Callable[[Any, Any], Any]) -> Combine:
+    """Combine extremes, the sums of the tangents of the elements equal to them, and how many."""
+
+    def combine(before: Parts, now: Parts) -> Parts:
+        out = choose(before[0], now[0])
+        sums = (
+            masked(equal(before[0], out), x) + masked(equal(now[0], out), y)
+            for x, y in zip(before[1:], now[1:], strict=True)
+        )
+        return (out, *sums)
+
+    return combine
+
+
+def _shared_by_ties(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def tangent(x: Any, out: Any, dx: Any, *, axis: int, reverse: bool) -> Any:
+        parts = (x, dx, full_p(shape=x.shape, value=1, dtype=x.dtype))
+        _, total, count = running(_extreme_of(choose), parts, axis, reverse)
+        return total / count
+
+    return tangent
+
+
+cummax = _cumulative("cummax", np.maximum, jvp=[_shared_by_ties(maximum)])
+cummin = _cumulative("cummin", np.minimum, jvp=[_shared_by_ties(minimum)])

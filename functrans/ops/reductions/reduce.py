@@ -1,0 +1,193 @@
+"""Reductions: the product, the largest, the smallest, all, any, and where the extremes are.
+
+The sum is in `structural`, because every other family needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import Aval, Shape
+from functrans.loop import scalar
+from functrans.loop.nodes import INDEX, fold
+from functrans.ops.arrays.slicing import Index, read_slice, update_slice, whole
+from functrans.ops.arrays.structural import (
+    batch_reduction,
+    cast,
+    drop_axes,
+    expand_axes,
+    pull_reduction,
+    reduce_sum,
+    reshape,
+)
+from functrans.ops.define import primitive
+from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.samples import booleans, cases, integers
+
+Axes = tuple[int, ...]
+Parts = tuple[Any, ...]
+
+
+def _reduction(name: str, ufunc: np.ufunc, operation: str, **slots: Any) -> Primitive:
+    op: Primitive = primitive(
+        name,
+        infer=slots.pop("infer", lambda x, *, axes: x.update(shape=drop_axes(x.shape, axes))),
+        numpy=lambda x, *, axes: ufunc.reduce(x, axis=axes, dtype=x.dtype),
+        batch=lambda operands, mapped, *, axes: batch_reduction(op)(operands, mapped, axes=axes),
+        pull=pull_reduction(operation),
+        **slots,
+    )
+    return op
+
+
+# -- the product -----------------------------------------------------------------------------------
+
+
+def stretch(shape: Shape, axis: int, start: int, size: int) -> Index:
+    """The index of part of an axis."""
+    return (*map(whole, shape[:axis]), (start, size, 1), *map(whole, shape[axis + 1 :]))
+
+
+def times(x_dx: Parts, y_dy: Parts) -> Parts:
+    """The product, with its tangent, of two numbers with theirs."""
+    (x, dx), (y, dy) = x_dx, y_dy
+    return x * y, dx * y + x * dy
+
+
+def _folded(parts: Parts, axis: int) -> Parts:
+    """Numbers and tangents, the first half along an axis multiplied by the last."""
+    shape = parts[0].shape
+    count = shape[axis] // 2
+    first, last = stretch(shape, axis, 0, count), stretch(shape, axis, shape[axis] - count, count)
+    products = times(
+        tuple(read_slice(x, index=first) for x in parts),
+        tuple(read_slice(x, index=last) for x in parts),
+    )
+    # an odd one in the middle waits for the next round
+    rest = stretch(shape, axis, 0, shape[axis] - count)
+    return tuple(
+        update_slice(read_slice(x, index=rest), product, index=first)
+        for x, product in zip(parts, products, strict=True)
+    )
+
+
+def _tangent_of_product(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
+    """By multiplications only: a zero among the elements is no trouble."""
+    if x.size == 0:
+        return None
+    parts = (x, dx)
+    for axis in axes:
+        while parts[0].shape[axis] > 1:
+            parts = _folded(parts, axis)
+    return reshape(parts[1], shape=out.shape)
+
+
+reduce_prod = _reduction(
+    "reduce_prod", np.multiply, "mul",
+    jvp=[_tangent_of_product],
+    samples=cases(
+        ((2, 3), {"axes": (0,)}), ((2, 3), {"axes": (0, 1)}), ((5, 3, 4), {"axes": (0, 2)}),
+        ((), {"axes": ()}), ((0, 3), {"axes": (0,)}), ((7,), {"axes": (0,)}),
+        (np.array([2.0, 0.0, 3.0, 0.5]), {"axes": (0,)}),
+        (np.array([2.0, 0.0, 3.0, 0.0]), {"axes": (0,)}),
+        ((integers(-5, 5), (2, 3)), {"axes": (1,)}),
+    ),
+)  # fmt: skip
+
+# -- extremes --------------------------------------------------------------------------------------
+
+
+def _infer_of_some(x: Aval, *, axes: Axes) -> Aval:
+    if any(x.shape[axis] == 0 for axis in axes):
+        raise ShapeError(f"an array of shape {x.shape} has no largest or smallest element")
+    return x.update(shape=drop_axes(x.shape, axes))
+
+
+def _shared_by_ties(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
+    """The mean of the tangents of the elements that are equal to the extreme one."""
+    wins = equal(x, expand_axes(out, axes))
+    count = reduce_sum(cast(wins, dtype=x.dtype), axes=axes)
+    return reduce_sum(masked(wins, dx), axes=axes) / count
+
+
+_some = cases(
+    ((2, 3), {"axes": (0,)}), ((2, 3), {"axes": (0, 1)}), ((2, 3, 4), {"axes": (0, 2)}),
+    ((), {"axes": ()}), ((2, 0), {"axes": (0,)}), ((integers(-5, 5), (2, 3)), {"axes": (1,)}),
+)  # fmt: skip
+
+reduce_max = _reduction(
+    "reduce_max", np.maximum, "max",
+    infer=_infer_of_some, jvp=[_shared_by_ties], samples=_some,
+)  # fmt: skip
+
+reduce_min = _reduction(
+    "reduce_min", np.minimum, "min",
+    infer=_infer_of_some, jvp=[_shared_by_ties], samples=_some,
+)  # fmt: skip
+
+# -- truth -----------------------------------------------------------------------------------------
+
+_bits = cases(
+    ((booleans(), (2, 3)), {"axes": (1,)}), ((booleans(), (0, 3)), {"axes": (0,)}),
+    ((integers(-5, 5), (2, 3)), {"axes": (0, 1)}),
+)  # fmt: skip
+
+reduce_and = _reduction(
+    "reduce_and", np.bitwise_and, "and", jvp=ZERO_DERIVATIVE, samples=_bits
+)  # fmt: skip
+
+reduce_or = _reduction(
+    "reduce_or", np.bitwise_or, "or", jvp=ZERO_DERIVATIVE, samples=_bits
+)  # fmt: skip
+
+# -- where the extremes are ------------------------------------------------------------------------
+
+
+def _infer_position(x: Aval, *, axis: int) -> Aval:
+    return _infer_of_some(x, axes=(axis,)).update(dtype=INDEX)
+
+
+def _pull_position(operation: str) -> Any:
+    def pull(read: Any, index: Any, x: Aval, *, axis: int) -> Any:
+        def element(k: Any) -> Any:
+            return read(0, (*index[:axis], k, *index[axis:]))
+
+        extreme = fold(operation, [x.shape[axis]], element)
+
+        def candidate(k: Any) -> Any:
+            # the first NaN, if there is one: it is what the fold gives, and equal to nothing
+            found = scalar.eq(element(k), extreme) | scalar.ne(element(k), element(k))
+            return scalar.where(found, k, x.shape[axis])
+
+        return fold("min", [x.shape[axis]], candidate)
+
+    return pull
+
+
+def _position(name: str, numpy: Any, operation: str) -> Primitive:
+    def batch(operands: Any, mapped: Any, *, axis: int) -> Any:
+        shifted = axis + (axis >= mapped[0])
+        return op(operands[0], axis=shifted), mapped[0] - (shifted < mapped[0])
+
+    op = primitive(
+        name,
+        infer=_infer_position,
+        numpy=lambda x, *, axis: numpy(x, axis=axis),
+        jvp=ZERO_DERIVATIVE,
+        batch=batch,
+        pull=_pull_position(operation),
+        samples=cases(
+            ((3,), {"axis": 0}), ((2, 3), {"axis": 1}), ((2, 3, 4), {"axis": 1}),
+            ((integers(-2, 2), (5, 2)), {"axis": 0}),
+        ),
+    )  # fmt: skip
+    return op
+
+
+argmax = _position("argmax", np.argmax, "max")
+argmin = _position("argmin", np.argmin, "min")

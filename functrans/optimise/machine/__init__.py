@@ -1,0 +1,1 @@
+"""Rewriting graphs for the machine that they will run on: still Graph to Graph."""

@@ -1,0 +1,236 @@
+"""Graphs whose contractions BLAS can take.
+
+Operands are read through transposes, and put into memory in an order that fits; a long sum is cut
+into parts, and of a symmetric result half is asked for. The calls themselves are made by
+`functrans.ops.linalg.compiled.blas`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.primitive import registry
+from functrans.ir.types import Shape
+from functrans.loop.nodes import index
+from functrans.ops.compiled.elements import Puller
+from functrans.ops.linalg.compiled.blas import (
+    GEMM,
+    WORTH_SPLITTING,
+    Sides,
+    blocks,
+    counts,
+    is_large,
+    matrix,
+    sides,
+)
+from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
+
+LONG_SUM = 4
+"""A sum so many times as long as the sides of its matrix is cut into parts."""
+
+LARGEST_IN_PARTS = 256
+"""The longest side of such a matrix: the parts of a larger one are long to add up."""
+
+LEAST_PART = 128
+
+MOST_PARTS = 8
+
+Order = tuple[int, ...]
+"""Axes of an array, by their numbers."""
+
+LARGEST_PATTERN = 16
+"""An identity matrix is made by so few equations at most."""
+
+
+def prepare(graph: Graph) -> Graph:
+    """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
+    if not any(map(is_large, graph.eqns)):
+        return graph
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+    eqns: list[Eqn] = []
+    for eqn in graph.eqns:
+        if not is_large(eqn):
+            eqns.append(eqn)
+            continue
+        known = _by_identity(eqn, producers)
+        if known is None:
+            eqns += _prepared(eqn, producers, uses)
+        else:
+            eqns.append(known)
+            producers[eqn.outputs[0]] = known
+    return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
+    """What a contraction with an identity matrix is: the other operand, its axes reordered."""
+    for number, axes in enumerate(sides(eqn)):
+        if axes.batch or len(axes.free) != 1 or len(axes.contract) != 1:
+            continue
+        if not _is_identity(eqn.inputs[number], producers):
+            continue
+        other = sides(eqn)[1 - number]
+        groups = (other.contract, other.free) if number == 0 else (other.free, other.contract)
+        order = (*groups[0], *groups[1])
+        made: list[Eqn] = []
+        transposed(eqn.inputs[1 - number], order, eqn, made)
+        (turn,) = made
+        return Eqn(turn.primitive, turn.inputs, eqn.outputs, turn.params, eqn.source)
+    return None
+
+
+def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
+    """Whether a value is an identity matrix: its elements are those of ``i == j``, as numbers."""
+    if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
+        return False
+    # only what is made of nothing: counters, constants
+    needed: set[Eqn] = set()
+    stack: list[Var] = [atom]
+    while stack:
+        maker = producers.get(stack.pop())
+        if maker is None or len(needed) > LARGEST_PATTERN:
+            return False
+        if maker.primitive.scalar is None and maker.primitive.pull is None:
+            return False
+        needed.add(maker)
+        stack += [x for x in maker.inputs if isinstance(x, Var) and producers.get(x) not in needed]
+    row, column = (index("i", n) for n in atom.aval.shape)
+    made = {x: each for x, each in producers.items() if isinstance(x, Var)}
+    element = Puller(made, {}).element(atom, (row, column))
+    if element.op != "convert" or element.args[0].op != "eq":
+        return False
+    return set(element.args[0].args) == {row, column}
+
+
+def _prepared(eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int]) -> list[Eqn]:
+    made: list[Eqn] = []
+    operands: list[Atom] = []
+    contract: list[tuple[int, ...]] = []
+    batch: list[tuple[int, ...]] = []
+    for number, (operand, axes) in enumerate(zip(eqn.inputs, sides(eqn), strict=True)):
+        source, through = _untransposed(operand, producers)
+        seen = Sides(*(tuple(through[i] for i in group) for group in axes))
+        # the result's axes are in the order of the operand's free ones
+        if list(seen.free) == sorted(seen.free) and _fits(source.aval.shape, seen):
+            operand, axes = source, seen
+        # what is computed for this alone can be put into memory in any order
+        order = _order_in_memory(operand, producers) if uses[operand] == 1 else None
+        if order is not None and not _fits(*_reordered(operand.aval.shape, axes, order)):
+            order = None
+        if order is None and not _fits(operand.aval.shape, axes):
+            groups = (axes.free, axes.contract) if number == 0 else (axes.contract, axes.free)
+            order = (*axes.batch, *groups[0], *groups[1])
+        if order is not None:
+            _, axes = _reordered(operand.aval.shape, axes, order)
+            operand = transposed(operand, order, eqn, made)
+        operands.append(operand)
+        contract.append(axes.contract)
+        batch.append(axes.batch)
+    params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
+    return made + _divided(eqn, operands, params, _is_half_enough(eqn, producers))
+
+
+def _divided(
+    eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], symmetric: bool
+) -> list[Eqn]:
+    """The contraction, perhaps in parts that are added up, or of half a symmetric matrix."""
+    parts = _parts(eqn)
+    if parts is None and not symmetric:
+        return [Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
+    params = {**params, "parts": parts, "symmetric": symmetric}
+    if parts is None:
+        return [Eqn(registry[GEMM], operands, eqn.outputs, params, eqn.source)]
+    (out,) = eqn.outputs
+    sums = Var(out.aval.update(shape=(parts, *out.aval.shape)))
+    return [
+        Eqn(registry[GEMM], operands, (sums,), params, eqn.source),
+        Eqn(registry["reduce_sum"], (sums,), (out,), {"axes": (0,)}, eqn.source),
+    ]
+
+
+def _parts(eqn: Eqn) -> int | None:
+    """Into how many parts to cut what is summed, where a long sum makes a small matrix."""
+    size = counts(eqn)
+    if sides(eqn)[0].batch or size.multiplications < WORTH_SPLITTING:
+        return None
+    side = max(size.rows, size.columns)
+    if side > LARGEST_IN_PARTS or size.summed < max(LONG_SUM * side, LEAST_PART):
+        return None
+    return min(MOST_PARTS, 1 << (size.summed // LEAST_PART).bit_length() - 1)
+
+
+def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
+    """Whether a contraction gives a symmetric matrix that is worth half the work."""
+    shape = eqn.outputs[0].aval.shape
+    x, y = sides(eqn)
+    if len(shape) != 2 or shape[0] != shape[1] or len(x.free) != 1 or len(y.free) != 1:
+        return False
+    if blocks(shape[0]) == 1 or counts(eqn).multiplications < WORTH_SPLITTING:
+        return False
+    named = [
+        (
+            operand,
+            tuple(
+                own if i in axes.free else axes.contract.index(i) for i in range(operand.aval.ndim)
+            ),
+        )
+        for operand, axes, own in zip(eqn.inputs, (x, y), (ROW, COLUMN), strict=True)
+    ]
+    return is_symmetric(named, producers)
+
+
+def _fits(shape: Shape, axes: Sides) -> bool:
+    return matrix(shape, axes.free, axes.contract) is not None
+
+
+def _reordered(shape: Shape, axes: Sides, order: Order) -> tuple[Shape, Sides]:
+    """The shape and the sides of an operand whose axes are put in another order."""
+    sides = Sides(*(tuple(order.index(i) for i in group) for group in axes))
+    return tuple(shape[i] for i in order), sides
+
+
+def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
+    """In which order the axes lie in most of the arrays that a value is computed from.
+
+    None if that is their own order, or if it is not computed number by number.
+    """
+    votes: Counter[Order] = Counter()
+    stack: list[tuple[Atom, Order]] = [(atom, tuple(range(len(atom.aval.shape))))]
+    seen = set(stack)
+    while stack:
+        each, axes = stack.pop()
+        maker = producers.get(each) if isinstance(each, Var) else None
+        reached: list[tuple[Atom, Order]] = []
+        if maker is not None and maker.primitive.name == "transpose":
+            inverse = np.argsort(maker.params["permutation"])
+            reached = [(maker.inputs[0], tuple(axes[i] for i in inverse))]
+        elif maker is not None and maker.primitive.scalar is not None:
+            reached = [(x, axes) for x in maker.inputs if x.aval.shape == each.aval.shape]
+        elif maker is None or maker.primitive.name != "broadcast_to":
+            votes[axes] += 1
+        stack += [item for item in reached if item not in seen]
+        seen.update(reached)
+    ((order, most),) = votes.most_common(1) or ((None, 0),)
+    own = tuple(range(len(atom.aval.shape)))
+    return order if order != own and most > votes[own] else None
+
+
+def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tuple[int, ...]]:
+    """What a transpose is of, and which of its axes each axis is."""
+    maker = producers.get(atom) if isinstance(atom, Var) else None
+    if maker is None or maker.primitive.name != "transpose":
+        return atom, tuple(range(len(atom.aval.shape)))
+    return maker.inputs[0], tuple(maker.params["permutation"])
+
+
+def transposed(operand: Atom, order: Order, eqn: Eqn, made: list[Eqn]) -> Var:
+    """A value with its axes in another order, made on behalf of an equation."""
+    out = Var(operand.aval.update(shape=tuple(operand.aval.shape[i] for i in order)))
+    primitive = registry["transpose"]
+    made.append(Eqn(primitive, (operand,), (out,), {"permutation": order}, eqn.source))
+    return out

@@ -1,0 +1,489 @@
+"""Repeated parts of a graph as calls of one inner graph: a loop that tracing unrolled.
+
+A program of a thousand equal steps is a thousand copies of a step, and planning, printing and
+compiling each of them would take a thousand times as long. Equations of equal kind that follow each
+other in equal order are found as in the search for repeats in a text; where they are also wired
+alike, a few steps become one inner graph, which is compiled once and called again and again.
+
+Values that leave a part go through memory. That costs little where arrays are small, or where much
+is computed with them; elsewhere the graph stays as it is, since fusing across steps is worth more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ops.calls.call import step_p
+from functrans.ops.compiled.elements import pattern
+from functrans.ops.compiled.whole import as_a_whole
+
+FEWEST = 4
+"""So many repetitions are worth being looked for."""
+
+LEAST_CODE = 3000
+"""Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
+
+LEAST_SAVED = 1000
+"""So much of the code must be that of the repetitions."""
+
+MOST_ROUNDS = 3
+"""So many times what is left is looked through."""
+
+MOST = 0.8
+"""If so much of all code is saved, it is not looked for more."""
+
+ENOUGH_CODE = 500
+"""A part of so many nodes takes much longer than calling it."""
+
+ENOUGH_WORK = 4000
+"""So does one of so many operations."""
+
+LARGEST_ARRAY = 1024
+"""Elements of arrays that stay in the processor's nearest cache until they are read."""
+
+UNROLLED = 64
+"""About so many elements at most are written out one by one."""
+
+CODE_OF_A_CALL = 100
+"""What stands for the nodes of what is done from memory to memory."""
+
+CODE_OF_A_FUNCTION = 16
+"""What a function of many operations adds to the code, as it is called where there are many."""
+
+WINDOWS = (2, 8, 32)
+"""Periods are found by the distances between equal sequences of such lengths."""
+
+MOST_PERIODS = 8
+"""So many different periods are looked for, one after the other."""
+
+PLACED = frozenset({"slice", "embed"})
+"""What has an element's place as a parameter, which may be another one in each step."""
+
+NUMBERS = frozenset({"add", "subtract", "multiply", "divide"})
+"""What is done as fast with numbers that are read from memory."""
+
+Member = tuple[Any, ...]
+
+Users = dict[Atom, list[Eqn | None]]
+"""The equations that use each value; None is for the caller."""
+
+
+def share_steps(graph: Graph) -> Graph:
+    """The graph with calls in the places of parts that are alike."""
+    costs = _Costs()
+    # what is found first may hide what is there besides
+    for _ in range(MOST_ROUNDS):
+        code = sum(map(costs.code, graph.eqns))
+        if len(graph.eqns) < FEWEST or code < LEAST_CODE:
+            return graph
+        before = graph
+        for parts in _found(graph, costs, code):
+            graph = parts.called(graph) or graph
+        if graph is before:
+            return graph
+    return graph
+
+
+def _found(graph: Graph, costs: _Costs, code: int) -> list[_Parts]:
+    """Parts that are alike, and worth a call each."""
+    users = _users(graph)
+    best: list[_Parts] = []
+    for eqns in (list(graph.eqns), _without_places(graph, users)):
+        found = [_alike(graph, users, costs, steps) for steps in _repeats(eqns, costs)]
+        found = [parts for parts in found if parts.worth()]
+        if _saved(found) > _saved(best):
+            best = found
+        if _saved(best) > MOST * code:
+            break
+    return best
+
+
+def _saved(found: Sequence[_Parts]) -> int:
+    return sum(parts.saved for parts in found)
+
+
+def _alike(graph: Graph, users: Users, costs: _Costs, steps: Sequence[Sequence[Eqn]]) -> _Parts:
+    """The parts of a run: of several steps, or of fewer where these are alike more often."""
+    middle = steps[len(steps) // 2]
+    code, work = (sum(map(cost, middle)) for cost in (costs.code, costs.work))
+    together = min(-(-ENOUGH_CODE // max(code, 1)), -(-ENOUGH_WORK // max(work, 1)))
+    together = max(min(together, len(steps) // FEWEST), 1)
+    parts = _Parts(graph, users, steps, together, code)
+    while together > 1 and parts.saved < code * len(steps) // 2:
+        together //= 2
+        fewer = _Parts(graph, users, steps, together, code)
+        parts = max(parts, fewer, key=lambda each: each.saved)
+    return parts
+
+
+def _users(graph: Graph) -> Users:
+    users: Users = {}
+    for eqn in graph.eqns:
+        for atom in eqn.inputs:
+            users.setdefault(atom, []).append(eqn)
+    for atom in graph.outputs:
+        users.setdefault(atom, []).append(None)
+    return users
+
+
+class _Costs:
+    """What equations cost, each kind estimated once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._kinds: dict[Eqn, int] = {}
+        self._known: list[tuple[int, int, bool]] = []
+
+    def kind(self, eqn: Eqn) -> int:
+        """A number for what an equation does, whatever it does it to."""
+        kind = self._kinds.get(eqn)
+        if kind is None:
+            kind = self._kinds[eqn] = self._numbers.setdefault(_kind(eqn), len(self._known))
+            if kind == len(self._known):
+                self._known.append(_estimated(eqn))
+        return kind
+
+    def code(self, eqn: Eqn) -> int:
+        """About how many nodes it is written out as."""
+        return self._known[self.kind(eqn)][0]
+
+    def work(self, eqn: Eqn) -> int:
+        """About how many operations it takes."""
+        return self._known[self.kind(eqn)][1]
+
+    def small(self, eqn: Eqn) -> bool:
+        """Whether all its operands and results are small."""
+        return self._known[self.kind(eqn)][2]
+
+
+def _kind(eqn: Eqn) -> Hashable:
+    """Equal for equations that differ in nothing but what may be other operands, or places."""
+    name = eqn.primitive.name
+    params = () if name in PLACED else tuple(eqn.params.items())
+    fixed = name not in NUMBERS
+    operands = tuple(
+        [
+            (x.aval, x.key if fixed else None) if isinstance(x, Literal) else x.aval
+            for x in eqn.inputs
+        ]
+    )
+    return name, params, operands, tuple([var.aval for var in eqn.outputs])
+
+
+def _estimated(eqn: Eqn) -> tuple[int, int, bool]:
+    elements = max(var.aval.size for var in eqn.outputs)
+    small = all(x.aval.size <= LARGEST_ARRAY for x in (*eqn.inputs, *eqn.outputs))
+    if eqn.primitive is step_p:
+        return 0, 0, False
+    if as_a_whole(eqn):
+        return CODE_OF_A_CALL, sum(x.aval.size for x in eqn.inputs), small
+    own = pattern(eqn)
+    work = own.cost * own.folds * elements
+    code = min(own.cost, CODE_OF_A_FUNCTION)
+    if elements > UNROLLED:
+        return code, work, small
+    return code * min(own.folds, UNROLLED) * elements, work, small
+
+
+def _without_places(graph: Graph, users: Users) -> list[Eqn]:
+    """The equations that do not just take or put back parts of arrays that all steps have.
+
+    If a step happens to take the same part as another, their equations were merged.
+    """
+    apart: set[Eqn | None] = set()
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    for eqn in graph.eqns:
+        if eqn.primitive.name in PLACED or (
+            eqn.primitive.name == "add" and any(producers.get(x) in apart for x in eqn.inputs)
+        ):
+            apart.add(eqn)
+    for eqn in reversed(graph.eqns):
+        if eqn.primitive.name == "add" and apart.issuperset(users.get(eqn.outputs[0], (None,))):
+            apart.add(eqn)
+    return [eqn for eqn in graph.eqns if eqn not in apart]
+
+
+# -- repeats in a sequence -------------------------------------------------------------------------
+
+
+def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
+    """Runs of equations that are repeated: for each run, its steps."""
+    kinds = np.array(
+        [costs.kind(eqn) if costs.small(eqn) else -1 - i for i, eqn in enumerate(eqns)]
+    )
+    code = np.cumsum([0, *map(costs.code, eqns)])
+    free = np.ones(len(eqns), bool)
+    found = []
+    for _ in range(MOST_PERIODS):
+        best: tuple[int, list[tuple[int, int]]] = (0, [])
+        most = 0
+        for period in sorted(_periods(kinds, free)):
+            saved = [
+                (int(code[stop - period] - code[start]), (start, stop))
+                for start, stop in _runs(kinds, free, period)
+            ]
+            worth = [(gain, run) for gain, run in saved if gain >= LEAST_SAVED]
+            total = sum(gain for gain, _ in worth)
+            # what repeats after one period does so after two
+            if total > 1.05 * most:
+                most, best = total, (period, [run for _, run in worth])
+        period, runs = best
+        if not runs:
+            break
+        for start, stop in runs:
+            free[start:stop] = False
+            first = start + _phase(eqns, start, stop, period)
+            found.append(
+                [list(eqns[i : i + period]) for i in range(first, stop - period + 1, period)]
+            )
+    return found
+
+
+def _periods(kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any]) -> set[int]:
+    """Distances at which sequences of kinds often come again."""
+    found: set[int] = set()
+    text = kinds.tolist()
+    for window in WINDOWS:
+        last: dict[Hashable, int] = {}
+        distances: Counter[int] = Counter()
+        for i in np.flatnonzero(free[: len(text) - window + 1]).tolist():
+            key = tuple(text[i : i + window])
+            if key in last:
+                distances[i - last[key]] += 1
+            last[key] = i
+        found.update(distance for distance, _ in distances.most_common(4))
+    return found
+
+
+def _runs(
+    kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any], period: int
+) -> list[tuple[int, int]]:
+    """Where a sequence repeats itself after a period, often enough."""
+    if len(kinds) < FEWEST * period:
+        return []
+    same = (kinds[period:] == kinds[:-period]) & free[period:] & free[:-period]
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
+    pairs = edges.reshape(-1, 2).tolist()
+    return [
+        (start, stop + period) for start, stop in pairs if stop - start >= (FEWEST - 1) * period
+    ]
+
+
+def _phase(eqns: Sequence[Eqn], start: int, stop: int, period: int) -> int:
+    """Where a step begins best: where the fewest numbers are handed on to the next one."""
+    middle = start + (stop - start) // (2 * period) * period
+    first, last = max(start, middle - 2 * period), min(stop, middle + 2 * period)
+    made: dict[Atom, int] = {}
+    until: dict[Atom, int] = {}
+    for i in range(first, last):
+        for atom in eqns[i].inputs:
+            if atom in made:
+                until[atom] = i
+        made.update(dict.fromkeys(eqns[i].outputs, i))
+    crossing = np.zeros(last - first + 1, np.int64)
+    for atom, i in until.items():
+        crossing[made[atom] + 1 - first] += atom.aval.size + 1
+        crossing[i + 1 - first] -= atom.aval.size + 1
+    at = np.cumsum(crossing)[middle - first : middle - first + period]
+    return int(np.argmin(at))
+
+
+# -- parts that are alike --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Wiring:
+    """How the equations of a part hang together: equal for parts that do the same.
+
+    Parameters
+    ----------
+    operands : tuple
+        For each operand of each equation, where it comes from: from an equation inside, by its
+        place and the number of the result; from outside, by number; or it is a literal.
+    outside : tuple of Var
+        What comes from outside, each once.
+    """
+
+    operands: tuple[tuple[Member, ...], ...]
+    outside: tuple[Atom, ...]
+
+
+class _Parts:
+    """Parts of a graph that may be alike.
+
+    Parameters
+    ----------
+    graph : Graph
+    users : dict
+        The equations that use each value.
+    steps : sequence of steps
+        Each a sequence of equations, of equal kinds.
+    together : int
+        How many steps are one part.
+    code : int
+        The nodes of a step.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        users: Users,
+        steps: Sequence[Sequence[Eqn]],
+        together: int,
+        code: int,
+    ) -> None:
+        self.users = users
+        self.parts = [
+            [eqn for step in steps[i : i + together] for eqn in step]
+            for i in range(0, len(steps) - together + 1, together)
+        ]
+        self.code = code * together
+        self._find_alike()
+
+    def _find_alike(self) -> None:
+        """Keep the parts that are wired as most are, without what differs in each."""
+        varying, apart = self._differences()
+        self.apart = self._closed(apart)
+        wirings = [self._wiring(part, varying) for part in self.parts]
+        ((common, _),) = Counter(each.operands for each in wirings).most_common(1)
+        chosen = [i for i, each in enumerate(wirings) if each.operands == common]
+        self.varying = sorted(varying)
+        self.parts = [self.parts[i] for i in chosen]
+        self.wirings = [wirings[i] for i in chosen]
+        self.results = self._results()
+
+    def _inside(self, part: Sequence[Eqn]) -> list[tuple[int, Eqn]]:
+        return [(i, eqn) for i, eqn in enumerate(part) if i not in self.apart]
+
+    def _differences(self) -> tuple[set[tuple[int, int]], set[int]]:
+        """The operands that are other numbers in each part, and the equations at other places."""
+        varying: set[tuple[int, int]] = set()
+        apart: set[int] = set()
+        first, *others = self.parts
+        for i, eqn in enumerate(first):
+            for number, x in enumerate(eqn.inputs):
+                if isinstance(x, Literal):
+                    for other in others:
+                        same = other[i].inputs[number]
+                        assert isinstance(same, Literal)
+                        if same.key != x.key:
+                            varying.add((i, number))
+                            break
+            if eqn.primitive.name in PLACED:
+                if any(other[i].params != eqn.params for other in others):
+                    apart.add(i)
+        return varying, apart
+
+    def _closed(self, apart: set[int]) -> set[int]:
+        """What stays outside, with all that would read something of the part that left it."""
+        part = self.parts[len(self.parts) // 2]
+        apart = set(apart)
+        made: dict[Atom, int] = {}
+        follows: set[int] = set()
+        for i, eqn in enumerate(part):
+            sources = [made[x] for x in eqn.inputs if x in made]
+            if any(source in apart and source in follows for source in sources):
+                apart.add(i)
+            if sources:
+                follows.add(i)
+            made.update(dict.fromkeys(eqn.outputs, i))
+        return apart
+
+    def _wiring(self, part: Sequence[Eqn], varying: set[tuple[int, int]]) -> _Wiring:
+        made: dict[Atom, Member] = {}
+        outside: dict[Atom, int] = {}
+        operands = []
+        for i, eqn in self._inside(part):
+            row: list[Member] = []
+            for number, x in enumerate(eqn.inputs):
+                if isinstance(x, Literal):
+                    row.append(("varies",) if (i, number) in varying else ("literal", x.key))
+                elif x in made:
+                    row.append(made[x])
+                else:
+                    row.append(("outside", outside.setdefault(x, len(outside))))
+            operands.append(tuple(row))
+            made.update((var, ("inside", i, n)) for n, var in enumerate(eqn.outputs))
+        return _Wiring(tuple(operands), tuple(outside))
+
+    def _results(self) -> list[tuple[int, int]]:
+        """Which results are needed outside of any part."""
+        found: dict[tuple[int, int], None] = {}
+        for part in self.parts:
+            own: set[Eqn | None] = {eqn for _, eqn in self._inside(part)}
+            for i, eqn in self._inside(part):
+                for number, var in enumerate(eqn.outputs):
+                    if not own.issuperset(self.users.get(var, ())):
+                        found[i, number] = None
+        return list(found)
+
+    @property
+    def saved(self) -> int:
+        """The nodes that need not be compiled."""
+        return self.code * (len(self.parts) - 1)
+
+    def worth(self) -> bool:
+        """Whether it is worth it to call the parts."""
+        return len(self.parts) > 1 and self.saved >= LEAST_SAVED and bool(self.results)
+
+    def called(self, graph: Graph) -> Graph | None:
+        """The graph with calls in the places of the parts; None if they wait for each other."""
+        inner = self._inner()
+        literals = [(i, number) for i, number in self.varying if i not in self.apart]
+        calls: dict[Eqn, Eqn] = {}
+        for part, wiring in zip(self.parts, self.wirings, strict=True):
+            operands = [*wiring.outside, *(part[i].inputs[number] for i, number in literals)]
+            outputs = [part[i].outputs[number] for i, number in self.results]
+            call = Eqn(step_p, operands, outputs, {"graph": inner}, part[0].source)
+            calls.update((eqn, call) for _, eqn in self._inside(part))
+        eqns = dict.fromkeys(calls.get(eqn, eqn) for eqn in graph.eqns)
+        order = _in_order(list(eqns))
+        return None if order is None else Graph(graph.inputs, order, graph.outputs)
+
+    def _inner(self) -> Graph:
+        """The graph of one part."""
+        part, wiring = self.parts[0], self.wirings[0]
+        atoms: dict[Atom, Atom] = {x: Var(x.aval) for x in wiring.outside}
+        inputs = list(atoms.values())
+        eqns: list[Eqn] = []
+        numbers = set(self.varying)
+        for i, eqn in self._inside(part):
+            operands = [atoms.get(x, x) for x in eqn.inputs]
+            for number, x in enumerate(operands):
+                if (i, number) in numbers:
+                    operands[number] = Var(x.aval)
+                    inputs.append(operands[number])
+            outputs = [Var(var.aval) for var in eqn.outputs]
+            atoms.update(zip(eqn.outputs, outputs, strict=True))
+            eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, eqn.source))
+        results = [atoms[part[i].outputs[number]] for i, number in self.results]
+        return Graph([x for x in inputs if isinstance(x, Var)], eqns, results)
+
+
+def _in_order(eqns: Sequence[Eqn]) -> list[Eqn] | None:
+    """Equations in an order in which each comes after what it needs; as it was, where that does."""
+    made = {var: i for i, eqn in enumerate(eqns) for var in eqn.outputs}
+    waiting = []
+    readers: dict[int, list[int]] = {}
+    for i, eqn in enumerate(eqns):
+        needed = {made[x] for x in eqn.inputs if isinstance(x, Var) and x in made}
+        waiting.append(len(needed))
+        for source in needed:
+            readers.setdefault(source, []).append(i)
+    ready = [i for i, count in enumerate(waiting) if count == 0]
+    order = []
+    while ready:
+        i = heappop(ready)
+        order.append(eqns[i])
+        for reader in readers.get(i, ()):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heappush(ready, reader)
+    return order if len(order) == len(eqns) else None

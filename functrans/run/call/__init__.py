@@ -1,0 +1,1 @@
+"""Programs, and how they are called."""

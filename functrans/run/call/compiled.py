@@ -1,0 +1,174 @@
+"""Compiled programs: a graph as a Python function of arrays, run by machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from functrans import config
+from functrans.emit import source as emit_text
+from functrans.emit.llvm import kernel as emit_llvm
+from functrans.ir.graph import Atom, Eqn, Graph, Literal
+from functrans.loop.statements import Buffer, Call, Kernel
+from functrans.loop.walk import walk
+from functrans.lower import report as outline
+from functrans.lower.pipeline import Plan, Step, schedule
+from functrans.lower.select.partition import Segment, split
+from functrans.lower.verify import verify
+from functrans.run.call.ownership import own
+from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
+from functrans.run.code import cache, native
+
+Runner = Callable[[Eqn, Sequence[Any]], Sequence[Any] | None]
+"""Runs an equation; gives None if it cannot."""
+
+
+def compile_graph(graph: Graph) -> Program:
+    """Compile a graph."""
+    return Program(graph)
+
+
+class Program:
+    """A compiled graph: call it with its inputs as arrays or numbers, in order.
+
+    The results are a tuple of new arrays (NumPy scalars where they have no axes). What has no
+    compiled form is run by ``runners``, by the primitive's name, and else by NumPy. The inputs
+    whose numbers are ``donated`` may be overwritten with results, if everything is compiled. Of the
+    outputs ``in_part``, only first rows may be written: nobody looks at the others.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        runners: Mapping[str, Runner] | None = None,
+        donated: Sequence[int] = (),
+        in_part: Sequence[int] = (),
+    ) -> None:
+        self.graph = graph
+        self.runners = runners or {}
+        self.segments = split(graph)
+        if len(self.segments) > 1:
+            donated = ()
+        self.parts = [
+            None if segment.call is not None else compile_whole(segment.graph, donated, in_part)
+            for segment in self.segments
+        ]
+        only = self.parts[0] if len(self.segments) == 1 else None
+        self.whole = only.native if only is not None else None
+        """The program, if all of it is compiled."""
+        self._run = self.whole or self._run_segments
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return self._run(*arrays)
+
+    def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
+        values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
+        for segment, part in zip(self.segments, self.parts, strict=True):
+            operands = [values[var] for var in segment.inputs]
+            results = part.native(*operands) if part else _call(segment, operands, self.runners)
+            values.update(zip(segment.outputs, results, strict=True))
+            for var in segment.dead:
+                del values[var]
+        outputs = [
+            atom.aval.dtype.type(atom.value) if isinstance(atom, Literal) else values[atom]
+            for atom in self.graph.outputs
+        ]
+        return tuple(own(outputs, arrays))
+
+    def schedule(self) -> str:
+        """Which loops there are, and which values live in memory."""
+        parts = []
+        for segment, part in zip(self.segments, self.parts, strict=True):
+            if part is not None:
+                parts.append(outline.outline(part.plan))
+            elif segment.call is not None:
+                parts.append(f"call NumPy: {segment.call.primitive.name}")
+        return "\n".join(parts)
+
+    def source(self) -> str:
+        """The kernels as Numba source."""
+        return "\n\n".join(
+            emit_text.emit(kernel, f"nest{i}") for i, kernel in enumerate(self._kernels())
+        )
+
+    def cost(self) -> outline.Cost:
+        """Operations and memory traffic of each nest, and the peak of the temporary memory."""
+        return outline.cost([part.plan for part in self.parts if part is not None])
+
+    def llvm(self) -> str:
+        """The LLVM IR of the kernels."""
+        return "\n".join(map(emit_llvm.emit, self._kernels()))
+
+    def asm(self) -> str:
+        """The machine code of the kernels, in assembler."""
+        return "\n".join(native.assembly(emit_llvm.emit(kernel)) for kernel in self._kernels())
+
+    def _kernels(self) -> list[Kernel]:
+        """The kernels in the order in which they are first called."""
+        plans = [part.plan for part in self.parts if part is not None]
+        return list(dict.fromkeys(step.kernel for plan in plans for step in plan.steps))
+
+
+def _call(
+    segment: Segment, operands: Sequence[Any], runners: Mapping[str, Runner]
+) -> tuple[Any, ...]:
+    """Apply a primitive without a compiled form, by NumPy."""
+    eqn = segment.call
+    assert eqn is not None
+    # an operand may stand in the equation more than once
+    given: dict[Atom, Any] = dict(zip(segment.inputs, operands, strict=True))
+    values = [
+        x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
+    ]
+    runner = runners.get(eqn.primitive.name)
+    results = runner(eqn, values) if runner is not None else None
+    if results is not None:
+        return tuple(results)
+    result = eqn.primitive.numpy(*values, **eqn.params)
+    return tuple(result) if eqn.primitive.several else (result,)
+
+
+class Compiled(NamedTuple):
+    """A graph of which everything is compiled: what was planned, and what came of it."""
+
+    plan: Plan
+    native: NativeProgram
+
+
+def compile_whole(
+    graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = ()
+) -> Compiled:
+    """Compile a graph of which everything has a compiled form."""
+    plan = schedule(graph, native.vector_bytes(), donated)
+    if config.check_plans:
+        verify(plan, in_part)
+    printed = {kernel: emit_llvm.emit(kernel) for kernel in {x.kernel: None for x in plan.steps}}
+    texts = [printed[step.kernel] for step in plan.steps]
+    keys = {text: cache.key_of(text) for text in printed.values()}
+    # an output that lives in an input has the output's slot: the call puts one array into both
+    slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
+    listings = tuple(
+        _listing(step, keys[text], slots) for step, text in zip(plan.steps, texts, strict=True)
+    )
+    overwritten = tuple(plan.overwritten.items())
+    listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten)
+    codes = [
+        cache.load(text, each.symbol, each.addresses())
+        for each, text in zip(listings, texts, strict=True)
+    ]
+    return Compiled(plan, native_program(listing, codes, graph.in_avals, graph.out_avals))
+
+
+def _listing(step: Step, key: str, slots: Mapping[Buffer, int]) -> StepListing:
+    called = {each.symbol for each in walk(step.kernel.body) if isinstance(each, Call)}
+    loop = step.kernel.parallel
+    return StepListing(
+        key,
+        emit_llvm.ENTRY,
+        tuple(sorted(called)),
+        step.extent,
+        loop.lanes if loop is not None else 0,
+        step.work,
+        tuple(slots[one] for one in step.buffers),
+        step.sizes,
+    )

@@ -1,0 +1,57 @@
+"""A compiled call as a primitive: how a jitted function appears in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from functrans.caches import cached
+from functrans.ir.graph import Graph
+from functrans.locks import lock
+from functrans.ops.calls.call import call_primitive
+from functrans.ops.define import lazy
+from functrans.optimise import optimise
+from functrans.run.code import programs as kept
+
+if TYPE_CHECKING:
+    from functrans.run.call.compiled import Program
+
+# a third of what importing the library takes would be the compiler: it comes with its first use
+compile_program = lazy("functrans.run.call.growing:compile_program")
+
+_compiling = lock()
+
+
+@cached(1024)
+def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
+    compiled: Program = compile_program(optimise(graph), donated)
+    if compiled.whole is not None:
+        kept.keep(graph, compiled.whole, donated)
+    return compiled
+
+
+@cached(1024)
+def _runnable(graph: Graph, donated: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
+    return kept.find(graph, donated) or _program(graph, donated)
+
+
+def program(graph: Graph, donated: tuple[int, ...] = ()) -> Program:
+    """The compiled form of a graph; it is compiled once, whichever threads ask.
+
+    ``donated`` are the numbers of the inputs that results may overwrite.
+    """
+    with _compiling:
+        return _program(graph, donated)
+
+
+def runnable(graph: Graph, donated: tuple[int, ...] = ()) -> Callable[..., Sequence[Any]]:
+    """The compiled form of a graph, to be called only: it may come from the disk."""
+    with _compiling:
+        return _runnable(graph, donated)
+
+
+jit_call = call_primitive(
+    "jit",
+    numpy=lambda *values, graph, name: runnable(graph)(*values),
+)
+"""Applies ``graph`` compiled; ``name`` is the user's function's. The optimiser inlines it."""

@@ -1,0 +1,262 @@
+"""A program of machine code, as a Python function of arrays.
+
+What it consists of, without addresses, is its `Listing`, which can be kept on disk.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from functrans import config
+from functrans.ir.types import Aval, Shape
+from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
+from functrans.run.call import entry, memory, steps
+from functrans.run.code.native import Code
+from functrans.run.foreign import blas
+from functrans.run.threads import workers as threads
+
+GIL_THRESHOLD = 20_000
+"""Scalar operations of a program that are worth letting other Python threads run meanwhile."""
+
+
+class StepListing(NamedTuple):
+    """A call of a kernel.
+
+    Parameters
+    ----------
+    key : str
+        The key of its code (`functrans.run.code.cache`).
+    symbol : str
+        The name of the function in it.
+    imports : tuple of str
+        The routines of BLAS that it calls.
+    extent : int
+        The range of its parallel loop.
+    lanes : int
+        How many iterations this loop does at once; 0 if there is no such loop.
+    work : int
+        Roughly the number of scalar operations.
+    buffers : tuple of int
+        Which arrays it is called with: the inputs, then the outputs, then the temporaries.
+    sizes : tuple of int
+    """
+
+    key: str
+    symbol: str
+    imports: tuple[str, ...]
+    extent: int
+    lanes: int
+    work: int
+    buffers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def addresses(self) -> dict[str, int]:
+        """Where the routines that it calls are."""
+        return {name: blas.address(name) for name in self.imports}
+
+    @property
+    def grain(self) -> int:
+        """What the parts of its loop that threads get are multiples of: whole vectors.
+
+        0 if the loop is not shared.
+        """
+        if self.work < config.parallel_threshold or self.extent < 2 * self.lanes:
+            return 0
+        return self.lanes
+
+
+class Listing(NamedTuple):
+    """A program: its steps, and its memory.
+
+    Parameters
+    ----------
+    steps : tuple of StepListing
+    offsets : tuple of int
+        Where in the arena its temporaries are.
+    arena : int
+        The size of the arena.
+    overwritten : tuple of (int, int)
+        Inputs that are given up, and the outputs that live there.
+    """
+
+    steps: tuple[StepListing, ...]
+    offsets: tuple[int, ...]
+    arena: int
+    overwritten: tuple[tuple[int, int], ...] = ()
+
+
+class NativeProgram:
+    """A program that has been loaded.
+
+    Parameters
+    ----------
+    listing : Listing
+    codes : sequence of Code
+        One for each step.
+    in_avals, out_avals : sequence of Aval
+    """
+
+    def __init__(
+        self,
+        listing: Listing,
+        codes: Sequence[Code],
+        in_avals: Sequence[Aval],
+        out_avals: Sequence[Aval],
+    ) -> None:
+        self.listing = listing
+        self.codes = codes
+        self._in_avals = in_avals
+        self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]
+        self._scalars = any(not shape for shape, _ in self._outputs)
+        self._large = any(memory.is_large(*kind) for kind in self._outputs)
+        table = self.table()
+        self._entry = entry.function(table, in_avals)
+        steps.free_with(self, table)
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return self._run(arrays, self._fresh(self._outputs))
+
+    def _fresh(self, kinds: Sequence[tuple[Shape, np.dtype[Any]]]) -> list[Any]:
+        """New arrays of some shapes and dtypes."""
+        if self._large:
+            return memory.results(kinds)
+        return [np.empty(shape, dtype) for shape, dtype in kinds]
+
+    def _run(self, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
+        """Fill the arrays for the results."""
+        status = self._entry(*arrays, *results)
+        if status:
+            if status < 0:
+                arrays = self._converted(arrays)
+                status = self._entry(*arrays, *results)
+            if status == OUT_OF_MEMORY and memory.forget():
+                status = self._entry(*arrays, *results)
+            if status:
+                raise self._error(status)
+        if self._scalars:
+            return tuple([x if x.ndim else x[()] for x in results])
+        return tuple(results)
+
+    def _error(self, status: int) -> Exception:
+        if status != OUT_OF_MEMORY:
+            return FAILURES[status].error()
+        size = memory.in_words(self.listing.arena)
+        return MemoryError(f"functrans: {size} for temporaries could not be allocated")
+
+    def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """The inputs as C-contiguous arrays of exactly the types of the graph."""
+        if len(arrays) != len(self._in_avals):
+            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._in_avals)}")
+        return [self._converted_one(number, value) for number, value in enumerate(arrays)]
+
+    def _converted_one(self, number: int, value: Any) -> np.ndarray[Any, Any]:
+        aval = self._in_avals[number]
+        # the one object that arrays of a built-in dtype refer to, without metadata
+        dtype = np.dtype(aval.dtype.type)
+        given = np.asarray(value, dtype if isinstance(value, int) else None)
+        if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
+            raise TypeError(
+                f"input {number} is {given.dtype} of shape {given.shape}: this program is "
+                f"compiled for {dtype} of shape {aval.shape}"
+            )
+        array = np.asarray(given, dtype, order="C").view(dtype)
+        return array if array.flags.aligned else array.copy()
+
+    def table(self, plain: bool = False) -> steps.Table:
+        """The program for `functrans.run.call.steps`; a plain one uses no lock and no threads."""
+        listed, offsets, arena, _ = self.listing
+        calls = [
+            steps.Step(
+                code.address, step.extent, 0 if plain else step.grain, step.buffers, step.sizes
+            )
+            for step, code in zip(listed, self.codes, strict=True)
+        ]
+        return steps.table(
+            [entry.input_record(aval) for aval in self._in_avals],
+            len(self._outputs),
+            offsets,
+            arena,
+            calls,
+            releases=not plain and sum(step.work for step in listed) > GIL_THRESHOLD,
+            threads=threads.record() if any(call.grain for call in calls) else 0,
+            blas=blas.limiter() if not plain and any(step.imports for step in listed) else 0,
+        )
+
+
+class OverwritingProgram(NativeProgram):
+    """A program that writes results into inputs which the caller gives up.
+
+    It is another class so that other programs are called as fast as before.
+    """
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        given: list[Any] = list(arrays)
+        results: list[Any] = [None] * len(self._outputs)
+        # what owns its memory and is in no other place can only be shared by views
+        places = list(map(id, arrays))
+        several = _repeated(places) if len(set(places)) < len(places) else ()
+        views = [x for x in arrays if isinstance(x, np.ndarray) and x.base is not None]
+        theirs = _Extents(views) if views else None
+        for number, output in self.listing.overwritten:
+            x = given[number]
+            alone = _is_whole(x) and id(x) not in several
+            if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
+                x = given[number] = self._converted_one(number, x).copy()
+            results[output] = x
+        missing = [output for output, x in enumerate(results) if x is None]
+        fresh = self._fresh([self._outputs[output] for output in missing])
+        for output, x in zip(missing, fresh, strict=True):
+            results[output] = x
+        return self._run(given, results)
+
+    def _fits(self, number: int, x: np.ndarray[Any, Any]) -> bool:
+        aval = self._in_avals[number]
+        return x.shape == aval.shape and bool(x.dtype == aval.dtype)
+
+
+def _repeated(numbers: Sequence[int]) -> set[int]:
+    """Those that are there more than once."""
+    return {number for number, count in Counter(numbers).items() if count > 1}
+
+
+class _Extents:
+    """The memory of many arrays, from the first byte of each to its last."""
+
+    def __init__(self, arrays: Iterable[np.ndarray[Any, Any]]) -> None:
+        both = sorted(byte_bounds(x) for x in arrays if x.size)
+        self._starts = [start for start, _ in both]
+        self._ends = list(accumulate((end for _, end in both), max))
+
+    def meet(self, x: np.ndarray[Any, Any]) -> bool:
+        """Whether an array has memory among theirs."""
+        if not self._starts or not x.size:
+            return False
+        start, end = byte_bounds(x)
+        before = bisect_left(self._starts, end)
+        return before > 0 and self._ends[before - 1] > start
+
+
+def _is_whole(x: Any) -> bool:
+    """Whether an array may be written to, lies in memory as results do, and owns this memory."""
+    if type(x) is not np.ndarray:
+        return False
+    flags = x.flags
+    return bool(flags.carray and flags.owndata)
+
+
+def native_program(
+    listing: Listing,
+    codes: Sequence[Code],
+    in_avals: Sequence[Aval],
+    out_avals: Sequence[Aval],
+) -> NativeProgram:
+    """The program of a listing, with the call that it needs."""
+    kind = OverwritingProgram if listing.overwritten else NativeProgram
+    return kind(listing, codes, in_avals, out_avals)

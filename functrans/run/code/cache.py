@@ -1,0 +1,102 @@
+"""Compiled code: linked once in a process, compiled once in all processes of a user.
+
+The object code is kept on disk by a key of everything that it follows from. Addresses are not in
+it: a library function that code calls is found again by every process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from functrans import config
+from functrans.locks import lock
+from functrans.run.code import fingerprint as circumstances
+from functrans.run.code import native
+from functrans.run.code.native import Code
+from functrans.run.code.store import Store
+
+
+class Statistics(NamedTuple):
+    """What became of the code that this process asked for."""
+
+    compiled: int
+    from_disk: int
+    shared: int
+    """It was in memory already."""
+
+
+# weak, so that code goes with the last program that needs it
+_linked: WeakValueDictionary[tuple[Any, ...], Code] = WeakValueDictionary()
+_lock = lock()
+_counts = dict.fromkeys(Statistics._fields, 0)
+
+
+def load(text: str, symbol: str, imports: dict[str, int]) -> Code:
+    """The code for LLVM text: loaded before, kept on disk, or compiled now.
+
+    Parameters
+    ----------
+    text : str
+    symbol : str
+        The function in it that is wanted.
+    imports : dict of str to int
+        The addresses of the functions that it calls.
+    """
+    key = key_of(text)
+    with _lock:
+        code = find(key, symbol, imports)
+        return code if code is not None else _loaded(key, _compile(key, text), symbol, imports)
+
+
+def find(key: str, symbol: str, imports: dict[str, int]) -> Code | None:
+    """The code with a key, if it was loaded before or is kept on disk."""
+    with _lock:
+        code = _linked.get(_place(key, symbol, imports))
+        if code is not None:
+            _counts["shared"] += 1
+            return code
+        store = disk()
+        image = store.get(key) if store is not None else None
+        if image is None:
+            return None
+        _counts["from_disk"] += 1
+        return _loaded(key, image, symbol, imports)
+
+
+def statistics() -> Statistics:
+    """What became of the code that this process asked for."""
+    return Statistics(**_counts)
+
+
+def disk() -> Store | None:
+    """The folder where code is kept; None if there is to be none."""
+    if not config.cache or config.cache_dir is None:
+        return None
+    return Store(config.cache_dir, config.cache_bytes)
+
+
+def _loaded(key: str, image: bytes, symbol: str, imports: dict[str, int]) -> Code:
+    code = _linked[_place(key, symbol, imports)] = native.link(image, symbol, imports)
+    return code
+
+
+def _place(key: str, symbol: str, imports: dict[str, int]) -> tuple[Any, ...]:
+    return (key, symbol, *sorted(imports.items()))
+
+
+def _compile(key: str, text: str) -> bytes:
+    """The object code for LLVM text, which is kept."""
+    _counts["compiled"] += 1
+    image = native.compile_object(text)
+    store = disk()
+    if store is not None:
+        store.put(key, image)
+    return image
+
+
+def key_of(text: str) -> str:
+    """The key of the code for LLVM text."""
+    digest = circumstances.of_code().copy()
+    digest.update(text.encode())
+    return str(digest.hexdigest())

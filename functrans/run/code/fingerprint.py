@@ -1,0 +1,90 @@
+"""What machine code on disk follows from, besides what it was made of: this library, LLVM, the CPU.
+
+All of it is found out without loading LLVM, which a process that finds its code on disk never does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from functrans.caches import once
+from functrans.version import __version__
+
+FORMAT = 3
+"""To be raised whenever the same text shall become other machine code."""
+
+_CPU_FIELDS = (
+    "vendor_id", "cpu family", "model", "model name", "flags",
+    "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features",
+)  # fmt: skip
+
+_MOST_OF_A_CPU = 16384
+"""Bytes that the description of the first CPU takes, at most."""
+
+
+@once
+def of_code() -> Any:
+    """A hash of all but the text that object code follows from."""
+    return _hash(__version__, FORMAT, *_llvm(), sys.platform, *_cpu())
+
+
+@once
+def of_programs() -> Any:
+    """A hash of all but the graph that a compiled program follows from.
+
+    A graph says less than the text that is made of it: what makes it is this library, as it is.
+    """
+    circumstances = of_code().copy()
+    for line in _sources():
+        circumstances.update(line.encode())
+    return circumstances
+
+
+def _hash(*values: object) -> Any:
+    return hashlib.sha256("\n".join(map(str, values)).encode() + b"\n")
+
+
+def _llvm() -> Iterator[object]:
+    """Which LLVM is installed."""
+    spec = importlib.util.find_spec("llvmlite")
+    for folder in (spec.submodule_search_locations if spec is not None else None) or ():
+        for path in sorted(Path(folder, "binding").glob("*llvmlite.*")):
+            about = path.stat()
+            yield f"{path.name} {about.st_size} {about.st_mtime_ns}"
+
+
+def _cpu() -> Iterator[object]:
+    """Which CPU this is, and what it can do."""
+    yield sys.maxsize
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file.read(_MOST_OF_A_CPU).split("\n\n")[0].splitlines():
+            if line.split("\t")[0].split(":")[0].strip() in _CPU_FIELDS:
+                yield line
+        return
+    yield os.environ.get("PROCESSOR_IDENTIFIER")
+    if sys.platform == "darwin":
+        name = ctypes.create_string_buffer(256)
+        length = ctypes.c_size_t(len(name))
+        by_name = ctypes.CDLL(None).sysctlbyname
+        by_name(b"machdep.cpu.brand_string", name, ctypes.byref(length), None, 0)
+        yield name.value
+
+
+def _sources() -> Iterator[str]:
+    """The library's own files: somebody may be at work on them, and leave the version as it is."""
+    package = Path(__file__).parents[2]
+    for folder, folders, names in os.walk(package):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith((".py", ".ll")):
+                with suppress(OSError):
+                    about = os.stat(os.path.join(folder, name))
+                    yield f"{name} {about.st_size} {about.st_mtime_ns}\n"

@@ -1,0 +1,1 @@
+"""Functions of others that programs call, and programs that others call."""

@@ -1,0 +1,99 @@
+"""Where the routines of BLAS and LAPACK are in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached, once
+from functrans.locks import importing
+
+_BLAS = "scipy.linalg.cython_blas"
+_LAPACK = "scipy.linalg.cython_lapack"
+
+
+@cached(64)
+def address(symbol: str) -> int:
+    """The address of a routine, by its Fortran name: ``dgemm``, ``dpotrf``."""
+    blas = _blas().__pyx_capi__
+    capsule = blas[symbol] if symbol in blas else _lapack().__pyx_capi__[symbol]
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found: int = pointer(capsule, name(capsule))
+    return found
+
+
+@once
+def limiter() -> int:
+    """The address of a record to hold BLAS to one thread by, for `functrans.run.call.steps`; or 0.
+
+    Its words: the number of users, the number of threads that BLAS had before them, the addresses
+    of the functions that give and set this number, and whether somebody is at the record.
+
+    OpenBLAS is what SciPy's wheels bring, under a prefix. Another library keeps its threads.
+    """
+    # the library that it is linked with is LAPACK's, too
+    library = ctypes.CDLL(_blas().__file__)
+    for prefix in ("scipy_openblas", "openblas"):
+        get = getattr(library, f"{prefix}_get_num_threads", None)
+        set_ = getattr(library, f"{prefix}_set_num_threads", None)
+        if get is not None and set_ is not None:
+            addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (get, set_)]
+            _record[2:4] = addresses
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_after_fork)
+            return _record.ctypes.data
+    return 0
+
+
+_record = np.zeros(5, np.int64)
+
+
+def _after_fork() -> None:
+    # whoever was in there is not in this process, and would have set the number back
+    users, threads, _, set_, _ = map(int, _record)
+    _record[4] = 0
+    if users:
+        _record[0] = 0
+        ctypes.CFUNCTYPE(None, ctypes.c_int)(set_)(threads)
+
+
+@once
+def _blas() -> Any:
+    return _module(_BLAS)
+
+
+@once
+def _lapack() -> Any:
+    return _module(_LAPACK)
+
+
+def _module(name: str) -> Any:
+    """SciPy's table of routines, loaded without the rest of scipy.linalg if that is absent."""
+    with importing:
+        loaded = sys.modules.get(name)
+        if loaded is not None:
+            return loaded
+        installed = importlib.util.find_spec("scipy")
+        folders = installed.submodule_search_locations if installed is not None else None
+        for folder in folders or ():
+            for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+                path = Path(folder, "linalg", f"{name.rpartition('.')[2]}{suffix}")
+                if path.exists():
+                    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+                    spec = importlib.machinery.ModuleSpec(name, loader, origin=str(path))
+                    module = importlib.util.module_from_spec(spec)
+                    loader.exec_module(module)
+                    return module
+        from scipy.linalg import cython_blas, cython_lapack
+
+        return cython_blas if name == _BLAS else cython_lapack

@@ -1,0 +1,1 @@
+"""Threads that programs share their loops with."""

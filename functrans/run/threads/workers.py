@@ -1,0 +1,135 @@
+"""Threads that native programs share their loops with.
+
+The threads are started by Python and never come back to it: each stays in the native code of
+`functrans.run.threads.pool`, which says how loops are shared. A program that finds them busy runs
+on the caller's thread, with the same result. A forked child has none of its parent's threads and
+starts its own.
+
+How many threads are used is ``functrans.config.threads``, unless ``threadpoolctl`` (if it is
+installed) has set another number since.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from functrans import config
+from functrans.caches import once
+from functrans.locks import importing, lock
+from functrans.run.threads import pool
+from functrans.run.threads.pool import MOST_THREADS, THREADS, WORKER
+from functrans.version import __version__
+
+# Aligned to whole lines of the cache by leaving out the first words.
+_memory = np.zeros(pool.WORDS + 8, np.int64)
+_record = _memory[-_memory.ctypes.data // 8 % 8 :]
+
+_STACK = 1 << 20
+"""What a kernel needs is bounded (`LARGEST_STACK` of `functrans.lower.nest.bodies`)."""
+
+_lock = lock()
+_started = 0
+
+
+def record() -> int:
+    """The address of the record by which programs use the threads."""
+    _initialise()
+    _prepare()
+    return _record.ctypes.data
+
+
+@once
+def _initialise() -> None:
+    """Make the record ready, once: the threads that are started next sleep by what is in it."""
+    code = pool.code()
+    # threads are at work in both until the process has ended, which is after Python has
+    for one in (_memory, code):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+    initialise = partial(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address), _record.ctypes.data)
+    initialise()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=partial(_after_fork, initialise))
+
+
+@once
+def _prepare() -> None:
+    config.on_change("threads", _limit)
+    _limit(config.threads)
+    _join_threadpoolctl()
+
+
+def _limit(number: int) -> None:
+    """Use so many threads, with the one that calls, and start those that are missing."""
+    global _started
+    number = max(1, min(number, MOST_THREADS))
+    with _lock:
+        while _started < number - 1 and _start(_started + 1):
+            _started += 1
+    _record[THREADS] = min(number, _started + 1)
+
+
+def _start(number: int) -> bool:
+    """Start a thread; False if there are no more to be had."""
+    try:
+        usual = threading.stack_size(_STACK)  # asking for it is setting it
+        try:
+            if not 0 < usual < _STACK:
+                threading.stack_size(usual)
+            _thread.start_new_thread(_work, (number,))
+        finally:
+            threading.stack_size(usual)
+    except (RuntimeError, MemoryError):
+        return False
+    return True
+
+
+def _work(number: int) -> None:
+    pointer_and_number = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    pointer_and_number(int(_record[WORKER]))(_record.ctypes.data, number)
+
+
+def _join_threadpoolctl() -> None:
+    """Have ``threadpoolctl.threadpool_limits`` count for our threads too."""
+    try:
+        with importing:
+            import threadpoolctl
+    except ImportError:
+        return
+
+    umath = sys.modules["numpy._core._multiarray_umath"]
+
+    class Controller(threadpoolctl.LibController):  # type: ignore[misc]
+        user_api = "functrans"
+        internal_api = "functrans"
+        # it looks for libraries: our threads are in none, so they go by one that is always there
+        filename_prefixes = (Path(str(umath.__file__)).name.lower(),)
+
+        def get_num_threads(self) -> int:
+            return int(_record[THREADS])
+
+        def set_num_threads(self, num_threads: int) -> None:
+            _limit(num_threads)
+
+        def get_version(self) -> str:
+            return __version__
+
+    threadpoolctl.register(Controller)
+
+
+def _after_fork(initialise: Callable[[], None]) -> None:
+    # whoever was at work or waiting is not in this process
+    global _started
+    number = int(_record[THREADS])
+    _record[:] = 0
+    initialise()
+    _started = 0
+    _limit(number)
