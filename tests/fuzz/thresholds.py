@@ -42,7 +42,11 @@ LOW = {
         "ENOUGH_CODE": (1, 500),
         "ENOUGH_WORK": (1, 4000),
     },
-    "lower.kernel.batch_partition": {"LEAST_ROWS": (1, 2, 8), "MOST_PARTS": (3, 16), "LEAST_WORK": (0, 100, 1_000_000)},
+    "lower.kernel.batch_partition": {
+        "LEAST_ROWS": (1, 2, 8),
+        "MOST_PARTS": (3, 16),
+        "LEAST_WORK": (0, 100, 1_000_000),
+    },
     "lower.nest.index_splitting": {"SHORTEST_ROW": (2, 16), "MOST_PIECES": (2, 5)},
     "lower.select.roots": {
         "LARGEST_INTERLEAVED": (2, 8),

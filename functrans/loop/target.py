@@ -1,0 +1,305 @@
+"""Target description: what a machine is, and from where on each form of code pays there.
+
+Every stage between a graph and machine code is handed a `Target` and asks nothing else about the
+machine, so the plan of a program for a target is a function of the two. The numbers of `CPU` were
+measured on two-core x86-64 machines with AVX-512 (docs/performance.md says which experiment found
+which); they are counts of iterations, elements or operations, so they hold for their like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Unrolling:
+    """Axes that are written out element by element, and not loops."""
+
+    one_vector: int = 8
+    """So many elements fill a vector."""
+    much_work: int = 48
+    """Operations for one element that are rather done as vectors: about an exponential."""
+    largest_interleaved: int = 8
+    """Vectors go along the axis before the last one if that is so short, and along itself if not."""
+    largest_body: int = 16_000
+    """About so many operations at most are written out for the elements along small axes."""
+    sums: int = 7
+    """So many long sums at most are written out in a loop's body; vectors go along more of them."""
+    elements: int = 64
+    """So many elements of small axes at most are written out in a loop's body."""
+
+
+@dataclass(frozen=True)
+class Materialisation:
+    """Values that are computed once and kept, and not wherever they are used."""
+
+    cheap: int = 12
+    """Scalar operations that are rather done twice than kept in memory."""
+    largest_expression: int = 600
+    """Operations for one element, above which a value is cut in two."""
+    repeated: int = 4
+    """So many times an element is rather made again than kept, where one expression makes it."""
+    deepest: int = 40
+    """So many movements of elements at most are done one inside another."""
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """How often values may be computed that are not kept."""
+
+    bound: int = 2
+    """So many times the operations of the graph are done without complaint."""
+    often: int = 2
+    """So many times each element of a value may be computed."""
+    cached: int = 1 << 20
+    """Bytes that stay in a processor's cache until they are read again."""
+    through_memory: int = 48
+    """Operations that take the time in which an element goes to memory and back."""
+    little: int = 64
+    """This part of the graph's operations is not worth memory."""
+    rounds: int = 4
+    """So many times at most the expressions of a graph are made anew."""
+
+
+@dataclass(frozen=True)
+class Reductions:
+    """Long reductions in blocks, sums of sums, and accumulators side by side."""
+
+    blocks: int = 64
+    """Into so many blocks a long reduction is cut."""
+    few_iterations: int = 512
+    """A root with more iterations than this gives threads enough to share as it is."""
+    long: int = 1 << 17
+    """Steps of all folds of a root together that are worth blocks."""
+    plain_body: int = 16
+    """A reduction of so few operations is kept in four vectors, to hide the latency of adding."""
+    most_steps: int = 32
+    """More floats than this are not added to a sum one after the other."""
+    steps: int = 16
+    """The terms of a partial sum: of enough work that what is done for each partial sum is free."""
+    accumulators: int = 4
+    """An addition takes about so many cycles, and two are begun in each."""
+    shortest: int = 16
+    """A sum of fewer numbers has one accumulator."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Which roots share loops, and how large a kernel gets."""
+
+    largest_nest: int = 6000
+    """Roots that have nothing in common share a loop up to so many operations."""
+    largest_block: int = 16_000
+    """Nodes after which code without loops goes on in another kernel: LLVM's register allocator
+    takes more than linear time for one long block."""
+    most_buffers: int = 256
+    """A kernel that is handed so many arrays takes no more roots: each is a parameter, and LLVM
+    takes more than linear time for thousands of them."""
+    few_stores: int = 1000
+    """The same for the elements of joins: many stores to one array take more than linear time."""
+    long_row: int = 64
+    """A row so long pays for what is done once for it without vectors."""
+    worth_a_kernel: int = 256
+    """A piece of a loop with so many iterations may be shared by threads."""
+    small_part: int = 100_000
+    """Scalar operations, up to which a part of a join shares a kernel with others."""
+    most_parts: int = 16
+    """So many parts of joins share a kernel at most."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Single loops: their vectors, the pieces of their ranges, the rows that they keep."""
+
+    largest_scratch: int = 1 << 16
+    """Bytes of rows that a nest may keep on a thread's stack."""
+    largest_stack: int = 1 << 18
+    """Bytes of rows that a kernel may keep there in all: nests inside of a loop each have some."""
+    wide_columns: int = 8
+    """Sums down columns go over so many vectors at once, so that whole cache lines are used."""
+    cost_of_steps: float = 1.5
+    """What the steps of a sum cost besides the operations on each vector."""
+    narrow_body: int = 48
+    """With more operations than this, registers would not do for so many vectors."""
+    largest_copied: int = 1500
+    """A loop with more operations inside than this is not cut into pieces."""
+    shortest_row: int = 16
+    """Shorter rows do not get a loop of their own: they would not fill a vector."""
+    most_pieces: int = 5
+    """A loop is cut into so many pieces at most."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Loops over tiles, where an array is read across the order that it lies in."""
+
+    block: int = 16
+    """Iterations whose neighbours share cache lines, where threads need many blocks to share."""
+    long_block: int = 32
+    """The same for a loop of `long` iterations."""
+    long: int = 512
+    """A loop of so many iterations has blocks enough."""
+    cache: int = 1 << 20
+    """Bytes of the cache that a core has to itself."""
+    ways_apart: int = 1 << 17
+    """Bytes after which lines have the same place in it again."""
+    tile: int = 16
+    """Iterations of the vector loop: lines a power of two apart have few places in the cache."""
+    near: int = 8
+    """Elements so few apart share cache lines anyway."""
+
+
+@dataclass(frozen=True)
+class Products:
+    """Contractions: which go to BLAS, in which layout, in how many pieces."""
+
+    smallest_side: int = 8
+    """A contraction with a side shorter than this is done by loops."""
+    smallest_work: int = 8192
+    """Multiplications, below which calling BLAS costs more than it saves."""
+    worth_splitting: int = 1 << 20
+    """Multiplications of one contraction that are worth the waking of threads."""
+    long_sum: int = 4
+    """A sum so many times as long as the sides of its matrix is cut into parts."""
+    largest_in_parts: int = 256
+    """The longest side of such a matrix: the parts of a larger one are long to add up."""
+    least_part: int = 128
+    """A part of such a sum has so many terms at least."""
+    most_parts: int = 8
+    """Such a sum has so many parts at most."""
+    least_steps: int = 8
+    """A scan of so many steps is worth a transpose before it."""
+    longest_rows: int = 4
+    """Rows so many times longer than there are of them are summed one after the other."""
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Linear algebra: which matrices are written out, and which are LAPACK's."""
+
+    largest: int = 8
+    """Matrices with more rows are LAPACK's: a stack of smaller ones takes a fifth of its time."""
+    largest_inverted: int = 6
+    """The same for inverses."""
+    most_elements: int = 64
+    """The columns of a right-hand side with more elements than this are done in a loop."""
+    most_multiplications: int = 64
+    """Leading axes are written out, too, if so many multiplications do it all."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """Loops and branches of the graph."""
+
+    most_locals: int = 64
+    """So many elements of a carry at most are held in locals."""
+    least_work: int = 512
+    """Multiplications of a step that are worth taking out of the loop."""
+    largest_stack: int = 1 << 28
+    """Bytes of one array that holds what was made in all steps."""
+
+
+@dataclass(frozen=True)
+class Joins:
+    """Arrays that are put together from parts."""
+
+    few: int = 5
+    """So many parts are told apart by comparisons, which is done for pieces of a loop at once."""
+    small: int = 64
+    """So few elements are written out one by one."""
+    together: int = 128
+    """So many elements of small parts are written one after another by one root."""
+    together_in_loop: int = 32
+    """The same inside of a loop, each of whose vectors they are written from."""
+    few_elements: int = 2
+    """Parts of more elements than this are loops, if there are many such parts."""
+
+
+@dataclass(frozen=True)
+class Outlining:
+    """Repeated parts of a graph that become one inner graph, which is compiled once."""
+
+    fewest: int = 4
+    """So many repetitions are worth being looked for."""
+    least_code: int = 3000
+    """Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
+    least_saved: int = 1000
+    """So much of the code must be that of the repetitions."""
+    rounds: int = 3
+    """So many times what is left is looked through."""
+    most: float = 0.8
+    """If so much of all code is saved, it is not looked for more."""
+    enough_code: int = 500
+    """A part of so many nodes takes much longer than calling it."""
+    enough_work: int = 4000
+    """So does one of so many operations."""
+    largest_array: int = 1024
+    """Elements of arrays that stay in the processor's nearest cache until they are read."""
+    unrolled: int = 64
+    """About so many elements at most are written out one by one."""
+    code_of_a_call: int = 100
+    """What stands for the nodes of what is done from memory to memory."""
+    code_of_a_function: int = 16
+    """What a function of many operations adds: where there are many, it is called."""
+    most_periods: int = 8
+    """So many different periods are looked for, one after the other."""
+
+
+@dataclass(frozen=True)
+class BatchPartition:
+    """Scans over a batch whose rows do not mix, cut into parts that threads share."""
+
+    least_rows: int = 8
+    """A part has a multiple of so many rows: vectors stay whole, and products stay products."""
+    most_parts: int = 16
+    """There are so many parts at most."""
+    least_work: int = 1_000_000
+    """Scalar operations of a loop that are worth being cut into parts."""
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Where temporaries live."""
+
+    alignment: int = 64
+    """Bytes: a cache line, and the widest vector register."""
+    word: int = 8
+    """Bytes: the least that a buffer takes."""
+    small: int = 1024
+    """Temporaries of so many bytes at most are not worth the search for the best place."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine.
+
+    Parameters
+    ----------
+    vector_bytes : int
+        The size of a vector register; at most that of the widest number where there are no vectors.
+    cache_line : int
+        In bytes.
+    unrolling, materialisation, ... : thresholds
+        One record for each stage that has some.
+    """
+
+    vector_bytes: int = 64
+    cache_line: int = 64
+    unrolling: Unrolling = field(default_factory=Unrolling)
+    materialisation: Materialisation = field(default_factory=Materialisation)
+    recomputation: Recomputation = field(default_factory=Recomputation)
+    reductions: Reductions = field(default_factory=Reductions)
+    fusion: Fusion = field(default_factory=Fusion)
+    loops: Loops = field(default_factory=Loops)
+    tiling: Tiling = field(default_factory=Tiling)
+    products: Products = field(default_factory=Products)
+    matrices: Matrices = field(default_factory=Matrices)
+    control: Control = field(default_factory=Control)
+    joins: Joins = field(default_factory=Joins)
+    outlining: Outlining = field(default_factory=Outlining)
+    batch_partition: BatchPartition = field(default_factory=BatchPartition)
+    arena: Arena = field(default_factory=Arena)
+
+
+CPU = Target()
+"""A CPU with vectors of 64 bytes."""
