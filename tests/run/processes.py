@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import numpy as np
 from functrans import grad, jit
-from functrans.run import cache
+from functrans.run.code import cache
 
 x = np.linspace(-1.0, 2.0, 5001)
 value = jit(lambda x: np.sum(np.tanh(x) * x[2]))(x)

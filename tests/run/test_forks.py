@@ -46,7 +46,7 @@ def works(a, x=np.linspace(0, 1, 500_000)):
 """
 
 COMPILING = """
-from functrans.run import cache
+from functrans.run.code import cache
 config.cache = False
 stop = threading.Event()
 numbers = itertools.count(2)
@@ -143,7 +143,7 @@ def test_a_fork_by_the_thread_that_traces(tmp_path):
 
 BLAS = """
 import threadpoolctl
-from functrans.run import blas
+from functrans.run.foreign import blas
 rows = np.ones((1500, 1500))
 product = jit(lambda a: a @ a)
 product(rows)

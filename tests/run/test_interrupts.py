@@ -18,7 +18,7 @@ BUSY = """
 import ctypes, os, signal, threading
 import numpy as np
 from functrans import jit
-from functrans.run import native
+from functrans.run.code import native
 
 c = ctypes.CDLL(None)
 c.PyThread_allocate_lock.restype = ctypes.c_void_p
@@ -60,7 +60,7 @@ def test_it_comes_while_llvm_is_at_work(tmp_path):
 
 ENDING = """
 import itertools, threading, time
-from functrans.run import native
+from functrans.run.code import native
 lines = [
     f"%y{i} = fmul double %x{i}, 1.{i}\\n%x{i + 1} = fadd double %y{i}, %x{max(0, i - 7)}"
     for i in range(1500)

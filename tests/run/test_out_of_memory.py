@@ -61,7 +61,7 @@ def test_temporaries(threads, tmp_path):
 BLAS = (
     LIMIT
     + """
-from functrans.run import blas
+from functrans.run.foreign import blas
 import threading, ctypes
 f = jit(lambda x: np.sum(np.sin(x @ x) @ np.cos(x @ x), axis=0))
 small = np.ones((300, 300))
@@ -110,7 +110,7 @@ def test_results(tmp_path):
 KEPT = (
     LIMIT
     + """
-from functrans.run import memory
+from functrans.run.call import memory
 config.recycle_bytes = 1 << 30
 large = np.ones(9_000_000)
 f = jit(lambda x: x + 1)
@@ -184,7 +184,7 @@ def test_an_exported_function_returns_a_status(tmp_path):
 THREADS = (
     LIMIT
     + """
-from functrans.run import threads
+from functrans.run.threads import workers as threads
 config.threads = 1
 f = jit(lambda x: np.exp(-x * x) * x)
 x = np.linspace(0, 1, 1_000_003)
@@ -207,7 +207,7 @@ def test_with_no_room_for_threads_there_are_fewer(tmp_path):
 CODE = (
     LIMIT
     + """
-from functrans.run import elf
+from functrans.run.code import elf
 print(failing(elf._pages, 1 << 46))
 f = jit(lambda x: np.sin(x) + 1)
 print(f(0.0))
