@@ -23,6 +23,14 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``pull(read, index, *avals, **params)``
     the compiled form of a primitive that moves or reduces: the element of the result at ``index``
     (a tuple of integer Scalars), made of elements ``read(operand_number, index)`` of the operands.
+``emit``
+    the compiled form of a primitive that is done from memory to memory: an
+    `functrans.ops.compiled.emission.Emit`, whose rule gives statements of the loop language. A
+    primitive may have it for large operands, and ``pull`` for small ones.
+``host(eqn, operands, compile)``
+    for a primitive with inner graphs: the results, as a sequence, where a compiled program meets an
+    equation that has no compiled form as a whole; None if NumPy is to be called. ``compile`` is a
+    `Compile`.
 ``split(unknown, transform, **params)``
     for a primitive with inner graphs: the `EqnSplit` by which operands are unknown.
 ``trim(eqn, wanted)``
@@ -99,6 +107,20 @@ class Sample(NamedTuple):
 Samples = Callable[["np.random.Generator"], Iterator[Sample]]
 
 
+class Compile(Protocol):
+    """Compiles a graph, once."""
+
+    def __call__(
+        self, graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = ()
+    ) -> Callable[..., Sequence[Any]] | None:
+        """A function of arrays.
+
+        If it must be compiled as a ``whole``, None where something in it has no compiled form. Of
+        the outputs ``in_part``, only first rows need be written: nobody looks at the others.
+        """
+        ...
+
+
 def not_differentiable(reason: str) -> NotDifferentiable:
     """Declare, in the place of a jvp, that a primitive has no derivative, and why."""
     return NotDifferentiable(reason)
@@ -130,6 +152,8 @@ class Primitive:
     linear: tuple[tuple[int, ...], ...] = ()
     scalar: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
+    emit: Any = None
+    host: Callable[[Eqn, Sequence[Any], Compile], Sequence[Any] | None] | None = None
     split: Callable[..., EqnSplit] | None = None
     trim: Callable[[Eqn, Sequence[bool]], Eqn] | None = None
     transpose_moves: bool = False

@@ -20,7 +20,7 @@ class Unrolling:
     much_work: int = 48
     """Operations for one element that are rather done as vectors: about an exponential."""
     largest_interleaved: int = 8
-    """Vectors go along the axis before the last one if that is so short, and along itself if not."""
+    """Vectors go along the axis before the last one if that is so short, else along itself."""
     largest_body: int = 16_000
     """About so many operations at most are written out for the elements along small axes."""
     sums: int = 7

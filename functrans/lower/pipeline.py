@@ -13,6 +13,7 @@ from functrans.ir.check import checked
 from functrans.ir.graph import Graph, Var
 from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, Call, For, Kernel, buffer
+from functrans.loop.target import Target
 from functrans.loop.walk import loaded, stored
 from functrans.lower.kernel.batch_partition import in_parts
 from functrans.lower.kernel.donation import donate
@@ -21,11 +22,12 @@ from functrans.lower.nest.bodies import Bodies, Nest, within_bounds
 from functrans.lower.nest.fusion import MOST_BUFFERS, fuse
 from functrans.lower.rewrites import rewritten
 from functrans.lower.select.materialise import choose
-from functrans.lower.select.recomputation import BOUND, ROUNDS, expected, graph_work, too_often
+from functrans.lower.select.recomputation import expected, graph_work, too_often
 from functrans.lower.select.root import Root
-from functrans.lower.select.roots import Rooting, StepCall
+from functrans.lower.select.roots import Roots, Subprogram
+from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import in_blocks
-from functrans.ops.control.compiled.loops import Inner
+from functrans.ops.compiled.emission import Inner
 from functrans.optimise.machine.outlining import share_steps
 
 ALIGNMENT = 64
@@ -97,14 +99,13 @@ class Plan:
         return {numbers[x]: i for i, x in enumerate(self.outputs) if x in numbers}
 
 
-def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Plan:
+def schedule(graph: Graph, target: Target, donated: Sequence[int] = ()) -> Plan:
     """Plan a graph whose primitives all have compiled forms.
 
     Parameters
     ----------
     graph : Graph
-    vector_bytes : int
-        The size of a vector register of the machine.
+    target : Target
     donated : sequence of int
         The numbers of the inputs that results may overwrite.
     """
@@ -112,10 +113,10 @@ def schedule(graph: Graph, vector_bytes: int, donated: Sequence[int] = ()) -> Pl
     whole = rewritten(graph)
     if not donated:  # what a shared step reads, it cannot overwrite
         whole = checked(share_steps(whole), "share_steps")
-    done = _lowered(whole, inputs, vector_bytes)
+    done = _lowered(whole, inputs, target)
     nests, homes = donate(_parted(done.nests), [inputs[i] for i in donated], done.outputs)
     outputs = tuple(homes.get(one, one) for one in done.outputs)
-    steps = _Steps(vector_bytes, done.calls, homes).of(nests)
+    steps = _Steps(target, done.subprograms, homes).of(nests)
     offsets, arena = place(steps, {*inputs, *outputs})
     return Plan(inputs, outputs, tuple(steps), offsets, arena)
 
@@ -125,14 +126,14 @@ def _parted(nests: Sequence[Nest]) -> list[Nest]:
 
 
 class _Lowered(NamedTuple):
-    """The nests that compute a graph, the calls among them, and where its outputs are."""
+    """The nests that compute a graph, the subprograms among them, and where its outputs are."""
 
     nests: list[Nest]
-    calls: dict[str, StepCall]
+    subprograms: dict[str, Subprogram]
     outputs: tuple[Buffer, ...]
 
 
-def _lowered(graph: Graph, inputs: Sequence[Buffer], vector_bytes: int) -> _Lowered:
+def _lowered(graph: Graph, inputs: Sequence[Buffer], target: Target) -> _Lowered:
     """What a graph becomes that has been rewritten."""
     inner: list[Inner] = []
 
@@ -143,55 +144,53 @@ def _lowered(graph: Graph, inputs: Sequence[Buffer], vector_bytes: int) -> _Lowe
         def lower(body: Graph) -> Inner:
             found = next(done, None)
             if found is None:
-                inner.append(found := _inner(body, vector_bytes))
+                inner.append(found := _inner(body, target))
             return found
 
-        return _attempt(Rooting(graph, inputs, lower, kept), vector_bytes)
+        return _attempt(select(graph, inputs, lower, kept, target))
 
-    asked = graph_work(graph)
-    kept = choose(graph)
-    kept |= too_often(graph, asked, expected(graph, kept))
+    asked = graph_work(graph, target)
+    limits = target.recomputation
+    kept = choose(graph, target)
+    kept |= too_often(graph, asked, expected(graph, kept, target), target)
     best = last = attempt(kept)
-    for _ in range(ROUNDS):
-        if best.work <= BOUND * asked:
+    for _ in range(limits.rounds):
+        if best.work <= limits.bound * asked:
             break
-        more = too_often(graph, asked, last.rooting.demand())
+        more = too_often(graph, asked, last.roots.demand(), target)
         if not more:
             break
         kept |= more
         last = attempt(kept)
         best = min(best, last, key=lambda each: each.work)
-    return _Lowered(best.nests, best.rooting.steps, tuple(best.rooting.outputs))
+    return _Lowered(best.nests, best.roots.subprograms, tuple(best.roots.outputs))
 
 
 class Attempt(NamedTuple):
     """The roots for some choice of what is kept, their nests, and how many operations these do."""
 
-    rooting: Rooting
+    roots: Roots
     nests: list[Nest]
     work: int
 
 
-def _attempt(rooting: Rooting, vector_bytes: int) -> Attempt:
-    roots = [
-        part
-        for root in rooting.run()
-        for part in in_blocks(root, rooting.loops, rooting.puller.simplify)
-    ]
+def _attempt(selected: Roots) -> Attempt:
+    simplify = selected.puller.simplify
+    roots = [part for root in selected.all for part in in_blocks(root, selected.loops, simplify)]
     readers: dict[Buffer, list[Root]] = {}
     for root in roots:
         for source in root.loads:
             readers.setdefault(source, []).append(root)
-    bodies = Bodies(readers, vector_bytes, rooting.puller.simplify)
+    bodies = Bodies(readers, selected.target.vector_bytes, simplify)
     nests = [built for nest in fuse(roots) for built in bodies.build(nest)]
     work = sum(operations_of(nest.body) for nest in nests)
-    return Attempt(rooting, list(merged(nests)), work)
+    return Attempt(selected, list(merged(nests)), work)
 
 
-def _inner(graph: Graph, vector_bytes: int) -> Inner:
+def _inner(graph: Graph, target: Target) -> Inner:
     """The nests of a graph inside of another."""
     own = _buffers(graph)
-    nests, _, outputs = _lowered(rewritten(graph), own, vector_bytes)
+    nests, _, outputs = _lowered(rewritten(graph), own, target)
     return Inner(
         tuple(statement for nest in nests for statement in nest.body),
         tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
@@ -211,8 +210,8 @@ class _Steps:
 
     Parameters
     ----------
-    vector_bytes : int
-    calls : dict
+    target : Target
+    subprograms : dict
         What the calls among the nests stand for.
     homes : dict
         The buffers that other ones live in.
@@ -220,12 +219,12 @@ class _Steps:
 
     def __init__(
         self,
-        vector_bytes: int,
-        calls: Mapping[str, StepCall],
+        target: Target,
+        subprograms: Mapping[str, Subprogram],
         homes: Mapping[Buffer, Buffer],
     ) -> None:
-        self.vector_bytes = vector_bytes
-        self.calls = calls
+        self.target = target
+        self.subprograms = subprograms
         self.homes = homes
         self._parts: dict[Graph, tuple[list[Step], tuple[Buffer, ...]]] = {}
 
@@ -234,7 +233,7 @@ class _Steps:
         steps: list[Step] = []
         for nest in nests:
             first = nest.body[0]
-            call = self.calls.get(first.symbol) if isinstance(first, Call) else None
+            call = self.subprograms.get(first.symbol) if isinstance(first, Call) else None
             if call is not None:
                 steps += self._called(call)
                 continue
@@ -243,15 +242,15 @@ class _Steps:
             steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))
         return steps
 
-    def _called(self, call: StepCall) -> Iterator[Step]:
+    def _called(self, call: Subprogram) -> Iterator[Step]:
         """The steps of a part, on the buffers of a call."""
         if call.graph not in self._parts:
             own = _buffers(call.graph)
-            done = _lowered(call.graph, own, self.vector_bytes)
-            steps = _Steps(self.vector_bytes, {}, {}).of(_parted(done.nests))
+            done = _lowered(call.graph, own, self.target)
+            steps = _Steps(self.target, {}, {}).of(_parted(done.nests))
             self._parts[call.graph] = steps, (*own, *done.outputs)
         steps, formal = self._parts[call.graph]
-        actual = dict(zip(formal, (*call.operands, *call.targets), strict=True))
+        actual = dict(zip(formal, (*call.operands, *call.results), strict=True))
         for step in steps:
             given = [actual.get(one, one) for one in step.buffers]
             yield replace(step, buffers=tuple(self.homes.get(one, one) for one in given))

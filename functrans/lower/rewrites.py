@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from functrans.ir.check import checked
 from functrans.ir.graph import Graph
-from functrans.ops.linalg.compiled.written_out import through_transposes
+from functrans.loop.target import CPU
 from functrans.optimise.machine.contraction_layout import prepare
 from functrans.optimise.machine.joins import joined
 from functrans.optimise.machine.product_layout import columns_first, swapped
 from functrans.optimise.machine.scan_motion import lighten
+from functrans.optimise.machine.transposed_solves import solve_through_transposes
 
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("swapped", swapped),
@@ -18,7 +19,7 @@ REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("columns_first", columns_first),
     ("prepare", prepare),
     ("joined", joined),
-    ("through_transposes", through_transposes),
+    ("solve_through_transposes", lambda graph: solve_through_transposes(graph, CPU)),
 )
 """Each takes a graph and gives one that computes the same, up to rounding: sums are in another
 order."""

@@ -29,8 +29,9 @@ from functrans.numpy.arrays import (
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
-from functrans.ops.arrays.slicing import embed, update_slice, whole
+from functrans.ops.arrays.slicing import embed, update_slice
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, move_axis, reshape
+from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import raise_to
 from functrans.trace import protocols

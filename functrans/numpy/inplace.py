@@ -16,8 +16,9 @@ from functrans.numpy.joining import resize
 from functrans.numpy.reductions import truth
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.elementwise.choice import maximum, select
-from functrans.ops.indexing.gather import gather, open_mesh
+from functrans.ops.indexing.gather import gather
 from functrans.ops.indexing.index import setitem
+from functrans.ops.indexing.positions import open_mesh
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer

@@ -21,6 +21,7 @@ from functrans.loop.statements import (
     local,
     size,
 )
+from functrans.loop.target import Target
 from functrans.loop.text import text
 from functrans.lower.pipeline import schedule
 from functrans.run.call import jitted as call
@@ -100,5 +101,5 @@ def test_every_kernel_of_a_program_can_be_printed():
 
     lowered = jit(f).lower(np.ones((20, 30)))
     assert lowered.schedule()
-    plan = schedule(call.program(lowered.graph()).graph, 32)
+    plan = schedule(call.program(lowered.graph()).graph, Target(vector_bytes=32))
     assert "dgemm" in "\n".join(text(step.kernel) for step in plan.steps)

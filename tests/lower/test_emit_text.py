@@ -6,6 +6,7 @@ import pytest
 from functrans.emit import source as emit_text
 from functrans.ir.primitive import registry
 from functrans.loop.statements import Call
+from functrans.loop.target import Target
 from functrans.loop.walk import walk
 from functrans.lower.pipeline import schedule
 from functrans.run.call.compiled import compile_graph
@@ -43,7 +44,7 @@ def test_text_equals_llvm(name):
         if case.primitive.name != name:
             continue
         graph = case.graph()
-        plan = schedule(graph, vector_bytes=32)
+        plan = schedule(graph, Target(vector_bytes=32))
         if any(isinstance(each, Call) for step in plan.steps for each in walk(step.kernel.body)):
             continue  # the text of a library call is for reading
         by_text = run_text(plan, graph, case.operands)

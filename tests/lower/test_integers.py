@@ -5,6 +5,7 @@ import pytest
 
 import functrans.numpy
 from functrans import jit
+from functrans.loop.target import Target
 from functrans.lower.pipeline import schedule
 from tests.lower.test_emit_text import run_text
 
@@ -124,6 +125,6 @@ def test_the_text_shifts_and_converts_as_the_machine_code():
 
     n, x = extremes("i8"), np.tile([-2.5, -129, 200.5, 2.0e9], 5)
     graph = jit(run).lower(n, x).graph()
-    by_text = run_text(schedule(graph, vector_bytes=32), graph, (n, x))
+    by_text = run_text(schedule(graph, Target(vector_bytes=32)), graph, (n, x))
     with np.errstate(invalid="ignore"):
         assert_equal(by_text, run(n, x))

@@ -8,7 +8,7 @@ import pytest
 
 import functrans as ft
 from functrans.ops.compiled.elements import pattern
-from functrans.optimise.machine.joins import apart, covers
+from functrans.ops.compiled.places import apart, covers
 
 MANY = 243
 

@@ -8,11 +8,13 @@ from functrans.loop.nodes import INDEX, fold, guard, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
+from functrans.loop.target import CPU
 from functrans.lower import pipeline as schedule
 from functrans.lower.rewrites import rewritten
 from functrans.lower.select.materialise import choose
 from functrans.lower.select.partition import compiled
-from functrans.lower.select.recomputation import CACHED, expected, graph_work, too_often
+from functrans.lower.select.recomputation import expected, graph_work, too_often
+from functrans.lower.select.selection import select
 from tests.lower.work import asked_and_done, check, check_graph
 from tests.primitives.harness import cases, tangent_graph
 
@@ -226,16 +228,15 @@ def test_what_is_kept_changes_no_result(name):
 def test_windows_are_found_before_expressions_are_made(monkeypatch):
     planned = []
 
-    class Noted(schedule.Rooting):
-        def run(self):
-            planned.append(self.graph)
-            return super().run()
+    def noted(graph, *args):
+        planned.append(graph)
+        return select(graph, *args)
 
     def loss(k1, k2, x):
         hidden = pooled(np.tanh(convolved(x, k1)), "mean")
         return np.sum(pooled(np.tanh(convolved(hidden, k2)), "mean") ** 2)
 
-    monkeypatch.setattr(schedule, "Rooting", Noted)
+    monkeypatch.setattr(schedule, "select", noted)
     k1, k2, x = (np.ones(shape) for shape in ((5, 5, 1, 6), (5, 5, 6, 16), (2, 28, 28, 1)))
     jit(grad(loss, (0, 1))).lower(k1, k2, x).llvm()
     assert planned
@@ -245,9 +246,9 @@ def test_windows_are_found_before_expressions_are_made(monkeypatch):
 def expectation(function, *args):
     """What is expected to be computed more than once, by the times for each element."""
     graph = rewritten(jit(function).lower(*args).graph())
-    found = expected(graph, choose(graph))
+    found = expected(graph, choose(graph, CPU), CPU)
     often = {var: n / var.aval.size for var, n in found.times.items() if n > var.aval.size}
-    kept = too_often(graph, graph_work(graph), found)
+    kept = too_often(graph, graph_work(graph, CPU), found, CPU)
     return sorted(often.values()), kept
 
 
@@ -279,13 +280,15 @@ def test_elementwise_chains_keep_nothing():
 
 def test_a_large_array_is_rather_computed_again_than_kept_if_it_is_cheap():
     n = 400
-    assert 8 * n * n > CACHED
+    assert 8 * n * n > CPU.recomputation.cached
     assert jit(stencils_of_planes(2)).lower(np.ones((n, n))).cost().temporary_bytes == 0
 
 
 def test_twice_the_levels_of_large_arrays_are_twice_the_work():
     def work(depth):
-        return asked_and_done(jit(stencils(depth)).lower(np.arange(CACHED)).graph())[1]
+        return asked_and_done(
+            jit(stencils(depth)).lower(np.arange(CPU.recomputation.cached)).graph()
+        )[1]
 
     assert work(24) < 2.2 * work(12)
 

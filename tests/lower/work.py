@@ -2,6 +2,7 @@
 
 from functrans import jit
 from functrans.loop.operations import operations_of
+from functrans.loop.target import Target
 from functrans.lower.pipeline import schedule
 from functrans.lower.select.partition import split
 from functrans.lower.select.recomputation import graph_work
@@ -12,16 +13,16 @@ BOUND = 3
 SMALL = 256
 """Operations besides that are not worth a word."""
 
-VECTOR_BYTES = 32
+TARGET = Target(vector_bytes=32)
 
 
 def asked_and_done(graph):
     """The operations of a graph, each element computed once, and those of the plan for it."""
     asked = done = 0
-    for segment in split(graph):
+    for segment in split(graph, TARGET):
         if segment.call is None:
-            plan = schedule(segment.graph, VECTOR_BYTES)
-            asked += graph_work(segment.graph)
+            plan = schedule(segment.graph, TARGET)
+            asked += graph_work(segment.graph, TARGET)
             done += sum(operations_of(step.kernel.body, step.sizes) for step in plan.steps)
     return asked, done
 

@@ -5,6 +5,7 @@ import pytest
 
 from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of
+from functrans.loop.target import CPU
 from functrans.lower.select.partition import compiled
 from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import rewrite
@@ -15,7 +16,7 @@ def together(dtype):
     """All samples of a primitive, to be compiled as one program: compiling takes longest."""
     by_primitive = {}
     for case in cases(dtype).values():
-        if all(map(compiled, case.graph().eqns)):
+        if all(compiled(eqn, CPU) for eqn in case.graph().eqns):
             by_primitive.setdefault(case.primitive.name, []).append(case)
     return by_primitive
 

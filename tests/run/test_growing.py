@@ -5,8 +5,9 @@ import pytest
 
 from functrans import grad, lax, trace
 from functrans.errors import StepLimitError
+from functrans.ops.control.compiled import growing
 from functrans.ops.control.while_loop import while_p
-from functrans.run.call import growing
+from functrans.run.call.compiled import compiled_part
 
 
 def loops_of(function, *args):
@@ -31,7 +32,7 @@ def test_the_same_as_by_numpy(limit, steps):
     forward, backward = loops_of(grad(repeated(limit)), 0.5, 1.0)
     values = [np.float64(steps), 0.0, 0.5]  # the bound, the counter, the value
     expected = while_p.numpy(*values, **forward.params)
-    found = growing.run_while(forward, values)
+    found = growing.run_while(forward, values, compiled_part)
     assert found is not None
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a[:steps] if np.ndim(a) else a, b[:steps] if np.ndim(b) else b)
@@ -39,7 +40,7 @@ def test_the_same_as_by_numpy(limit, steps):
     count, stacks = expected[2], expected[3:]
     inputs = [count, *([1.0] * (len(backward.inputs) - 1 - len(stacks))), *stacks]
     expected = backward.primitive.numpy(*inputs, **backward.params)
-    found = growing.run_counted_scan(backward, inputs)
+    found = growing.run_scan(backward, inputs, compiled_part)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b)
 
@@ -47,5 +48,5 @@ def test_the_same_as_by_numpy(limit, steps):
 def test_one_step_too_many():
     forward, _ = loops_of(grad(repeated(10)), 0.5, 1.0)
     with pytest.raises(StepLimitError, match="max_steps=10"):
-        growing.run_while(forward, [np.float64(11.0), 0.0, 0.5])
-    assert growing.run_while(forward, [np.float64(10.0), 0.0, 0.5])[2] == 10
+        growing.run_while(forward, [np.float64(11.0), 0.0, 0.5], compiled_part)
+    assert growing.run_while(forward, [np.float64(10.0), 0.0, 0.5], compiled_part)[2] == 10

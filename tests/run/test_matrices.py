@@ -7,9 +7,9 @@ import scipy.linalg
 
 import functrans
 from functrans import config, grad, hessian, jit, lax, value_and_grad, vmap
+from functrans.loop.target import CPU
 from functrans.ops.linalg import factorisations as linalg
 from functrans.ops.linalg.compiled import lapack
-from functrans.ops.linalg.compiled.written_out import LARGEST_WRITTEN_OUT, USUALLY_LARGEST
 
 SIZES = (1, 2, 3, 4, 6, 7, 8, 9, 20)
 LEADING = ((), (2,), (3, 17))
@@ -341,5 +341,5 @@ def test_threads_give_equal_bits(n, monkeypatch):
 
 
 def test_both_ways_are_tested():
-    assert BY_LAPACK > USUALLY_LARGEST > max(LARGEST_WRITTEN_OUT.values()) > WRITTEN_OUT
+    assert BY_LAPACK > CPU.matrices.largest > CPU.matrices.largest_inverted > WRITTEN_OUT
     assert set(lapack.PREFIXES) == {np.dtype(np.float64), np.dtype(np.float32)}

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
-from functrans.lower.select.materialise import CHEAP
+from functrans.loop.target import CPU
 from functrans.lower.select.root import Root, extent_of, fold_steps
+
+CHEAP = CPU.materialisation.cheap
 
 LARGEST_NEST = 6000
 """Roots that have nothing in common share a loop up to so many operations."""

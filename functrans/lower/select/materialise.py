@@ -1,42 +1,29 @@
-"""Which values of a graph are worth computing once and keeping.
+"""Materialisation: which values of a graph are worth computing once and keeping.
 
 What is not kept is computed wherever it is used: that is right for what is cheap, or used once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.loop.nodes import UNROLLED
+from functrans.loop.target import Materialisation, Target
 from functrans.ops.compiled.elements import Pattern, pattern
-from functrans.ops.compiled.whole import as_a_whole
-from functrans.optimise.machine.joins import is_join
-
-CHEAP = 12
-"""Scalar operations that are rather done twice than kept in memory."""
-
-DEAR = frozenset({"divide", "sqrt"})
-"""What takes many times as long as an addition, though it is one operation."""
-
-LARGEST_EXPRESSION = 600
-"""Operations for one element, above which a value is cut in two."""
-
-REPEATED = 4
-"""So many times an element is rather made again than kept, where it is made in one expression."""
-
-DEEPEST = 40
-"""So many movements of elements at most are done one inside another."""
+from functrans.ops.compiled.emission import assembles, in_memory
 
 AS_A_WHOLE = Pattern(0, 2, (), (), 0)
 """The pattern of what a library or a loop computes: from memory to memory."""
 
 
-def _pattern(eqn: Eqn) -> Pattern:
-    if is_join(eqn):
+def _pattern(eqn: Eqn, target: Target) -> Pattern:
+    if assembles(eqn, target):
         return Pattern(0, 1, (1,) * len(eqn.inputs), (False,) * len(eqn.inputs), 0)
-    return AS_A_WHOLE if as_a_whole(eqn) else pattern(eqn)
+    return AS_A_WHOLE if in_memory(eqn, target) else pattern(eqn)
 
 
-def choose(graph: Graph) -> set[Var]:
+def choose(graph: Graph, target: Target) -> set[Var]:
     """The variables to compute once and keep, beside the outputs."""
     uses: dict[Var, list[tuple[Eqn, int]]] = {}
     for eqn in graph.eqns:
@@ -44,7 +31,9 @@ def choose(graph: Graph) -> set[Var]:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = set(graph.outputs)
-    patterns = {eqn: _pattern(eqn) for eqn in graph.eqns}
+    limits = target.materialisation
+    patterns = {eqn: _pattern(eqn, target) for eqn in graph.eqns}
+    joins = {eqn for eqn in graph.eqns if assembles(eqn, target)}
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}
@@ -52,7 +41,7 @@ def choose(graph: Graph) -> set[Var]:
     dear: set[Atom] = set()
     for eqn in graph.eqns:
         own = patterns[eqn]
-        if eqn.primitive.name in DEAR or not dear.isdisjoint(eqn.inputs):
+        if own.dear or not dear.isdisjoint(eqn.inputs):
             dear.update(eqn.outputs)
         cost = own.cost
         if own is not AS_A_WHOLE:
@@ -61,7 +50,7 @@ def choose(graph: Graph) -> set[Var]:
             )
         depth = max((depths.get(x, 0) for x in eqn.inputs), default=0)
         depth += eqn.primitive.scalar is None
-        if is_join(eqn):
+        if eqn in joins:
             chosen.update(eqn.outputs)
             continue
         if own.folds == 1 and all(isinstance(x, Literal) or x in constants for x in eqn.inputs):
@@ -71,9 +60,9 @@ def choose(graph: Graph) -> set[Var]:
         for var in eqn.outputs:
             used = uses.get(var, [])
             if (
-                depth > DEEPEST
-                or (var in dear and _spreads(var, used))
-                or _keep(var, own, cost, used, patterns, var in outputs)
+                depth > limits.deepest
+                or (var in dear and _spreads(var, used, joins, limits))
+                or _keep(var, own, cost, used, patterns, joins, var in outputs, limits)
             ):
                 chosen.add(var)
                 dear.discard(var)
@@ -84,16 +73,18 @@ def choose(graph: Graph) -> set[Var]:
     return chosen
 
 
-def _spreads(var: Var, uses: list[tuple[Eqn, int]]) -> bool:
+def _spreads(
+    var: Var, uses: list[tuple[Eqn, int]], joins: Set[Eqn], limits: Materialisation
+) -> bool:
     """Whether each element is used again and again, and not just in turn by the innermost loop."""
     shape = var.aval.shape
     if not shape or shape[-1] <= UNROLLED:
         return False
     return any(
-        out.aval.size > REPEATED * var.aval.size
+        out.aval.size > limits.repeated * var.aval.size
         for eqn, _ in uses
         for out in eqn.outputs
-        if not is_join(eqn)
+        if eqn not in joins
     )
 
 
@@ -103,23 +94,25 @@ def _keep(
     cost: int,
     uses: list[tuple[Eqn, int]],
     patterns: dict[Eqn, Pattern],
+    joins: Set[Eqn],
     is_output: bool,
+    limits: Materialisation,
 ) -> bool:
     if not uses and not is_output:
         return False
-    if own.folds > 1 or cost > LARGEST_EXPRESSION:
+    if own.folds > 1 or cost > limits.largest_expression:
         return True
     if any(patterns[eqn] is AS_A_WHOLE for eqn, _ in uses):
         return True
     if is_output:
         # computed for the output in any case, and loaded or shared from there
         return bool(uses) and cost > 0
-    if cost <= CHEAP:
+    if cost <= limits.cheap:
         return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
     if len(uses) > 1 or any(patterns[eqn].by_data[i] for eqn, i in uses):
         return True
     ((eqn, _),) = uses
-    if is_join(eqn):
+    if eqn in joins:
         return False
     size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
-    return size > REPEATED * var.aval.size
+    return size > limits.repeated * var.aval.size

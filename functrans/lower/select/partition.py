@@ -1,4 +1,4 @@
-"""Cutting a graph where a primitive has no compiled form: NumPy is called there."""
+"""Program partitioning: a graph is cut where a primitive has no compiled form, and NumPy called."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from functrans.ir.check import checked
-from functrans.ir.graph import Eqn, Graph, Var
-from functrans.ops.compiled.inplace import is_inplace
-from functrans.ops.control.compiled.loops import has_fixed_sizes, inner_graphs, is_control
-from functrans.ops.linalg.compiled.blas import by_library
-from functrans.ops.linalg.compiled.written_out import is_matrices
+from functrans.ir.graph import Eqn, Graph, Var, inner_graphs
+from functrans.loop.target import Target
+from functrans.ops.compiled.emission import emitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,23 +32,18 @@ class Segment:
     call: Eqn | None = None
 
 
-def compiled(eqn: Eqn) -> bool:
-    """Whether the equation's primitive has a compiled form."""
-    if is_control(eqn):
-        inner = inner_graphs(eqn)
-        return has_fixed_sizes(eqn) and all(
-            compiled(each) for graph in inner for each in graph.eqns
-        )
-    if is_inplace(eqn) or is_matrices(eqn) or by_library(eqn):
-        return True
-    return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
+def compiled(eqn: Eqn, target: Target) -> bool:
+    """Whether an equation, with what is inside of it, has a compiled form."""
+    if emitted(eqn, target) is None:
+        return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
+    return all(compiled(each, target) for inner in inner_graphs(eqn) for each in inner.eqns)
 
 
-def split(graph: Graph) -> list[Segment]:
+def split(graph: Graph, target: Target) -> list[Segment]:
     """The segments of a graph in order; a single one if everything can be compiled."""
-    if all(map(compiled, graph.eqns)):
+    if all(compiled(eqn, target) for eqn in graph.eqns):
         return [Segment(graph.inputs, (), (), graph)]
-    groups = _groups(graph)
+    groups = _groups(graph, target)
     last_use: dict[Var, int] = {}
     for number, group in enumerate(groups):
         for var in _free(group):
@@ -62,7 +55,7 @@ def split(graph: Graph) -> list[Segment]:
         inputs = _free(group)
         own = [var for eqn in group for var in eqn.outputs]
         later = {var for var in own if last_use.get(var, -1) > number or var in final}
-        is_call = not compiled(group[0])
+        is_call = not compiled(group[0], target)
         # a call gives all of its results, wanted or not
         outputs = tuple(var for var in own if is_call or var in later)
         made.update(outputs)
@@ -80,7 +73,7 @@ def split(graph: Graph) -> list[Segment]:
     return segments
 
 
-def _groups(graph: Graph) -> list[list[Eqn]]:
+def _groups(graph: Graph, target: Target) -> list[list[Eqn]]:
     """Equations that go together, in an order that they can be done in.
 
     What is compiled is put as early as its operands allow, but together: after the same calls.
@@ -90,7 +83,7 @@ def _groups(graph: Graph) -> list[list[Eqn]]:
     calls: dict[int, list[Eqn]] = {}
     for eqn in graph.eqns:
         at = max((level[x] for x in eqn.inputs if isinstance(x, Var)), default=0)
-        if compiled(eqn):
+        if compiled(eqn, target):
             native.setdefault(at, []).append(eqn)
         else:
             calls.setdefault(at, []).append(eqn)

@@ -16,61 +16,29 @@ from typing import NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
-from functrans.ops.calls.call import step_p
+from functrans.loop.target import Recomputation, Target
 from functrans.ops.compiled.elements import Index, Puller, pattern
-from functrans.ops.compiled.inplace import is_inplace
-from functrans.ops.compiled.whole import as_a_whole
-from functrans.ops.control.compiled.loops import inner_graphs, is_control
-from functrans.ops.linalg.compiled.blas import by_library
-from functrans.ops.linalg.compiled.written_out import is_matrices
-from functrans.optimise.machine.joins import is_join
-
-BOUND = 2
-"""So many times the operations of the graph are done without complaint."""
-
-OFTEN = 2
-"""So many times each element of a value may be computed."""
-
-CACHED = 1 << 20
-"""Bytes that stay in a processor's cache until they are read again."""
-
-THROUGH_MEMORY = 48
-"""Operations that take the time in which an element goes to memory and back."""
-
-LITTLE = 64
-"""This part of the graph's operations is not worth memory."""
-
-ONE_MATRIX = 256
-"""Operations of linear algebra besides those for each element: roots, logarithms, signs."""
-
-ROUNDS = 4
-"""So many times at most the expressions of a graph are made anew."""
+from functrans.ops.compiled.emission import emitted
 
 
-def graph_work(graph: Graph) -> int:
+def graph_work(graph: Graph, target: Target) -> int:
     """The operations of a graph if each element of each value is computed once.
 
     Of branches the dearest counts; a loop that runs until something holds counts for one step. What
     a library does is not counted, nor what parts of the program do that have plans of their own.
     """
-    return sum(map(_eqn_work, graph.eqns))
 
+    def of_graph(inner: Graph) -> int:
+        return graph_work(inner, target)
 
-def _eqn_work(eqn: Eqn) -> int:
-    if is_control(eqn):
-        inner = [graph_work(graph) for graph in inner_graphs(eqn)]
-        if "branches" in eqn.params:
-            return max(inner)
-        return sum(inner) * (eqn.params.get("length") or 1)
-    if by_library(eqn) or is_join(eqn) or eqn.primitive is step_p:
-        return 0
-    if is_matrices(eqn):
-        *batch, _, rows = eqn.inputs[0].aval.shape
-        sizes = sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
-        return 4 * rows * sizes + ONE_MATRIX * prod(batch)
-    if is_inplace(eqn):
-        return sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
-    return pattern(eqn).work * eqn.outputs[0].aval.size
+    total = 0
+    for eqn in graph.eqns:
+        emit = emitted(eqn, target)
+        if emit is not None:
+            total += emit.operations(eqn, of_graph)
+        else:
+            total += pattern(eqn).work * eqn.outputs[0].aval.size
+    return total
 
 
 class Made(NamedTuple):
@@ -161,7 +129,7 @@ def _readers_first(
     return reversed(done)
 
 
-def expected(graph: Graph, kept: Set[Var]) -> Demand:
+def expected(graph: Graph, kept: Set[Var], target: Target) -> Demand:
     """How often values are computed at least, as far as that is known without the expressions.
 
     Different windows of a value are different elements of it, and each product that sums over it
@@ -173,7 +141,7 @@ def expected(graph: Graph, kept: Set[Var]) -> Demand:
     apart: dict[Var, Counter[Var]] = {}
     others: dict[Var, tuple[float, Var]] = {}
     for eqn in reversed(graph.eqns):
-        if as_a_whole(eqn) or is_join(eqn):
+        if emitted(eqn, target) is not None:
             continue
         own = pattern(eqn)
         for var in eqn.outputs:
@@ -198,12 +166,13 @@ def expected(graph: Graph, kept: Set[Var]) -> Demand:
     return found
 
 
-def too_often(graph: Graph, asked: int, found: Demand) -> set[Var]:
+def too_often(graph: Graph, asked: int, found: Demand, target: Target) -> set[Var]:
     """What to keep of the values that are computed wherever they are used.
 
     From the results on, so that what is kept counts as computed once when it comes to what it is
     made of.
     """
+    limits = target.recomputation
     costs = _costs(graph, found)
     share: dict[Var, float] = {}
     chosen: set[Var] = set()
@@ -215,7 +184,7 @@ def too_often(graph: Graph, asked: int, found: Demand) -> set[Var]:
             now = sum(count * share.get(reader, 1.0) for reader, count in shares.items())
             size = var.aval.size
             saved = (now - size) * costs[var]
-            if now > OFTEN * size and saved > _worth(var, asked) and _works(eqn):
+            if now > limits.often * size and saved > _worth(var, asked, limits) and _works(eqn):
                 chosen.add(var)
                 now = size
             share[var] = now / times
@@ -237,11 +206,11 @@ def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
     return costs
 
 
-def _worth(var: Var, asked: int) -> float:
+def _worth(var: Var, asked: int, limits: Recomputation) -> float:
     """How many operations have to be saved for a value to be kept."""
     size, each = var.aval.size, var.aval.dtype.itemsize
-    through_memory = THROUGH_MEMORY * size if size * each > CACHED else 0
-    return max(through_memory, asked / LITTLE)
+    through_memory = limits.through_memory * size if size * each > limits.cached else 0
+    return max(through_memory, asked / limits.little)
 
 
 def _works(eqn: Eqn) -> bool:

@@ -9,6 +9,9 @@ from functrans.ir.graph import Graph
 from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, UNROLLED, index
 from functrans.loop.scalar import Scalar
+from functrans.loop.target import Target
+from functrans.ops.compiled.elements import pattern
+from functrans.ops.compiled.emission import emitted
 
 
 class Loops:
@@ -64,12 +67,10 @@ def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
     return False
 
 
-def folded_along_rows(graph: Graph) -> set[Shape]:
+def folded_along_rows(graph: Graph, target: Target) -> set[Shape]:
     """The shapes of what is summed, or the like, along the last axis."""
-    found: set[Shape] = set()
-    for eqn in graph.eqns:
-        if eqn.primitive.name.startswith("reduce_"):
-            shape = eqn.inputs[0].aval.shape
-            if len(shape) - 1 in eqn.params["axes"]:
-                found.add(shape)
-    return found
+    return {
+        eqn.inputs[0].aval.shape
+        for eqn in graph.eqns
+        if emitted(eqn, target) is None and pattern(eqn).sweeps
+    }

@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ALL_LINEAR
 from functrans.ir.types import Aval, Shape
-from functrans.loop.nodes import as_index, guard
-from functrans.ops.arrays.slicing import read_slice, whole
+from functrans.loop.nodes import UNROLLED, as_index, guard
+from functrans.loop.target import Target
+from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import expand_axes, place
+from functrans.ops.compiled.emission import Emission, Emit
+from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import cases, integers
@@ -86,6 +90,28 @@ def _pull_concatenate(read: Any, index: Any, *parts: Aval, axis: int) -> Any:
     return between(0, len(present) - 1)
 
 
+def _has_many_parts(eqn: Eqn, target: Target) -> bool:
+    """Whether writing the parts is better than asking at each element which one it is in."""
+    aval, few = eqn.outputs[0].aval, target.joins.few
+    if len(eqn.inputs) <= few or aval.size <= target.joins.small:
+        return False
+    if aval.shape[eqn.params["axis"]] <= UNROLLED:
+        return False
+    return sum(x.aval.size > 0 for x in eqn.inputs) > few
+
+
+def _emit_concatenate(at: Emission) -> None:
+    axis = at.eqn.params["axis"]
+    rest = [whole(n) for n in at.eqn.outputs[0].aval.shape]
+    parts = []
+    start = 0
+    for number, x in enumerate(at.eqn.inputs):
+        extent = x.aval.shape[axis]
+        parts.append(((*rest[:axis], (start, extent, 1), *rest[axis + 1 :]), number))
+        start += extent
+    at.assemble(parts, adds=False)
+
+
 concatenate_p = primitive(
     "concatenate",
     infer=_infer_concatenate,
@@ -95,6 +121,7 @@ concatenate_p = primitive(
     transpose_moves=True,
     batch=_batch_concatenate,
     pull=_pull_concatenate,
+    emit=Emit(_emit_concatenate, applies=_has_many_parts, by_elements=True),
     prepare=lambda *parts, axis: (promote(common, parts), {"axis": axis}),
     samples=cases(
         ((2,), (3,), {"axis": 0}), ((2, 3), (2, 1), (2, 0), {"axis": 1}), ((2,), {"axis": 0}),

@@ -1,7 +1,6 @@
 """Basic slices, known when the program is traced: reading one, setting one, embedding in zeros.
 
-An index has an entry for each axis: an integer, which drops the axis, or ``(start, size, step)``,
-with a start that is not negative and a step that may be.
+An index is what `functrans.ops.compiled.places` says.
 """
 
 from __future__ import annotations
@@ -20,29 +19,11 @@ from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import as_index, guard
 from functrans.ops.arrays.structural import move_axis, place, zeros
+from functrans.ops.compiled.emission import Emission, Emit
+from functrans.ops.compiled.places import Index, Range, is_whole, sliced_shape, whole
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 from functrans.trace.tracer import Tracer
-
-Range = tuple[int, int, int]
-"""Start, size and step."""
-
-Index = tuple[int | Range, ...]
-
-
-def whole(extent: int) -> Range:
-    """The entry that takes all of an axis."""
-    return (0, extent, 1)
-
-
-def is_whole(index: Index, shape: Shape) -> bool:
-    """Whether an index takes all of an array of this shape."""
-    return all(entry == (0, extent, 1) for entry, extent in zip(index, shape, strict=True))
-
-
-def sliced_shape(index: Index) -> Shape:
-    """The shape of what an index takes."""
-    return tuple([entry[1] for entry in index if not isinstance(entry, int)])
 
 
 @cached(4096)
@@ -296,6 +277,11 @@ def _pull_assemble(
     return total
 
 
+def _emit_assemble(at: Emission) -> None:
+    indices, adds = at.eqn.params["indices"], at.eqn.params["adds"]
+    at.assemble([(index, number) for number, index in enumerate(indices)], adds=adds)
+
+
 assemble_p = primitive(
     "assemble",
     infer=_infer_assemble,
@@ -304,6 +290,7 @@ assemble_p = primitive(
     transpose=_transpose_assemble,
     batch=_batch_assemble,
     pull=_pull_assemble,
+    emit=Emit(_emit_assemble, by_elements=True),
     samples=cases(
         ((2,), (2,), {"indices": (((0, 2, 1),), ((1, 2, 1),)), "shape": (4,), "adds": True}),
         ((2,), (2,), {"indices": (((0, 2, 1),), ((1, 2, 1),)), "shape": (4,), "adds": False}),

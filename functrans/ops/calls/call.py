@@ -15,6 +15,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, used_input
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.stop import barrier
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.control.layout import check_operands
 from functrans.ops.define import primitive
 
@@ -186,5 +187,9 @@ checkpoint_p = call_primitive(
 
 # -- repeated parts --------------------------------------------------------------------------------
 
-step_p = call_primitive("step", numpy=lambda *values, graph: tuple(evaluate(graph, values)))
+step_p = call_primitive(
+    "step",
+    numpy=lambda *values, graph: tuple(evaluate(graph, values)),
+    emit=Emit(lambda at: at.subprogram(at.eqn.params["graph"])),
+)
 """A part of a program that is compiled once and called again and again."""

@@ -8,7 +8,7 @@ This goes on down to values that live in memory, which are loaded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from functrans.caches import cached
@@ -16,13 +16,16 @@ from functrans.ir.graph import Atom, Eqn, Literal, Var
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop.functions import function_of
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, as_index, index
 from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, load
 
 Index = tuple[Scalar, ...]
+
+SLOW = ("div", "sqrt")
+"""Operations that take many times as long as an addition."""
 
 ZERO = const(0, INDEX)
 
@@ -131,6 +134,11 @@ class Pattern(NamedTuple):
         For each operand, whether it is read at indices that come from data.
     work : int
         The operations on data for an element, all steps of its folds together.
+    dear : bool
+        Whether it is one operation that takes many times as long as an addition.
+    sweeps : bool
+        Whether an element of the result is made of all that its one operand has along the last
+        axis.
     """
 
     cost: int
@@ -138,6 +146,8 @@ class Pattern(NamedTuple):
     reads: tuple[int, ...]
     by_data: tuple[bool, ...]
     work: int
+    dear: bool = False
+    sweeps: bool = False
 
 
 def pattern(eqn: Eqn) -> Pattern:
@@ -179,7 +189,20 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
     moving = {number for number, where in reads if _has_probe(where)}
     counts = tuple(max(times[number], 1) for number in range(len(avals)))
     by_data = tuple(number in moving for number in range(len(avals)))
-    return Pattern(cost, steps, counts, by_data, operations(values))
+    dear = cost == 1 and any(node.op in SLOW for node in nodes)
+    bound = {i for node in nodes if node.op == "fold" for i in node.attribute[1]}
+    sweeps = len(avals) == 1 and _sweeps(avals[0].shape, [where for _, where in reads], bound)
+    return Pattern(cost, steps, counts, by_data, operations(values), dear, sweeps)
+
+
+def _sweeps(shape: Shape, reads: Sequence[Index], bound: Set[Scalar]) -> bool:
+    """Whether reads of an array go through all of its last axis, in a fold or one by one."""
+    if not shape or not reads:
+        return False
+    last = {as_index(where[-1]) for where in reads}
+    if len(last) == 1 and not bound.isdisjoint(last):
+        return True
+    return len(last) == shape[-1] and all(i.op == "const" for i in last)
 
 
 def _has_probe(where: Index) -> bool:

@@ -20,6 +20,7 @@ from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval, interned
 from functrans.ops.arrays.structural import place
 from functrans.ops.calls.call import compact, spread
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.control.layout import (
     GROWS,
     Flags,
@@ -27,6 +28,7 @@ from functrans.ops.control.layout import (
     cut,
     either,
     elsewhere,
+    has_fixed_sizes,
     strong,
     undivided,
     unused,
@@ -37,7 +39,7 @@ from functrans.ops.control.layout import (
 from functrans.ops.control.partial_evaluation import mentioned, merged
 from functrans.ops.control.residuals import choose
 from functrans.ops.control.scan import each_lane
-from functrans.ops.define import primitive
+from functrans.ops.define import lazy, primitive
 from functrans.trace.stage import replay, rewrite
 
 Branches = tuple[Graph, ...]
@@ -254,6 +256,12 @@ cond_p: Primitive = primitive(
     split=_split,
     transpose=_transpose,
     batch=_batch,
+    host=lazy("functrans.ops.control.compiled.growing:run_cond"),
+    emit=Emit(
+        lazy("functrans.ops.control.compiled.loops:cond"),
+        applies=lambda eqn, target: has_fixed_sizes(eqn),
+        operations=lambda eqn, of_graph: max(map(of_graph, eqn.params["branches"])),
+    ),
     several=True,
     higher_order=True,
 )

@@ -88,8 +88,14 @@ class Scan(NamedTuple):
     n_carry: int
     unroll: int
 
+    @classmethod
+    def of(cls, eqn: Eqn) -> Scan:
+        """The scan of an equation."""
+        return cls(eqn.primitive, **eqn.params)
+
     @property
     def counted(self) -> bool:
+        """Whether the number of steps is an operand."""
         return self.primitive.name == "counted_scan"
 
     def parts(self, operands: Sequence[T]) -> list[Sequence[T]]:
@@ -121,6 +127,12 @@ def refit(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
 def stacked(aval: Aval, length: int) -> Aval:
     """The type of ``length`` values, one for each step."""
     return interned((length, *aval.shape), aval.dtype)
+
+
+def has_fixed_sizes(eqn: Eqn) -> bool:
+    """Whether no operand or result has a size that is known only when the program has run."""
+    atoms = (*eqn.inputs, *eqn.outputs)
+    return all(extent >= 0 for atom in atoms for extent in atom.aval.shape)
 
 
 def new_stack(aval: Aval, length: int) -> np.ndarray[Any, Any]:

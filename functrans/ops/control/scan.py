@@ -23,6 +23,7 @@ from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, interned
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, spread
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.control.layout import (
     GROWS,
     STEPS,
@@ -31,6 +32,7 @@ from functrans.ops.control.layout import (
     check_operands,
     cut,
     fixpoint,
+    has_fixed_sizes,
     new_stack,
     refit,
     stacked,
@@ -39,7 +41,7 @@ from functrans.ops.control.layout import (
     where_not,
 )
 from functrans.ops.control.partial_evaluation import split_scan
-from functrans.ops.define import primitive
+from functrans.ops.define import lazy, primitive
 from functrans.trace.stage import replay, rewrite
 
 
@@ -278,6 +280,15 @@ def each_lane(
 # -- the primitives --------------------------------------------------------------------------------
 
 
+_on_the_host = lazy("functrans.ops.control.compiled.growing:run_scan")
+
+_emit = Emit(
+    lazy("functrans.ops.control.compiled.loops:scan"),
+    applies=lambda eqn, target: has_fixed_sizes(eqn),
+    operations=lambda eqn, of_graph: of_graph(eqn.params["body"]) * eqn.params["length"],
+)
+
+
 def _define(name: str) -> Primitive:
     def rule(function: Any) -> Any:
         def slot(
@@ -297,6 +308,8 @@ def _define(name: str) -> Primitive:
         split=rule(split_scan),
         transpose=rule(_transpose),
         batch=rule(_batch),
+        host=_on_the_host,
+        emit=_emit,
         several=True,
         higher_order=True,
     )

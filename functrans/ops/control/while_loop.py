@@ -24,14 +24,17 @@ from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, spread
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.control.layout import (
     GROWS,
     STEPS,
     Flags,
     Scan,
+    T,
     check_operands,
     cut,
     fixpoint,
+    has_fixed_sizes,
     new_stack,
     refit,
     stacked,
@@ -41,7 +44,7 @@ from functrans.ops.control.layout import (
 )
 from functrans.ops.control.partial_evaluation import Rest, divide, join
 from functrans.ops.control.scan import counted_scan_p, each_lane
-from functrans.ops.define import primitive
+from functrans.ops.define import lazy, primitive
 
 
 class While(NamedTuple):
@@ -60,6 +63,15 @@ class While(NamedTuple):
         """The leading extent of the stacks."""
         known = self.max_steps if self.room is None else self.room
         return GROWS if known is None else known
+
+    @classmethod
+    def of(cls, eqn: Eqn) -> While:
+        """The loop of an equation."""
+        return cls(**eqn.params)
+
+    def parts(self, operands: Sequence[T]) -> list[Sequence[T]]:
+        """The operands as steps, consts, init, xs, as a scan has them: steps and xs are empty."""
+        return [(), *cut(operands, self.n_consts), ()]
 
     def bind(self, consts: Sequence[Any], init: Sequence[Any]) -> Sequence[Any]:
         """Apply the loop."""
@@ -245,6 +257,15 @@ while_p: Primitive = primitive(
     jvp=_rule(_jvp),
     split=_rule(_split),
     batch=_rule(_batch),
+    host=lazy("functrans.ops.control.compiled.growing:run_while"),
+    emit=Emit(
+        lazy("functrans.ops.control.compiled.loops:while_loop"),
+        # the error that there are too many steps must come from NumPy's evaluation
+        applies=lambda eqn, target: has_fixed_sizes(eqn) and eqn.params["max_steps"] is None,
+        operations=lambda eqn, of_graph: (
+            of_graph(eqn.params["cond"]) + of_graph(eqn.params["body"])
+        ),
+    ),
     several=True,
     higher_order=True,
 )

@@ -13,13 +13,13 @@ from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.elementwise.power import power
 from functrans.ops.indexing.gather import (
-    index_shape,
     scatter_add,
     scatter_max,
     scatter_min,
     scatter_multiply,
 )
 from functrans.ops.indexing.index import Scatter, fitted, has_unique, plan_of, read, setitem, write
+from functrans.ops.indexing.positions import index_shape
 from functrans.ops.promotion import dtype_key
 from functrans.trace import protocols
 

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from functrans.caches import cached
 from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
-from functrans.loop.nodes import bounded, guard
+from functrans.loop.nodes import guard, index
+from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Store
 from functrans.ops.arrays.structural import (
-    align_batched,
     broadcast_to,
     cast,
     drop_axes,
@@ -40,81 +40,38 @@ from functrans.ops.arrays.structural import (
     zeros,
     zeros_like,
 )
+from functrans.ops.compiled.emission import Emission, Emit, elements
+from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.indexing.positions import (
+    INDEX,
+    batch_indices,
+    behind,
+    check_bounds,
+    flat_positions,
+    index_shape,
+    indexed_first,
+    infer_indexed,
+    open_mesh,
+    pull_indices,
+    shifted,
+)
 from functrans.ops.samples import cases
 
-INDEX = np.dtype(np.int64)
 _FIRST = tuple(range(64))
-
-
-def index_shape(indices: Sequence[Any]) -> Shape:
-    """The shape that index arrays broadcast to."""
-    if len(indices) == 1:
-        shape: Shape = indices[0].shape
-        return shape
-    try:
-        return np.broadcast_shapes(*(i.shape for i in indices))
-    except ValueError:
-        shapes = " ".join(str(i.shape) for i in indices)
-        raise IndexError(
-            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
-        ) from None
-
-
-@cached(1024)
-def _indexed_first(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
-    return (*axes, *(i for i in range(ndim) if i not in axes))
-
-
-def _check_bounds(shape: Shape, axes: tuple[int, ...], indices: Sequence[Any]) -> None:
-    """Raise NumPy's IndexError, naming the axis of the array as it was given."""
-    for axis, index in zip(axes, indices, strict=True):
-        wrong = (index < -shape[axis]) | (index >= shape[axis])
-        if np.any(wrong):
-            first = np.asarray(index)[wrong].ravel()[0]
-            raise IndexError(
-                f"index {first} is out of bounds for axis {axis} with size {shape[axis]}"
-            )
-
-
-def _infer_indexed(x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> Shape:
-    for index in indices:
-        if index.dtype.kind not in "iu":
-            raise DtypeError(f"an index array has an integer dtype, not {index.dtype}")
-    return (*index_shape(indices), *drop_axes(x.shape, axes))
-
-
-def _behind(ndim: int, axes: tuple[int, ...], axis: int) -> int:
-    """Where an axis that is not indexed is found behind an index shape of ``ndim`` axes."""
-    return ndim + sum(a not in axes for a in range(axis))
-
-
-def _shifted(axes: tuple[int, ...], mapped: int) -> tuple[int, ...]:
-    return tuple(a + (a >= mapped) for a in axes)
-
-
-def _batch_indices(indices: Sequence[Any], mapped: Sequence[int | None], size: int) -> list[Any]:
-    """The index arrays with the mapped axis first, and one in front that counts along it."""
-    ranks = [i.ndim - (axis is not None) for i, axis in zip(indices, mapped, strict=True)]
-    counter = reshape(iota(size=size, dtype=INDEX), shape=(size, *(1,) * max(ranks)))
-    return [
-        counter,
-        *(align_batched(i, axis, max(ranks)) for i, axis in zip(indices, mapped, strict=True)),
-    ]
-
 
 # -- gather ----------------------------------------------------------------------------------------
 
 
 def _gather(x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
     try:
-        moved = x if axes == _FIRST[: len(axes)] else np.transpose(x, _indexed_first(x.ndim, axes))
+        moved = x if axes == _FIRST[: len(axes)] else np.transpose(x, indexed_first(x.ndim, axes))
         return moved[indices]
     except IndexError:
-        _check_bounds(x.shape, axes, indices)
+        check_bounds(x.shape, axes, indices)
         raise
 
 
@@ -122,34 +79,20 @@ def _batch_gather(operands: Any, mapped: Any, *, axes: tuple[int, ...]) -> tuple
     x, *indices = operands
     axis, *index_axes = mapped
     if all(i is None for i in index_axes):
-        out = gather(x, *indices, axes=_shifted(axes, axis))
-        return out, _behind(len(index_shape(indices)), _shifted(axes, axis), axis)
+        out = gather(x, *indices, axes=shifted(axes, axis))
+        return out, behind(len(index_shape(indices)), shifted(axes, axis), axis)
     size = next(i.shape[a] for i, a in zip(indices, index_axes, strict=True) if a is not None)
-    counter, *aligned = _batch_indices(indices, index_axes, size)
+    counter, *aligned = batch_indices(indices, index_axes, size)
     if axis is None:
         return gather(x, *aligned, axes=axes), 0
-    return gather(x, counter, *aligned, axes=(axis, *_shifted(axes, axis))), 0
+    return gather(x, counter, *aligned, axes=(axis, *shifted(axes, axis))), 0
 
 
 def _pull_gather(read: Any, element: Any, x: Aval, *indices: Aval, axes: tuple[int, ...]) -> Any:
     ndim = len(index_shape(indices))
     rest = iter(element[ndim:])
-    at = dict(zip(axes, _pull_indices(read, 1, element[:ndim], x, indices, axes), strict=True))
+    at = dict(zip(axes, pull_indices(read, 1, element[:ndim], x, indices, axes), strict=True))
     return read(0, tuple(at[i] if i in at else next(rest) for i in range(x.ndim)))
-
-
-def _pull_indices(
-    read: Any, first: int, element: Any, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]
-) -> list[Any]:
-    """The position along each indexed axis, from index arrays that may have to be broadcast."""
-    zero = scalar.const(0, np.int64)
-    positions = []
-    for number, (index, axis) in enumerate(zip(indices, axes, strict=True), first):
-        own = element[len(element) - index.ndim :]
-        where = tuple(zero if n == 1 else i for i, n in zip(own, index.shape, strict=True))
-        position = scalar.convert(read(number, where), np.int64)
-        positions.append(bounded(position, x.shape[axis]))
-    return positions
 
 
 def _transpose_gather(ct: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> list[Any]:
@@ -162,7 +105,7 @@ def _transpose_gather(ct: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> 
 
 gather: Primitive = primitive(
     "gather",
-    infer=lambda x, *indices, axes: x.update(shape=_infer_indexed(x, indices, axes)),
+    infer=lambda x, *indices, axes: x.update(shape=infer_indexed(x, indices, axes)),
     numpy=_gather,
     linear=LINEAR,
     transpose=_transpose_gather,
@@ -194,24 +137,29 @@ unique_samples = cases(
 
 
 def _scatter(
-    name: str, update: Callable[..., None], samples: Any = scatter_samples, **slots: Any
+    name: str,
+    update: Callable[..., None],
+    combine: str | None,
+    samples: Any = scatter_samples,
+    **slots: Any,
 ) -> Primitive:
     """A primitive that writes ``updates`` to elements of a copy of ``x``.
 
-    ``update(flat, positions, updates)`` does it in place, all of them one-dimensional.
+    ``update(flat, positions, updates)`` does it in place, all of them one-dimensional; ``combine``
+    is the scalar operation of an update with what is there, None if it takes its place.
     """
 
     def numpy(x: Any, updates: Any, *indices: Any, axes: tuple[int, ...], unique: bool) -> Any:
-        _check_bounds(x.shape, axes, indices)
-        permutation = _indexed_first(x.ndim, axes)
+        check_bounds(x.shape, axes, indices)
+        permutation = indexed_first(x.ndim, axes)
         # one flat index array: NumPy's fast path for `ufunc.at`
         out = np.array(np.transpose(x, permutation), order="C")
         flat = out.reshape(-1)
-        update(flat, _flat_positions(out.shape, indices), np.reshape(updates, -1))
+        update(flat, flat_positions(out.shape, indices), np.reshape(updates, -1))
         return np.transpose(out, inverse(permutation))[()]
 
     def infer(x: Aval, updates: Aval, *indices: Aval, axes: tuple[int, ...], unique: bool) -> Aval:
-        shape = _infer_indexed(x, indices, axes)
+        shape = infer_indexed(x, indices, axes)
         if updates.shape != shape:
             raise ShapeError(f"values of shape {updates.shape} for elements of shape {shape}")
         if updates.dtype != x.dtype:
@@ -225,28 +173,42 @@ def _scatter(
         axis, update_axis, *index_axes = mapped
         size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
         if all(i is None for i in index_axes):
-            x, axes = place(x, axis, 0, size), _shifted(axes, 0)
+            x, axes = place(x, axis, 0, size), shifted(axes, 0)
             updates = place(updates, update_axis, len(index_shape(indices)), size)
         else:
-            x, axes = place(x, axis, 0, size), (0, *_shifted(axes, 0))
+            x, axes = place(x, axis, 0, size), (0, *shifted(axes, 0))
             updates = place(updates, update_axis, 0, size)
-            indices = _batch_indices(indices, index_axes, size)
+            indices = batch_indices(indices, index_axes, size)
         return op(x, updates, *indices, axes=axes, unique=unique), 0
 
-    op = primitive(name, infer=infer, numpy=numpy, batch=batch, samples=samples, **slots)
+    def emit(at: Emission) -> None:
+        """In order: where an element is set twice, the last one wins."""
+        x, updates, *indices = (operand.aval for operand in at.eqn.inputs)
+        axes: tuple[int, ...] = at.eqn.params["axes"]
+        target = at.copied(0)
+        loops = tuple(index("u", n) for n in updates.shape)
+        ndim = updates.ndim - (x.ndim - len(axes))
+        found = pull_indices(at.element, 2, loops[:ndim], x, indices, axes)
+        own, rest = dict(zip(axes, found, strict=True)), iter(loops[ndim:])
+        position = [own[axis] if axis in own else next(rest) for axis in range(x.ndim)]
+        before, (value, *where) = lower_folds([at.element(1, loops), *position], 1, at.simplify)
+        store = Store(target, tuple(where), value, combine)
+        if before or updates.size == 0 or len(loops) == ndim or x.ndim - 1 in axes:
+            statements = nest(loops, (*before, store))
+        else:  # the numbers of a row go to places of their own: their order does not matter
+            statements = nest(loops[:-1], vectorised(loops[-1], store, at.target))
+        at.call(statements, work=16 * at.eqn.inputs[-1].aval.size)
+
+    op = primitive(
+        name,
+        infer=infer,
+        numpy=numpy,
+        batch=batch,
+        emit=Emit(emit, operations=elements),
+        samples=samples,
+        **slots,
+    )
     return op
-
-
-def _flat_positions(shape: Shape, indices: Sequence[Any]) -> Any:
-    """The positions, in a flat array, of the elements whose first axes are indexed."""
-    position: Any = np.int64(0)
-    for index, extent in zip(indices, shape, strict=False):
-        index = np.asarray(index).astype(np.int64, copy=False)
-        position = position * extent + np.where(index < 0, index + extent, index)
-    rest = prod(shape[len(indices) :])
-    if rest != 1:
-        position = np.asarray(position)[..., None] * rest + np.arange(rest)
-    return np.reshape(position, -1)
 
 
 def _at(ufunc: np.ufunc) -> Callable[..., None]:
@@ -262,7 +224,7 @@ def _transpose_scatter_add(ct: Any, x: Any, updates: Any, *indices: Any, **param
 
 
 scatter_add: Primitive = _scatter(
-    "scatter_add", _at(np.add),
+    "scatter_add", _at(np.add), "add",
     linear=((0, 1),),
     transpose=_transpose_scatter_add,
 )  # fmt: skip
@@ -307,7 +269,7 @@ def _last_of_each(
 
 
 scatter_set: Primitive = _scatter(
-    "scatter_set", _put,
+    "scatter_set", _put, None,
     linear=((0, 1),),
     transpose=_transpose_scatter_set,
 )  # fmt: skip
@@ -337,7 +299,7 @@ def _transpose_scatter_multiply(ct: Any, x: Any, updates: Any, *indices: Any, **
 
 
 scatter_multiply: Primitive = _scatter(
-    "scatter_multiply", _at(np.multiply),
+    "scatter_multiply", _at(np.multiply), "mul",
     linear=LINEAR,
     jvp=_jvp_scatter_multiply,
     transpose=_transpose_scatter_multiply,
@@ -365,8 +327,8 @@ def _jvp_scatter_extreme(
     return moved * share
 
 
-scatter_max = _scatter("scatter_max", _at(np.maximum), jvp=_jvp_scatter_extreme)
-scatter_min = _scatter("scatter_min", _at(np.minimum), jvp=_jvp_scatter_extreme)
+scatter_max = _scatter("scatter_max", _at(np.maximum), "max", jvp=_jvp_scatter_extreme)
+scatter_min = _scatter("scatter_min", _at(np.minimum), "min", jvp=_jvp_scatter_extreme)
 
 
 # -- one position ----------------------------------------------------------------------------------
@@ -382,7 +344,7 @@ def _at_position(
     """A primitive that writes ``value`` where the given axes of a copy of ``x`` have a position."""
 
     def numpy(x: Any, value: Any, *position: Any, axes: tuple[int, ...]) -> Any:
-        _check_bounds(x.shape, axes, position)
+        check_bounds(x.shape, axes, position)
         out = np.array(x)
         index: list[Any] = [slice(None)] * x.ndim
         for axis, i in zip(axes, position, strict=True):
@@ -391,7 +353,7 @@ def _at_position(
         return out[()]
 
     def infer(x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]) -> Aval:
-        shape = _infer_indexed(x, position, axes)
+        shape = infer_indexed(x, position, axes)
         if value.shape != shape:
             raise ShapeError(f"a value of shape {value.shape} for a part of shape {shape}")
         return x.update()
@@ -402,14 +364,14 @@ def _at_position(
         size = next(o.shape[a] for o, a in zip(operands, mapped, strict=True) if a is not None)
         x, value = place(x, axis, 0, size), place(value, value_axis, 0, size)
         if all(i is None for i in index_axes):
-            return op(x, value, *position, axes=_shifted(axes, 0)), 0
-        indices = _batch_indices(position, index_axes, size)
-        return scatter(x, value, *indices, axes=(0, *_shifted(axes, 0)), unique=True), 0
+            return op(x, value, *position, axes=shifted(axes, 0)), 0
+        indices = batch_indices(position, index_axes, size)
+        return scatter(x, value, *indices, axes=(0, *shifted(axes, 0)), unique=True), 0
 
     def pull(
         read: Any, element: Any, x: Aval, value: Aval, *position: Aval, axes: tuple[int, ...]
     ) -> Any:
-        at = _pull_indices(read, 2, (), x, position, axes)
+        at = pull_indices(read, 2, (), x, position, axes)
         here = reduce(and_, (scalar.eq(element[a], i) for a, i in zip(axes, at, strict=True)))
         rest = tuple(i for axis, i in enumerate(element) if axis not in axes)
         old = read(0, element)
@@ -459,17 +421,6 @@ add_at: Primitive = _at_position(
 )  # fmt: skip
 
 # -- along an axis ---------------------------------------------------------------------------------
-
-
-def open_mesh(shape: Shape, axis: int, along: Any) -> list[Any]:
-    """Index arrays for every axis of an array: counting, but ``along`` for one axis."""
-    ndim = len(shape)
-    counters = [
-        reshape(iota(size=n, dtype=INDEX), shape=(*(1,) * i, n, *(1,) * (ndim - i - 1)))
-        for i, n in enumerate(shape)
-        if i != axis
-    ]
-    return [*counters[:axis], along, *counters[axis:]]
 
 
 def gather_along(x: Any, indices: Any, axis: int) -> Any:

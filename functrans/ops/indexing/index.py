@@ -17,11 +17,13 @@ from functrans.caches import cached
 from functrans.errors import TracerIndexError
 from functrans.ir.types import Shape, describe
 from functrans.ops.arrays.shape import asarray, holds_tracer
-from functrans.ops.arrays.slicing import Index as BasicIndex
-from functrans.ops.arrays.slicing import Range, read_slice, sliced_shape, update_slice, whole
+from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import astype, broadcast_to, drop_axes, reshape, transpose
+from functrans.ops.compiled.places import Index as BasicIndex
+from functrans.ops.compiled.places import Range, sliced_shape, whole
 from functrans.ops.elementwise.choice import select
-from functrans.ops.indexing.gather import gather, index_shape, scatter_set, set_at
+from functrans.ops.indexing.gather import gather, scatter_set, set_at
+from functrans.ops.indexing.positions import index_shape
 from functrans.ops.indexing.selected import Selected, refuse, same
 from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN

@@ -14,7 +14,8 @@ from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
 from functrans.ir.types import Aval, Shape, is_float
 from functrans.loop.nodes import fold
 from functrans.ops.arrays.structural import inverse, reshape, transpose
-from functrans.ops.define import primitive
+from functrans.ops.compiled.emission import Emit
+from functrans.ops.define import lazy, primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import booleans, cases, integers
 
@@ -173,6 +174,8 @@ def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pair
     return {"contract": contract, "batch": batch}
 
 
+_by_blas = lazy("functrans.ops.linalg.compiled.blas:emit")
+
 dot_general = primitive(
     "dot_general",
     infer=_infer,
@@ -181,6 +184,7 @@ dot_general = primitive(
     transpose=[_transpose_x, _transpose_y],
     batch=_batch,
     pull=_pull,
+    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_large")),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(
         ((2, 3), (3, 4), _dims(((1,), (0,)))), ((3, 2), (4, 3), _dims(((0,), (1,)))),
@@ -258,6 +262,7 @@ gemm = primitive(
     infer=_infer_gemm,
     numpy=_gemm,
     jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
+    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:fits_blas")),
     samples=_samples_of_gemm,
 )
 """A contraction as BLAS does it.

@@ -9,11 +9,13 @@ they have derivatives themselves.
 from __future__ import annotations
 
 import operator
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.ops.arrays.shape import asarray, flip, roll
@@ -29,7 +31,8 @@ from functrans.ops.arrays.structural import (
     reshape,
     transpose,
 )
-from functrans.ops.define import lazy, primitive
+from functrans.ops.compiled.emission import Emit
+from functrans.ops.define import Lazy, lazy, primitive
 from functrans.ops.elementwise.arithmetic import multiply, negative
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal, greater_equal
@@ -73,14 +76,34 @@ def _promoted(*operands: Any, **params: Any) -> Any:
     return promote(floating, operands), params
 
 
-def _of_matrices(name: str, **slots: Any) -> Primitive:
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+_ONE_MATRIX = 256
+"""Operations besides those for each element: roots, logarithms, signs."""
+
+
+def _operations(eqn: Eqn, of_graph: Any) -> int:
+    *batch, _, rows = eqn.inputs[0].aval.shape
+    sizes = sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
+    return 4 * rows * sizes + _ONE_MATRIX * prod(batch)
+
+
+def _compiled(rule: Lazy) -> Emit:
+    return Emit(
+        rule,
+        applies=lambda eqn, target: eqn.outputs[0].aval.dtype in _FLOATS,
+        operations=_operations,
+    )
+
+
+def _of_matrices(name: str, emit: Lazy, **slots: Any) -> Primitive:
     """A primitive of one array of square matrices, which treats leading axes as NumPy does."""
 
     def batch(operands: Any, axes: Any) -> Any:
         result = op(move_axis(operands[0], axes[0], 0))
         return (result, (0,) * len(result)) if op.several else (result, 0)
 
-    op = primitive(name, batch=batch, prepare=_promoted, **slots)
+    op = primitive(name, batch=batch, emit=_compiled(emit), prepare=_promoted, **slots)
     return op
 
 
@@ -156,6 +179,7 @@ solve_p: Primitive = primitive(
     # the same matrix again: one elimination serves both
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
     batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
+    emit=_compiled(lazy("functrans.ops.linalg.compiled.matrices:solve")),
     prepare=_promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _of(False)), ((regular, (2, 3, 3)), (2, 3, 1), _of(True)),
@@ -217,6 +241,7 @@ triangular_solve: Primitive = primitive(
         ),
     ],
     batch=lambda operands, axes, **params: _batch_solve(triangular_solve, operands, axes, params),
+    emit=_compiled(lazy("functrans.ops.linalg.compiled.matrices:triangular_solve")),
     prepare=_promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _options(True)),
@@ -249,6 +274,7 @@ def _jvp_cholesky(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cholesky_p = _of_matrices(
     "cholesky",
+    emit=lazy("functrans.ops.linalg.compiled.matrices:cholesky"),
     infer=_same_square("cholesky"),
     numpy=np.linalg.cholesky,
     jvp=_jvp_cholesky,
@@ -269,6 +295,7 @@ regular_samples = cases(
 
 inv_p: Primitive = _of_matrices(
     "inv",
+    emit=lazy("functrans.ops.linalg.compiled.matrices:inv"),
     infer=_same_square("inv"),
     numpy=np.linalg.inv,
     jvp=[lambda a, out, da: negative(matmul(matmul(out, da), out))],
@@ -288,6 +315,7 @@ def _infer_det(a: Aval) -> Aval:
 
 det_p = _of_matrices(
     "det",
+    emit=lazy("functrans.ops.linalg.compiled.matrices:det"),
     infer=_infer_det,
     numpy=np.linalg.det,
     jvp=[lambda a, out, da: _inner(cofactors(a), da)],
@@ -336,6 +364,7 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cofactor: Primitive = _of_matrices(
     "cofactor",
+    emit=lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
     infer=_same_square("cofactor"),
     numpy=_cofactors,
     jvp=_jvp_cofactor,
@@ -349,12 +378,15 @@ def _infer_slogdet(a: Aval) -> tuple[Aval, Aval]:
 
 slogdet_p = _of_matrices(
     "slogdet",
+    emit=lazy("functrans.ops.linalg.compiled.matrices:slogdet"),
     infer=_infer_slogdet,
     numpy=lambda a: tuple(np.linalg.slogdet(a)),
     jvp=lambda primals, tangents, outs: (None, _inner(_t(inv_p(primals[0])), tangents[0])),
     several=True,
     samples=regular_samples,
 )
+
+MATRICES = (solve_p, triangular_solve, cholesky_p, inv_p, det_p, cofactor, slogdet_p)
 
 # -- with NumPy's signatures -----------------------------------------------------------------------
 

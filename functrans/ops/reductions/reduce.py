@@ -14,7 +14,7 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import INDEX, fold
-from functrans.ops.arrays.slicing import Index, read_slice, update_slice, whole
+from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import (
     batch_reduction,
     cast,
@@ -24,6 +24,7 @@ from functrans.ops.arrays.structural import (
     reduce_sum,
     reshape,
 )
+from functrans.ops.compiled.places import Index, whole
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal

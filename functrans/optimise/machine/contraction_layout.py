@@ -17,10 +17,9 @@ from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.primitive import registry
 from functrans.ir.types import Shape
 from functrans.loop.nodes import index
+from functrans.loop.target import CPU
 from functrans.ops.compiled.elements import Puller
 from functrans.ops.linalg.compiled.blas import (
-    GEMM,
-    WORTH_SPLITTING,
     Sides,
     blocks,
     counts,
@@ -28,6 +27,7 @@ from functrans.ops.linalg.compiled.blas import (
     matrix,
     sides,
 )
+from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
 
 LONG_SUM = 4
@@ -40,6 +40,8 @@ LEAST_PART = 128
 
 MOST_PARTS = 8
 
+GEMM = "gemm"
+WORTH_SPLITTING = CPU.products.worth_splitting
 Order = tuple[int, ...]
 """Axes of an array, by their numbers."""
 
@@ -49,13 +51,13 @@ LARGEST_PATTERN = 16
 
 def prepare(graph: Graph) -> Graph:
     """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
-    if not any(map(is_large, graph.eqns)):
+    if not any(map(_by_blas, graph.eqns)):
         return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        if not is_large(eqn):
+        if not _by_blas(eqn):
             eqns.append(eqn)
             continue
         known = _by_identity(eqn, producers)
@@ -65,6 +67,10 @@ def prepare(graph: Graph) -> Graph:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
     return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _by_blas(eqn: Eqn) -> bool:
+    return eqn.primitive is dot_general and is_large(eqn, CPU)
 
 
 def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.loop.target import CPU
 from functrans.ops.calls.call import step_p
 from functrans.ops.compiled.elements import pattern
-from functrans.ops.compiled.whole import as_a_whole
+from functrans.ops.compiled.emission import in_memory
 
 FEWEST = 4
 """So many repetitions are worth being looked for."""
@@ -182,7 +183,7 @@ def _estimated(eqn: Eqn) -> tuple[int, int, bool]:
     small = all(x.aval.size <= LARGEST_ARRAY for x in (*eqn.inputs, *eqn.outputs))
     if eqn.primitive is step_p:
         return 0, 0, False
-    if as_a_whole(eqn):
+    if in_memory(eqn, CPU):
         return CODE_OF_A_CALL, sum(x.aval.size for x in eqn.inputs), small
     own = pattern(eqn)
     work = own.cost * own.folds * elements

@@ -12,7 +12,10 @@ from collections import Counter
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.nodes import UNROLLED
-from functrans.ops.linalg.compiled.blas import CONTRACTION, sides
+from functrans.ops.linalg.compiled.blas import sides
+
+CONTRACTION = "dot_general"
+
 from functrans.optimise.machine.contraction_layout import transposed
 
 LEAST_STEPS = 8

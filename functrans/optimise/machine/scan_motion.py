@@ -17,8 +17,11 @@ from math import prod
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
 from functrans.ir.primitive import registry
 from functrans.ir.types import Aval
-from functrans.ops.linalg.compiled.blas import CONTRACTION, sides
-from functrans.ops.linalg.compiled.written_out import is_matrices
+from functrans.ops.linalg.compiled.blas import sides
+
+CONTRACTION = "dot_general"
+
+from functrans.ops.linalg.factorisations import MATRICES
 from functrans.transform.batch import batch_graph
 
 SCAN = "scan"
@@ -118,7 +121,9 @@ def _hoisted(eqn: Eqn) -> tuple[list[Eqn], Eqn]:
         free.update(inner.outputs)
         if not stacked.isdisjoint(operands):
             stacked.update(inner.outputs)
-        if (_worth(inner) or is_matrices(inner)) and _fits(inner.outputs[0].aval, parts.length):
+        if (_worth(inner) or inner.primitive in MATRICES) and _fits(
+            inner.outputs[0].aval, parts.length
+        ):
             wanted += inner.outputs
     if not wanted:
         return [], eqn

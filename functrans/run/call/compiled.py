@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrans import config
+from functrans.caches import cached
 from functrans.emit import source as emit_text
 from functrans.emit.llvm import kernel as emit_llvm
-from functrans.ir.graph import Atom, Eqn, Graph, Literal
+from functrans.ir.graph import Atom, Graph, Literal
 from functrans.loop.statements import Buffer, Call, Kernel
+from functrans.loop.target import CPU, Target
 from functrans.loop.walk import walk
 from functrans.lower import report as outline
 from functrans.lower.pipeline import Plan, Step, schedule
-from functrans.lower.select.partition import Segment, split
+from functrans.lower.select.partition import Segment, compiled, split
 from functrans.lower.verify import verify
+from functrans.optimise import optimise
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
 from functrans.run.code import cache, native
 
-Runner = Callable[[Eqn, Sequence[Any]], Sequence[Any] | None]
-"""Runs an equation; gives None if it cannot."""
 
-
-def compile_graph(graph: Graph) -> Program:
-    """Compile a graph."""
-    return Program(graph)
+def compile_graph(graph: Graph, donated: Sequence[int] = ()) -> Program:
+    """Compile a graph, whose inputs that are ``donated`` may be overwritten."""
+    return Program(graph, donated)
 
 
 class Program:
     """A compiled graph: call it with its inputs as arrays or numbers, in order.
 
     The results are a tuple of new arrays (NumPy scalars where they have no axes). What has no
-    compiled form is run by ``runners``, by the primitive's name, and else by NumPy. The inputs
-    whose numbers are ``donated`` may be overwritten with results, if everything is compiled. Of the
+    compiled form is done as its primitive's ``host`` slot says, or by NumPy. The inputs whose
+    numbers are ``donated`` may be overwritten with results, if everything is compiled. Of the
     outputs ``in_part``, only first rows may be written: nobody looks at the others.
     """
 
     def __init__(
         self,
         graph: Graph,
-        runners: Mapping[str, Runner] | None = None,
         donated: Sequence[int] = (),
         in_part: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        self.runners = runners or {}
-        self.segments = split(graph)
+        self.segments = split(graph, target())
         if len(self.segments) > 1:
             donated = ()
         self.parts = [
@@ -65,7 +64,7 @@ class Program:
         values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            results = part.native(*operands) if part else _call(segment, operands, self.runners)
+            results = part.native(*operands) if part else _call(segment, operands)
             values.update(zip(segment.outputs, results, strict=True))
             for var in segment.dead:
                 del values[var]
@@ -109,9 +108,7 @@ class Program:
         return list(dict.fromkeys(step.kernel for plan in plans for step in plan.steps))
 
 
-def _call(
-    segment: Segment, operands: Sequence[Any], runners: Mapping[str, Runner]
-) -> tuple[Any, ...]:
+def _call(segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
     """Apply a primitive without a compiled form, by NumPy."""
     eqn = segment.call
     assert eqn is not None
@@ -120,12 +117,23 @@ def _call(
     values = [
         x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
     ]
-    runner = runners.get(eqn.primitive.name)
-    results = runner(eqn, values) if runner is not None else None
-    if results is not None:
-        return tuple(results)
+    if eqn.primitive.host is not None:
+        results = eqn.primitive.host(eqn, values, compiled_part)
+        if results is not None:
+            return tuple(results)
     result = eqn.primitive.numpy(*values, **eqn.params)
     return tuple(result) if eqn.primitive.several else (result,)
+
+
+@cached(256)
+def compiled_part(
+    graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = ()
+) -> Program | None:
+    """A graph inside of an equation that is done on the host (`functrans.ir.primitive.Compile`)."""
+    graph = optimise(graph)
+    if whole and not all(compiled(eqn, target()) for eqn in graph.eqns):
+        return None
+    return Program(graph, in_part=in_part)
 
 
 class Compiled(NamedTuple):
@@ -135,11 +143,16 @@ class Compiled(NamedTuple):
     native: NativeProgram
 
 
+def target() -> Target:
+    """The machine that this process runs on."""
+    return replace(CPU, vector_bytes=native.vector_bytes())
+
+
 def compile_whole(
     graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = ()
 ) -> Compiled:
     """Compile a graph of which everything has a compiled form."""
-    plan = schedule(graph, native.vector_bytes(), donated)
+    plan = schedule(graph, target(), donated)
     if config.check_plans:
         verify(plan, in_part)
     printed = {kernel: emit_llvm.emit(kernel) for kernel in {x.kernel: None for x in plan.steps}}

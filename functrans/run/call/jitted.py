@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from functrans.run.call.compiled import Program
 
 # a third of what importing the library takes would be the compiler: it comes with its first use
-compile_program = lazy("functrans.run.call.growing:compile_program")
+compile_graph = lazy("functrans.run.call.compiled:compile_graph")
 
 _compiling = lock()
 
 
 @cached(1024)
 def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
-    compiled: Program = compile_program(optimise(graph), donated)
+    compiled: Program = compile_graph(optimise(graph), donated)
     if compiled.whole is not None:
         kept.keep(graph, compiled.whole, donated)
     return compiled

@@ -12,16 +12,15 @@ the lanes of vectors, and threads share them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
-from functrans.ir.graph import Eqn, Graph
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.relocation import Position, Relocation, constant_positions
-from functrans.loop.scalar import Scalar, const, eq, postorder
-from functrans.loop.simplify import Simplifier, from_terms
+from functrans.loop.scalar import BOOL, Scalar, const, eq, postorder
+from functrans.loop.simplify import from_terms
 from functrans.loop.statements import (
     Assign,
     Buffer,
@@ -31,77 +30,28 @@ from functrans.loop.statements import (
     Let,
     Statement,
     Store,
-    While,
     buffer,
     load,
     local,
 )
+from functrans.loop.statements import While as WhileLoop
 from functrans.loop.walk import expressions, walk
-
-CONTROL = frozenset({"scan", "counted_scan", "while_loop", "cond"})
-
-MOST_LOCALS = 64
-"""So many elements of a carry at most are held in locals."""
+from functrans.ops.compiled.emission import Emission, Inner
+from functrans.ops.control.layout import Scan, cut
+from functrans.ops.control.while_loop import While
 
 ZERO = const(0, INDEX)
 ONE = const(1, INDEX)
 
 
-@dataclass(frozen=True)
-class Inner:
-    """A lowered inner graph: its statements, on buffers for its inputs and outputs."""
-
-    statements: tuple[Statement, ...]
-    scratch: tuple[Buffer, ...]
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    work: int
+def scan(at: Emission) -> None:
+    """A scan, whose number of steps may be an operand."""
+    _Loop(at, Scan.of(at.eqn)).scan()
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """The statements of an equation with inner graphs."""
-
-    statements: tuple[Statement, ...]
-    scratch: tuple[Buffer, ...]
-    work: int
-
-
-Lower = Callable[[Graph], Inner]
-
-
-def is_control(eqn: Eqn) -> bool:
-    """Whether an equation is a loop or a branch that can be compiled."""
-    return eqn.primitive.name in CONTROL
-
-
-def inner_graphs(eqn: Eqn) -> tuple[Graph, ...]:
-    """The graphs that an equation's compiled form is made of."""
-    params = eqn.params
-    return (
-        tuple(params["branches"])
-        if "branches" in params
-        else tuple(params[name] for name in ("cond", "body") if name in params)
-    )
-
-
-def has_fixed_sizes(eqn: Eqn) -> bool:
-    """Whether no operand or result has a size that is known only when the program has run."""
-    atoms = (*eqn.inputs, *eqn.outputs)
-    return all(extent >= 0 for atom in atoms for extent in atom.aval.shape) and not (
-        # the error that too many steps are must come from NumPy's evaluation
-        eqn.params.get("max_steps") is not None
-    )
-
-
-def lower_control(
-    eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer], lower: Lower
-) -> Lowered:
-    """The statements that compute an equation's results into buffers."""
-    name = eqn.primitive.name
-    if name == "cond":
-        return _branches(eqn, operands, targets, lower)
-    return _Loop(eqn, operands, targets, lower, Simplifier()).run()
+def while_loop(at: Emission) -> None:
+    """A loop that runs as long as a condition holds."""
+    _Loop(at, While.of(at.eqn)).while_()
 
 
 # -- loops -----------------------------------------------------------------------------------------
@@ -110,81 +60,68 @@ def lower_control(
 class _Loop:
     """A scan or a while loop."""
 
-    def __init__(
-        self,
-        eqn: Eqn,
-        operands: Sequence[Buffer],
-        targets: Sequence[Buffer],
-        lower: Lower,
-        simplify: Simplifier,
-    ) -> None:
-        params = eqn.params
-        self.eqn = eqn
-        self.lower = lower
-        self.simplify = simplify
-        self.counted = eqn.primitive.name == "counted_scan"
-        self.body = lower(params["body"])
-        n_consts, n_carry = params["n_consts"], params["n_carry"]
-        first = int(self.counted)
-        self.steps_given = operands[:first]
-        self.consts = operands[first : first + n_consts]
-        self.init = operands[first + n_consts : first + n_consts + n_carry]
-        self.xs = operands[first + n_consts + n_carry :]
-        self.results = targets[:n_carry]
-        self.targets = targets
-        self.n_consts, self.n_carry = n_consts, n_carry
-        self.counter = index("t", params.get("length"))
+    def __init__(self, at: Emission, loop: Scan | While) -> None:
+        self.at = at
+        self.loop = loop
+        self.simplify = at.simplify
+        operands = [at.operand(number) for number in range(len(at.eqn.inputs))]
+        self.results = [at.result(number) for number in range(len(at.eqn.outputs))]
+        self.steps_given, self.consts, self.init, self.xs = loop.parts(operands)
+        self.carry_out, self.stacks = cut(self.results, loop.n_carry)
+        self.body = at.lower(loop.body)
+        self.own_consts, self.own_carry, self.own_xs = cut(
+            self.body.inputs, loop.n_consts, loop.n_carry
+        )
+        self.next_carry, self.ys = cut(self.body.outputs, loop.n_carry)
+        self.counter = index("t", at.eqn.params.get("length"))
         self.before: list[Statement] = []
         self.after: list[Statement] = []
         self.current: dict[int, dict[Position, Scalar]] = {}
         self.places: dict[int, Buffer] = {}
 
-    def run(self) -> Lowered:
-        if self.eqn.primitive.name == "while_loop":
-            statements, scratch, work = self._while()
-        else:
-            statements, scratch, work = self._scan()
-        return Lowered((*self.before, *statements, *self.after), scratch, work)
+    def _call(self, loop: Sequence[Statement], inner: Sequence[Inner], work: int) -> None:
+        stack = tuple(row for each in inner for row in each.scratch)
+        self.at.call((*self.before, *loop, *self.after), work=work, stack=stack)
 
-    def _scan(self) -> tuple[tuple[Statement, ...], tuple[Buffer, ...], int]:
-        params = self.eqn.params
-        length: int = params["length"]
-        steps: Scalar = const(length, INDEX)
-        if self.counted:
+    def scan(self) -> None:
+        assert isinstance(self.loop, Scan)
+        work = self.loop.length * max(self.body.work, 1)
+        steps: Scalar = const(self.loop.length, INDEX)
+        if self.loop.counted:
             steps = local(INDEX, "steps")
             self.before.append(Let((steps,), (load(self.steps_given[0], ()),)))
-        lanes = None if self.counted else self._side_by_side()
+        lanes = None if self.loop.counted else self._side_by_side()
         if lanes is not None:
-            return self._interchanged(lanes), self.body.scratch, length * max(self.body.work, 1)
+            self._call(self._interchanged(lanes), [self.body], work)
+            return
         self._hold_carry([self.body])
         parity = Scalar("and", (self.counter, ONE), INDEX)
-        body = self._step(self.body, parity, self._row(steps), self.targets[self.n_carry :])
+        body = self._step(self.body, parity, self._row(steps), self.stacks)
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
-        loop = For(self.counter, ZERO, steps, body)
-        return (loop,), self.body.scratch, length * max(self.body.work, 1)
+        self._call((For(self.counter, ZERO, steps, body),), [self.body], work)
 
     def _row(self, steps: Scalar) -> Scalar:
         """Which elements of the stacked arrays a step is about."""
-        if not self.eqn.params["reverse"]:
+        assert isinstance(self.loop, Scan)
+        if not self.loop.reverse:
             return self.counter
         last = Scalar("sub", (steps, ONE), INDEX)
         return self.simplify(Scalar("sub", (last, self.counter), INDEX))
 
     def _side_by_side(self) -> For | None:
         """The one loop that the body is, if its iterations keep to their own part of the carry."""
-        if len(self.body.statements) != 1 or self.n_carry == 0:
+        if len(self.body.statements) != 1 or not self.init:
             return None
         (loop,) = self.body.statements
         if not isinstance(loop, For) or any(
-            isinstance(each, (For, If, While, Call)) for each in walk(loop.body)
+            isinstance(each, (For, If, WhileLoop, Call)) for each in walk(loop.body)
         ):
             return None
-        carried = self.body.inputs[self.n_consts :][: self.n_carry]
-        made = self.body.outputs[: self.n_carry]
-        for start, before, after in zip(self.init, carried, made, strict=True):
+        most = self.at.target.control.most_locals
+        for start, before, after in zip(self.init, self.own_carry, self.next_carry, strict=True):
             used = _positions_of(loop.body, before) | _positions_of(loop.body, after)
             axes = {at.index(loop.index) for at in used if loop.index in at}
-            if len(axes) != 1 or _size(start) // loop.index.attribute[2] > MOST_LOCALS:
+            if len(axes) != 1 or _size(start) // loop.index.attribute[2] > most:
                 return None
             (axis,) = axes
             if any(
@@ -197,24 +134,18 @@ class _Loop:
 
     def _interchanged(self, loop: For) -> tuple[Statement, ...]:
         """The loop over lanes with the loop over steps inside."""
-        length = const(self.eqn.params["length"], INDEX)
+        assert isinstance(self.loop, Scan)
+        length = const(self.loop.length, INDEX)
         relocation = Relocation(self.simplify)
-        for own, const_ in zip(self.body.inputs, self.consts, strict=False):
+        for own, const_ in zip(self.own_consts, self.consts, strict=True):
             relocation.moved[own] = const_, ()
         row = self._row(length)
-        for own, stack in zip(
-            self.body.inputs[self.n_consts + self.n_carry :], self.xs, strict=True
-        ):
-            relocation.moved[own] = stack, (row,)
-        for own, stack in zip(
-            self.body.outputs[self.n_carry :], self.targets[self.n_carry :], strict=True
-        ):
+        for own, stack in zip((*self.own_xs, *self.ys), (*self.xs, *self.stacks), strict=True):
             relocation.moved[own] = stack, (row,)
         first: list[Statement] = []
         last: list[Statement] = []
-        for number, (start, result) in enumerate(zip(self.init, self.results, strict=True)):
-            before = self.body.inputs[self.n_consts + number]
-            after = self.body.outputs[number]
+        for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
+            before, after = self.own_carry[number], self.next_carry[number]
             used = _positions_of(loop.body, after)
             axis = next(iter(used)).index(loop.index)
             positions = [
@@ -235,13 +166,14 @@ class _Loop:
         old: list[Scalar] = []
         new: list[Scalar] = []
         for number, names in self.current.items():
-            made = relocation.made[self.body.outputs[number]]
+            made = relocation.made[self.next_carry[number]]
             old += names.values()
             new += [made[at] for at in names]
         return Assign(tuple(old), tuple(new))
 
-    def _while(self) -> tuple[tuple[Statement, ...], tuple[Buffer, ...], int]:
-        test = self.lower(self.eqn.params["cond"])
+    def while_(self) -> None:
+        assert isinstance(self.loop, While)
+        test = self.at.lower(self.loop.cond)
         steps = local(INDEX, "steps")
         self.before.append(Let((steps,), (ZERO,)))
         self._hold_carry([self.body, test])
@@ -251,19 +183,21 @@ class _Loop:
         ask.made[answer] = {}
         prepare = ask.statements(test.statements)
         condition = ask.made[answer][()]
-        body = self._step(self.body, parity, steps, self.targets[self.n_carry + 1 :])
+        count_out, *stacks = self.stacks
+        body = self._step(self.body, parity, steps, stacks)
         count = Assign((steps,), (from_terms({steps: 1}, 1),))
         self._store_carry(parity)
-        self.after.append(Store(self.targets[self.n_carry], (), steps))
-        loop = While(prepare, condition, (*body, count))
-        return (loop,), (*self.body.scratch, *test.scratch), 1000 * max(self.body.work, 1)
+        self.after.append(Store(count_out, (), steps))
+        loop = WhileLoop(prepare, condition, (*body, count))
+        self._call((loop,), [self.body, test], 1000 * max(self.body.work, 1))
 
     def _hold_carry(self, users: Sequence[Inner]) -> None:
         """Decide where the carry lives, and put the first one there."""
-        for number, (start, result) in enumerate(zip(self.init, self.results, strict=True)):
-            in_locals = _size(start) <= MOST_LOCALS
+        most = self.at.target.control.most_locals
+        for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
+            in_locals = _size(start) <= most
             for user in users:
-                own = {user.inputs[self.n_consts + number]}
+                own = {user.inputs[self.loop.n_consts + number]}
                 if user is self.body:
                     own.add(user.outputs[number])
                 in_locals = in_locals and constant_positions(user.statements, own) == own
@@ -279,7 +213,7 @@ class _Loop:
 
     def _store_carry(self, parity: Scalar) -> None:
         """Store the last carry as the result."""
-        for number, result in enumerate(self.results):
+        for number, result in enumerate(self.carry_out):
             if number in self.current:
                 self.after += [Store(result, at, x) for at, x in self.current[number].items()]
             else:
@@ -290,8 +224,7 @@ class _Loop:
         relocation = Relocation(self.simplify)
         for own, const_ in zip(inner.inputs, self.consts, strict=False):
             relocation.moved[own] = const_, ()
-        for number in range(self.n_carry):
-            own = inner.inputs[self.n_consts + number]
+        for number, own in enumerate(inner.inputs[self.loop.n_consts :][: self.loop.n_carry]):
             if number in self.current:
                 relocation.held[own] = self.current[number]
             else:
@@ -303,16 +236,14 @@ class _Loop:
     ) -> tuple[Statement, ...]:
         """One step: the body on the carry and a row of xs gives the next carry and a row of ys."""
         relocation = self._relocation(inner, parity)
-        for own, stack in zip(inner.inputs[self.n_consts + self.n_carry :], self.xs, strict=True):
+        for own, stack in zip((*self.own_xs, *self.ys), (*self.xs, *ys), strict=True):
             relocation.moved[own] = stack, (row,)
         other = Scalar("sub", (ONE, parity), INDEX)
-        for number, made in enumerate(inner.outputs[: self.n_carry]):
+        for number, made in enumerate(self.next_carry):
             if number in self.current:
                 relocation.made[made] = {}
             else:
                 relocation.moved[made] = self.places[number], (other,)
-        for made, stack in zip(inner.outputs[self.n_carry :], ys, strict=True):
-            relocation.moved[made] = stack, (row,)
         statements = relocation.statements(inner.statements)
         return (*statements, self._next_carry(relocation)) if self.current else statements
 
@@ -358,33 +289,34 @@ def _copy(
 # -- branches --------------------------------------------------------------------------------------
 
 
-def _branches(
-    eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer], lower: Lower
-) -> Lowered:
-    """The branch that is picked, computing into the targets."""
-    picked, *given = operands
-    simplify = Simplifier()
+def cond(at: Emission) -> None:
+    """The branch that is picked, computing into the results."""
+    picked, *given = [at.operand(number) for number in range(len(at.eqn.inputs))]
+    results = [at.result(number) for number in range(len(at.eqn.outputs))]
     arms: list[tuple[Statement, ...]] = []
     scratch: list[Buffer] = []
     work = 0
-    for branch in eqn.params["branches"]:
-        inner = lower(branch)
-        relocation = Relocation(simplify)
+    for branch in at.eqn.params["branches"]:
+        inner = at.lower(branch)
+        relocation = Relocation(at.simplify)
         for own, operand in zip(inner.inputs, given, strict=True):
             relocation.moved[own] = operand, ()
-        for own, target in zip(inner.outputs, targets, strict=True):
-            relocation.moved[own] = target, ()
+        for own, result in zip(inner.outputs, results, strict=True):
+            relocation.moved[own] = result, ()
         arms.append(relocation.statements(inner.statements))
         scratch += inner.scratch
         work = max(work, inner.work)
-    number = load(picked, ())
-    if picked.dtype.kind == "b":
-        statement = If(number, arms[1], arms[0])
-        return Lowered((statement,), tuple(scratch), work)
+    at.call(_choice(load(picked, ()), arms), work=work, stack=scratch)
+
+
+def _choice(number: Scalar, arms: Sequence[tuple[Statement, ...]]) -> tuple[Statement, ...]:
+    """One of some statements, by a bool or by an index, which is clipped."""
+    if number.dtype == BOOL:
+        return (If(number, arms[1], arms[0]),)
     chosen = local(INDEX, "branch")
     last = const(len(arms) - 1, INDEX)
     clipped = Scalar("min", (Scalar("max", (number, ZERO), INDEX), last), INDEX)
     body = arms[-1]
     for i in reversed(range(len(arms) - 1)):
         body = (If(eq(chosen, i), arms[i], body),)
-    return Lowered((Let((chosen,), (clipped,)), *body), tuple(scratch), work)
+    return (Let((chosen,), (clipped,)), *body)

@@ -19,20 +19,8 @@ from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, convert
 from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statement, Store, load
-
-CONTRACTION = "dot_general"
-
-GEMM = "gemm"
-"""The same, as `functrans.optimise.machine.contraction_layout` has BLAS do it."""
-
-SMALLEST_SIDE = 8
-"""A contraction with a side shorter than this is done by loops."""
-
-SMALLEST_WORK = 8192
-"""Multiplications, below which calling BLAS costs more than it saves."""
-
-WORTH_SPLITTING = 1 << 20
-"""Multiplications of one contraction that are worth the waking of threads."""
+from functrans.loop.target import Target
+from functrans.ops.compiled.emission import Emission
 
 ZERO, ONE = const(0, INDEX), const(1, INDEX)
 
@@ -96,19 +84,20 @@ def counts(eqn: Eqn) -> Counts:
     )
 
 
-def by_library(eqn: Eqn) -> bool:
-    """Whether an equation is to be calls of BLAS."""
-    if eqn.primitive.name == GEMM:
-        return eqn.outputs[0].aval.dtype in _ROUTINES
-    return is_large(eqn)
+def fits_blas(eqn: Eqn, target: Target) -> bool:
+    """Whether BLAS has a routine for the numbers of a contraction."""
+    return eqn.outputs[0].aval.dtype in _ROUTINES
 
 
-def is_large(eqn: Eqn) -> bool:
-    """Whether an equation is a contraction that is worth a call of BLAS."""
-    if eqn.primitive.name != CONTRACTION or eqn.outputs[0].aval.dtype not in _ROUTINES:
-        return False
+def is_large(eqn: Eqn, target: Target) -> bool:
+    """Whether a contraction is worth a call of BLAS."""
     size = counts(eqn)
-    return min(size) >= SMALLEST_SIDE and size.multiplications >= SMALLEST_WORK
+    limits = target.products
+    return (
+        fits_blas(eqn, target)
+        and min(size) >= limits.smallest_side
+        and size.multiplications >= limits.smallest_work
+    )
 
 
 def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
@@ -134,14 +123,17 @@ def _spacing(shape: Shape, axes: Sequence[int]) -> int | None:
     return strides[-1] if strides else 1
 
 
-def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...]:
-    """The statements that compute a contraction into a buffer, if BLAS can take its operands.
+def emit(at: Emission) -> None:
+    """A contraction as calls of BLAS.
 
-    (`functrans.optimise.machine.contraction_layout` sees to that.)
+    (`functrans.optimise.machine.contraction_layout` sees to it that the operands fit.)
     BLAS is called for blocks of rows or of columns, for parts of what is summed, or for the
     matrices of a batch, of which threads take their share. The blocks do not depend on the number
     of threads, so neither do the bits of the result.
     """
+    eqn = at.eqn
+    x, y = at.operand(0), at.operand(1)
+    target = at.result()
     x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
     x_sides, y_sides = sides(eqn)
     left = matrix(x_shape, x_sides.free, x_sides.contract)
@@ -174,7 +166,7 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
         out_at[first] = start
         mirror = _mirrored(target, out_at[:first], start, column_count)
         loops = [*loops, band]
-    elif not loops and size.multiplications >= WORTH_SPLITTING:
+    elif not loops and size.multiplications >= at.target.products.worth_splitting:
         block = index("block", blocks(max(rows, columns)))
         if rows >= columns:
             start, row_count = _share(block, rows)
@@ -208,7 +200,7 @@ def call(eqn: Eqn, target: Buffer, x: Buffer, y: Buffer) -> tuple[Statement, ...
     for loop in reversed(loops):
         stop = const(loop.attribute[2], INDEX)
         body = (For(loop, ZERO, stop, body, parallel=loop is loops[0]),)
-    return body
+    at.call(body, work=_work(eqn))
 
 
 def _mirrored(
@@ -223,7 +215,7 @@ def _mirrored(
     return (For(column, ZERO, stop, (For(row, first, stop, (copy,)),)),)
 
 
-def work(eqn: Eqn) -> int:
+def _work(eqn: Eqn) -> int:
     """Roughly as many operations of a loop as take the time of a contraction."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
     return prod(x) * prod(y[i] for i in sides(eqn)[1].free) // 8

@@ -7,14 +7,12 @@ Working copies have the leading axes, too: threads share the matrices of a stack
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Eqn
-from functrans.ir.primitive import registry
+from functrans import vecmath
 from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.nodes import INDEX, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, where
@@ -31,7 +29,8 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.ops.compiled.elements import ZERO
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import ZERO
 from functrans.ops.linalg.compiled.written_out import logarithm
 
 INT = np.dtype(np.int32)
@@ -40,9 +39,6 @@ PREFIXES = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 
 BLOCK = 64
 """Columns that ``getri`` has room to treat at once."""
-
-FROM_FACTORS = frozenset({"solve", "inv", "det", "slogdet"})
-"""What is computed from the factors of a matrix, which several equations may share."""
 
 Statements = tuple[Statement, ...]
 
@@ -65,57 +61,87 @@ class Factors(NamedTuple):
     info: Buffer
 
 
-def factors_of(a: Buffer) -> Factors:
-    """Buffers for the factors of the matrices in another one."""
-    *leading, n, _ = a.shape
-    return Factors(
-        buffer(f"{a.name}_lu", a.dtype, a.shape),
-        buffer(f"{a.name}_pivots", INT, (*leading, n)),
-        buffer(f"{a.name}_info", INT, (*leading, 1)),
-    )
+def solve(at: Emission) -> None:
+    """Solutions, from the factors of the matrices."""
+    a, b = at.operand(0), at.operand(1)
+    factors = _factors(at, a)
+    x, calls = at.result(), _Calls(a)
+    _call(at, calls, calls.solve(factors, b, x, **at.eqn.params), x)
 
 
-def factorise(a: Buffer, factors: Factors) -> Statements:
-    """The statements that compute factors, by elimination with partial pivoting."""
+def inv(at: Emission) -> None:
+    """Inverses, from the factors of the matrices."""
+    a = at.operand(0)
+    factors = _factors(at, a)
+    inverse, calls = at.result(), _Calls(a)
+    _call(at, calls, calls.inv(factors, inverse), inverse)
+
+
+def det(at: Emission) -> None:
+    """Determinants, from the factors of the matrices."""
+    a = at.operand(0)
+    factors = _factors(at, a)
     calls = _Calls(a)
-    return calls.for_each(calls.factorise(factors))
+    at.call(calls.for_each(calls.det(factors, at.result())), work=_work_of_determinants(a))
 
 
-def call(
-    eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer], factors: Factors | None
-) -> Statements:
-    """The statements that compute the results of an equation into buffers."""
-    calls = _Calls(operands[0])
-    if factors is None:
-        if eqn.primitive.name == "cholesky":
-            return calls.for_each(calls.cholesky(*targets))
-        if eqn.primitive.name == "cofactor":
-            return calls.for_each(calls.cofactor(*targets))
-        return calls.for_each(calls.solve_triangular(operands[1], *targets, **eqn.params))
-    match eqn.primitive.name:
-        case "solve":
-            body = calls.solve(factors, operands[1], *targets, **eqn.params)
-        case "inv":
-            body = calls.inv(factors, *targets)
-        case "det":
-            body = calls.det(factors, *targets)
-        case _:
-            body = calls.slogdet(factors, *targets)
-    return calls.for_each(body)
+def slogdet(at: Emission) -> None:
+    """Signs and logarithms of determinants, from the factors of the matrices."""
+    a = at.operand(0)
+    factors = _factors(at, a)
+    calls = _Calls(a)
+    body = calls.slogdet(factors, at.result(0), at.result(1))
+    at.call(calls.for_each(body), work=_work_of_determinants(a))
 
 
-def work_of_factors(a: Buffer) -> int:
-    """Roughly as many operations of a loop as take the time of `factorise`."""
-    return prod(_extents(a)) * _extents(a)[-1] // 12
+def cholesky(at: Emission) -> None:
+    """Triangular factors of positive definite matrices."""
+    a, factor = at.operand(0), at.result()
+    calls = _Calls(a)
+    _call(at, calls, calls.cholesky(factor), factor)
 
 
-def work(eqn: Eqn) -> int:
-    """Roughly as many operations of a loop as take the time of an equation, without factors."""
-    shape = eqn.inputs[0].aval.shape
-    if eqn.primitive.name in ("det", "slogdet"):
-        return 16 * prod(shape[:-1])
-    times = 20 if eqn.primitive.name == "cofactor" else 1
-    return times * prod(shape) * eqn.outputs[0].aval.shape[-1] // 8
+def triangular_solve(at: Emission) -> None:
+    """Solutions with triangular matrices."""
+    a, b = at.operand(0), at.operand(1)
+    x, calls = at.result(), _Calls(a)
+    _call(at, calls, calls.solve_triangular(b, x, **at.eqn.params), x)
+
+
+def cofactor(at: Emission) -> None:
+    """Cofactors, from the singular values."""
+    a, target = at.operand(0), at.result()
+    calls = _Calls(a)
+    if calls.size:
+        _call(at, calls, calls.cofactor(target), target, times=20)
+
+
+def _call(at: Emission, calls: _Calls, body: Statements, result: Buffer, times: int = 1) -> None:
+    """Do statements for each matrix; they take about the time of a product."""
+    columns = _extents(result)[-1]
+    at.call(calls.for_each(body), work=times * calls.size * columns // 8)
+
+
+def _work_of_determinants(a: Buffer) -> int:
+    return 16 * prod(_extents(a)[:-1])
+
+
+def _factors(at: Emission, a: Buffer) -> Factors:
+    """The factors of the transposes of matrices, computed once for all that ask for them."""
+
+    def make() -> Factors:
+        *leading, n, _ = _extents(a)
+        factors = Factors(
+            at.scratch("lu", a.dtype, (*leading, n, n)),
+            at.scratch("pivots", INT, (*leading, n)),
+            at.scratch("info", INT, (*leading, 1)),
+        )
+        calls = _Calls(a)
+        statements = calls.for_each(calls.factorise(factors))
+        at.call(statements, work=calls.size * n // 12, writes=factors)
+        return factors
+
+    return at.shared((_factors, a), make)
 
 
 def _extents(one: Buffer) -> list[int]:
@@ -133,6 +159,7 @@ class _Calls:
         self.a = a
         self.dtype = a.dtype
         self.leading = tuple(leading)
+        self.size = prod(_extents(a))
         self.at = tuple(index("b", extent) for extent in leading)
 
     def for_each(self, body: Statements) -> Statements:
@@ -210,10 +237,8 @@ class _Calls:
         return (*check, self._copy(b"A", b, x, columns), solve)
 
     def det(self, factors: Factors, target: Buffer) -> Statements:
-        before, sign, logarithm = self._sign_and_logarithm(factors)
-        exponential = registry["exp"].scalar
-        assert exponential is not None
-        return (before, Store(target, self.at, sign * exponential(logarithm)))
+        before, sign, total = self._sign_and_logarithm(factors)
+        return (before, Store(target, self.at, sign * vecmath.exp(total)))
 
     def slogdet(self, factors: Factors, sign: Buffer, logarithm: Buffer) -> Statements:
         before, *values = self._sign_and_logarithm(factors)
@@ -252,7 +277,11 @@ class _Calls:
         """The determinant of an orthogonal matrix in working memory."""
         calls = _Calls(a)
         calls.at = self.at
-        factors = factors_of(a)
+        factors = Factors(
+            self._own(a, "lu", a.dtype, self.n, self.n),
+            self._own(a, "pivots", INT, self.n),
+            self._own(a, "info", INT, 1),
+        )
         fold, sign, _ = calls._sign_and_logarithm(factors)
         return (*calls.factorise(factors), fold), sign
 

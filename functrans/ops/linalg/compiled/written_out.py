@@ -7,44 +7,20 @@ and whose iterations are done in the lanes of vectors. Larger matrices are LAPAC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import product
 from math import prod
 from operator import add
-from typing import NamedTuple
 
-import numpy as np
-
-from functrans.ir.graph import Eqn, Graph, Var
-from functrans.ir.primitive import registry
 from functrans.loop.functions import function_of
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, ne, where
-from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, buffer, load
+from functrans.loop.statements import Buffer, load
+from functrans.ops.compiled.emission import Element, Emission, Position
+from functrans.ops.elementwise.exponential import log
 from functrans.ops.linalg.compiled import elimination
 from functrans.ops.linalg.compiled.elimination import Factors, Row, Rows
-
-SOLVERS = frozenset({"solve", "triangular_solve"})
-MATRICES = SOLVERS | {"inv", "cholesky", "det", "slogdet", "cofactor"}
-
-LARGEST_WRITTEN_OUT = {"inv": 6, "cofactor": 0}
-"""Matrices with more rows than this, by the primitive, are LAPACK's."""
-
-USUALLY_LARGEST = 8
-"""The same, for all others: a stack of them takes a fifth of LAPACK's time."""
-
-MOST_ELEMENTS = 64
-"""The columns of a right-hand side with more elements than this are done in a loop."""
-
-MOST_MULTIPLICATIONS = 64
-"""Leading axes are written out, too, if so many multiplications do it all."""
-
-Position = tuple[Scalar, ...]
-
-Loops = Callable[[Sequence[int]], Position]
-"""Gives the indices of loops of some extents."""
 
 Elements = Iterator[tuple[tuple[int, ...], Scalar]]
 """The elements of a matrix, or of a number, by their indices."""
@@ -52,195 +28,160 @@ Elements = Iterator[tuple[tuple[int, ...], Scalar]]
 Solver = Callable[[Row], Row]
 
 
-class Written(NamedTuple):
-    """A value and how its elements are made.
-
-    Parameters
-    ----------
-    target : Buffer
-    loops : tuple of Scalar
-    axes : tuple of int
-        Which axes of the target the loops go along; the others are written out.
-    elements : tuple of (indices, expression)
-    """
-
-    target: Buffer
-    loops: Position
-    axes: tuple[int, ...]
-    elements: tuple[tuple[Position, Scalar], ...]
+def inv(at: Emission) -> None:
+    """The inverse matrices."""
+    _by_rows(at, lambda rows: _by_place(elimination.inverse(rows)))
 
 
-def is_matrices(eqn: Eqn) -> bool:
-    """Whether an equation is one of linear algebra that has a compiled form."""
-    return eqn.primitive.name in MATRICES and eqn.outputs[0].aval.dtype in (np.float32, np.float64)
+def cholesky(at: Emission) -> None:
+    """The lower triangular factors."""
+    _by_rows(at, lambda rows: _by_place(elimination.cholesky(rows)))
 
 
-def by_elements(eqn: Eqn) -> bool:
-    """Whether the matrices are small enough to be written out."""
-    largest = LARGEST_WRITTEN_OUT.get(eqn.primitive.name, USUALLY_LARGEST)
-    return eqn.inputs[0].aval.shape[-1] <= largest
+def det(at: Emission) -> None:
+    """The determinants."""
+    dtype = at.eqn.outputs[0].aval.dtype
+
+    def determinant(rows: Rows) -> Scalar:
+        return elimination.determinant(rows) if rows else const(1, dtype)
+
+    _by_rows(at, lambda rows: iter([((), determinant(rows))]))
 
 
-def written_out(
-    eqn: Eqn, operands: Sequence[Buffer], targets: Sequence[Buffer], loops: Loops
-) -> list[Written]:
-    """How the results of an equation are computed into buffers, each after those that it reads."""
-    if any(0 in x.aval.shape for x in eqn.outputs):
-        return []
-    return _Writer(eqn, operands, loops).values(targets)
+def slogdet(at: Emission) -> None:
+    """The signs of determinants, and the logarithms of their absolute values."""
+    dtype = at.eqn.outputs[0].aval.dtype
 
-
-def through_transposes(graph: Graph) -> Graph:
-    """Let equations be solved with the matrix that theirs is the transpose of.
-
-    Where there are both, one elimination serves them.
-    """
-    if not any(eqn.primitive.name in SOLVERS for eqn in graph.eqns):
-        return graph
-    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    return Graph(graph.inputs, [_through(eqn, producers) for eqn in graph.eqns], graph.outputs)
-
-
-def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
-    matrix = eqn.inputs[0] if eqn.primitive.name in SOLVERS and is_matrices(eqn) else None
-    maker = producers.get(matrix) if isinstance(matrix, Var) else None
-    if maker is None or maker.primitive.name != "transpose":
-        return eqn
-    n = len(maker.params["permutation"])
-    if tuple(maker.params["permutation"]) != (*range(n - 2), n - 1, n - 2):
-        return eqn
-    params = dict(eqn.params, transpose_a=not eqn.params["transpose_a"])
-    if "lower" in params:
-        params["lower"] = not params["lower"]
-    operands = [maker.inputs[0], *eqn.inputs[1:]]
-    return Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)
-
-
-class _Writer:
-    def __init__(self, eqn: Eqn, operands: Sequence[Buffer], loops: Loops) -> None:
-        *leading, _, self.n = eqn.inputs[0].aval.shape
-        self.leading = tuple(leading)
-        self.name = eqn.primitive.name
-        self.params = eqn.params
-        self.columns = eqn.inputs[-1].aval.shape[-1]
-        self.operands = operands
-        self.loops = loops
-        self.simplify = Simplifier()
-
-    def values(self, targets: Sequence[Buffer]) -> list[Written]:
-        """All results."""
-        if self.name in SOLVERS and self.n * self.columns > MOST_ELEMENTS:
-            return self._column_by_column(targets[0])
-        return [
-            self._written(target, partial(self._result, number))
-            for number, target in enumerate(targets)
-        ]
-
-    def _written(self, target: Buffer, make: Callable[[Position], Elements]) -> Written:
-        """A value that is made of the matrices at each index of the leading axes."""
-        work = self.n**2 * max(self.n, self.columns)
-        if prod(self.leading) * work <= MOST_MULTIPLICATIONS:
-            indices: Position = ()
-            positions = [_position(at) for at in product(*map(range, self.leading))]
-        else:
-            indices = self.loops(self.leading)
-            positions = [indices]
-        elements = [
-            ((*at, *_position(inner)), self.simplify(value))
-            for at in positions
-            for inner, value in make(at)
-        ]
-        return Written(target, indices, tuple(range(len(indices))), tuple(elements))
-
-    def _result(self, number: int, at: Position) -> Elements:
-        """The elements of a result at an index of the leading axes."""
-        rows = self._rows(at)
-        match self.name:
-            case "inv":
-                return _by_place(elimination.inverse(rows))
-            case "cholesky":
-                return _by_place(elimination.cholesky(rows))
-            case "det":
-                return iter([((), self._determinant(rows))])
-            case "slogdet":
-                return iter([((), self._sign_and_logarithm(rows)[number])])
-        solve = self._solver(rows)
-        columns = [solve(self._column(at, const(j, INDEX))) for j in range(self.columns)]
-        return _by_place(elimination.transposed(columns))
-
-    # -- what is read -------------------------------------------------------------------------
-
-    def _rows(self, at: Position) -> Rows:
-        """The matrix at an index of the leading axes."""
-        n = range(self.n)
-        return [[load(self.operands[0], (*at, *_position((i, j)))) for j in n] for i in n]
-
-    def _column(self, at: Position, column: Scalar) -> Row:
-        """A column of the right-hand side."""
-        return [load(self.operands[1], (*at, const(i, INDEX), column)) for i in range(self.n)]
-
-    # -- determinants -------------------------------------------------------------------------
-
-    def _determinant(self, rows: Rows) -> Scalar:
-        return elimination.determinant(rows) if rows else const(1, self.operands[0].dtype)
-
-    def _sign_and_logarithm(self, rows: Rows) -> tuple[Scalar, Scalar]:
-        dtype = self.operands[0].dtype
+    def both(rows: Rows) -> tuple[Scalar, Scalar]:
         if not rows:
             return const(1, dtype), const(0, dtype)
         sign, pivots = elimination.sign_and_pivots(rows)
         return sign, reduce(add, map(logarithm, pivots))
 
-    # -- solving ------------------------------------------------------------------------------
+    _by_rows(at, lambda rows: iter([((), both(rows)[0])]), lambda rows: iter([((), both(rows)[1])]))
 
-    def _solver(self, rows: Rows) -> Solver:
-        """A function from a column to the column that the matrix takes to it."""
-        if self.name == "solve":
-            found = elimination.invertible(elimination.factors(rows))
-            return partial(self._solution(), found)
-        if self.params["unit_diagonal"]:
+
+def solve(at: Emission) -> None:
+    """Solutions by elimination with partial pivoting."""
+    writer = _Writer(at)
+    solution = (
+        elimination.solution_of_transposed if at.eqn.params["transpose_a"] else elimination.solution
+    )
+    if writer.columns_fit():
+        writer.solutions(lambda rows: partial(solution, _factors(rows)))
+        return
+    *leading, column = at.loops([*writer.leading, writer.columns])
+    kept = at.scratch("factors", writer.dtype, (*writer.leading, 2, writer.n, writer.n))
+    writer.compute(kept, lambda place: _packed(writer.rows(place)))
+    writer.column(column, leading, partial(solution, _unpacked(kept, tuple(leading), writer.n)))
+
+
+def triangular_solve(at: Emission) -> None:
+    """Solutions by substitution."""
+    params = at.eqn.params
+    lower = params["lower"] != params["transpose_a"]
+
+    def solver(rows: Rows) -> Solver:
+        if params["unit_diagonal"]:
             rows = elimination.with_unit_diagonal(rows)
-        if self.params["transpose_a"]:
+        if params["transpose_a"]:
             rows = elimination.transposed(rows)
-        lower = self.params["lower"] != self.params["transpose_a"]
         return partial(elimination.triangular_solution, rows, lower=lower)
 
-    def _solution(self) -> Callable[[Factors, Sequence[Scalar]], Row]:
-        if self.params["transpose_a"]:
-            return elimination.solution_of_transposed
-        return elimination.solution
+    writer = _Writer(at)
+    if writer.columns_fit():
+        writer.solutions(solver)
+        return
+    *leading, column = at.loops([*writer.leading, writer.columns])
+    writer.column(column, leading, solver(writer.rows(tuple(leading))))
 
-    def _column_by_column(self, target: Buffer) -> list[Written]:
-        """The solutions in a loop over columns; before it, what all of them need of the matrix."""
-        before: list[Written] = []
-        *leading, column = self.loops([*self.leading, self.columns])
-        at = tuple(leading)
-        if self.name == "solve":
-            kept = buffer(
-                f"{target.name}_factors", target.dtype, (*self.leading, 2, self.n, self.n)
-            )
-            before = [self._written(kept, lambda at: _packed(self._rows(at)))]
-            solve: Solver = partial(self._solution(), _unpacked(kept, at, self.n))
+
+def _by_rows(at: Emission, *makers: Callable[[Rows], Elements]) -> None:
+    """Each result from the rows of the one operand."""
+    writer = _Writer(at)
+    for number, make in enumerate(makers):
+        writer.compute(at.result(number), partial(_of_rows, make, writer))
+
+
+def _of_rows(make: Callable[[Rows], Elements], writer: _Writer, place: Position) -> Elements:
+    return make(writer.rows(place))
+
+
+class _Writer:
+    """Writes out values that are made of small matrices."""
+
+    def __init__(self, at: Emission) -> None:
+        *leading, _, self.n = at.eqn.inputs[0].aval.shape
+        self.at = at
+        self.leading = tuple(leading)
+        self.columns = at.eqn.inputs[-1].aval.shape[-1]
+        self.dtype = at.eqn.outputs[0].aval.dtype
+        self.operands = [at.operand(number) for number in range(len(at.eqn.inputs))]
+
+    def rows(self, place: Position) -> Rows:
+        """The matrix at an index of the leading axes."""
+        n = range(self.n)
+        return [[load(self.operands[0], (*place, *_position((i, j)))) for j in n] for i in n]
+
+    def right_side(self, place: Position, column: Scalar) -> Row:
+        """A column of the right-hand side."""
+        return [load(self.operands[1], (*place, const(i, INDEX), column)) for i in range(self.n)]
+
+    def columns_fit(self) -> bool:
+        """Whether all columns of the right-hand side are written out."""
+        return self.n * self.columns <= self.at.target.matrices.most_elements
+
+    def compute(self, target: Buffer, make: Callable[[Position], Elements]) -> None:
+        """A value that is made of the matrices at each index of the leading axes."""
+        work = self.n**2 * max(self.n, self.columns)
+        if prod(self.leading) * work <= self.at.target.matrices.most_multiplications:
+            indices: Position = ()
+            places = [_position(place) for place in product(*map(range, self.leading))]
         else:
-            solve = self._solver(self._rows(at))
-        solution = solve(self._column(at, column))
-        elements = tuple(
-            ((*at, const(i, INDEX), column), self.simplify(x)) for i, x in enumerate(solution)
-        )
-        axes = (*range(len(at)), len(at) + 1)
-        return [*before, Written(target, (*at, column), axes, elements)]
+            indices = self.at.loops(self.leading)
+            places = [indices]
+        elements = [
+            Element((*place, *_position(inner)), self.at.simplify(value))
+            for place in places
+            for inner, value in make(place)
+        ]
+        self.at.compute(target, indices, range(len(indices)), elements)
+
+    def solutions(self, solver: Callable[[Rows], Solver]) -> None:
+        """All columns of the solution, written out."""
+
+        def make(place: Position) -> Elements:
+            solve = solver(self.rows(place))
+            columns = [solve(self.right_side(place, const(j, INDEX))) for j in range(self.columns)]
+            return _by_place(elimination.transposed(columns))
+
+        self.compute(self.at.result(), make)
+
+    def column(self, column: Scalar, leading: Sequence[Scalar], solve: Solver) -> None:
+        """The solutions in a loop over columns."""
+        place = tuple(leading)
+        elements = [
+            Element((*place, const(i, INDEX), column), self.at.simplify(x))
+            for i, x in enumerate(solve(self.right_side(place, column)))
+        ]
+        axes = (*range(len(place)), len(place) + 1)
+        self.at.compute(self.at.result(), (*place, column), axes, elements)
 
 
 def logarithm(x: Scalar) -> Scalar:
     """The natural logarithm, as the primitive has it."""
-    function = function_of(registry["log"], (x.dtype,), ())
+    function = function_of(log, (x.dtype,), ())
     assert function is not None
     return function((x,))
 
 
+def _factors(rows: Rows) -> Factors:
+    return elimination.invertible(elimination.factors(rows))
+
+
 def _packed(rows: Rows) -> Elements:
     """The factors of a matrix as numbers: the triangles, and 1 for rows that changed places."""
-    found = elimination.invertible(elimination.factors(rows))
+    found = _factors(rows)
     for (i, j), value in _by_place(found.upper):
         yield (0, i, j), value
     for (k, i), swap in found.swaps.items():

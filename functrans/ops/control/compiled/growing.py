@@ -8,32 +8,31 @@ stand in (a scan, the lanes of `vmap`, a branch) is run step by step, with a com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrans.caches import cached
-from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ir.graph import Eqn, Graph
+from functrans.ir.primitive import Compile, Primitive
 from functrans.ir.types import Aval
-from functrans.lower.select.partition import compiled
+from functrans.ops.calls.call import applied_once
 from functrans.ops.control.layout import GROWS, Scan
 from functrans.ops.control.scan import step_by_step
 from functrans.ops.control.while_loop import While, step_limit_error, while_p
 from functrans.ops.elementwise.compare import less_equal
 from functrans.ops.elementwise.logic import bitwise_and
-from functrans.optimise import optimise
-from functrans.run.call.compiled import Program
 from functrans.trace.stage import replay, rewrite
 
 LEAST = 16
 """The smallest stacks."""
 
 
-def run_while(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any] | None:
+def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any] | None:
     """The results of a while loop; None if it has no compiled form."""
-    loop = While(**eqn.params)
-    program = _counting(loop, tuple(x.aval for x in eqn.inputs))
+    loop = While.of(eqn)
+    program = compile(_counting(loop, tuple(x.aval for x in eqn.inputs)), whole=True)
     if program is None:
         return None
     start = [np.int64(0)] if loop.max_steps is not None else []
@@ -46,7 +45,7 @@ def run_while(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any] | None:
         return results
     extent = _extent(steps) if loop.max_steps is None else loop.max_steps
     params = {**eqn.params, "max_steps": None, "room": extent}
-    stacking: Program | None = _fixed(eqn.primitive, eqn.inputs, eqn.outputs, params, extent)
+    stacking = _fixed(eqn, params, extent, compile)
     if stacking is None:
         return None
     rest: list[Any] = list(stacking(*operands))
@@ -55,39 +54,35 @@ def run_while(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any] | None:
     return rest
 
 
-def run_counted_scan(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any] | None:
-    """The results of a scan over stacks; None if it has no compiled form."""
+def run_scan(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
+    """The results of a scan: over stacks for a power of two of steps, or step by step."""
     if eqn.params["length"] != GROWS:
-        return run_scan(eqn, operands)
+        return _step_by_step(eqn, operands, compile)
     steps = int(operands[0])
     extent = _extent(steps)
     params = {**eqn.params, "length": extent}
-    program = _fixed(eqn.primitive, eqn.inputs, eqn.outputs, params, extent)
+    program = _fixed(eqn, params, extent, compile)
     if program is None:
-        return run_scan(eqn, operands)
+        return _step_by_step(eqn, operands, compile)
     first = 1 + params["n_consts"] + params["n_carry"]
     results = program(*operands[:first], *(_room(x, extent) for x in operands[first:]))
     n_carry = params["n_carry"]
     return [*results[:n_carry], *(y[:steps] for y in results[n_carry:])]
 
 
-def run_scan(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """The results of a scan that cannot be compiled as a whole."""
-    scan = Scan(eqn.primitive, **eqn.params)
-    body = _program(scan.body)
+def _step_by_step(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
+    scan = Scan.of(eqn)
+    body = compile(scan.body)
+    assert body is not None
     return step_by_step(scan, operands, lambda inputs: body(*inputs))
 
 
-def run_cond(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """The results of a choice that cannot be compiled as a whole."""
+def run_cond(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
+    """The results of the branch that is picked."""
     branches: tuple[Graph, ...] = eqn.params["branches"]
-    chosen = branches[min(max(int(operands[0]), 0), len(branches) - 1)]
-    return _program(chosen)(*operands[1:])
-
-
-@cached(256)
-def _program(graph: Graph) -> Program:
-    return compile_program(optimise(graph))
+    branch = compile(branches[min(max(int(operands[0]), 0), len(branches) - 1)])
+    assert branch is not None
+    return branch(*operands[1:])
 
 
 def _extent(steps: int) -> int:
@@ -106,16 +101,14 @@ def _room(stack: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
 
 
 @cached(256)
-def _counting(loop: While, avals: tuple[Aval, ...]) -> Program | None:
+def _counting(loop: While, avals: tuple[Aval, ...]) -> Graph:
     """The loop without its stacks; with a limit, it stops one step after it."""
     body = Graph(loop.body.inputs, loop.body.eqns, loop.body.outputs[: loop.n_carry])
     plain = loop._replace(body=body, max_steps=None)
     if loop.max_steps is not None:
         plain = _limited(plain, loop.max_steps)
         avals = (*avals[: loop.n_consts], Aval((), np.int64), *avals[loop.n_consts :])
-    inputs = [Var(aval) for aval in avals]
-    outputs = [Var(aval) for aval in while_p.infer_all(avals, plain._asdict())]
-    return _compile(Eqn(while_p, inputs, outputs, plain._asdict()))
+    return applied_once(while_p, avals, plain._asdict())
 
 
 def _limited(loop: While, limit: int) -> While:
@@ -134,43 +127,25 @@ def _limited(loop: While, limit: int) -> While:
     return While(rewrite(cond, avals), rewrite(body, avals), consts, loop.n_carry + 1, None)
 
 
-def _fixed(primitive: Any, inputs: Any, outputs: Any, params: dict[str, Any], extent: int) -> Any:
-    return _fixed_program(
-        primitive,
-        tuple(_sized(x.aval, extent) for x in inputs),
-        tuple(_sized(x.aval, extent) for x in outputs),
-        tuple(params.items()),
+def _fixed(
+    eqn: Eqn, params: dict[str, Any], extent: int, compile: Compile
+) -> Callable[..., Sequence[Any]] | None:
+    """A loop whose stacks have an extent that is known."""
+    graph = _of_extent(
+        eqn.primitive, tuple(x.aval for x in eqn.inputs), tuple(params.items()), extent
     )
+    first = params["n_carry"] + (eqn.primitive is while_p)
+    return compile(graph, whole=True, in_part=tuple(range(first, len(eqn.outputs))))
+
+
+@cached(256)
+def _of_extent(
+    primitive: Primitive, avals: tuple[Aval, ...], params: tuple[tuple[str, Any], ...], extent: int
+) -> Graph:
+    return applied_once(primitive, [_sized(aval, extent) for aval in avals], dict(params))
 
 
 def _sized(aval: Aval, extent: int) -> Aval:
     if aval.shape[:1] != (GROWS,):
         return aval
     return aval.update(shape=(extent, *aval.shape[1:]))
-
-
-@cached(256)
-def _fixed_program(
-    primitive: Any, inputs: tuple[Aval, ...], outputs: tuple[Aval, ...], params: Any
-) -> Program | None:
-    eqn = Eqn(primitive, [Var(a) for a in inputs], [Var(a) for a in outputs], dict(params))
-    first = eqn.params["n_carry"] + (primitive is while_p)
-    return _compile(eqn, stacks=range(first, len(outputs)))
-
-
-def _compile(eqn: Eqn, stacks: Sequence[int] = ()) -> Program | None:
-    graph = optimise(Graph([x for x in eqn.inputs if isinstance(x, Var)], [eqn], eqn.outputs))
-    return Program(graph, in_part=stacks) if all(map(compiled, graph.eqns)) else None
-
-
-RUNNERS = {
-    "while_loop": run_while,
-    "counted_scan": run_counted_scan,
-    "scan": run_scan,
-    "cond": run_cond,
-}
-
-
-def compile_program(graph: Graph, donated: Sequence[int] = ()) -> Program:
-    """Compile a graph in which there may be loops whose number of steps is found on the way."""
-    return Program(graph, RUNNERS, donated)

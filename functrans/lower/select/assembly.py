@@ -1,0 +1,148 @@
+"""Assembly of arrays from parts, each of which is written to its own place.
+
+Which part an element is in would else be asked at every element, in as many comparisons as there
+are parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from functrans.ir.graph import Atom
+from functrans.ir.types import Aval
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.reductions import lower_folds
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import Buffer, Statement, Store, buffer
+from functrans.loop.walk import loaded
+from functrans.lower.select.recomputation import Made
+from functrans.lower.select.root import Root
+from functrans.lower.select.roots import Roots
+from functrans.ops.compiled.emission import Position
+from functrans.ops.compiled.places import Index, apart, covers, is_whole
+from functrans.ops.compiled.statements import nest, vectorised
+
+Parts = Sequence[tuple[Index, Atom]]
+
+
+def assembled(roots: Roots, aval: Aval, given: Parts, *, adds: bool) -> Buffer:
+    """An array of parts, later ones in the place of earlier ones, or added to them."""
+    parts = [(place, x) for place, x in given if x.aval.size]
+    name = roots.name()
+    base = parts.pop(0)[1] if parts and is_whole(parts[0][0], aval.shape) else None
+    places = [place for place, _ in parts]
+    in_order = (adds and base is not None) or not apart(places)
+    if base is not None:
+        target = roots.add(base, name, copied=True)
+    else:
+        target = buffer(name, aval.dtype, aval.shape)
+        if in_order or not covers(places, aval.shape):
+            _add_zeros(roots, target, aval)
+    if in_order:
+        _add_in_order(roots, target, parts, "add" if adds else None)
+    else:
+        _Parts(roots, target).add(parts)
+    return target
+
+
+def _add_zeros(roots: Roots, target: Buffer, aval: Aval) -> None:
+    loops = roots.loops(aval.shape)
+    zero = const(0, target.dtype)
+    roots.all.append(Root(target, loops, tuple(range(len(loops))), ((loops, zero),)))
+
+
+class _Parts:
+    """Parts that go to different places: in any order, and with loops of their own."""
+
+    def __init__(self, roots: Roots, target: Buffer) -> None:
+        self.roots = roots
+        self.target = target
+        self.together: list[Root] = []
+        """Small parts that become one root."""
+
+    def add(self, parts: Parts) -> None:
+        limits = self.roots.target.joins
+        for place, x in parts:
+            root = self._root(place, x, len(parts))
+            loops = root.loops
+            if len(place) - 1 in root.axes or root.folds:
+                self.roots.all.append(root)
+                continue
+            most = limits.together_in_loop if loops else limits.together
+            count = len(root.elements) * (len(self.together) + 1)
+            if self.together and (self.together[0].loops != loops or count > most):
+                self._flush()
+            self.together.append(root)
+        self._flush()
+
+    def _root(self, place: Index, x: Atom, parts: int) -> Root:
+        limits = self.roots.target.joins
+        own = self.roots.loop_axes(x)
+        if not own and x.aval.size > limits.few_elements and x.aval.size * parts > limits.together:
+            # the elements of all parts would be too much code
+            own = (max(range(x.aval.ndim), key=x.aval.shape.__getitem__),)
+        loops, elements = self.roots.elements(x, own)
+        placed = tuple((_placed(self.roots, place, at), value) for at, value in elements)
+        kept = [axis for axis, entry in enumerate(place) if not isinstance(entry, int)]
+        axes = tuple(kept[axis] for axis in own)
+        before = place[: axes[0] + 1] if axes else ()
+        elsewhere = not is_whole(before, x.aval.shape[: len(before)])
+        return Root(self.target, loops, axes, placed, part=True, apart=elsewhere)
+
+    def _flush(self) -> None:
+        """Make one root of those over the same loops."""
+        if self.together:
+            elements = tuple(element for root in self.together for element in root.elements)
+            self.roots.all.append(replace(self.together[0], elements=elements))
+            self.together.clear()
+
+
+def _placed(roots: Roots, place: Index, position: Position) -> Position:
+    """Where in the whole the element of a part goes."""
+    own = iter(position)
+    return tuple(
+        const(entry, INDEX)
+        if isinstance(entry, int)
+        else roots.puller.simplify(next(own) * entry[2] + entry[0])
+        for entry in place
+    )
+
+
+def _add_in_order(roots: Roots, target: Buffer, parts: Parts, op: str | None) -> None:
+    """Parts of which a later one changes what an earlier one has written."""
+    statements: list[Statement] = []
+    for number, (place, x) in enumerate(parts):
+        loops = tuple(index("u", n) for n in x.aval.shape)
+        value = roots.puller.element(x, loops)
+        if x not in roots.buffers:
+            roots.made.append(Made(x, (loops,), loops))
+        dense = bool(loops) and isinstance(place[-1], tuple) and place[-1][2] == 1
+        statements += _written(roots, target, _placed(roots, place, loops), loops, value, op, dense)
+        last = number == len(parts) - 1
+        if loops or len(statements) >= roots.target.joins.together or last:
+            call = tuple(statements)
+            read = (*loaded(call), target)
+            work = 4 * max(x.aval.size, 1)
+            roots.all.append(Root(target, (), (), (), call=call, operands=read, given_work=work))
+            statements = []
+
+
+def _written(
+    roots: Roots,
+    target: Buffer,
+    place: Position,
+    loops: Position,
+    value: Scalar,
+    op: str | None,
+    dense: bool,
+) -> tuple[Statement, ...]:
+    """The statements that write a value to its place, or combine it with what is there.
+
+    ``dense`` says that neighbours along the last loop are written to neighbours.
+    """
+    before, (value,) = lower_folds([value], 1, roots.puller.simplify)
+    store = Store(target, place, value, op)
+    if before or not dense:
+        return nest(loops, (*before, store))
+    return nest(loops[:-1], vectorised(loops[-1], store, roots.target))

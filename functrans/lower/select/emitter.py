@@ -1,0 +1,116 @@
+"""What an `emit` rule is handed: it turns what the rule says into roots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from functrans.ir.graph import Eqn, Graph
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Buffer, Call, Statement, buffer
+from functrans.loop.walk import loaded
+from functrans.lower.select.assembly import assembled
+from functrans.lower.select.root import Root
+from functrans.lower.select.roots import Roots, Subprogram
+from functrans.ops.compiled.emission import Element, Inner, Position
+from functrans.ops.compiled.places import Index
+
+T = TypeVar("T")
+
+
+class Emitter:
+    """The emission of one equation (`functrans.ops.compiled.emission.Emission`)."""
+
+    def __init__(self, roots: Roots, eqn: Eqn) -> None:
+        self.eqn = eqn
+        self.target = roots.target
+        self.simplify = roots.puller.simplify
+        self._roots = roots
+        self._results: dict[int, Buffer] = {}
+        self._started: tuple[Buffer, ...] = ()
+
+    def operand(self, number: int) -> Buffer:
+        return self._roots.in_memory(self.eqn.inputs[number])
+
+    def element(self, number: int, position: Position) -> Scalar:
+        simple = tuple(map(self.simplify, position))
+        return self._roots.puller.element(self.eqn.inputs[number], simple)
+
+    def result(self, number: int = 0) -> Buffer:
+        if number not in self._results:
+            aval = self.eqn.outputs[number].aval
+            name = f"{self._roots.name()}_{number}"
+            self._results[number] = buffer(name, aval.dtype, aval.shape)
+        return self._results[number]
+
+    def copied(self, operand: int) -> Buffer:
+        atom = self.eqn.inputs[operand]
+        copy = self._roots.add(atom, self._roots.name(), copied=True)
+        self._results[0] = copy
+        self._started = (copy,)
+        return copy
+
+    def scratch(self, name: str, dtype: Any, shape: Sequence[int]) -> Buffer:
+        return buffer(f"{self._roots.name()}_{name}", np.dtype(dtype), shape)
+
+    def loops(self, extents: Sequence[int]) -> Position:
+        return self._roots.loops(extents)
+
+    def compute(
+        self, target: Buffer, loops: Position, axes: Sequence[int], elements: Sequence[Element]
+    ) -> None:
+        self._roots.all.append(Root(target, loops, tuple(axes), tuple(elements)))
+
+    def call(
+        self,
+        statements: Sequence[Statement],
+        *,
+        work: int,
+        stack: Sequence[Buffer] = (),
+        writes: Sequence[Buffer] | None = None,
+    ) -> None:
+        if not statements:
+            return
+        first, *also = self._results.values() if writes is None else writes
+        reads = sorted(loaded(statements), key=lambda each: each.name)
+        self._roots.all.append(
+            Root(
+                first,
+                (),
+                (),
+                (),
+                call=tuple(statements),
+                operands=(*reads, *self._started),
+                also=tuple(also),
+                scratch=tuple(stack),
+                given_work=work,
+            )
+        )
+
+    def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
+        given = [(place, self.eqn.inputs[number]) for place, number in parts]
+        (out,) = self.eqn.outputs
+        self._results[0] = assembled(self._roots, out.aval, given, adds=adds)
+
+    def lower(self, graph: Graph) -> Inner:
+        return self._roots.lower(graph)
+
+    def subprogram(self, graph: Graph) -> None:
+        operands = [self.operand(number) for number in range(len(self.eqn.inputs))]
+        results = [self.result(number) for number in range(len(self.eqn.outputs))]
+        symbol = f"subprogram{len(self._roots.subprograms)}"
+        self._roots.subprograms[symbol] = Subprogram(graph, tuple(operands), tuple(results))
+        self.call((Call(symbol, (), tuple(operands), tuple(results)),), work=0)
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._roots.shared:
+            self._roots.shared[key] = make()
+        found: T = self._roots.shared[key]
+        return found
+
+    def finish(self) -> None:
+        """From now on the results are in memory."""
+        for number, var in enumerate(self.eqn.outputs):
+            self._roots.puller.keep(var, self.result(number))

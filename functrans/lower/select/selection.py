@@ -1,0 +1,51 @@
+"""Instruction selection: what is done from memory to memory, and what is pulled by elements.
+
+Expects a graph of equations that all have a compiled form, and a choice of what is kept. Leaves its
+roots in an order in which each comes after those that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+
+from functrans.ir.graph import Graph, Var
+from functrans.loop.statements import Buffer
+from functrans.loop.target import Target
+from functrans.lower.select.emitter import Emitter
+from functrans.lower.select.roots import Roots
+from functrans.ops.compiled.emission import Inner, emitted
+
+
+def select(
+    graph: Graph,
+    inputs: Sequence[Buffer],
+    lower: Callable[[Graph], Inner],
+    kept: Set[Var],
+    target: Target,
+) -> Roots:
+    """The roots of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    inputs : sequence of Buffer
+        Where the graph's inputs are.
+    lower : callable
+        Lowers an inner graph.
+    kept : set of Var
+        What is to be computed once.
+    target : Target
+    """
+    roots = Roots(graph, inputs, lower, target)
+    for eqn in graph.eqns:
+        emit = emitted(eqn, target)
+        if emit is not None:
+            at = Emitter(roots, eqn)
+            emit.rule(at)
+            at.finish()
+            continue
+        for var in eqn.outputs:
+            if var in kept:
+                roots.add(var, roots.name())
+    roots.finish(graph.outputs)
+    return roots

@@ -1,0 +1,175 @@
+"""The `emit` slot: the compiled form of a primitive as statements, from memory to memory.
+
+A `pull` rule says how one element of a result is made, and the planner decides when. Some
+operations are more than the sum of their elements: a scan, a running sum, a product of matrices.
+Their rule is handed an `Emission`, asks it for the operands, and gives it the statements that
+compute the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from functrans.ir.graph import Eqn, Graph
+from functrans.loop.scalar import Scalar
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Statement
+from functrans.loop.target import Target
+from functrans.ops.compiled.places import Index
+
+T = TypeVar("T")
+
+Position = tuple[Scalar, ...]
+
+
+class Element(NamedTuple):
+    """An element of a result: its index, and the expression that makes it."""
+
+    position: Position
+    value: Scalar
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A graph inside of another one, as statements on buffers for its inputs and outputs."""
+
+    statements: tuple[Statement, ...]
+    scratch: tuple[Buffer, ...]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    work: int
+
+
+class Emission(Protocol):
+    """What an `emit` rule is handed: the equation, and where things are.
+
+    Everything is done in the order of the calls.
+    """
+
+    eqn: Eqn
+    target: Target
+    simplify: Simplifier
+
+    def operand(self, number: int) -> Buffer:
+        """The memory of an operand, which is computed into it now if it was not before."""
+        ...
+
+    def element(self, number: int, position: Position) -> Scalar:
+        """An element of an operand, as an expression: the operand need not be in memory."""
+        ...
+
+    def result(self, number: int = 0) -> Buffer:
+        """The memory for a result; what is in it is to be written by the rule."""
+        ...
+
+    def copied(self, operand: int) -> Buffer:
+        """The memory for the one result, with the elements of an operand in it."""
+        ...
+
+    def scratch(self, name: str, dtype: Any, shape: Sequence[int]) -> Buffer:
+        """Memory for values that several calls share."""
+        ...
+
+    def loops(self, extents: Sequence[int]) -> Position:
+        """Indices of loops that fuse with those of other values of such extents."""
+        ...
+
+    def compute(self, target: Buffer, loops: Position, axes: Sequence[int],
+                elements: Sequence[Element]) -> None:  # fmt: skip
+        """Compute elements in loops which may fuse with those of other values.
+
+        ``loops`` go along the ``axes`` of the target; for each combination of indices along the
+        others there is one of the ``elements``.
+        """
+        ...
+
+    def call(
+        self,
+        statements: Sequence[Statement],
+        *,
+        work: int,
+        stack: Sequence[Buffer] = (),
+        writes: Sequence[Buffer] | None = None,
+    ) -> None:
+        """Do statements, which are a nest of their own.
+
+        ``work`` is roughly as many operations of a loop as take the same time; buffers on the
+        ``stack`` keep nothing from one step of the nest to the next. They write the results that
+        have been asked for, unless something else is named.
+        """
+        ...
+
+    def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
+        """Write operands, by their numbers, to their places in the one result, or add them up.
+
+        Later ones replace earlier ones. Where there is no part, the result is zero.
+        """
+        ...
+
+    def lower(self, graph: Graph) -> Inner:
+        """The statements of an inner graph."""
+        ...
+
+    def subprogram(self, graph: Graph) -> None:
+        """Compute the results by an inner graph that is compiled once for all its calls."""
+        ...
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for all equations that ask with an equal key."""
+        ...
+
+
+def _always(eqn: Eqn, target: Target) -> bool:
+    return True
+
+
+def _none(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
+    return 0
+
+
+def elements(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
+    """One operation for each element of the operands and of the results."""
+    return sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
+
+
+class Emit(NamedTuple):
+    """How a primitive is compiled from memory to memory.
+
+    Parameters
+    ----------
+    rule : callable
+        Takes an `Emission`.
+    applies : callable
+        ``applies(eqn, target)``: whether an equation is compiled so; otherwise its elements are
+        pulled, or NumPy is called.
+    operations : callable
+        ``operations(eqn, of_graph)``: about how many scalar operations on data it takes, those of a
+        library not counted; ``of_graph`` counts those of an inner graph.
+    by_elements : bool
+        Whether operands are computed where the rule asks for their elements, and need no memory.
+    """
+
+    rule: Callable[[Emission], None]
+    applies: Callable[[Eqn, Target], bool] = _always
+    operations: Callable[[Eqn, Callable[[Graph], int]], int] = _none
+    by_elements: bool = False
+
+
+def emitted(eqn: Eqn, target: Target) -> Emit | None:
+    """How an equation is compiled from memory to memory, if it is."""
+    emit: Emit | None = eqn.primitive.emit
+    return emit if emit is not None and emit.applies(eqn, target) else None
+
+
+def in_memory(eqn: Eqn, target: Target) -> bool:
+    """Whether an equation reads its operands from memory, as a whole."""
+    emit = emitted(eqn, target)
+    return emit is not None and not emit.by_elements
+
+
+def assembles(eqn: Eqn, target: Target) -> bool:
+    """Whether an equation writes elements of its operands to their places."""
+    emit = emitted(eqn, target)
+    return emit is not None and emit.by_elements

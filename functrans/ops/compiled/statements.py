@@ -1,0 +1,32 @@
+"""Statements that `emit` rules are made of: plain loops, and rows that are stored as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import For, Statement, Store
+from functrans.loop.target import Target
+
+ZERO = const(0, INDEX)
+
+
+def nest(loops: Sequence[Scalar], body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Plain loops, one inside another; nothing if one of them has no iteration."""
+    if any(loop.attribute[2] == 0 for loop in loops):
+        return ()
+    for loop in reversed(loops):
+        body = (For(loop, ZERO, const(loop.attribute[2], INDEX), tuple(body)),)
+    return tuple(body)
+
+
+def vectorised(loop: Scalar, store: Store, target: Target) -> tuple[Statement, ...]:
+    """A loop of independent iterations, which are done as vectors, and none of them twice."""
+    extent: int = loop.attribute[2]
+    lanes = target.vector_bytes // max(store.target.dtype.itemsize, store.value.dtype.itemsize)
+    while lanes > max(extent, 1):
+        lanes //= 2
+    lanes = max(lanes, 1)
+    stop = const(extent, INDEX)
+    return (For(loop, ZERO, stop, (store,), lanes=lanes, whole=extent % lanes == 0),)

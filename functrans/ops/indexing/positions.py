@@ -1,0 +1,115 @@
+"""Where integer arrays point: what `gather` and the scatter family share.
+
+The integer arrays broadcast to the index shape, and index the given axes of the array; in the
+result, the index shape comes first and the other axes follow in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.errors import DtypeError
+from functrans.ir.types import Aval, Shape
+from functrans.loop import scalar
+from functrans.loop.nodes import bounded
+from functrans.ops.arrays.structural import align_batched, drop_axes, iota, reshape
+
+INDEX = np.dtype(np.int64)
+
+
+def index_shape(indices: Sequence[Any]) -> Shape:
+    """The shape that index arrays broadcast to."""
+    if len(indices) == 1:
+        shape: Shape = indices[0].shape
+        return shape
+    try:
+        return np.broadcast_shapes(*(i.shape for i in indices))
+    except ValueError:
+        shapes = " ".join(str(i.shape) for i in indices)
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        ) from None
+
+
+@cached(1024)
+def indexed_first(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return (*axes, *(i for i in range(ndim) if i not in axes))
+
+
+def check_bounds(shape: Shape, axes: tuple[int, ...], indices: Sequence[Any]) -> None:
+    """Raise NumPy's IndexError, naming the axis of the array as it was given."""
+    for axis, index in zip(axes, indices, strict=True):
+        wrong = (index < -shape[axis]) | (index >= shape[axis])
+        if np.any(wrong):
+            first = np.asarray(index)[wrong].ravel()[0]
+            raise IndexError(
+                f"index {first} is out of bounds for axis {axis} with size {shape[axis]}"
+            )
+
+
+def infer_indexed(x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> Shape:
+    for index in indices:
+        if index.dtype.kind not in "iu":
+            raise DtypeError(f"an index array has an integer dtype, not {index.dtype}")
+    return (*index_shape(indices), *drop_axes(x.shape, axes))
+
+
+def behind(ndim: int, axes: tuple[int, ...], axis: int) -> int:
+    """Where an axis that is not indexed is found behind an index shape of ``ndim`` axes."""
+    return ndim + sum(a not in axes for a in range(axis))
+
+
+def shifted(axes: tuple[int, ...], mapped: int) -> tuple[int, ...]:
+    return tuple(a + (a >= mapped) for a in axes)
+
+
+def batch_indices(indices: Sequence[Any], mapped: Sequence[int | None], size: int) -> list[Any]:
+    """The index arrays with the mapped axis first, and one in front that counts along it."""
+    ranks = [i.ndim - (axis is not None) for i, axis in zip(indices, mapped, strict=True)]
+    counter = reshape(iota(size=size, dtype=INDEX), shape=(size, *(1,) * max(ranks)))
+    return [
+        counter,
+        *(align_batched(i, axis, max(ranks)) for i, axis in zip(indices, mapped, strict=True)),
+    ]
+
+
+def pull_indices(
+    read: Any, first: int, element: Any, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]
+) -> list[Any]:
+    """The position along each indexed axis, from index arrays that may have to be broadcast."""
+    zero = scalar.const(0, np.int64)
+    positions = []
+    for number, (index, axis) in enumerate(zip(indices, axes, strict=True), first):
+        own = element[len(element) - index.ndim :]
+        where = tuple(zero if n == 1 else i for i, n in zip(own, index.shape, strict=True))
+        position = scalar.convert(read(number, where), np.int64)
+        positions.append(bounded(position, x.shape[axis]))
+    return positions
+
+
+def flat_positions(shape: Shape, indices: Sequence[Any]) -> Any:
+    """The positions, in a flat array, of the elements whose first axes are indexed."""
+    position: Any = np.int64(0)
+    for index, extent in zip(indices, shape, strict=False):
+        index = np.asarray(index).astype(np.int64, copy=False)
+        position = position * extent + np.where(index < 0, index + extent, index)
+    rest = prod(shape[len(indices) :])
+    if rest != 1:
+        position = np.asarray(position)[..., None] * rest + np.arange(rest)
+    return np.reshape(position, -1)
+
+
+def open_mesh(shape: Shape, axis: int, along: Any) -> list[Any]:
+    """Index arrays for every axis of an array: counting, but ``along`` for one axis."""
+    ndim = len(shape)
+    counters = [
+        reshape(iota(size=n, dtype=INDEX), shape=(*(1,) * i, n, *(1,) * (ndim - i - 1)))
+        for i, n in enumerate(shape)
+        if i != axis
+    ]
+    return [*counters[:axis], along, *counters[axis:]]
