@@ -35,13 +35,6 @@ LOW = {
         "LONG_ROW": (2, 64),
         "MOST_BUFFERS": (3, 256),
     },
-    "optimise.machine.outlining": {
-        "FEWEST": (2, 4),
-        "LEAST_CODE": (1, 3000),
-        "LEAST_SAVED": (1, 1000),
-        "ENOUGH_CODE": (1, 500),
-        "ENOUGH_WORK": (1, 4000),
-    },
     "lower.kernel.batch_partition": {
         "LEAST_ROWS": (1, 2, 8),
         "MOST_PARTS": (3, 16),
@@ -58,7 +51,6 @@ LOW = {
         "MUCH_WORK": (4, 48),
     },
     "lower.pipeline": {"BOUND": (1, 2), "SMALL": (0, 1024), "SMALL_PART": (0, 100_000)},
-    "optimise.machine.scan_motion": {"LEAST_WORK": (1, 512)},
     "lower.nest.tiling": {
         "BLOCK": (2, 16),
         "LONG_BLOCK": (4, 32),

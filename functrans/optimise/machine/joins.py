@@ -1,22 +1,20 @@
-"""Arrays that are put together from many parts, each of which is written to its own place.
+"""Joins: arrays that are put together from parts, each of which is written to its own place.
 
 Which part an element is in would else be asked at every element, in as many comparisons as there
-are parts. Sums of many embedded slices (what the gradient of reading an array piece by piece is)
-and chains of assignments to one array are such arrays too.
+are parts. `functrans.optimise.machine.write_coalescing` makes joins of chains of equations.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
-from functrans.ir.primitive import registry
+from functrans.ir.graph import Atom, Eqn
 from functrans.ir.types import Shape
 from functrans.loop.nodes import UNROLLED
-from functrans.ops.arrays.slicing import Index, assemble_p, is_whole, sliced_shape, whole
+from functrans.ops.arrays.shape import concatenate_p
+from functrans.ops.arrays.slicing import Index, assemble_p, whole
 
 FEW = 5
 """So many parts are told apart by comparisons, which is done for pieces of a loop at once."""
@@ -40,7 +38,7 @@ def is_join(eqn: Eqn) -> bool:
     """Whether an equation is done by writing one part after another."""
     if eqn.primitive is assemble_p:
         return True
-    if eqn.primitive.name != "concatenate" or len(eqn.inputs) <= FEW:
+    if eqn.primitive is not concatenate_p or len(eqn.inputs) <= FEW:
         return False
     aval = eqn.outputs[0].aval
     if aval.size <= SMALL or aval.shape[eqn.params["axis"]] <= UNROLLED:
@@ -65,7 +63,7 @@ def parts_of(eqn: Eqn) -> list[Part]:
 
 
 def apart(indices: Sequence[Index]) -> bool:
-    """Whether no element is in two of the places, as far as is easily told."""
+    """Whether no element is at two of the indices, as far as is easily told."""
     groups = [list(indices)]
     for axis in range(len(indices[0]) if indices else 0):
         inner: list[list[Index]] = []
@@ -82,159 +80,19 @@ def apart(indices: Sequence[Index]) -> bool:
 
 
 def _ends(entry: object) -> tuple[int, int]:
-    """The first and the last place along an axis."""
+    """The first and the last position along an axis."""
     if isinstance(entry, int):
         return entry, entry
     assert isinstance(entry, tuple)
-    start, size, step = entry
-    last = start + (size - 1) * step
+    start, count, step = entry
+    last = start + (count - 1) * step
     return min(start, last), max(start, last)
 
 
 def covers(indices: Sequence[Index], shape: Shape) -> bool:
-    """Whether places that are apart leave nothing out."""
+    """Whether indices that are apart leave no element out."""
     return sum(prod(map(_extent, index)) for index in indices) == prod(shape)
 
 
 def _extent(entry: object) -> int:
     return entry[1] if isinstance(entry, tuple) else 1
-
-
-# -- finding them in a graph -----------------------------------------------------------------------
-
-
-def joined(graph: Graph) -> Graph:
-    """The graph with chains of joins, of assignments and of sums of slices as single equations."""
-    if not any(eqn.primitive.name in _FINDERS for eqn in graph.eqns):
-        return graph
-    return _Joining(graph).run()
-
-
-class _Joining:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.makers: dict[Atom, Eqn] = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
-        self.uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
-        self.inside: set[Eqn] = set()
-        """What belongs to a chain whose last equation has been looked at."""
-
-    def run(self) -> Graph:
-        eqns: list[Eqn] = []
-        changed = False
-        for eqn in reversed(self.graph.eqns):
-            find = _FINDERS.get(eqn.primitive.name)
-            better = find(self, eqn) if find is not None and eqn not in self.inside else None
-            if better is None:
-                eqns.append(eqn)
-            else:
-                changed = True
-                eqns += reversed(better)
-        if not changed:
-            return self.graph
-        return prune(Graph(self.graph.inputs, eqns[::-1], self.graph.outputs))
-
-    def leaves(self, eqn: Eqn, goes_on: Callable[[Eqn], bool], among: slice) -> list[Atom]:
-        """What a tree of equations, each used once, is made of, in order."""
-        found: list[Atom] = []
-        stack = list(reversed(eqn.inputs[among]))
-        while stack:
-            atom = stack.pop()
-            maker = self.makers.get(atom)
-            if maker is not None and self.uses[atom] == 1 and goes_on(maker):
-                self.inside.add(maker)
-                stack += reversed(maker.inputs[among])
-            else:
-                found.append(atom)
-        return found
-
-    def concatenation(self, eqn: Eqn) -> list[Eqn] | None:
-        """One concatenation of the parts of its parts."""
-
-        def goes_on(maker: Eqn) -> bool:
-            return maker.primitive is eqn.primitive and maker.params == eqn.params
-
-        parts = self.leaves(eqn, goes_on, slice(None))
-        if len(parts) == len(eqn.inputs) or len(parts) <= FEW:
-            return None
-        return [Eqn(eqn.primitive, parts, eqn.outputs, eqn.params, eqn.source)]
-
-    def sum(self, eqn: Eqn) -> list[Eqn] | None:
-        """A sum of many embedded slices: each is added where it goes."""
-        (out,) = eqn.outputs
-        if out.aval.size <= SMALL:
-            return None
-
-        def goes_on(maker: Eqn) -> bool:
-            return maker.primitive is eqn.primitive and maker.outputs[0].aval == out.aval
-
-        places: dict[Index, list[Atom]] = {}
-        slices = 0
-        for atom in self.leaves(eqn, goes_on, slice(None)):
-            maker = self.makers.get(atom)
-            if maker is not None and maker.primitive.name == "embed" and self.uses[atom] == 1:
-                places.setdefault(maker.params["index"], []).append(maker.inputs[0])
-                slices += 1
-            else:
-                places.setdefault(tuple(map(whole, out.aval.shape)), []).append(atom)
-        if slices <= FEW or any(
-            x.aval.shape != sliced_shape(index) for index, same in places.items() for x in same
-        ):
-            return None
-        made: list[Eqn] = []
-        totals = {index: self.total(same, eqn, made) for index, same in places.items()}
-        # a whole array that the slices are added to comes first
-        order = sorted(totals, key=lambda index: not is_whole(index, out.aval.shape))
-        return [*made, _assembled(eqn, [(index, totals[index]) for index in order], adds=True)]
-
-    def total(self, atoms: Sequence[Atom], eqn: Eqn, made: list[Eqn]) -> Atom:
-        """The sum of some values of one shape, by equations like one."""
-        result = atoms[0]
-        for atom in atoms[1:]:
-            out = Var(result.aval)
-            made.append(Eqn(eqn.primitive, (result, atom), (out,), eqn.params, eqn.source))
-            result = out
-        return result
-
-    def assignment(self, eqn: Eqn) -> list[Eqn] | None:
-        """Many assignments to one array, one after the other."""
-        (out,) = eqn.outputs
-        if out.aval.size <= SMALL:
-            return None
-        found: dict[Index, Atom] = {}
-        last = eqn
-        count = 1
-        while True:
-            # an earlier value for the same place is overwritten
-            found.setdefault(last.params["index"], last.inputs[1])
-            maker = self.makers.get(last.inputs[0])
-            if maker is None or self.uses[last.inputs[0]] > 1:
-                break
-            if maker.primitive is not eqn.primitive:
-                break
-            self.inside.add(maker)
-            last = maker
-            count += 1
-        if count <= FEW:
-            return None
-        base = last.inputs[0]
-        maker = self.makers.get(base)
-        parts = list(found.items())
-        zero = (
-            maker is not None and maker.primitive is registry["full"] and not maker.params["value"]
-        )
-        if not zero:
-            parts.append((tuple(map(whole, out.aval.shape)), base))
-        return [_assembled(eqn, parts[::-1], adds=False)]
-
-
-def _assembled(eqn: Eqn, parts: Sequence[Part], adds: bool) -> Eqn:
-    indices = tuple(index for index, _ in parts)
-    params = {"indices": indices, "shape": eqn.outputs[0].aval.shape, "adds": adds}
-    return Eqn(assemble_p, [x for _, x in parts], eqn.outputs, params, eqn.source)
-
-
-_FINDERS: dict[str, Callable[[_Joining, Eqn], list[Eqn] | None]] = {
-    "concatenate": _Joining.concatenation,
-    "add": _Joining.sum,
-    "update_slice": _Joining.assignment,
-}

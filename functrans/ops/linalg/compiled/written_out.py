@@ -7,7 +7,7 @@ and whose iterations are done in the lanes of vectors. Larger matrices are LAPAC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import product
 from math import prod
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ir.graph import Eqn
 from functrans.ir.primitive import registry
 from functrans.loop.functions import function_of
 from functrans.loop.nodes import INDEX
@@ -88,32 +88,6 @@ def written_out(
     if any(0 in x.aval.shape for x in eqn.outputs):
         return []
     return _Writer(eqn, operands, loops).values(targets)
-
-
-def through_transposes(graph: Graph) -> Graph:
-    """Let equations be solved with the matrix that theirs is the transpose of.
-
-    Where there are both, one elimination serves them.
-    """
-    if not any(eqn.primitive.name in SOLVERS for eqn in graph.eqns):
-        return graph
-    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    return Graph(graph.inputs, [_through(eqn, producers) for eqn in graph.eqns], graph.outputs)
-
-
-def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
-    matrix = eqn.inputs[0] if eqn.primitive.name in SOLVERS and is_matrices(eqn) else None
-    maker = producers.get(matrix) if isinstance(matrix, Var) else None
-    if maker is None or maker.primitive.name != "transpose":
-        return eqn
-    n = len(maker.params["permutation"])
-    if tuple(maker.params["permutation"]) != (*range(n - 2), n - 1, n - 2):
-        return eqn
-    params = dict(eqn.params, transpose_a=not eqn.params["transpose_a"])
-    if "lower" in params:
-        params["lower"] = not params["lower"]
-    operands = [maker.inputs[0], *eqn.inputs[1:]]
-    return Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)
 
 
 class _Writer:

@@ -1,0 +1,38 @@
+"""Solves with a transposed matrix: the solver reads through the transpose, which is a flag of it.
+
+Where equations are solved with a matrix and with its transpose, one elimination serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from functrans.ir.graph import Eqn, Graph, Var
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import transpose_p
+from functrans.ops.linalg.factorisations import solve_p, triangular_solve
+
+SOLVERS = (solve_p, triangular_solve)
+
+
+def solve_through_transposes(graph: Graph, target: Target) -> Graph:
+    """Let equations be solved with the matrix that theirs is the transpose of."""
+    if not any(eqn.primitive in SOLVERS for eqn in graph.eqns):
+        return graph
+    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    return Graph(graph.inputs, [_through(eqn, producers) for eqn in graph.eqns], graph.outputs)
+
+
+def _through(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Eqn:
+    matrix = eqn.inputs[0] if eqn.primitive in SOLVERS else None
+    maker = producers.get(matrix) if isinstance(matrix, Var) else None
+    if maker is None or maker.primitive is not transpose_p:
+        return eqn
+    n = len(maker.params["permutation"])
+    if tuple(maker.params["permutation"]) != (*range(n - 2), n - 1, n - 2):
+        return eqn
+    params = dict(eqn.params, transpose_a=not eqn.params["transpose_a"])
+    if "lower" in params:
+        params["lower"] = not params["lower"]
+    operands = [maker.inputs[0], *eqn.inputs[1:]]
+    return Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)

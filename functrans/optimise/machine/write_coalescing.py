@@ -1,0 +1,163 @@
+"""Write coalescing: arrays that are put together bit by bit, as single equations.
+
+A chain of concatenations, a chain of assignments to one array, and a sum of many embedded slices
+(the gradient of reading an array piece by piece) each become one equation, whose parts are written
+one after another (`functrans.optimise.machine.joins`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
+from functrans.ir.primitive import Primitive
+from functrans.loop.target import Joins, Target
+from functrans.ops.arrays.shape import concatenate_p
+from functrans.ops.arrays.slicing import (
+    Index,
+    assemble_p,
+    embed_p,
+    is_whole,
+    sliced_shape,
+    update_slice_p,
+    whole,
+)
+from functrans.ops.arrays.structural import full_p
+from functrans.ops.elementwise.arithmetic import add
+
+
+def coalesce_writes(graph: Graph, target: Target) -> Graph:
+    """The graph with chains of joins, of assignments and of sums of slices as single equations."""
+    if not any(eqn.primitive in _FINDERS for eqn in graph.eqns):
+        return graph
+    return _Coalescing(graph, target.joins).run()
+
+
+class _Coalescing:
+    def __init__(self, graph: Graph, limits: Joins) -> None:
+        self.graph = graph
+        self.limits = limits
+        self.makers: dict[Atom, Eqn] = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
+        self.uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+        self.inside: set[Eqn] = set()
+        """What belongs to a chain whose last equation has been looked at."""
+
+    def run(self) -> Graph:
+        eqns: list[Eqn] = []
+        changed = False
+        for eqn in reversed(self.graph.eqns):
+            find = _FINDERS.get(eqn.primitive)
+            better = find(self, eqn) if find is not None and eqn not in self.inside else None
+            if better is None:
+                eqns.append(eqn)
+            else:
+                changed = True
+                eqns += reversed(better)
+        if not changed:
+            return self.graph
+        return prune(Graph(self.graph.inputs, eqns[::-1], self.graph.outputs))
+
+    def leaves(self, eqn: Eqn, goes_on: Callable[[Eqn], bool]) -> list[Atom]:
+        """What a tree of equations, each used once, is made of, in order."""
+        found: list[Atom] = []
+        stack = list(reversed(eqn.inputs))
+        while stack:
+            atom = stack.pop()
+            maker = self.makers.get(atom)
+            if maker is not None and self.uses[atom] == 1 and goes_on(maker):
+                self.inside.add(maker)
+                stack += reversed(maker.inputs)
+            else:
+                found.append(atom)
+        return found
+
+    def concatenation(self, eqn: Eqn) -> list[Eqn] | None:
+        """One concatenation of the parts of its parts."""
+
+        def goes_on(maker: Eqn) -> bool:
+            return maker.primitive is eqn.primitive and maker.params == eqn.params
+
+        parts = self.leaves(eqn, goes_on)
+        if len(parts) == len(eqn.inputs) or len(parts) <= self.limits.few:
+            return None
+        return [Eqn(eqn.primitive, parts, eqn.outputs, eqn.params, eqn.source)]
+
+    def sum(self, eqn: Eqn) -> list[Eqn] | None:
+        """A sum of many embedded slices: each is added where it goes."""
+        (out,) = eqn.outputs
+        if out.aval.size <= self.limits.small:
+            return None
+
+        def goes_on(maker: Eqn) -> bool:
+            return maker.primitive is eqn.primitive and maker.outputs[0].aval == out.aval
+
+        terms: dict[Index, list[Atom]] = {}
+        slices = 0
+        for atom in self.leaves(eqn, goes_on):
+            maker = self.makers.get(atom)
+            if maker is not None and maker.primitive is embed_p and self.uses[atom] == 1:
+                terms.setdefault(maker.params["index"], []).append(maker.inputs[0])
+                slices += 1
+            else:
+                terms.setdefault(tuple(map(whole, out.aval.shape)), []).append(atom)
+        if slices <= self.limits.few or any(
+            x.aval.shape != sliced_shape(index) for index, same in terms.items() for x in same
+        ):
+            return None
+        made: list[Eqn] = []
+        totals = {index: self.total(same, eqn, made) for index, same in terms.items()}
+        # a whole array that the slices are added to comes first
+        order = sorted(totals, key=lambda index: not is_whole(index, out.aval.shape))
+        return [*made, _assembled(eqn, [(index, totals[index]) for index in order], adds=True)]
+
+    def total(self, atoms: Sequence[Atom], eqn: Eqn, made: list[Eqn]) -> Atom:
+        """The sum of some values of one shape, by equations like one."""
+        result = atoms[0]
+        for atom in atoms[1:]:
+            out = Var(result.aval)
+            made.append(Eqn(eqn.primitive, (result, atom), (out,), eqn.params, eqn.source))
+            result = out
+        return result
+
+    def assignment(self, eqn: Eqn) -> list[Eqn] | None:
+        """Many assignments to one array, one after the other."""
+        (out,) = eqn.outputs
+        if out.aval.size <= self.limits.small:
+            return None
+        found: dict[Index, Atom] = {}
+        last = eqn
+        count = 1
+        while True:
+            # an earlier value for the same index is overwritten
+            found.setdefault(last.params["index"], last.inputs[1])
+            maker = self.makers.get(last.inputs[0])
+            if maker is None or self.uses[last.inputs[0]] > 1:
+                break
+            if maker.primitive is not eqn.primitive:
+                break
+            self.inside.add(maker)
+            last = maker
+            count += 1
+        if count <= self.limits.few:
+            return None
+        base = last.inputs[0]
+        maker = self.makers.get(base)
+        parts = list(found.items())
+        zero = maker is not None and maker.primitive is full_p and not maker.params["value"]
+        if not zero:
+            parts.append((tuple(map(whole, out.aval.shape)), base))
+        return [_assembled(eqn, parts[::-1], adds=False)]
+
+
+def _assembled(eqn: Eqn, parts: Sequence[tuple[Index, Atom]], adds: bool) -> Eqn:
+    indices = tuple(index for index, _ in parts)
+    params = {"indices": indices, "shape": eqn.outputs[0].aval.shape, "adds": adds}
+    return Eqn(assemble_p, [x for _, x in parts], eqn.outputs, params, eqn.source)
+
+
+_FINDERS: dict[Primitive, Callable[[_Coalescing, Eqn], list[Eqn] | None]] = {
+    concatenate_p: _Coalescing.concatenation,
+    add: _Coalescing.sum,
+    update_slice_p: _Coalescing.assignment,
+}
