@@ -105,7 +105,7 @@ class _Numbering:
         params = {
             name: value
             for name, value in eqn.params.items()
-            if name not in ("body", "cond", "n_consts", "n_carry")
+            if not isinstance(value, Graph) and name not in ("n_consts", "n_carry")
         }
         before = tuple(self.of(x, self.names) for x in Loop(eqn).before)
         return eqn.primitive, tuple(params.items()), before
