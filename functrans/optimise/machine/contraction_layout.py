@@ -20,7 +20,7 @@ from functrans.loop.target import Products, Target
 from functrans.ops.arrays.structural import broadcast_to_p, reduce_sum, transpose_p
 from functrans.ops.compiled.elements import Puller
 from functrans.ops.linalg.compiled.blas import Sides, blocks, counts, is_large, matrix, sides
-from functrans.ops.linalg.contraction import gemm
+from functrans.ops.linalg.contraction import dot_general, gemm
 from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
 
 Order = tuple[int, ...]
@@ -32,13 +32,13 @@ LARGEST_PATTERN = 16
 
 def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
-    if not any(map(is_large, graph.eqns)):
+    if not any(_is_for_blas(eqn, target) for eqn in graph.eqns):
         return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        if not is_large(eqn):
+        if not _is_for_blas(eqn, target):
             eqns.append(eqn)
             continue
         known = _by_identity(eqn, producers)
@@ -48,6 +48,10 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
     return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _is_for_blas(eqn: Eqn, target: Target) -> bool:
+    return eqn.primitive is dot_general and is_large(eqn)
 
 
 def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
@@ -71,7 +75,7 @@ def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
     """Whether a value is an identity matrix: its elements are those of ``i == j``, as numbers."""
     if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
         return False
-    # only what is made of nothing: counters, constants
+    # only counters and constants, and what is computed from them
     needed: set[Eqn] = set()
     stack: list[Var] = [atom]
     while stack:

@@ -23,7 +23,7 @@ import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.primitive import LINEAR
-from functrans.loop.target import Outlining, Target
+from functrans.loop.target import Target
 from functrans.ops.calls.call import step_p
 from functrans.ops.compiled.elements import pattern
 from functrans.ops.compiled.whole import as_a_whole
@@ -47,7 +47,7 @@ def outline(graph: Graph, target: Target) -> Graph:
     All equations have compiled forms, whose sizes are estimated.
     """
     limits = target.outlining
-    costs = _Costs(limits)
+    costs = _Costs(target)
     # what is found first may hide what is there besides
     for _ in range(limits.rounds):
         code = sum(map(costs.code, graph.eqns))
@@ -107,8 +107,9 @@ def _users(graph: Graph) -> Users:
 class _Costs:
     """What equations cost, each kind estimated once."""
 
-    def __init__(self, limits: Outlining) -> None:
-        self.limits = limits
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.limits = target.outlining
         self._numbers: dict[Hashable, int] = {}
         self._kinds: dict[Eqn, int] = {}
         self._known: list[tuple[int, int, bool]] = []
@@ -119,7 +120,7 @@ class _Costs:
         if kind is None:
             kind = self._kinds[eqn] = self._numbers.setdefault(_kind(eqn), len(self._known))
             if kind == len(self._known):
-                self._known.append(_estimated(eqn, self.limits))
+                self._known.append(_estimated(eqn, self.target))
         return kind
 
     def code(self, eqn: Eqn) -> int:
@@ -153,7 +154,8 @@ def _is_slice(eqn: Eqn) -> bool:
     return "index" in eqn.params and eqn.primitive.linear == LINEAR
 
 
-def _estimated(eqn: Eqn, limits: Outlining) -> tuple[int, int, bool]:
+def _estimated(eqn: Eqn, target: Target) -> tuple[int, int, bool]:
+    limits = target.outlining
     elements = max(var.aval.size for var in eqn.outputs)
     small = all(x.aval.size <= limits.largest_array for x in (*eqn.inputs, *eqn.outputs))
     if eqn.primitive is step_p:
@@ -356,7 +358,7 @@ class _Segments:
         return varying, apart
 
     def _closed(self, apart: set[int]) -> set[int]:
-        """What stays outside, with all that would read something of the segment that left it."""
+        """What stays outside: slices, and all that would make a call wait for its own results."""
         segment = self.segments[len(self.segments) // 2]
         apart = set(apart)
         made: dict[Atom, int] = {}
