@@ -9,7 +9,6 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from functrans.ir.check import checked
 from functrans.ir.graph import Graph, Var
 from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, Call, For, Kernel, buffer
@@ -20,7 +19,6 @@ from functrans.lower.kernel.donation import donate
 from functrans.lower.kernel.symbolic_sizes import generalise
 from functrans.lower.nest.bodies import Bodies, Nest, within_bounds
 from functrans.lower.nest.fusion import MOST_BUFFERS, fuse
-from functrans.lower.rewrites import rewritten
 from functrans.lower.select.materialise import choose
 from functrans.lower.select.recomputation import expected, graph_work, too_often
 from functrans.lower.select.root import Root
@@ -28,7 +26,7 @@ from functrans.lower.select.roots import Roots, Subprogram
 from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import in_blocks
 from functrans.ops.compiled.emission import Inner
-from functrans.optimise.machine.outlining import share_steps
+from functrans.optimise.machine.passes import rewritten
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -110,9 +108,7 @@ def schedule(graph: Graph, target: Target, donated: Sequence[int] = ()) -> Plan:
         The numbers of the inputs that results may overwrite.
     """
     inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
-    whole = rewritten(graph)
-    if not donated:  # what a shared step reads, it cannot overwrite
-        whole = checked(share_steps(whole), "share_steps")
+    whole = rewritten(graph, target, outlined=not donated)
     done = _lowered(whole, inputs, target)
     nests, homes = donate(_parted(done.nests), [inputs[i] for i in donated], done.outputs)
     outputs = tuple(homes.get(one, one) for one in done.outputs)
@@ -190,7 +186,7 @@ def _attempt(selected: Roots) -> Attempt:
 def _inner(graph: Graph, target: Target) -> Inner:
     """The nests of a graph inside of another."""
     own = _buffers(graph)
-    nests, _, outputs = _lowered(rewritten(graph), own, target)
+    nests, _, outputs = _lowered(rewritten(graph, target), own, target)
     return Inner(
         tuple(statement for nest in nests for statement in nest.body),
         tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),

@@ -1,4 +1,4 @@
-"""Algebra that is exact in IEEE arithmetic, NaN, infinities and signed zeros included.
+"""Algebraic simplification, where it is exact: for NaN, infinities and signed zeros, too.
 
 So ``x + 0`` stays (-0 + 0 is 0), and ``x * 0`` does; ``x * 1``, ``x - 0`` and ``-(-x)`` go.
 """
@@ -10,8 +10,28 @@ from collections.abc import Callable
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.ir.primitive import registry
+from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import (
+    broadcast_to_p,
+    cast,
+    full_p,
+    reduce_sum,
+    reshape_p,
+    transpose_p,
+)
+from functrans.ops.elementwise.arithmetic import (
+    add,
+    divide,
+    multiply,
+    negative,
+    positive,
+    subtract,
+)
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.logic import bitwise_and, isinf, logical_and, logical_not
+from functrans.ops.reductions.reduce import reduce_max, reduce_min, reduce_prod
 from functrans.optimise.rewrite import Rewriter, is_number
 
 Rule = Callable[[Eqn, list[Atom], Rewriter], Atom | Eqn | None]
@@ -23,7 +43,7 @@ def simplify(graph: Graph) -> Graph:
     out = Rewriter(graph)
     for eqn in graph.eqns:
         inputs = out.inputs(eqn)
-        rule = RULES.get(eqn.primitive.name)
+        rule = RULES.get(eqn.primitive)
         better = rule(eqn, inputs, out) if rule is not None else None
         if isinstance(better, Eqn):
             out.keep(better, better.inputs)
@@ -58,14 +78,10 @@ def _over(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     return inputs[0] if is_number(inputs[1], 1) else None
 
 
-def _undone(name: str) -> Rule:
+def _undone(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     """Applying the primitive twice gives the first operand."""
-
-    def rule(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
-        maker = out.producers.get(inputs[0])
-        return maker.inputs[0] if maker is not None and maker.primitive.name == name else None
-
-    return rule
+    maker = out.producers.get(inputs[0])
+    return maker.inputs[0] if maker is not None and maker.primitive is eqn.primitive else None
 
 
 def _nothing(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
@@ -75,23 +91,23 @@ def _nothing(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
 def _select(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     mask, yes, no = inputs
     maker = out.producers.get(mask)
-    if maker is not None and maker.primitive.name == "full":
+    if maker is not None and maker.primitive is full_p:
         return yes if maker.params["value"] else no
     return yes if yes is no else None
 
 
 def _and(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Eqn | None:
     """Nothing is infinite and equal to a finite number, as `logaddexp(0, x)` asks."""
-    makers = {each.primitive.name: each for x in inputs if (each := out.producers.get(x))}
-    if makers.keys() != {"equal", "isinf"}:
+    makers = {each.primitive: each for x in inputs if (each := out.producers.get(x))}
+    if makers.keys() != {equal, isinf}:
         return None
-    (infinite,) = makers["isinf"].inputs
-    others = [x for x in makers["equal"].inputs if x is not infinite]
+    (infinite,) = makers[isinf].inputs
+    others = [x for x in makers[equal].inputs if x is not infinite]
     if len(others) != 1 or not isinstance(others[0], Literal) or not np.isfinite(others[0].value):
         return None
     aval = eqn.outputs[0].aval
     params = {"shape": aval.shape, "value": False, "dtype": aval.dtype}
-    return Eqn(registry["full"], (), eqn.outputs, params, eqn.source)
+    return Eqn(full_p, (), eqn.outputs, params, eqn.source)
 
 
 def _reduction(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
@@ -104,12 +120,12 @@ def _sum(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
     if eqn.params["axes"] or x.aval.dtype.kind != "f":
         return _reduction(eqn, inputs, out)
     zero = Literal(x.aval.dtype.type(0), Aval((), x.aval.dtype))
-    return Eqn(registry["add"], (x, zero), eqn.outputs, {}, eqn.source)
+    return Eqn(add, (x, zero), eqn.outputs, {}, eqn.source)
 
 
 def _reshape(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
     """Of several reshapes only the last counts."""
-    source = _through("reshape", inputs[0], out)
+    source = _through(eqn.primitive, inputs[0], out)
     if source.aval.shape == eqn.outputs[0].aval.shape:
         return source
     return None if source is inputs[0] else _again(eqn, source, eqn.params)
@@ -119,7 +135,7 @@ def _transpose(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None
     """Two transposes are one."""
     permutation = eqn.params["permutation"]
     maker = out.producers.get(inputs[0])
-    if maker is None or maker.primitive.name != "transpose":
+    if maker is None or maker.primitive is not eqn.primitive:
         return inputs[0] if permutation == tuple(range(len(permutation))) else None
     first = maker.params["permutation"]
     both = tuple(first[p] for p in permutation)
@@ -130,17 +146,17 @@ def _transpose(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None
 
 def _broadcast(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
     """Of several broadcasts only the last counts."""
-    source = _through("broadcast_to", inputs[0], out)
+    source = _through(eqn.primitive, inputs[0], out)
     if source.aval.shape == eqn.outputs[0].aval.shape:
         return source
     return None if source is inputs[0] else _again(eqn, source, eqn.params)
 
 
-def _through(name: str, atom: Atom, out: Rewriter) -> Atom:
+def _through(primitive: Primitive, atom: Atom, out: Rewriter) -> Atom:
     """What a chain of one primitive starts from."""
     while isinstance(atom, Var):
         maker = out.producers.get(atom)
-        if maker is None or maker.primitive.name != name:
+        if maker is None or maker.primitive is not primitive:
             break
         atom = maker.inputs[0]
     return atom
@@ -151,24 +167,24 @@ def _again(eqn: Eqn, source: Atom, params: object) -> Eqn:
     return Eqn(eqn.primitive, (source,), eqn.outputs, params, eqn.source)
 
 
-RULES: dict[str, Rule] = {
-    "multiply": _times,
-    "add": _plus,
-    "subtract": _minus,
-    "divide": _over,
-    "negative": _undone("negative"),
-    "logical_not": _undone("logical_not"),
-    "positive": _nothing,
-    "cast": _nothing,
-    "select": _select,
-    "bitwise_and": _and,
-    "logical_and": _and,
-    "reduce_sum": _sum,
-    "reduce_prod": _reduction,
-    "reduce_max": _reduction,
-    "reduce_min": _reduction,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "broadcast_to": _broadcast,
+RULES: dict[Primitive, Rule] = {
+    multiply: _times,
+    add: _plus,
+    subtract: _minus,
+    divide: _over,
+    negative: _undone,
+    logical_not: _undone,
+    positive: _nothing,
+    cast: _nothing,
+    select: _select,
+    bitwise_and: _and,
+    logical_and: _and,
+    reduce_sum: _sum,
+    reduce_prod: _reduction,
+    reduce_max: _reduction,
+    reduce_min: _reduction,
+    reshape_p: _reshape,
+    transpose_p: _transpose,
+    broadcast_to_p: _broadcast,
 }
-"""What can be said of a primitive by its name. A result of another type is not used."""
+"""What can be said of each primitive. A result of another type is not used."""

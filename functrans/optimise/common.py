@@ -1,4 +1,4 @@
-"""Common subexpressions: what is computed twice is computed once."""
+"""Common subexpression elimination: what is computed twice is computed once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def merge_equal(graph: Graph) -> Graph:
     seen: dict[Any, Eqn] = {}
     for eqn in graph.eqns:
         inputs = out.inputs(eqn)
-        key = (eqn.primitive.name, tuple(map(_identity, inputs)), tuple(eqn.params.items()))
+        key = (eqn.primitive, tuple(map(_identity, inputs)), tuple(eqn.params.items()))
         first = seen.get(key)
         if first is None:
             seen[key] = out.keep(eqn, inputs)

@@ -1,4 +1,7 @@
-"""Constants: arrays of one number become numbers; what is computed of numbers is computed now."""
+"""Constant folding and propagation: what is computed from numbers is computed now.
+
+An array that is one number throughout is such a number to elementwise equations.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
 from functrans.ir.types import Shape
+from functrans.ops.arrays.structural import full_p
 from functrans.optimise.rewrite import Rewriter, literal
 
 
@@ -30,7 +34,7 @@ def _is_constant(eqn: Eqn, inputs: list[Atom]) -> bool:
         return False
     if not all(isinstance(x, Literal) for x in inputs):
         return False
-    return eqn.primitive.elementwise or eqn.primitive.name == "full"
+    return eqn.primitive.elementwise or eqn.primitive is full_p
 
 
 def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
@@ -40,7 +44,7 @@ def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
     shape = eqn.outputs[0].aval.shape
     for i, atom in enumerate(inputs):
         maker = out.producers.get(atom)
-        if maker is None or maker.primitive.name != "full":
+        if maker is None or maker.primitive is not full_p:
             continue
         # the other operands must give the result its shape
         others = [x.aval.shape for j, x in enumerate(inputs) if j != i]

@@ -1,4 +1,4 @@
-"""Calls of inner graphs become the equations of those."""
+"""Inlining: calls of inner graphs become the equations of those graphs."""
 
 from __future__ import annotations
 

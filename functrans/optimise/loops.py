@@ -1,7 +1,7 @@
-"""Loops and branches without what nobody reads, and without what they hold twice.
+"""Dead code and common subexpression elimination across the borders of loops and branches.
 
-A transform leaves such things behind: a derivative that needs no value still has the loop stack it,
-a residual may be a result as well, and a carry may be handed on as it is.
+A transform leaves both behind: a derivative that needs no value still has the loop stack it, a
+residual may be a result as well, and a carry may be handed on as it is.
 """
 
 from __future__ import annotations
@@ -10,19 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ops.control.cond import cond_p
+from functrans.ops.control.scan import counted_scan_p
 from functrans.optimise.rewrite import Rewriter
 
-LOOPS = ("scan", "counted_scan", "while_loop")
+
+def is_loop(eqn: Eqn) -> bool:
+    """Whether an equation applies its graph again and again, to a carry."""
+    return eqn.primitive.higher_order and "n_carry" in eqn.params
 
 
 class Const(NamedTuple):
-    """``inner`` are its names in the body and, for a while loop, in the condition."""
+    """An operand that is the same in all steps.
+
+    ``inner`` are its names in the body and, for a while loop, in the condition.
+    """
 
     inner: tuple[Var, ...]
     outer: Atom
 
 
 class Carry(NamedTuple):
+    """A value that each step hands on to the next: ``out`` is the next one's ``inner``."""
+
     inner: tuple[Var, ...]
     init: Atom
     out: Atom
@@ -30,11 +40,15 @@ class Carry(NamedTuple):
 
 
 class Row(NamedTuple):
+    """An operand of which each step takes its own element."""
+
     inner: Var
     outer: Atom
 
 
 class Stacked(NamedTuple):
+    """A value that is kept of each step."""
+
     out: Atom
     result: Var
 
@@ -47,7 +61,7 @@ class Loop:
         body: Graph = eqn.params["body"]
         cond: Graph | None = eqn.params.get("cond")
         n_consts, n_carry = eqn.params["n_consts"], eqn.params["n_carry"]
-        counted = int(eqn.primitive.name == "counted_scan")
+        counted = int(eqn.primitive is counted_scan_p)
         self.before = list(eqn.inputs[:counted])
         outer = eqn.inputs[counted:]
         graphs = [body] if cond is None else [body, cond]
@@ -118,16 +132,16 @@ def _substituted(eqns: Iterable[Eqn], atoms: Mapping[Atom, Atom]) -> list[Eqn]:
     ]
 
 
-# -- what is there twice ---------------------------------------------------------------------------
+# -- duplicates ------------------------------------------------------------------------------------
 
 
 def merge_in_loops(graph: Graph) -> Graph:
     """Let a loop take each operand once, stack each value once, and carry only what changes."""
-    if not any(eqn.primitive.name in LOOPS for eqn in graph.eqns):
+    if not any(map(is_loop, graph.eqns)):
         return graph
     out = Rewriter(graph)
     for eqn in graph.eqns:
-        if eqn.primitive.name not in LOOPS:
+        if not is_loop(eqn):
             out.keep(eqn, out.inputs(eqn))
             continue
         loop = Loop(Eqn(eqn.primitive, out.inputs(eqn), eqn.outputs, eqn.params, eqn.source))
@@ -172,21 +186,21 @@ def _merged(loop: Loop) -> dict[Var, Atom]:
     return results
 
 
-# -- what nobody reads -----------------------------------------------------------------------------
+# -- dead code -------------------------------------------------------------------------------------
 
 
 def prune_in_loops(graph: Graph) -> Graph:
-    """Leave out the results of loops and branches that nobody reads, and what only they need."""
-    if not any(eqn.primitive.name in (*LOOPS, "cond") for eqn in graph.eqns):
+    """Leave out results of loops and branches that are not used, and what only they need."""
+    if not any(is_loop(eqn) or eqn.primitive is cond_p for eqn in graph.eqns):
         return graph
     read: set[Atom] = set(graph.outputs)
     kept = []
     for eqn in reversed(graph.eqns):
         if read.isdisjoint(eqn.outputs):
             continue
-        if eqn.primitive.name in LOOPS:
+        if is_loop(eqn):
             eqn = _pruned_loop(Loop(eqn), read)
-        elif eqn.primitive.name == "cond":
+        elif eqn.primitive is cond_p:
             eqn = _pruned_cond(eqn, read)
         kept.append(eqn)
         read.update(eqn.inputs)
@@ -224,22 +238,22 @@ def _needed(eqns: Sequence[Eqn], outputs: Iterable[Atom]) -> tuple[list[Eqn], se
 
 def _pruned_cond(eqn: Eqn, read: set[Atom]) -> Eqn:
     branches: tuple[Graph, ...] = eqn.params["branches"]
-    places = [i for i, var in enumerate(eqn.outputs) if var in read]
-    parts = [_needed(g.eqns, [g.outputs[i] for i in places]) for g in branches]
+    results = [i for i, var in enumerate(eqn.outputs) if var in read]
+    alive = [_needed(g.eqns, [g.outputs[i] for i in results]) for g in branches]
     operands = [
         i
         for i in range(len(branches[0].inputs))
-        if any(g.inputs[i] in inside for g, (_, inside) in zip(branches, parts, strict=True))
+        if any(g.inputs[i] in inside for g, (_, inside) in zip(branches, alive, strict=True))
     ]
     slim = tuple(
-        Graph([g.inputs[i] for i in operands], eqns, [g.outputs[i] for i in places])
-        for g, (eqns, _) in zip(branches, parts, strict=True)
+        Graph([g.inputs[i] for i in operands], eqns, [g.outputs[i] for i in results])
+        for g, (eqns, _) in zip(branches, alive, strict=True)
     )
     index, *values = eqn.inputs
     return Eqn(
         eqn.primitive,
         [index, *(values[i] for i in operands)],
-        [eqn.outputs[i] for i in places],
+        [eqn.outputs[i] for i in results],
         {**eqn.params, "branches": slim},
         eqn.source,
     )

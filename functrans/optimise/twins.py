@@ -1,11 +1,11 @@
-"""Loops that are run twice.
+"""Loop merging: one loop stands for two, if it does all that the other one does.
 
 A derivative brings its own copy of a loop, which also keeps what the derivative needs of each step.
 If the function's own loop is there as well, because something else follows from its result, the
 copy can stand for both.
 
-Which is a copy of which is found by numbering values: equal numbers, equal values. Carries that
-start equal are taken to be equal, which holds if that makes what they become equal, too.
+Which loop is a copy of which is found by value numbering: equal numbers, equal values. Carries that
+start equal are assumed to be equal, which holds if the next step's are then equal, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.optimise.loops import LOOPS, Carry, Loop, Stacked
+from functrans.optimise.loops import Carry, Loop, Stacked, is_loop
 from functrans.optimise.rewrite import Rewriter, bits
 
 Names = dict[Atom, int]
@@ -29,7 +29,7 @@ def merge_twins(graph: Graph) -> Graph:
 
 
 def _merge_one(graph: Graph) -> Graph | None:
-    places = [i for i, eqn in enumerate(graph.eqns) if eqn.primitive.name in LOOPS]
+    places = [i for i, eqn in enumerate(graph.eqns) if is_loop(eqn)]
     if len(places) < 2:
         return None
     numbering = _Numbering(graph)
@@ -105,7 +105,7 @@ class _Numbering:
         params = {
             name: value
             for name, value in eqn.params.items()
-            if name not in ("body", "cond", "n_consts", "n_carry")
+            if not isinstance(value, Graph) and name not in ("n_consts", "n_carry")
         }
         before = tuple(self.of(x, self.names) for x in Loop(eqn).before)
         return eqn.primitive, tuple(params.items()), before

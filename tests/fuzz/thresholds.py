@@ -14,20 +14,12 @@ LOW = {
         "NARROW_BODY": (0, 48),
     },
     "loop.reductions": {"MOST_STEPS": (4, 32)},
-    "optimise.machine.joins": {"FEW": (1, 5), "SMALL": (4, 64)},
     "lower.nest.fusion": {
         "LARGEST_NEST": (30, 6000),
         "LARGEST_BLOCK": (50, 16_000),
         "FEW_STORES": (5, 1000),
         "LONG_ROW": (2, 64),
         "MOST_BUFFERS": (3, 256),
-    },
-    "optimise.machine.outlining": {
-        "FEWEST": (2, 4),
-        "LEAST_CODE": (1, 3000),
-        "LEAST_SAVED": (1, 1000),
-        "ENOUGH_CODE": (1, 500),
-        "ENOUGH_WORK": (1, 4000),
     },
     "lower.kernel.batch_partition": {
         "LEAST_ROWS": (1, 2, 8),
@@ -36,7 +28,6 @@ LOW = {
     },
     "lower.nest.index_splitting": {"SHORTEST_ROW": (2, 16), "MOST_PIECES": (2, 5)},
     "lower.pipeline": {"SMALL": (0, 1024), "SMALL_PART": (0, 100_000)},
-    "optimise.machine.scan_motion": {"LEAST_WORK": (1, 512)},
     "lower.nest.tiling": {
         "BLOCK": (2, 16),
         "LONG_BLOCK": (4, 32),

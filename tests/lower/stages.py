@@ -1,12 +1,21 @@
 """Every pass of the optimiser and every rewrite for the machine, and what they have to keep."""
 
+from functools import partial
+
 import numpy as np
 
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph, inner_graphs
-from functrans.lower.rewrites import REWRITES
+from functrans.loop.target import CPU
+from functrans.optimise.machine.outlining import outline
+from functrans.optimise.machine.passes import REWRITES
 from functrans.optimise.passes import PASSES
+
+MACHINE = tuple(
+    (name, partial(rewrite, target=CPU)) for name, rewrite in REWRITES if rewrite is not outline
+)
+"""Outlining is for graphs that can be compiled, which not all are that are looked at here."""
 
 
 def values(graph, inputs):
@@ -16,10 +25,10 @@ def values(graph, inputs):
 
 def stages(graph):
     """The graph after each stage that changed it, with the stage's name."""
-    for rewrites in (PASSES, REWRITES):
+    for rewrites in (PASSES, MACHINE):
         for name, rewrite in rewrites:
             after = checked(rewrite(graph), name)
-            if name in dict(REWRITES):
+            if rewrites is MACHINE:
                 after = checked(with_inner(after, rewrite), f"{name} inside")
             if after != graph:
                 yield name, after

@@ -1,11 +1,16 @@
 """Steps that tracing unrolled are compiled once: code is counted, and results are compared."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from functrans.run.call.growing import compile_program
 
 from functrans import grad, jit, value_and_grad, vmap
+from functrans.loop.target import CPU, Outlining
 from functrans.numpy.special import logsumexp
-from functrans.optimise.machine import outlining as repeats
+from functrans.optimise import optimise
+from functrans.optimise.machine.outlining import outline
 from functrans.testing import check_grads
 
 LARGEST_FUNCTION = 6000
@@ -172,10 +177,10 @@ def test_derivatives_of_steps():
     check_grads(jit(f), arguments, order=2)
 
 
-def test_results_of_unlike_steps(monkeypatch):
-    """Whatever is taken for a step: parts that wait for each other stay as they are."""
-    monkeypatch.setattr(repeats, "LEAST_CODE", 1)
-    monkeypatch.setattr(repeats, "LEAST_SAVED", 1)
+def test_results_of_unlike_steps():
+    """Whatever is taken for a step: segments that wait for each other stay as they are."""
+    target = replace(CPU, outlining=Outlining(least_code=1, least_saved=1))
+    changed = 0
     rng = np.random.default_rng(0)
     for seed in range(6):
         turns = np.random.default_rng(seed).integers(0, 4, 40)
@@ -193,6 +198,11 @@ def test_results_of_unlike_steps(monkeypatch):
             return np.sum(x * y)
 
         arguments = rng.normal(size=5) / 3, rng.normal(size=5) / 3
-        compiled = jit(grad(f, argnums=(0, 1)))(*arguments)
-        for one, other in zip(compiled, grad(f, argnums=(0, 1))(*arguments), strict=True):
+        gradient = grad(f, argnums=(0, 1))
+        graph = optimise(jit(gradient).lower(*arguments).graph())
+        outlined = outline(graph, target)
+        changed += outlined is not graph
+        compiled = compile_program(outlined)(*arguments)
+        for one, other in zip(compiled, gradient(*arguments), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    assert changed

@@ -82,24 +82,26 @@ def halving(x):
 
 U = RNG.normal(size=(40, 40)) / 7
 
+LAY_OUT, MOVE_OUT = "lay_out_contractions", "move_out_of_scans"
+
 FUNCTIONS = {
-    "gram": (lambda x: x.T @ x, (X,), {"prepare"}),
-    "gram of rows": (lambda x: x @ x.T, (X,), {"prepare"}),
-    "weighted": (lambda x, d: x.T @ (d[:, None] * x), (X, D), {"prepare"}),
+    "gram": (lambda x: x.T @ x, (X,), {LAY_OUT}),
+    "gram of rows": (lambda x: x @ x.T, (X,), {LAY_OUT}),
+    "weighted": (lambda x, d: x.T @ (d[:, None] * x), (X, D), {LAY_OUT}),
     "long sum": (lambda x, y: np.einsum("tbi,tbj->ij", x, y),
-                 (RNG.normal(size=(130, 20, 20)), RNG.normal(size=(130, 20, 24))), {"prepare"}),
-    "turned": (lambda x: (x.T * 2.0) @ x + np.eye(80) @ x.T @ x, (X,), {"prepare"}),
-    "transposed product": (vmap(lambda w, x: w @ x, (None, 0)), (W, XS), {"swapped"}),
-    "recurrent": (recurrent, (W, U, XS), {"lighten"}),
-    "gradient": (value_and_grad(recurrent, (0, 1, 2)), (W, U, XS), {"lighten"}),
+                 (RNG.normal(size=(130, 20, 20)), RNG.normal(size=(130, 20, 24))), {LAY_OUT}),
+    "turned": (lambda x: (x.T * 2.0) @ x + np.eye(80) @ x.T @ x, (X,), {LAY_OUT}),
+    "transposed product": (vmap(lambda w, x: w @ x, (None, 0)), (W, XS), {"swap_products"}),
+    "recurrent": (recurrent, (W, U, XS), {MOVE_OUT}),
+    "gradient": (value_and_grad(recurrent, (0, 1, 2)), (W, U, XS), {MOVE_OUT}),
     "constant matrix": (lambda u, h: lax.scan(lambda h, _: (np.tanh(u @ h), None), h, None, 9)[0],
                         (U, np.ones(40)), {"columns_first"}),
     "embedding": (grad(lambda e, i: np.sum(lax.scan(
-        lambda c, k: (c, np.sin(e[k]) * c), 1.0, i)[1])), (X, np.array([1, 2, 1])), {"lighten"}),
+        lambda c, k: (c, np.sin(e[k]) * c), 1.0, i)[1])), (X, np.array([1, 2, 1])), {MOVE_OUT}),
     "solve": (lambda a, b: np.linalg.solve(a.T, b) + np.linalg.solve(a, b), (A, XS[0, :6]),
-              {"through_transposes"}),
+              {"solve_through_transposes"}),
     "derivatives of solve": (jacrev(lambda a: np.linalg.solve(a.T, XS[0, :6])), (A,), set()),
-    "hessian": (hessian(lambda w: np.mean(np.logaddexp(0.0, X @ w))), (D[:80] / 9,), {"prepare"}),
+    "hessian": (hessian(lambda w: np.mean(np.logaddexp(0.0, X @ w))), (D[:80] / 9,), {LAY_OUT}),
     "while": (jacfwd(halving), (np.ones(3),), set()),
     "two loops": (lambda x: (halving(x), grad(lambda x: np.sum(lax.scan(
         lambda c, _: (np.sin(c), c), x, None, 5)[1]))(x)), (np.ones(3),), set()),

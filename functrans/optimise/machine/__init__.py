@@ -1,1 +1,1 @@
-"""Rewriting graphs for the machine that they will run on: still Graph to Graph."""
+"""Rewriting graphs for a machine: each rewrite takes a graph and a target, and gives a graph."""

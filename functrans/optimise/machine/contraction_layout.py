@@ -1,7 +1,7 @@
-"""Graphs whose contractions BLAS can take.
+"""Layout selection for contractions: operands lie in memory as BLAS can take them.
 
-Operands are read through transposes, and put into memory in an order that fits; a long sum is cut
-into parts, and of a symmetric result half is asked for. The calls themselves are made by
+Operands are read through transposes, or copied in an order of axes that fits; a long sum is cut
+into parts, and half of a symmetric result is asked for. The calls themselves are made by
 `functrans.ops.linalg.compiled.blas`.
 """
 
@@ -14,34 +14,15 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.primitive import registry
 from functrans.ir.types import Shape
 from functrans.loop.nodes import index
-from functrans.loop.target import CPU
+from functrans.loop.target import Products, Target
+from functrans.ops.arrays.structural import broadcast_to_p, reduce_sum, transpose_p
 from functrans.ops.compiled.elements import Puller
-from functrans.ops.linalg.compiled.blas import (
-    Sides,
-    blocks,
-    counts,
-    is_large,
-    matrix,
-    sides,
-)
-from functrans.ops.linalg.contraction import dot_general
+from functrans.ops.linalg.compiled.blas import Sides, blocks, counts, is_large, matrix, sides
+from functrans.ops.linalg.contraction import dot_general, gemm
 from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
 
-LONG_SUM = 4
-"""A sum so many times as long as the sides of its matrix is cut into parts."""
-
-LARGEST_IN_PARTS = 256
-"""The longest side of such a matrix: the parts of a larger one are long to add up."""
-
-LEAST_PART = 128
-
-MOST_PARTS = 8
-
-GEMM = "gemm"
-WORTH_SPLITTING = CPU.products.worth_splitting
 Order = tuple[int, ...]
 """Axes of an array, by their numbers."""
 
@@ -49,28 +30,28 @@ LARGEST_PATTERN = 16
 """An identity matrix is made by so few equations at most."""
 
 
-def prepare(graph: Graph) -> Graph:
+def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
-    if not any(map(_by_blas, graph.eqns)):
+    if not any(_is_for_blas(eqn, target) for eqn in graph.eqns):
         return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        if not _by_blas(eqn):
+        if not _is_for_blas(eqn, target):
             eqns.append(eqn)
             continue
         known = _by_identity(eqn, producers)
         if known is None:
-            eqns += _prepared(eqn, producers, uses)
+            eqns += _laid_out(eqn, producers, uses, target.products)
         else:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
-def _by_blas(eqn: Eqn) -> bool:
-    return eqn.primitive is dot_general and is_large(eqn, CPU)
+def _is_for_blas(eqn: Eqn, target: Target) -> bool:
+    return eqn.primitive is dot_general and is_large(eqn, target)
 
 
 def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
@@ -94,7 +75,7 @@ def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
     """Whether a value is an identity matrix: its elements are those of ``i == j``, as numbers."""
     if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
         return False
-    # only what is made of nothing: counters, constants
+    # only counters and constants, and what is computed from them
     needed: set[Eqn] = set()
     stack: list[Var] = [atom]
     while stack:
@@ -113,7 +94,9 @@ def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
     return set(element.args[0].args) == {row, column}
 
 
-def _prepared(eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int]) -> list[Eqn]:
+def _laid_out(
+    eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int], limits: Products
+) -> list[Eqn]:
     made: list[Eqn] = []
     operands: list[Atom] = []
     contract: list[tuple[int, ...]] = []
@@ -138,45 +121,47 @@ def _prepared(eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int])
         contract.append(axes.contract)
         batch.append(axes.batch)
     params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
-    return made + _divided(eqn, operands, params, _is_half_enough(eqn, producers))
+    symmetric = _is_half_enough(eqn, producers, limits)
+    return made + _divided(eqn, operands, params, symmetric, _parts(eqn, limits))
 
 
 def _divided(
-    eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], symmetric: bool
+    eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], symmetric: bool, parts: int | None
 ) -> list[Eqn]:
     """The contraction, perhaps in parts that are added up, or of half a symmetric matrix."""
-    parts = _parts(eqn)
     if parts is None and not symmetric:
         return [Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
     params = {**params, "parts": parts, "symmetric": symmetric}
     if parts is None:
-        return [Eqn(registry[GEMM], operands, eqn.outputs, params, eqn.source)]
+        return [Eqn(gemm, operands, eqn.outputs, params, eqn.source)]
     (out,) = eqn.outputs
     sums = Var(out.aval.update(shape=(parts, *out.aval.shape)))
     return [
-        Eqn(registry[GEMM], operands, (sums,), params, eqn.source),
-        Eqn(registry["reduce_sum"], (sums,), (out,), {"axes": (0,)}, eqn.source),
+        Eqn(gemm, operands, (sums,), params, eqn.source),
+        Eqn(reduce_sum, (sums,), (out,), {"axes": (0,)}, eqn.source),
     ]
 
 
-def _parts(eqn: Eqn) -> int | None:
+def _parts(eqn: Eqn, limits: Products) -> int | None:
     """Into how many parts to cut what is summed, where a long sum makes a small matrix."""
     size = counts(eqn)
-    if sides(eqn)[0].batch or size.multiplications < WORTH_SPLITTING:
+    if sides(eqn)[0].batch or size.multiplications < limits.worth_splitting:
         return None
     side = max(size.rows, size.columns)
-    if side > LARGEST_IN_PARTS or size.summed < max(LONG_SUM * side, LEAST_PART):
+    if side > limits.largest_in_parts:
         return None
-    return min(MOST_PARTS, 1 << (size.summed // LEAST_PART).bit_length() - 1)
+    if size.summed < max(limits.long_sum * side, limits.least_part):
+        return None
+    return min(limits.most_parts, 1 << (size.summed // limits.least_part).bit_length() - 1)
 
 
-def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
+def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], limits: Products) -> bool:
     """Whether a contraction gives a symmetric matrix that is worth half the work."""
     shape = eqn.outputs[0].aval.shape
     x, y = sides(eqn)
     if len(shape) != 2 or shape[0] != shape[1] or len(x.free) != 1 or len(y.free) != 1:
         return False
-    if blocks(shape[0]) == 1 or counts(eqn).multiplications < WORTH_SPLITTING:
+    if blocks(shape[0]) == 1 or counts(eqn).multiplications < limits.worth_splitting:
         return False
     named = [
         (
@@ -212,12 +197,12 @@ def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
         each, axes = stack.pop()
         maker = producers.get(each) if isinstance(each, Var) else None
         reached: list[tuple[Atom, Order]] = []
-        if maker is not None and maker.primitive.name == "transpose":
+        if maker is not None and maker.primitive is transpose_p:
             inverse = np.argsort(maker.params["permutation"])
             reached = [(maker.inputs[0], tuple(axes[i] for i in inverse))]
         elif maker is not None and maker.primitive.scalar is not None:
             reached = [(x, axes) for x in maker.inputs if x.aval.shape == each.aval.shape]
-        elif maker is None or maker.primitive.name != "broadcast_to":
+        elif maker is None or maker.primitive is not broadcast_to_p:
             votes[axes] += 1
         stack += [item for item in reached if item not in seen]
         seen.update(reached)
@@ -229,7 +214,7 @@ def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
 def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tuple[int, ...]]:
     """What a transpose is of, and which of its axes each axis is."""
     maker = producers.get(atom) if isinstance(atom, Var) else None
-    if maker is None or maker.primitive.name != "transpose":
+    if maker is None or maker.primitive is not transpose_p:
         return atom, tuple(range(len(atom.aval.shape)))
     return maker.inputs[0], tuple(maker.params["permutation"])
 
@@ -237,6 +222,5 @@ def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tupl
 def transposed(operand: Atom, order: Order, eqn: Eqn, made: list[Eqn]) -> Var:
     """A value with its axes in another order, made on behalf of an equation."""
     out = Var(operand.aval.update(shape=tuple(operand.aval.shape[i] for i in order)))
-    primitive = registry["transpose"]
-    made.append(Eqn(primitive, (operand,), (out,), {"permutation": order}, eqn.source))
+    made.append(Eqn(transpose_p, (operand,), (out,), {"permutation": order}, eqn.source))
     return out

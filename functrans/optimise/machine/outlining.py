@@ -1,12 +1,14 @@
-"""Repeated parts of a graph as calls of one inner graph: a loop that tracing unrolled.
+"""Outlining (procedural abstraction): repeated steps become calls of one inner graph.
 
-A program of a thousand equal steps is a thousand copies of a step, and planning, printing and
-compiling each of them would take a thousand times as long. Equations of equal kind that follow each
-other in equal order are found as in the search for repeats in a text; where they are also wired
-alike, a few steps become one inner graph, which is compiled once and called again and again.
+Tracing unrolls loops: a program of a thousand equal steps is a thousand copies of a step, and
+planning, printing and compiling each of them would take a thousand times as long. Equations of
+equal kind that follow each other in equal order are found as in the search for repeats in a text;
+where they are also wired alike, a few steps (a segment) become one inner graph, which is compiled
+once and called again and again.
 
-Values that leave a part go through memory. That costs little where arrays are small, or where much
-is computed with them; elsewhere the graph stays as it is, since fusing across steps is worth more.
+Values that leave a segment go through memory. That costs little where arrays are small, or where
+much is computed with them; elsewhere the graph stays as it is, since fusing across steps is worth
+more.
 """
 
 from __future__ import annotations
@@ -20,54 +22,17 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.loop.target import CPU
+from functrans.ir.primitive import LINEAR
+from functrans.loop.target import Target
 from functrans.ops.calls.call import step_p
 from functrans.ops.compiled.elements import pattern
 from functrans.ops.compiled.emission import in_memory
-
-FEWEST = 4
-"""So many repetitions are worth being looked for."""
-
-LEAST_CODE = 3000
-"""Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
-
-LEAST_SAVED = 1000
-"""So much of the code must be that of the repetitions."""
-
-MOST_ROUNDS = 3
-"""So many times what is left is looked through."""
-
-MOST = 0.8
-"""If so much of all code is saved, it is not looked for more."""
-
-ENOUGH_CODE = 500
-"""A part of so many nodes takes much longer than calling it."""
-
-ENOUGH_WORK = 4000
-"""So does one of so many operations."""
-
-LARGEST_ARRAY = 1024
-"""Elements of arrays that stay in the processor's nearest cache until they are read."""
-
-UNROLLED = 64
-"""About so many elements at most are written out one by one."""
-
-CODE_OF_A_CALL = 100
-"""What stands for the nodes of what is done from memory to memory."""
-
-CODE_OF_A_FUNCTION = 16
-"""What a function of many operations adds to the code, as it is called where there are many."""
+from functrans.ops.elementwise.arithmetic import add, divide, multiply, subtract
 
 WINDOWS = (2, 8, 32)
 """Periods are found by the distances between equal sequences of such lengths."""
 
-MOST_PERIODS = 8
-"""So many different periods are looked for, one after the other."""
-
-PLACED = frozenset({"slice", "embed"})
-"""What has an element's place as a parameter, which may be another one in each step."""
-
-NUMBERS = frozenset({"add", "subtract", "multiply", "divide"})
+NUMBERS = frozenset({add, subtract, multiply, divide})
 """What is done as fast with numbers that are read from memory."""
 
 Member = tuple[Any, ...]
@@ -76,52 +41,57 @@ Users = dict[Atom, list[Eqn | None]]
 """The equations that use each value; None is for the caller."""
 
 
-def share_steps(graph: Graph) -> Graph:
-    """The graph with calls in the places of parts that are alike."""
-    costs = _Costs()
+def outline(graph: Graph, target: Target) -> Graph:
+    """The graph with calls in the places of segments that are alike.
+
+    All equations have compiled forms, whose sizes are estimated.
+    """
+    limits = target.outlining
+    costs = _Costs(target)
     # what is found first may hide what is there besides
-    for _ in range(MOST_ROUNDS):
+    for _ in range(limits.rounds):
         code = sum(map(costs.code, graph.eqns))
-        if len(graph.eqns) < FEWEST or code < LEAST_CODE:
+        if len(graph.eqns) < limits.fewest or code < limits.least_code:
             return graph
         before = graph
-        for parts in _found(graph, costs, code):
-            graph = parts.called(graph) or graph
+        for segments in _found(graph, costs, code):
+            graph = segments.called(graph) or graph
         if graph is before:
             return graph
     return graph
 
 
-def _found(graph: Graph, costs: _Costs, code: int) -> list[_Parts]:
-    """Parts that are alike, and worth a call each."""
+def _found(graph: Graph, costs: _Costs, code: int) -> list[_Segments]:
+    """Segments that are alike, and worth a call each."""
     users = _users(graph)
-    best: list[_Parts] = []
-    for eqns in (list(graph.eqns), _without_places(graph, users)):
-        found = [_alike(graph, users, costs, steps) for steps in _repeats(eqns, costs)]
-        found = [parts for parts in found if parts.worth()]
+    best: list[_Segments] = []
+    for eqns in (list(graph.eqns), _without_slices(graph, users)):
+        found = [_alike(users, costs, steps) for steps in _repeats(eqns, costs)]
+        found = [segments for segments in found if segments.worth(costs.limits.least_saved)]
         if _saved(found) > _saved(best):
             best = found
-        if _saved(best) > MOST * code:
+        if _saved(best) > costs.limits.most * code:
             break
     return best
 
 
-def _saved(found: Sequence[_Parts]) -> int:
-    return sum(parts.saved for parts in found)
+def _saved(found: Sequence[_Segments]) -> int:
+    return sum(segments.saved for segments in found)
 
 
-def _alike(graph: Graph, users: Users, costs: _Costs, steps: Sequence[Sequence[Eqn]]) -> _Parts:
-    """The parts of a run: of several steps, or of fewer where these are alike more often."""
+def _alike(users: Users, costs: _Costs, steps: Sequence[Sequence[Eqn]]) -> _Segments:
+    """The segments of a run: of several steps, or of fewer where these are alike more often."""
+    limits = costs.limits
     middle = steps[len(steps) // 2]
     code, work = (sum(map(cost, middle)) for cost in (costs.code, costs.work))
-    together = min(-(-ENOUGH_CODE // max(code, 1)), -(-ENOUGH_WORK // max(work, 1)))
-    together = max(min(together, len(steps) // FEWEST), 1)
-    parts = _Parts(graph, users, steps, together, code)
-    while together > 1 and parts.saved < code * len(steps) // 2:
+    together = min(-(-limits.enough_code // max(code, 1)), -(-limits.enough_work // max(work, 1)))
+    together = max(min(together, len(steps) // limits.fewest), 1)
+    segments = _Segments(users, steps, together, code)
+    while together > 1 and segments.saved < code * len(steps) // 2:
         together //= 2
-        fewer = _Parts(graph, users, steps, together, code)
-        parts = max(parts, fewer, key=lambda each: each.saved)
-    return parts
+        shorter = _Segments(users, steps, together, code)
+        segments = max(segments, shorter, key=lambda each: each.saved)
+    return segments
 
 
 def _users(graph: Graph) -> Users:
@@ -137,7 +107,9 @@ def _users(graph: Graph) -> Users:
 class _Costs:
     """What equations cost, each kind estimated once."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.limits = target.outlining
         self._numbers: dict[Hashable, int] = {}
         self._kinds: dict[Eqn, int] = {}
         self._known: list[tuple[int, int, bool]] = []
@@ -148,7 +120,7 @@ class _Costs:
         if kind is None:
             kind = self._kinds[eqn] = self._numbers.setdefault(_kind(eqn), len(self._known))
             if kind == len(self._known):
-                self._known.append(_estimated(eqn))
+                self._known.append(_estimated(eqn, self.target))
         return kind
 
     def code(self, eqn: Eqn) -> int:
@@ -165,48 +137,53 @@ class _Costs:
 
 
 def _kind(eqn: Eqn) -> Hashable:
-    """Equal for equations that differ in nothing but what may be other operands, or places."""
-    name = eqn.primitive.name
-    params = () if name in PLACED else tuple(eqn.params.items())
-    fixed = name not in NUMBERS
+    """Equal for equations that differ in nothing but their operands, or the indices of slices."""
+    params = () if _is_slice(eqn) else tuple(eqn.params.items())
+    fixed = eqn.primitive not in NUMBERS
     operands = tuple(
         [
             (x.aval, x.key if fixed else None) if isinstance(x, Literal) else x.aval
             for x in eqn.inputs
         ]
     )
-    return name, params, operands, tuple([var.aval for var in eqn.outputs])
+    return eqn.primitive, params, operands, tuple([var.aval for var in eqn.outputs])
 
 
-def _estimated(eqn: Eqn) -> tuple[int, int, bool]:
+def _is_slice(eqn: Eqn) -> bool:
+    """Whether a slice is taken or put back; the index may be another one in each step."""
+    return "index" in eqn.params and eqn.primitive.linear == LINEAR
+
+
+def _estimated(eqn: Eqn, target: Target) -> tuple[int, int, bool]:
+    limits = target.outlining
     elements = max(var.aval.size for var in eqn.outputs)
-    small = all(x.aval.size <= LARGEST_ARRAY for x in (*eqn.inputs, *eqn.outputs))
+    small = all(x.aval.size <= limits.largest_array for x in (*eqn.inputs, *eqn.outputs))
     if eqn.primitive is step_p:
         return 0, 0, False
-    if in_memory(eqn, CPU):
-        return CODE_OF_A_CALL, sum(x.aval.size for x in eqn.inputs), small
+    if in_memory(eqn, target):
+        return limits.code_of_a_call, sum(x.aval.size for x in eqn.inputs), small
     own = pattern(eqn)
     work = own.cost * own.folds * elements
-    code = min(own.cost, CODE_OF_A_FUNCTION)
-    if elements > UNROLLED:
+    code = min(own.cost, limits.code_of_a_function)
+    if elements > limits.unrolled:
         return code, work, small
-    return code * min(own.folds, UNROLLED) * elements, work, small
+    return code * min(own.folds, limits.unrolled) * elements, work, small
 
 
-def _without_places(graph: Graph, users: Users) -> list[Eqn]:
-    """The equations that do not just take or put back parts of arrays that all steps have.
+def _without_slices(graph: Graph, users: Users) -> list[Eqn]:
+    """The equations that do not just take or put back slices of arrays that all steps have.
 
-    If a step happens to take the same part as another, their equations were merged.
+    If a step happens to take the same slice as another, their equations were merged.
     """
     apart: set[Eqn | None] = set()
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     for eqn in graph.eqns:
-        if eqn.primitive.name in PLACED or (
-            eqn.primitive.name == "add" and any(producers.get(x) in apart for x in eqn.inputs)
+        if _is_slice(eqn) or (
+            eqn.primitive is add and any(producers.get(x) in apart for x in eqn.inputs)
         ):
             apart.add(eqn)
     for eqn in reversed(graph.eqns):
-        if eqn.primitive.name == "add" and apart.issuperset(users.get(eqn.outputs[0], (None,))):
+        if eqn.primitive is add and apart.issuperset(users.get(eqn.outputs[0], (None,))):
             apart.add(eqn)
     return [eqn for eqn in graph.eqns if eqn not in apart]
 
@@ -222,15 +199,15 @@ def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
     code = np.cumsum([0, *map(costs.code, eqns)])
     free = np.ones(len(eqns), bool)
     found = []
-    for _ in range(MOST_PERIODS):
+    for _ in range(costs.limits.most_periods):
         best: tuple[int, list[tuple[int, int]]] = (0, [])
         most = 0
         for period in sorted(_periods(kinds, free)):
             saved = [
                 (int(code[stop - period] - code[start]), (start, stop))
-                for start, stop in _runs(kinds, free, period)
+                for start, stop in _runs(kinds, free, period, costs.limits.fewest)
             ]
-            worth = [(gain, run) for gain, run in saved if gain >= LEAST_SAVED]
+            worth = [(gain, run) for gain, run in saved if gain >= costs.limits.least_saved]
             total = sum(gain for gain, _ in worth)
             # what repeats after one period does so after two
             if total > 1.05 * most:
@@ -264,16 +241,16 @@ def _periods(kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any]) -> set[int
 
 
 def _runs(
-    kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any], period: int
+    kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any], period: int, fewest: int
 ) -> list[tuple[int, int]]:
     """Where a sequence repeats itself after a period, often enough."""
-    if len(kinds) < FEWEST * period:
+    if len(kinds) < fewest * period:
         return []
     same = (kinds[period:] == kinds[:-period]) & free[period:] & free[:-period]
     edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
     pairs = edges.reshape(-1, 2).tolist()
     return [
-        (start, stop + period) for start, stop in pairs if stop - start >= (FEWEST - 1) * period
+        (start, stop + period) for start, stop in pairs if stop - start >= (fewest - 1) * period
     ]
 
 
@@ -296,18 +273,18 @@ def _phase(eqns: Sequence[Eqn], start: int, stop: int, period: int) -> int:
     return int(np.argmin(at))
 
 
-# -- parts that are alike --------------------------------------------------------------------------
+# -- segments that are alike -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Wiring:
-    """How the equations of a part hang together: equal for parts that do the same.
+    """How the equations of a segment hang together: equal for segments that do the same.
 
     Parameters
     ----------
     operands : tuple
         For each operand of each equation, where it comes from: from an equation inside, by its
-        place and the number of the result; from outside, by number; or it is a literal.
+        position and the number of the result; from outside, by number; or it is a literal.
     outside : tuple of Var
         What comes from outside, each once.
     """
@@ -316,32 +293,30 @@ class _Wiring:
     outside: tuple[Atom, ...]
 
 
-class _Parts:
-    """Parts of a graph that may be alike.
+class _Segments:
+    """Segments of a graph that may be alike.
 
     Parameters
     ----------
-    graph : Graph
     users : dict
         The equations that use each value.
     steps : sequence of steps
         Each a sequence of equations, of equal kinds.
     together : int
-        How many steps are one part.
+        How many steps are one segment.
     code : int
         The nodes of a step.
     """
 
     def __init__(
         self,
-        graph: Graph,
         users: Users,
         steps: Sequence[Sequence[Eqn]],
         together: int,
         code: int,
     ) -> None:
         self.users = users
-        self.parts = [
+        self.segments = [
             [eqn for step in steps[i : i + together] for eqn in step]
             for i in range(0, len(steps) - together + 1, together)
         ]
@@ -349,25 +324,25 @@ class _Parts:
         self._find_alike()
 
     def _find_alike(self) -> None:
-        """Keep the parts that are wired as most are, without what differs in each."""
+        """Keep the segments that are wired as most are, without what differs in each."""
         varying, apart = self._differences()
         self.apart = self._closed(apart)
-        wirings = [self._wiring(part, varying) for part in self.parts]
+        wirings = [self._wiring(segment, varying) for segment in self.segments]
         ((common, _),) = Counter(each.operands for each in wirings).most_common(1)
         chosen = [i for i, each in enumerate(wirings) if each.operands == common]
         self.varying = sorted(varying)
-        self.parts = [self.parts[i] for i in chosen]
+        self.segments = [self.segments[i] for i in chosen]
         self.wirings = [wirings[i] for i in chosen]
         self.results = self._results()
 
-    def _inside(self, part: Sequence[Eqn]) -> list[tuple[int, Eqn]]:
-        return [(i, eqn) for i, eqn in enumerate(part) if i not in self.apart]
+    def _inside(self, segment: Sequence[Eqn]) -> list[tuple[int, Eqn]]:
+        return [(i, eqn) for i, eqn in enumerate(segment) if i not in self.apart]
 
     def _differences(self) -> tuple[set[tuple[int, int]], set[int]]:
-        """The operands that are other numbers in each part, and the equations at other places."""
+        """The operands that are other numbers in each segment, and the slices at other indices."""
         varying: set[tuple[int, int]] = set()
         apart: set[int] = set()
-        first, *others = self.parts
+        first, *others = self.segments
         for i, eqn in enumerate(first):
             for number, x in enumerate(eqn.inputs):
                 if isinstance(x, Literal):
@@ -377,18 +352,18 @@ class _Parts:
                         if same.key != x.key:
                             varying.add((i, number))
                             break
-            if eqn.primitive.name in PLACED:
+            if _is_slice(eqn):
                 if any(other[i].params != eqn.params for other in others):
                     apart.add(i)
         return varying, apart
 
     def _closed(self, apart: set[int]) -> set[int]:
-        """What stays outside, with all that would read something of the part that left it."""
-        part = self.parts[len(self.parts) // 2]
+        """What stays outside: slices, and all that would make a call wait for its own results."""
+        segment = self.segments[len(self.segments) // 2]
         apart = set(apart)
         made: dict[Atom, int] = {}
         follows: set[int] = set()
-        for i, eqn in enumerate(part):
+        for i, eqn in enumerate(segment):
             sources = [made[x] for x in eqn.inputs if x in made]
             if any(source in apart and source in follows for source in sources):
                 apart.add(i)
@@ -397,11 +372,11 @@ class _Parts:
             made.update(dict.fromkeys(eqn.outputs, i))
         return apart
 
-    def _wiring(self, part: Sequence[Eqn], varying: set[tuple[int, int]]) -> _Wiring:
+    def _wiring(self, segment: Sequence[Eqn], varying: set[tuple[int, int]]) -> _Wiring:
         made: dict[Atom, Member] = {}
         outside: dict[Atom, int] = {}
         operands = []
-        for i, eqn in self._inside(part):
+        for i, eqn in self._inside(segment):
             row: list[Member] = []
             for number, x in enumerate(eqn.inputs):
                 if isinstance(x, Literal):
@@ -415,11 +390,11 @@ class _Parts:
         return _Wiring(tuple(operands), tuple(outside))
 
     def _results(self) -> list[tuple[int, int]]:
-        """Which results are needed outside of any part."""
+        """Which results are needed outside of any segment."""
         found: dict[tuple[int, int], None] = {}
-        for part in self.parts:
-            own: set[Eqn | None] = {eqn for _, eqn in self._inside(part)}
-            for i, eqn in self._inside(part):
+        for segment in self.segments:
+            own: set[Eqn | None] = {eqn for _, eqn in self._inside(segment)}
+            for i, eqn in self._inside(segment):
                 for number, var in enumerate(eqn.outputs):
                     if not own.issuperset(self.users.get(var, ())):
                         found[i, number] = None
@@ -428,34 +403,34 @@ class _Parts:
     @property
     def saved(self) -> int:
         """The nodes that need not be compiled."""
-        return self.code * (len(self.parts) - 1)
+        return self.code * (len(self.segments) - 1)
 
-    def worth(self) -> bool:
-        """Whether it is worth it to call the parts."""
-        return len(self.parts) > 1 and self.saved >= LEAST_SAVED and bool(self.results)
+    def worth(self, least_saved: int) -> bool:
+        """Whether it is worth it to call the segments."""
+        return len(self.segments) > 1 and self.saved >= least_saved and bool(self.results)
 
     def called(self, graph: Graph) -> Graph | None:
-        """The graph with calls in the places of the parts; None if they wait for each other."""
+        """The graph with calls in the places of the segments; None if they wait for each other."""
         inner = self._inner()
         literals = [(i, number) for i, number in self.varying if i not in self.apart]
         calls: dict[Eqn, Eqn] = {}
-        for part, wiring in zip(self.parts, self.wirings, strict=True):
-            operands = [*wiring.outside, *(part[i].inputs[number] for i, number in literals)]
-            outputs = [part[i].outputs[number] for i, number in self.results]
-            call = Eqn(step_p, operands, outputs, {"graph": inner}, part[0].source)
-            calls.update((eqn, call) for _, eqn in self._inside(part))
+        for segment, wiring in zip(self.segments, self.wirings, strict=True):
+            operands = [*wiring.outside, *(segment[i].inputs[number] for i, number in literals)]
+            outputs = [segment[i].outputs[number] for i, number in self.results]
+            call = Eqn(step_p, operands, outputs, {"graph": inner}, segment[0].source)
+            calls.update((eqn, call) for _, eqn in self._inside(segment))
         eqns = dict.fromkeys(calls.get(eqn, eqn) for eqn in graph.eqns)
         order = _in_order(list(eqns))
         return None if order is None else Graph(graph.inputs, order, graph.outputs)
 
     def _inner(self) -> Graph:
-        """The graph of one part."""
-        part, wiring = self.parts[0], self.wirings[0]
+        """The graph of one segment."""
+        segment, wiring = self.segments[0], self.wirings[0]
         atoms: dict[Atom, Atom] = {x: Var(x.aval) for x in wiring.outside}
         inputs = list(atoms.values())
         eqns: list[Eqn] = []
         numbers = set(self.varying)
-        for i, eqn in self._inside(part):
+        for i, eqn in self._inside(segment):
             operands = [atoms.get(x, x) for x in eqn.inputs]
             for number, x in enumerate(operands):
                 if (i, number) in numbers:
@@ -464,12 +439,12 @@ class _Parts:
             outputs = [Var(var.aval) for var in eqn.outputs]
             atoms.update(zip(eqn.outputs, outputs, strict=True))
             eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, eqn.source))
-        results = [atoms[part[i].outputs[number]] for i, number in self.results]
+        results = [atoms[segment[i].outputs[number]] for i, number in self.results]
         return Graph([x for x in inputs if isinstance(x, Var)], eqns, results)
 
 
 def _in_order(eqns: Sequence[Eqn]) -> list[Eqn] | None:
-    """Equations in an order in which each comes after what it needs; as it was, where that does."""
+    """Topological order, as near to the given one as can be; None if there is a cycle."""
     made = {var: i for i, eqn in enumerate(eqns) for var in eqn.outputs}
     waiting = []
     readers: dict[int, list[int]] = {}

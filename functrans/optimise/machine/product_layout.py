@@ -1,4 +1,4 @@
-"""Which way round a matrix lies, and its product: so that vectors go along what is dense.
+"""Layout selection for matrices: which way round a matrix lies, so that vectors go along its rows.
 
 ``vmap`` of ``W @ x`` is a product whose transpose is asked for: that is the product of the swapped
 operands. A step of a scan that takes ``W @ x`` of a constant ``W`` would add up the numbers of each
@@ -12,32 +12,27 @@ from collections import Counter
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.nodes import UNROLLED
+from functrans.loop.target import Products, Target
+from functrans.ops.arrays.structural import transpose_p
+from functrans.ops.control.scan import scan_p
 from functrans.ops.linalg.compiled.blas import sides
-
-CONTRACTION = "dot_general"
-
+from functrans.ops.linalg.contraction import dot_general
+from functrans.optimise.loops import Const, Loop
 from functrans.optimise.machine.contraction_layout import transposed
-
-LEAST_STEPS = 8
-"""A scan of so many steps is worth a transpose before it."""
-
-LONGEST_ROWS = 4
-"""Rows that are so many times longer than there are of them are summed one after the other."""
-
 
 # -- products that are transposed ------------------------------------------------------------------
 
 
-def swapped(graph: Graph) -> Graph:
+def swap_products(graph: Graph, target: Target) -> Graph:
     """Let a product whose transpose is asked for be computed the other way round."""
     made: dict[Atom, Eqn] = {
-        eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive.name == CONTRACTION
+        eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is dot_general
     }
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     better: dict[Eqn, Eqn] = {}
     unused: set[Eqn] = set()
     for eqn in graph.eqns:
-        product = _transposed_product(eqn, made)
+        product = made.get(eqn.inputs[0]) if eqn.primitive is transpose_p else None
         if product is None or uses[product.outputs[0]] > 1:
             continue
         if eqn.params["permutation"] == _exchange(product):
@@ -47,11 +42,6 @@ def swapped(graph: Graph) -> Graph:
         return graph
     eqns = [better.get(eqn, eqn) for eqn in graph.eqns if eqn not in unused]
     return Graph(graph.inputs, eqns, graph.outputs)
-
-
-def _transposed_product(eqn: Eqn, made: dict[Atom, Eqn]) -> Eqn | None:
-    """The product that an equation transposes, if it is a transpose of one."""
-    return made.get(eqn.inputs[0]) if eqn.primitive.name == "transpose" else None
 
 
 def _exchange(product: Eqn) -> tuple[int, ...]:
@@ -74,65 +64,51 @@ def _swapped(product: Eqn, out: Var) -> Eqn:
 # -- matrices of scans -----------------------------------------------------------------------------
 
 
-def columns_first(graph: Graph) -> Graph:
+def columns_first(graph: Graph, target: Target) -> Graph:
     """Transpose the constant matrices that the steps of scans multiply vectors with."""
-    if not any(eqn.primitive.name == "scan" for eqn in graph.eqns):
+    if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph
     eqns: list[Eqn] = []
     turned: dict[Atom, Var] = {}
     for eqn in graph.eqns:
-        wanted = _matrices(eqn) if eqn.primitive.name == "scan" else []
-        if not wanted:
-            eqns.append(eqn)
-            continue
-        for number in wanted:
-            matrix = eqn.inputs[number]
-            if matrix not in turned:
-                turned[matrix] = transposed(matrix, (1, 0), eqn, eqns)
-        eqns.append(_with_columns(eqn, wanted, [turned[eqn.inputs[i]] for i in wanted]))
+        if eqn.primitive is scan_p and eqn.params["length"] >= target.products.least_steps:
+            eqn = _by_columns(eqn, turned, eqns, target.products)
+        eqns.append(eqn)
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
-def _matrices(scan: Eqn) -> list[int]:
-    """Which constants of a scan are matrices whose rows are summed against a vector."""
-    if scan.params["length"] < LEAST_STEPS:
-        return []
-    consts: tuple[Var, ...] = scan.params["body"].inputs[: scan.params["n_consts"]]
-    rows = {x for eqn in scan.params["body"].eqns for x in eqn.inputs if _sums_rows(eqn, x)}
-    return [number for number, const in enumerate(consts) if const in rows]
+def _by_columns(scan: Eqn, turned: dict[Atom, Var], eqns: list[Eqn], limits: Products) -> Eqn:
+    """The scan, its steps multiplying with transposes where that is better."""
+    loop = Loop(scan)
+    rows = {x for eqn in loop.body for x in eqn.inputs if _sums_rows(eqn, x, limits)}
+    inner: dict[Atom, Var] = {}
+    for const in [each for each in loop.consts if each.inner[0] in rows]:
+        matrix = const.outer
+        if matrix not in turned:
+            turned[matrix] = transposed(matrix, (1, 0), scan, eqns)
+        inner[const.inner[0]] = Var(turned[matrix].aval)
+        loop.consts.append(Const((inner[const.inner[0]],), turned[matrix]))
+    if not inner:
+        return scan
+    loop.body = [_with_columns(eqn, inner, limits) for eqn in loop.body]
+    return loop.rebuilt()
 
 
-def _sums_rows(eqn: Eqn, matrix: Atom) -> bool:
+def _sums_rows(eqn: Eqn, matrix: Atom, limits: Products) -> bool:
     """Whether an equation is the product of a matrix with a vector, from the right."""
-    if eqn.primitive.name != CONTRACTION or len(eqn.outputs[0].aval.shape) != 1:
+    if eqn.primitive is not dot_general or len(eqn.outputs[0].aval.shape) != 1:
         return False
     if len(matrix.aval.shape) != 2 or matrix.aval.dtype.kind != "f":
         return False
     if eqn.params["contract"][eqn.inputs.index(matrix)] != (1,):
         return False
     rows, length = matrix.aval.shape
-    return rows > UNROLLED and length <= LONGEST_ROWS * rows
+    return rows > UNROLLED and length <= limits.longest_rows * rows
 
 
-def _with_columns(scan: Eqn, wanted: list[int], matrices: list[Var]) -> Eqn:
-    """The scan, its steps multiplying with transposes where that is better."""
-    body: Graph = scan.params["body"]
-    n_consts: int = scan.params["n_consts"]
-    inner = {body.inputs[number]: Var(x.aval) for number, x in zip(wanted, matrices, strict=True)}
-    eqns = [_by_columns(eqn, inner) for eqn in body.eqns]
-    inputs = [*body.inputs[:n_consts], *inner.values(), *body.inputs[n_consts:]]
-    params = {
-        **scan.params,
-        "body": Graph(inputs, eqns, body.outputs),
-        "n_consts": n_consts + len(wanted),
-    }
-    operands = [*scan.inputs[:n_consts], *matrices, *scan.inputs[n_consts:]]
-    return Eqn(scan.primitive, operands, scan.outputs, params, scan.source)
-
-
-def _by_columns(eqn: Eqn, turned: dict[Var, Var]) -> Eqn:
+def _with_columns(eqn: Eqn, turned: dict[Atom, Var], limits: Products) -> Eqn:
     for number, x in enumerate(eqn.inputs):
-        if isinstance(x, Var) and x in turned and _sums_rows(eqn, x):
+        if x in turned and _sums_rows(eqn, x, limits):
             inputs, contract = list(eqn.inputs), list(eqn.params["contract"])
             inputs[number], contract[number] = turned[x], (0,)
             params = {**eqn.params, "contract": tuple(contract)}

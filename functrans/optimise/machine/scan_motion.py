@@ -1,287 +1,253 @@
-"""What a scan need not do step by step.
+"""Loop-invariant motion and loop distribution for scans: what need not be done step by step.
 
-A contraction of what comes in with constants (the input's part of a recurrent network), or an
-equation of linear algebra, is done for all steps at once before the loop; a carry that only adds up
-contractions (the gradient of a weight) becomes one contraction over all steps after it. A few large
-calls of BLAS, which threads share, take the place of many small ones. A carry that only adds up
-what is scattered (the gradient of an embedding) is scattered into after the loop: a step then
-touches no more than what it adds.
+Before the loop, for all steps at once, are done: contractions of what comes in with constants (the
+input's part of a recurrent network), and equations of linear algebra that do without the carry.
+After the loop are done: contractions that only make results, and sums over the steps. A carry that
+only adds up contractions (the gradient of a weight) becomes one contraction over all steps; one
+that only adds up what is scattered (the gradient of an embedding) becomes one scatter.
+
+A few large calls of BLAS, which threads share, take the place of many small ones, and a step
+touches no more of a table than what it adds.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
-from functrans.ir.primitive import registry
-from functrans.ir.types import Aval
+from functrans.loop.target import Control, Target
+from functrans.ops.arrays.structural import full_p, reduce_sum, transpose_p
+from functrans.ops.control.scan import scan_p
+from functrans.ops.elementwise.arithmetic import add
+from functrans.ops.indexing.gather import add_at, scatter_add
 from functrans.ops.linalg.compiled.blas import sides
-
-CONTRACTION = "dot_general"
-
+from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
+from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked
+from functrans.optimise.rewrite import Rewriter
 from functrans.transform.batch import batch_graph
 
-SCAN = "scan"
-
-SCATTER = "scatter_add"
-
-SCATTERS = (SCATTER, "add_at")
+SCATTERS = (scatter_add, add_at)
 """The second adds one row; the rows of all steps are scattered."""
 
-LEAST_WORK = 512
-"""Multiplications of a step that are worth taking out of the loop."""
 
-LARGEST_STACK = 1 << 28
-"""Bytes of one array that holds what was made in all steps."""
-
-
-@dataclass
-class Parts:
-    """A scan's equation, taken apart."""
-
-    eqn: Eqn
-    consts: list[Atom]
-    init: list[Atom]
-    xs: list[Atom]
-    body: Graph
-
-    @classmethod
-    def of(cls, eqn: Eqn) -> Parts:
-        first, second = eqn.params["n_consts"], eqn.params["n_consts"] + eqn.params["n_carry"]
-        atoms = list(eqn.inputs)
-        return cls(eqn, atoms[:first], atoms[first:second], atoms[second:], eqn.params["body"])
-
-    @property
-    def length(self) -> int:
-        length: int = self.eqn.params["length"]
-        return length
-
-    def body_inputs(self) -> tuple[list[Var], list[Var], list[Var]]:
-        inputs = list(self.body.inputs)
-        first, second = len(self.consts), len(self.consts) + len(self.init)
-        return inputs[:first], inputs[first:second], inputs[second:]
-
-    def rebuilt(self, body: Graph, outputs: Sequence[Var]) -> Eqn:
-        """The equation with another body, for the operands as they are now."""
-        params = {
-            **self.eqn.params,
-            "body": prune(body),
-            "n_consts": len(self.consts),
-            "n_carry": len(self.init),
-        }
-        operands = [*self.consts, *self.init, *self.xs]
-        return Eqn(self.eqn.primitive, operands, outputs, params, self.eqn.source)
-
-
-def lighten(graph: Graph) -> Graph:
-    """Take out of the scans of a graph what can be done at once."""
-    if not any(eqn.primitive.name == SCAN for eqn in graph.eqns):
+def move_out_of_scans(graph: Graph, target: Target) -> Graph:
+    """Do before and after the scans of a graph what can be done for all steps at once."""
+    if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph
-    eqns: list[Eqn] = []
-    atoms: dict[Atom, Atom] = {}
+    out = Rewriter(graph)
     for eqn in graph.eqns:
-        operands = [atoms.get(x, x) for x in eqn.inputs]
-        eqn = Eqn(eqn.primitive, operands, eqn.outputs, eqn.params, eqn.source)
-        if eqn.primitive.name == SCAN and eqn.params["length"] > 1:
-            before, eqn = _hoisted(eqn)
-            eqn, after, results = _sunk(eqn)
-            eqns += [*before, eqn, *after]
-            atoms.update(results)
-        else:
-            eqns.append(eqn)
-    return Graph(graph.inputs, eqns, [atoms.get(x, x) for x in graph.outputs])
+        inputs = out.inputs(eqn)
+        if eqn.primitive is not scan_p or eqn.params["length"] <= 1:
+            out.keep(eqn, inputs)
+            continue
+        eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
+        before, eqn = _hoisted(eqn, target.control)
+        eqn, after, results = _sunk(eqn, target.control)
+        out.eqns += [*before, eqn, *after]
+        for old, new in results.items():
+            out.replace(old, new)
+    return out.graph_now()
 
 
-def _worth(eqn: Eqn) -> bool:
+def _is_much(eqn: Eqn, limits: Control) -> bool:
     """Whether an equation is a contraction of some size."""
-    if eqn.primitive.name != CONTRACTION or eqn.outputs[0].aval.dtype.kind != "f":
+    if eqn.primitive is not dot_general or eqn.outputs[0].aval.dtype.kind != "f":
         return False
     free = sides(eqn)[1].free
     x, y = (operand.aval.shape for operand in eqn.inputs)
-    return prod(x) * prod(y[i] for i in free) >= LEAST_WORK
+    return prod(x) * prod(y[i] for i in free) >= limits.least_work
+
+
+def _can_be_stacked(atoms: Sequence[Atom], loop: Loop, limits: Control) -> bool:
+    """Whether there is room for the values of all steps."""
+    length: int = loop.eqn.params["length"]
+    return all(x.aval.size * x.aval.dtype.itemsize * length <= limits.largest_stack for x in atoms)
+
+
+def _rebuilt(loop: Loop) -> Eqn:
+    """The equation of a loop, whose body has no more equations than it needs."""
+    outputs = [*(c.out for c in loop.carry), *(s.out for s in loop.stacked)]
+    loop.body = list(prune(Graph((), loop.body, outputs)).eqns)
+    return loop.rebuilt()
 
 
 # -- before the loop -------------------------------------------------------------------------------
 
 
-def _hoisted(eqn: Eqn) -> tuple[list[Eqn], Eqn]:
+def _hoisted(eqn: Eqn, limits: Control) -> tuple[list[Eqn], Eqn]:
     """Equations for all steps at once, and the scan without them."""
-    parts = Parts.of(eqn)
-    consts, carry, xs = parts.body_inputs()
+    loop = Loop(eqn)
+    consts, xs = [c.inner[0] for c in loop.consts], [row.inner for row in loop.rows]
     free: set[Atom] = {*consts, *xs}
     stacked: set[Atom] = set(xs)
     wanted: list[Var] = []
-    for inner in parts.body.eqns:
+    for inner in loop.body:
         operands = [x for x in inner.inputs if isinstance(x, Var)]
         if not operands or not free.issuperset(operands) or inner.primitive.batch is None:
             continue
         free.update(inner.outputs)
         if not stacked.isdisjoint(operands):
             stacked.update(inner.outputs)
-        if (_worth(inner) or inner.primitive in MATRICES) and _fits(
-            inner.outputs[0].aval, parts.length
-        ):
-            wanted += inner.outputs
+        if _is_much(inner, limits) or inner.primitive in MATRICES:
+            if _can_be_stacked(inner.outputs[:1], loop, limits):
+                wanted += inner.outputs
     if not wanted:
         return [], eqn
-    once = prune(Graph([*consts, *xs], parts.body.eqns, wanted))
+    once = prune(Graph([*consts, *xs], loop.body, wanted))
     axes = (None,) * len(consts) + (0,) * len(xs)
-    places = tuple(0 if var in stacked else None for var in wanted)
-    batched, _ = batch_graph(once, axes, parts.length, places)
-    before, results = inlined(batched, [*parts.consts, *parts.xs], eqn.source)
-    new_consts = [var for var in wanted if var not in stacked]
-    new_xs = [var for var in wanted if var in stacked]
-    made = dict(zip(wanted, results, strict=True))
-    parts.consts += [made[var] for var in new_consts]
-    parts.xs += [made[var] for var in new_xs]
-    rest = [inner for inner in parts.body.eqns if inner.outputs[0] not in made]
-    body = Graph([*consts, *new_consts, *carry, *xs, *new_xs], rest, parts.body.outputs)
-    return before, parts.rebuilt(body, eqn.outputs)
-
-
-def _fits(aval: Aval, length: int) -> bool:
-    return aval.size * aval.dtype.itemsize * length <= LARGEST_STACK
+    out_axes = tuple(0 if var in stacked else None for var in wanted)
+    batched, _ = batch_graph(once, axes, eqn.params["length"], out_axes)
+    operands_now = [*(c.outer for c in loop.consts), *(row.outer for row in loop.rows)]
+    before, results = inlined(batched, operands_now, eqn.source)
+    for var, result in zip(wanted, results, strict=True):
+        if var in stacked:
+            loop.rows.append(Row(var, result))
+        else:
+            loop.consts.append(Const((var,), result))
+    made = set(wanted)
+    loop.body = [inner for inner in loop.body if inner.outputs[0] not in made]
+    return before, _rebuilt(loop)
 
 
 # -- after the loop --------------------------------------------------------------------------------
 
 
-@dataclass
-class Sum:
+class Sum(NamedTuple):
     """A carry that adds up a contraction or a sum of each step, or what it scatters.
 
     Parameters
     ----------
-    number : int
-        Which carry.
+    carry : Carry
     reduction : Eqn
         The contraction, the ``reduce_sum`` or the ``scatter_add``.
     turned : list of Eqn
         The transposes between that and the addition.
     """
 
-    number: int
+    carry: Carry
     reduction: Eqn
     turned: list[Eqn]
 
+    @property
+    def stacked(self) -> Sequence[Atom]:
+        """What is needed of all steps."""
+        operands = self.reduction.inputs
+        return operands[1:] if self.reduction.primitive in SCATTERS else operands
 
-def _sunk(eqn: Eqn) -> tuple[Eqn, list[Eqn], dict[Atom, Atom]]:
+
+def _sunk(eqn: Eqn, limits: Control) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
     """The scan without sums, the equations that make them, and what stands for its results."""
-    parts = Parts.of(eqn)
-    consts, carry, xs = parts.body_inputs()
-    late = _late(parts)
-    sums = _sums(parts, [x for maker in late.values() for x in maker.inputs])
+    loop = Loop(eqn)
+    length: int = eqn.params["length"]
+    late = _late(loop, limits)
+    sums = _sums(loop, [x for maker in late.values() for x in maker.inputs], limits)
     if not sums and not late:
         return eqn, [], {}
-    n_carry = len(carry)
-    carry_out, ys_out = list(parts.body.outputs[:n_carry]), list(parts.body.outputs[n_carry:])
-    ys = list(eqn.outputs[n_carry:])
-    stacks: dict[Atom, Atom] = dict(zip(xs, parts.xs, strict=True))
-    stacks.update(zip(ys_out, ys, strict=True))
-    after: list[Eqn] = []
-    results: dict[Atom, Atom] = {}
-    outer: dict[Atom, Atom] = dict(zip(consts, parts.consts, strict=True))
+    loop.stacked = [each for each in loop.stacked if each.result not in late]
+    outer: dict[Atom, Atom] = {c.inner[0]: c.outer for c in loop.consts}
+    stacks: dict[Atom, Atom] = {row.inner: row.outer for row in loop.rows}
+    stacks.update((each.out, each.result) for each in loop.stacked)
     wanted = [x for maker in late.values() for x in maker.inputs]
-    wanted += [x for each in sums for x in _stacked_operands(each) if isinstance(x, Var)]
+    wanted += [x for each in sums for x in each.stacked if isinstance(x, Var)]
     for operand in wanted:
         if operand not in stacks and operand not in outer:
-            shape = (parts.length, *operand.aval.shape)
-            stack = Var(operand.aval.update(shape=shape))
+            stack = Var(operand.aval.update(shape=(length, *operand.aval.shape)))
             stacks[operand] = stack
-            ys_out.append(operand)
-            ys.append(stack)
-    for number, maker in late.items():
+            loop.stacked.append(Stacked(operand, stack))
+    after: list[Eqn] = []
+    results: dict[Var, Atom] = {}
+    for result, maker in late.items():
         once = Graph([x for x in maker.inputs if isinstance(x, Var)], [maker], maker.outputs)
         axes = tuple(None if x in outer else 0 for x in maker.inputs)
-        batched, _ = batch_graph(once, axes, parts.length, (0,))
+        batched, _ = batch_graph(once, axes, length, (0,))
         operands = [outer[x] if x in outer else stacks[x] for x in maker.inputs]
-        made, (results[eqn.outputs[n_carry + number]],) = inlined(batched, operands, eqn.source)
+        made, (results[result],) = inlined(batched, operands, eqn.source)
         after += made
-    for number in sorted(late, reverse=True):
-        del ys_out[number], ys[number]
     at_hand = {**outer, **stacks}
     for each in sums:
-        operands = [at_hand.get(x, x) for x in _stacked_operands(each)]
-        result = eqn.outputs[each.number]
-        results[result] = _added(each, parts.init[each.number], operands, after)
-    gone = {each.number for each in sums}
-    kept = [i for i in range(n_carry) if i not in gone]
-    parts.init = [parts.init[i] for i in kept]
-    body = Graph(
-        [*consts, *(carry[i] for i in kept), *xs],
-        parts.body.eqns,
-        [*(carry_out[i] for i in kept), *ys_out],
-    )
-    outputs = [*(eqn.outputs[i] for i in kept), *ys]
-    return parts.rebuilt(body, outputs), after, results
+        operands = [at_hand.get(x, x) for x in each.stacked]
+        results[each.carry.result] = _added(each, operands, after)
+    loop.carry = [c for c in loop.carry if c.result not in results]
+    return _rebuilt(loop), after, results
 
 
-def _late(parts: Parts) -> dict[int, Eqn]:
-    """Contractions that only make a row of ys, by its number."""
-    makers = {var: eqn for eqn in parts.body.eqns for var in eqn.outputs}
-    atoms = [*(x for eqn in parts.body.eqns for x in eqn.inputs), *parts.body.outputs]
-    found: dict[int, Eqn] = {}
-    for number, out in enumerate(parts.body.outputs[len(parts.init) :]):
-        maker = makers.get(out) if isinstance(out, Var) else None
-        if maker is None or atoms.count(out) != 1 or not _worth(maker):
+def _late(loop: Loop, limits: Control) -> dict[Var, Eqn]:
+    """Contractions that only make stacked results, by these."""
+    makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
+    uses = _uses(loop)
+    found: dict[Var, Eqn] = {}
+    for each in loop.stacked:
+        maker = makers.get(each.out) if isinstance(each.out, Var) else None
+        if maker is None or uses[each.out] != 1 or not _is_much(maker, limits):
             continue
-        if all(isinstance(x, Var) and _fits(x.aval, parts.length) for x in maker.inputs):
-            found[number] = maker
+        if all(isinstance(x, Var) for x in maker.inputs):
+            if _can_be_stacked(maker.inputs, loop, limits):
+                found[each.result] = maker
     return found
 
 
-def _sums(parts: Parts, stacked: Sequence[Atom]) -> list[Sum]:
+def _uses(loop: Loop) -> Counter[Atom]:
+    """How often each value of a body is used."""
+    uses = Counter(x for eqn in loop.body for x in eqn.inputs)
+    uses.update(c.out for c in loop.carry)
+    uses.update(each.out for each in loop.stacked)
+    return uses
+
+
+def _sums(loop: Loop, stacked: Sequence[Atom], limits: Control) -> list[Sum]:
     """The carries that only add up, of which taking them out of the loop is worth it.
 
     ``stacked`` are values that will be there for all steps in any case.
     """
-    consts, carry, xs = parts.body_inputs()
-    makers = {var: eqn for eqn in parts.body.eqns for var in eqn.outputs}
-    uses: dict[Atom, int] = {}
-    for atom in (*(x for eqn in parts.body.eqns for x in eqn.inputs), *parts.body.outputs):
-        uses[atom] = uses.get(atom, 0) + 1
-    invariant: set[Atom] = set(consts)
+    makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
+    uses = _uses(loop)
+    invariant: set[Atom] = {c.inner[0] for c in loop.consts}
     found: list[Sum] = []
-    for number, own in enumerate(carry):
-        out = parts.body.outputs[number]
+    for carry in loop.carry:
+        (own,), out = carry.inner, carry.out
         last = makers.get(out) if isinstance(out, Var) else None
-        if last is None or last.primitive.name != "add" or uses.get(own) != 1:
+        if last is None or last.primitive is not add or uses[own] != 1:
             continue
         if own not in last.inputs or uses[out] != 1:
             continue
         (value,) = (x for x in last.inputs if x is not own)
         turned: list[Eqn] = []
         maker = makers.get(value) if isinstance(value, Var) else None
-        while maker is not None and maker.primitive.name == "transpose" and uses[value] == 1:
+        while maker is not None and maker.primitive is transpose_p and uses[value] == 1:
             turned.insert(0, maker)
             value = maker.inputs[0]
             maker = makers.get(value) if isinstance(value, Var) else None
         if maker is None or uses[value] != 1 or value.aval.size != own.aval.size:
             continue
-        if maker.primitive.name in SCATTERS:
+        if maker.primitive in SCATTERS:
             if not turned and _moves_with_the_steps(maker, makers, invariant):
-                found.append(Sum(number, maker, turned))
+                found.append(Sum(carry, maker, turned))
         elif not any(isinstance(x, Literal) or x in invariant for x in maker.inputs):
-            found.append(Sum(number, maker, turned))
-    chosen = [each for each in found if _chosen(each) and _stackable(each, parts)]
-    at_hand = {*xs, *parts.body.outputs[len(carry) :], *stacked}
+            found.append(Sum(carry, maker, turned))
+    chosen = [
+        each
+        for each in found
+        if _is_worth_moving(each, limits) and _can_be_stacked(each.stacked, loop, limits)
+    ]
+    at_hand = {*(row.inner for row in loop.rows), *(each.out for each in loop.stacked), *stacked}
     at_hand.update(x for each in chosen for x in each.reduction.inputs)
     for each in found:
         # what is stacked in any case may as well be summed there
-        if each.reduction.primitive.name == "reduce_sum" and (chosen or stacked):
+        if each.reduction.primitive is reduce_sum and (chosen or stacked):
             if each.reduction.inputs[0] in at_hand:
                 chosen.append(each)
     return chosen
 
 
-def _chosen(each: Sum) -> bool:
-    if each.reduction.primitive.name in SCATTERS:
+def _is_worth_moving(each: Sum, limits: Control) -> bool:
+    if each.reduction.primitive in SCATTERS:
         whole, given = (x.aval.size for x in each.reduction.inputs[:2])
-        return whole >= LEAST_WORK and whole >= 2 * given
-    return _worth(each.reduction)
+        return whole >= limits.least_work and whole >= 2 * given
+    return _is_much(each.reduction, limits)
 
 
 def _moves_with_the_steps(
@@ -290,39 +256,29 @@ def _moves_with_the_steps(
     """Whether a scatter into zeros has values, and an index, of each step's own."""
     zeros, given, *indices = scatter.inputs
     maker = makers.get(zeros) if isinstance(zeros, Var) else None
-    if maker is None or maker.primitive.name != "full" or maker.params["value"] != 0:
+    if maker is None or maker.primitive is not full_p or maker.params["value"] != 0:
         return False
     own = [isinstance(x, Var) and x not in invariant for x in (given, *indices)]
     return own[0] and any(own[1:])
 
 
-def _stacked_operands(each: Sum) -> Sequence[Atom]:
-    """What a sum needs of all steps."""
-    operands = each.reduction.inputs
-    return operands[1:] if each.reduction.primitive.name in SCATTERS else operands
-
-
-def _stackable(each: Sum, parts: Parts) -> bool:
-    return all(_fits(x.aval, parts.length) for x in _stacked_operands(each))
-
-
-def _added(each: Sum, init: Atom, operands: Sequence[Atom], after: list[Eqn]) -> Var:
+def _added(each: Sum, operands: Sequence[Atom], after: list[Eqn]) -> Var:
     """The equations that add what all steps give to the first carry."""
-    eqn = each.reduction
+    eqn, init = each.reduction, each.carry.init
     out = Var(init.aval)
-    if eqn.primitive.name in SCATTERS:
+    if eqn.primitive in SCATTERS:
         params = {**eqn.params, "unique": False}
-        after.append(Eqn(registry[SCATTER], (init, *operands), (out,), params, eqn.source))
+        after.append(Eqn(scatter_add, (init, *operands), (out,), params, eqn.source))
     else:
         total = _total(each, operands, after)
-        after.append(Eqn(registry["add"], (init, total), (out,), {}, eqn.source))
+        after.append(Eqn(add, (init, total), (out,), {}, eqn.source))
     return out
 
 
 def _total(each: Sum, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
     """The equations that add up over all steps."""
     eqn = each.reduction
-    if eqn.primitive.name == "reduce_sum":
+    if eqn.primitive is reduce_sum:
         params = {"axes": (0, *(axis + 1 for axis in eqn.params["axes"]))}
     else:
         contract, batch = (

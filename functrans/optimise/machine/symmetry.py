@@ -1,4 +1,4 @@
-"""Products of matrices that come out symmetric: of those, half is computed.
+"""Symmetry detection: products of matrices of which half is enough.
 
 ``X.T @ X`` is symmetric, and so is ``X.T @ (d[:, None] * X)``. What is looked at is the product of
 two elements, as a product of factors: if exchanging the row and the column of the result gives the
@@ -8,9 +8,13 @@ same factors, the result is symmetric.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from functrans.ir.graph import Atom, Eqn
+from functrans.ir.primitive import Primitive
+from functrans.ops.arrays.structural import broadcast_to_p, reshape_p, transpose_p
+from functrans.ops.elementwise.arithmetic import multiply
+from functrans.ops.elementwise.power import square
 
 Names = tuple[str | int | None, ...]
 """What each axis of a value is indexed by: ROW, COLUMN, or a number for what is summed; None where
@@ -45,7 +49,8 @@ def _factors(atom: Atom, axes: Names, producers: Mapping[Atom, Eqn]) -> Counter[
     while stack:
         one, names = stack.pop()
         maker = producers.get(one)
-        reached = _through(maker, names) if maker is not None else None
+        behind = _BEHIND.get(maker.primitive) if maker is not None else None
+        reached = behind(maker, names) if maker is not None and behind is not None else None
         if reached is None or len(found) > MOST_FACTORS:
             found[one, names] += 1
         else:
@@ -53,28 +58,27 @@ def _factors(atom: Atom, axes: Names, producers: Mapping[Atom, Eqn]) -> Counter[
     return found
 
 
-def _through(maker: Eqn, names: Names) -> list[tuple[Atom, Names]] | None:
-    """The factors that an equation multiplies, or the one that it moves; None if it does more."""
-    name, (first, *_) = maker.primitive.name, maker.inputs or (None,)
+def _multiplied(maker: Eqn, names: Names) -> list[Factor]:
     shape = maker.outputs[0].aval.shape
-    if name in ("multiply", "square"):
-        both = maker.inputs if name == "multiply" else maker.inputs * 2
-        return [(x, _aligned(x, shape, names)) for x in both]
-    if name == "transpose":
-        assert first is not None
-        places = maker.params["permutation"]
-        return [(first, tuple(names[places.index(i)] for i in range(len(places))))]
-    if name == "broadcast_to":
-        assert first is not None
-        return [(first, _aligned(first, shape, names))]
-    if name == "reshape":
-        assert first is not None
-        kept = [axis for axis, extent in zip(names, shape, strict=True) if extent != 1]
-        if [n for n in first.aval.shape if n != 1] != [n for n in shape if n != 1]:
-            return None
-        rest = iter(kept)
-        return [(first, tuple(next(rest) if n != 1 else None for n in first.aval.shape))]
-    return None
+    return [(x, _aligned(x, shape, names)) for x in maker.inputs]
+
+
+def _squared(maker: Eqn, names: Names) -> list[Factor]:
+    return _multiplied(maker, names) * 2
+
+
+def _transposed(maker: Eqn, names: Names) -> list[Factor]:
+    permutation = maker.params["permutation"]
+    return [(maker.inputs[0], tuple(names[permutation.index(i)] for i in range(len(names))))]
+
+
+def _reshaped(maker: Eqn, names: Names) -> list[Factor] | None:
+    """Axes of one element may come and go."""
+    before, after = maker.inputs[0].aval.shape, maker.outputs[0].aval.shape
+    if [n for n in before if n != 1] != [n for n in after if n != 1]:
+        return None
+    kept = (axis for axis, extent in zip(names, after, strict=True) if extent != 1)
+    return [(maker.inputs[0], tuple(next(kept) if n != 1 else None for n in before))]
 
 
 def _aligned(atom: Atom, shape: Sequence[int], names: Names) -> Names:
@@ -82,3 +86,13 @@ def _aligned(atom: Atom, shape: Sequence[int], names: Names) -> Names:
     own = atom.aval.shape
     last = names[len(names) - len(own) :]
     return tuple(None if n == 1 else name for n, name in zip(own, last, strict=True))
+
+
+_BEHIND: dict[Primitive, Callable[[Eqn, Names], list[Factor] | None]] = {
+    multiply: _multiplied,
+    square: _squared,
+    broadcast_to_p: _multiplied,
+    transpose_p: _transposed,
+    reshape_p: _reshaped,
+}
+"""The factors that an equation multiplies, or the one that it moves; None if it does more."""
