@@ -22,6 +22,7 @@ from functrans.api.arguments import (
     normalized_argnums,
     wrap,
 )
+from functrans.api.call import jit_call
 from functrans.api.lowered import Lowered
 from functrans.api.options import Named, check_apart, leaves_of, named
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
@@ -30,7 +31,7 @@ from functrans.errors import DtypeError, StaticArgumentError
 from functrans.ir.primitive import current
 from functrans.ir.types import describe
 from functrans.locks import lock
-from functrans.run.call.jitted import jit_call, runnable
+from functrans.run.call.jitted import runnable
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer

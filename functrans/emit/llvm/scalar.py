@@ -30,8 +30,8 @@ _BOOL_BINARY = {
     "sub": "xor",
 }  # fmt: skip
 _FLOAT_INTRINSICS = {
-    "abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "rint": "rint", "copysign": "copysign", "fma": "fma",
+    "abs": "llvm.fabs", "sqrt": "llvm.sqrt", "floor": "llvm.floor", "ceil": "llvm.ceil",
+    "trunc": "llvm.trunc", "rint": "llvm.rint", "copysign": "llvm.copysign", "fma": "llvm.fma",
 }  # fmt: skip
 _FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole"}
 _SIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}
@@ -88,7 +88,7 @@ class Operations:
                 text = f"icmp {table[op]} {kind} {refs[0]}, {refs[1]}"
             return Value(self.writer.define(text), lanes)
         if operand.kind == "f" and op in _FLOAT_INTRINSICS:
-            name = f"llvm.{_FLOAT_INTRINSICS[op]}.{suffix(operand, lanes)}"
+            name = f"{_FLOAT_INTRINSICS[op]}.{suffix(operand, lanes)}"
             return Value(self.writer.call(name, kind, [(kind, ref) for ref in refs]), lanes)
         table = {"f": _FLOAT_BINARY, "b": _BOOL_BINARY}.get(operand.kind, _INTEGER_BINARY)
         if op not in table:

@@ -1,4 +1,4 @@
-"""A compiled call as a primitive: how a jitted function appears in a graph."""
+"""Graphs as functions of arrays: compiled once, or found on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from functrans.caches import cached
 from functrans.ir.graph import Graph
 from functrans.locks import lock
-from functrans.ops.calls.call import call_primitive
 from functrans.ops.define import lazy
 from functrans.optimise import optimise
 from functrans.run.code import programs as kept
@@ -48,10 +47,3 @@ def runnable(graph: Graph, donated: tuple[int, ...] = ()) -> Callable[..., Seque
     """The compiled form of a graph, to be called only: it may come from the disk."""
     with _compiling:
         return _runnable(graph, donated)
-
-
-jit_call = call_primitive(
-    "jit",
-    numpy=lambda *values, graph, name: runnable(graph)(*values),
-)
-"""Applies ``graph`` compiled; ``name`` is the user's function's. The optimiser inlines it."""
