@@ -3,7 +3,7 @@
 `elementwise` defines an operation that works number by number: one rule for the derivative, one
 expression for the compiled form, and it is differentiated to any order, batched, compiled, and
 tested like the library's own. `primitive` defines any other. `functrans.testing.check_primitive`
-tests what was defined. docs/adding-a-primitive.md walks through two examples.
+tests what was defined. docs/adding-a-primitive.md walks through an example of each kind.
 """
 
 from functrans import vecmath
@@ -18,7 +18,11 @@ from functrans.ir.primitive import (
     registry,
 )
 from functrans.ir.primitive import unregister as _leave_registry
-from functrans.loop import scalar
+from functrans.loop import nodes, scalar, statements
+from functrans.ops.arrays.structural import full_p as full
+from functrans.ops.arrays.structural import iota
+from functrans.ops.compiled.emission import Emission, Emit
+from functrans.ops.compiled.statements import nest
 from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import common, floating
@@ -30,6 +34,8 @@ __all__ = [
     "BILINEAR",
     "LINEAR",
     "ZERO_DERIVATIVE",
+    "Emission",
+    "Emit",
     "Primitive",
     "Sample",
     "away_from_integers",
@@ -39,13 +45,18 @@ __all__ = [
     "common",
     "elementwise",
     "floating",
+    "full",
     "integers",
+    "iota",
     "lazy",
+    "nest",
+    "nodes",
     "not_differentiable",
     "primitive",
     "reals",
     "registry",
     "scalar",
+    "statements",
     "unregister",
     "vecmath",
 ]
