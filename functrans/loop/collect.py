@@ -97,6 +97,12 @@ class Accesses:
             shapes[row] = tuple(map(self.values.number, row.shape))
         return shapes
 
+    def shared_out(self) -> tuple[int, ...]:
+        """The extents of the loops of the kernel's band."""
+        band = self.kernel.band
+        found = (each.extents for each in self.independent if each.loop in band[-1:])
+        return next(found, ())
+
     # -- statements ---------------------------------------------------------------------------
 
     def _statements(self, body: Sequence[Statement]) -> None:

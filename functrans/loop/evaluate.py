@@ -1,13 +1,14 @@
 """What a kernel means: an interpreter of the loop language, one number after another.
 
-The reference for the printers. It does things in the order that they are written in, and parallel
-loops in any order that it is told; memory that nobody has written yet is known as such, and reading
-it is a `Fault`. Sums go as the statements say: with so many partial results, combined pairwise.
+The reference for the printers. It does things in the order that they are written in, and what is in
+a band of parallel loops in any order that it is told; memory that nobody has written yet is known
+as such, and reading it is a `Fault`. Sums go as the statements say: with so many partial results,
+combined pairwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -65,7 +66,7 @@ def evaluate(
     routines : callable
         Needed if the kernel calls any.
     order : callable
-        The order of so many iterations of the parallel loop.
+        The order of so many iterations of the kernel's band: any loop's with any others'.
 
     Raises
     ------
@@ -74,17 +75,18 @@ def evaluate(
     """
     run = _Run(kernel, memory, sizes, routines)
     with np.errstate(all="ignore"):
-        loop = kernel.parallel
-        if loop is None:
+        band = kernel.band
+        if not band:
             run.clear_scratch()
             run.statements(kernel.body)
             return run.status
-        start, stop = int(run.value(loop.start)), int(run.value(loop.stop))
-        step = loop.lanes
-        for block in order(-(-(stop - start) // step)):
-            run.clear_scratch()  # another thread may do it
-            first = start + block * step
-            run.iterations(loop, range(first, min(first + step, stop)))
+        places = list(run.places(band))
+        for number in order(len(places)):
+            outside, inside = places[number]
+            # another thread may do it, which has its own rows and locals
+            run.clear_scratch()
+            run.known = dict(outside)
+            run.iterations(band[-1], inside)
     return run.status
 
 
@@ -142,6 +144,18 @@ class _Run:
                     self.statements(statement.body)
             case Call():
                 self._call(statement)
+
+    def places(self, band: Sequence[For]) -> Iterator[tuple[dict[Scalar, Any], range]]:
+        """Where the loops of a band are, the innermost at as many iterations as it has lanes."""
+        loop, *inner = band
+        start, stop = int(self.value(loop.start)), int(self.value(loop.stop))
+        if not inner:
+            for first in range(start, stop, loop.lanes):
+                yield dict(self.known), range(first, min(first + loop.lanes, stop))
+            return
+        for number in range(start, stop):
+            self.known[loop.index] = np.int64(number)
+            yield from self.places(inner)
 
     def iterations(self, loop: For, numbers: Iterable[int]) -> None:
         """Some of the iterations of a loop."""

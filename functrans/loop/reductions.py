@@ -14,21 +14,13 @@ from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce, Statement, local
+from functrans.loop.target import Reductions, Target
 
 START = const(0, INDEX)
 
-PLAIN_BODY = 16
-"""A reduction of so few operations is kept in four vectors, to hide the latency of adding."""
-
-MOST_STEPS = 32
-"""More floats than this are not added to a sum one after the other."""
-
-STEPS = 16
-"""The terms of a partial sum: of enough work that what is done for each partial sum is free."""
-
 
 def lower_folds(
-    expressions: Sequence[Scalar], lanes: int, simplify: Simplifier
+    expressions: Sequence[Scalar], lanes: int, simplify: Simplifier, target: Target
 ) -> tuple[list[Statement], list[Scalar]]:
     """Statements that compute the folds, and the expressions with locals in their places.
 
@@ -40,6 +32,7 @@ def lower_folds(
     lanes : int
         The numbers in a vector register; 1 inside of a vector loop.
     simplify : Simplifier
+    target : Target
     """
     statements: list[Statement] = []
     current = list(expressions)
@@ -49,7 +42,7 @@ def lower_folds(
             return statements, current
         known: dict[Scalar, Scalar] = {}
         for group in _by_extents(ready):
-            statements.append(_reduce(group, lanes, simplify, known))
+            statements.append(_reduce(group, lanes, simplify, target, known))
         current = simplify.substitute(current, known)
 
 
@@ -85,7 +78,11 @@ def _by_extents(folds: Sequence[Scalar]) -> list[list[Scalar]]:
 
 
 def _reduce(
-    group: Sequence[Scalar], lanes: int, simplify: Simplifier, known: dict[Scalar, Scalar]
+    group: Sequence[Scalar],
+    lanes: int,
+    simplify: Simplifier,
+    target: Target,
+    known: dict[Scalar, Scalar],
 ) -> Statement:
     """One loop for folds over the same extents; enters their locals among the known values."""
     indices = group[0].attribute[1]
@@ -93,15 +90,14 @@ def _reduce(
     for fold in group:
         rename: Mapping[Scalar, Scalar] = dict(zip(fold.attribute[1], indices, strict=True))
         values += simplify.substitute(fold.args[:1], rename)
-    body, values = lower_folds(values, 1, simplify)
+    body, values = lower_folds(values, 1, simplify, target)
     targets = []
     for fold in group:
-        target = local(fold.dtype, "sum" if fold.attribute[0] == "add" else fold.attribute[0])
-        known[fold] = target
-        targets.append(target)
+        known[fold] = local(fold.dtype, "sum" if fold.attribute[0] == "add" else fold.attribute[0])
+        targets.append(known[fold])
     loops = tuple((i, START, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
     stop = loops[-1][2]
-    lanes = 1 if body else partials(values, stop, lanes)
+    lanes = 1 if body else _partials(values, stop, lanes, target)
     return _in_levels(
         Reduce(
             tuple(targets),
@@ -111,11 +107,12 @@ def _reduce(
             tuple(body),
             lanes,
             whole=stop.op == "const" and int(stop.attribute) % lanes == 0,
-        )
+        ),
+        target.reductions,
     )
 
 
-def _in_levels(whole: Reduce) -> Reduce:
+def _in_levels(whole: Reduce, lengths: Reductions) -> Reduce:
     """The reduction; a sum of many floats as one of partial sums."""
     if not any(
         op == "add" and target.dtype.kind == "f"
@@ -128,12 +125,12 @@ def _in_levels(whole: Reduce) -> Reduce:
         lanes = whole.lanes if place == len(whole.loops) - 1 else 1
         extent = counter.attribute[2] or 0
         inside = -(-extent // lanes)
-        if steps * inside > MOST_STEPS:
+        if steps * inside > lengths.most_steps:
             break
         steps *= inside
     else:
         return whole
-    length = max(STEPS // steps, 1) * lanes
+    length = max(lengths.steps // steps, 1) * lanes
     outer, inner = whole.loops[:place], whole.loops[place + 1 :]
     if length == 1:
         outer = (*outer, (counter, start, stop))
@@ -149,15 +146,16 @@ def _in_levels(whole: Reduce) -> Reduce:
         inner = ((counter, first, last), *inner)
     partial = tuple(local(target.dtype, target.attribute[0]) for target in whole.targets)
     body = replace(whole, targets=partial, loops=inner)
-    return _in_levels(Reduce(whole.targets, whole.ops, partial, outer, (body,)))
+    return _in_levels(Reduce(whole.targets, whole.ops, partial, outer, (body,)), lengths)
 
 
-def partials(values: Sequence[Scalar], stop: Scalar, lanes: int) -> int:
+def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target) -> int:
     """How many partial results to keep, for a vector register's number of lanes."""
-    if lanes == 1:
-        return 1
-    operations = size(node for node in postorder(values) if node.args)
-    wanted = lanes * (4 if operations <= PLAIN_BODY else 2 if operations <= 3 * PLAIN_BODY else 1)
+    wanted = lanes
+    if lanes > 1 and "accumulators" in target.stages:
+        plain, most = target.reductions.plain_body, target.reductions.accumulators
+        operations = size(node for node in postorder(values) if node.args)
+        wanted *= most if operations <= plain else most // 2 if operations <= 3 * plain else 1
     while stop.op == "const" and wanted > max(stop.attribute, 1):
         wanted //= 2
     return wanted

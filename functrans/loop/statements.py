@@ -12,8 +12,8 @@ Everything is immutable. `check` says what is well-formed; `text` prints a kerne
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,8 @@ class For:
         How many iterations are done at once, as vectors (1: a plain loop). The iterations must be
         independent.
     parallel : bool
-        Whether the iterations may be split among threads: only on the outermost statement.
+        Whether the iterations may go on at the same time, in any order: of loops in the `band` of
+        a kernel.
     repeatable : bool
         Whether doing an iteration twice is harmless, so that the last vector may overlap the one
         before; there are then at least ``lanes`` iterations.
@@ -225,21 +226,49 @@ class Call:
 Statement = Store | Let | Assign | For | Reduce | If | While | Call
 
 
+def band(body: Sequence[Statement]) -> tuple[For, ...]:
+    """The parallel loops that statements begin with, each all that there is in the one before."""
+    loops: list[For] = []
+    while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
+        loops.append(body[0])
+        body = body[0].body
+    return tuple(loops)
+
+
+def serial(statement: Statement) -> Statement:
+    """A statement whose iterations come one after the other, those of a whole band."""
+    if not isinstance(statement, For) or not statement.parallel:
+        return statement
+    return replace(statement, body=tuple(map(serial, statement.body)), parallel=False)
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A function over buffers and sizes.
 
     If its one statement is a parallel `For`, the caller says which part of its range to do.
+
+    Parameters
+    ----------
+    buffers : tuple of Buffer
+    sizes : int
+        How many.
+    body : tuple of statements
+    scratch : tuple of Buffer
+        Buffers of constant shape that live on the stack, one for each thread.
     """
 
     buffers: tuple[Buffer, ...]
     sizes: int
     body: tuple[Statement, ...]
-    scratch: tuple[Buffer, ...] = field(default=())
-    """Buffers of constant shape that live on the stack, one for each thread."""
+    scratch: tuple[Buffer, ...] = ()
+
+    @property
+    def band(self) -> tuple[For, ...]:
+        """The loops whose iterations, each with all of the others, may go on at the same time."""
+        return band(self.body)
 
     @property
     def parallel(self) -> For | None:
-        if len(self.body) == 1 and isinstance(self.body[0], For) and self.body[0].parallel:
-            return self.body[0]
-        return None
+        """The outermost loop of the band, whose range threads share."""
+        return next(iter(self.band), None)

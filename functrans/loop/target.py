@@ -1,26 +1,47 @@
 """Target description: what a machine is, and from where on each form of code pays there.
 
 Every stage between a graph and machine code is handed a `Target` and asks nothing else about the
-machine, so the plan of a program for a target is a function of the two. The numbers of `CPU` were
-measured on two-core x86-64 machines with AVX-512 (docs/performance.md says which experiment found
-which); they are counts of iterations, elements or operations, so they hold for their like.
+machine, so the plan of a program for a target is a function of the two. The numbers of `CPU` are
+for x86-64 with AVX-512; they are counts of iterations, elements or operations, so they hold for
+their like. Each record says what its numbers come from: an experiment that is a row in one of two
+tables of docs/performance.md, "What was measured on the way" and "What did not pay"; the others
+were chosen, and not measured.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Stage = Literal["vectorise", "tile", "accumulators", "split_reductions", "batch_partition"]
+"""The stages that a target may leave out:
+
+- ``vectorise``: iterations, and terms of a sum, are done several at once, in the lanes of vectors;
+- ``tile``: loops go over tiles, where an array is read across the order that it lies in;
+- ``accumulators``: sums are several sums side by side, in as many vectors;
+- ``split_reductions``: long reductions go in blocks, which threads share;
+- ``batch_partition``: scans go over parts of a batch, which threads share.
+"""
+
+STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
 @dataclass(frozen=True)
 class Unrolling:
-    """Axes that are written out element by element, and not loops."""
+    """Axes that are written out element by element, and not loops.
 
+    Measured: `sums` (sums of 64 columns), `largest_interleaved` (small leading axes of a
+    transformer block), `much_work` and `elements` (the LSTM cell for one sample).
+    """
+
+    longest: int = 16
+    """An axis of more elements is a loop in any case, as a `fold` over more is."""
     one_vector: int = 8
     """So many elements fill a vector."""
     much_work: int = 48
     """Operations for one element that are rather done as vectors: about an exponential."""
     largest_interleaved: int = 8
-    """Vectors go along the axis before the last one if that is so short, else along itself."""
+    """Vectors go along the axis before the last one if the last is so short, else along it."""
     largest_body: int = 16_000
     """About so many operations at most are written out for the elements along small axes."""
     sums: int = 7
@@ -31,7 +52,10 @@ class Unrolling:
 
 @dataclass(frozen=True)
 class Materialisation:
-    """Values that are computed once and kept, and not wherever they are used."""
+    """Values that are computed once and kept, and not wherever they are used.
+
+    Measured: `cheap` (the Rosenbrock product, which did not gain from keeping more).
+    """
 
     cheap: int = 12
     """Scalar operations that are rather done twice than kept in memory."""
@@ -45,14 +69,16 @@ class Materialisation:
 
 @dataclass(frozen=True)
 class Recomputation:
-    """How often values may be computed that are not kept."""
+    """How often values may be computed that are not kept.
+
+    Measured: `bound` (two convolutions of shifted products), `through_memory` (large arrays that
+    are computed twice).
+    """
 
     bound: int = 2
     """So many times the operations of the graph are done without complaint."""
     often: int = 2
     """So many times each element of a value may be computed."""
-    cached: int = 1 << 20
-    """Bytes that stay in a processor's cache until they are read again."""
     through_memory: int = 48
     """Operations that take the time in which an element goes to memory and back."""
     little: int = 64
@@ -63,7 +89,11 @@ class Recomputation:
 
 @dataclass(frozen=True)
 class Reductions:
-    """Long reductions in blocks, sums of sums, and accumulators side by side."""
+    """Long reductions in blocks, sums of sums, and accumulators side by side.
+
+    Measured: `steps` (the error of float32 sums). `blocks` gives many threads pieces to share; it
+    must not follow from their number, on which no bit of a result depends.
+    """
 
     blocks: int = 64
     """Into so many blocks a long reduction is cut."""
@@ -72,20 +102,26 @@ class Reductions:
     long: int = 1 << 17
     """Steps of all folds of a root together that are worth blocks."""
     plain_body: int = 16
-    """A reduction of so few operations is kept in four vectors, to hide the latency of adding."""
+    """A reduction of so few operations has all accumulators, one of three times as many has half
+    of them: more work for each term hides the latency of adding by itself."""
     most_steps: int = 32
     """More floats than this are not added to a sum one after the other."""
     steps: int = 16
     """The terms of a partial sum: of enough work that what is done for each partial sum is free."""
     accumulators: int = 4
-    """An addition takes about so many cycles, and two are begun in each."""
+    """Vectors of sums side by side: an addition takes about so many cycles, and two are begun in
+    each."""
     shortest: int = 16
     """A sum of fewer numbers has one accumulator."""
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """Which roots share loops, and how large a kernel gets."""
+    """Which roots share loops, and how large a kernel gets.
+
+    Measured: `largest_nest` (joining unrelated nests), `largest_block` (smaller ones gain nothing),
+    `most_buffers` (pairs of 2,000 arrays).
+    """
 
     largest_nest: int = 6000
     """Roots that have nothing in common share a loop up to so many operations."""
@@ -109,7 +145,10 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Loops:
-    """Single loops: their vectors, the pieces of their ranges, the rows that they keep."""
+    """Single loops: their vectors, the pieces of their ranges, the rows that they keep.
+
+    None was measured on its own.
+    """
 
     largest_scratch: int = 1 << 16
     """Bytes of rows that a nest may keep on a thread's stack."""
@@ -131,7 +170,10 @@ class Loops:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Loops over tiles, where an array is read across the order that it lies in."""
+    """Loops over tiles, where an array is read across the order that it lies in.
+
+    Measured: all together (2048x2048 float32 across its order).
+    """
 
     block: int = 16
     """Iterations whose neighbours share cache lines, where threads need many blocks to share."""
@@ -139,10 +181,6 @@ class Tiling:
     """The same for a loop of `long` iterations."""
     long: int = 512
     """A loop of so many iterations has blocks enough."""
-    cache: int = 1 << 20
-    """Bytes of the cache that a core has to itself."""
-    ways_apart: int = 1 << 17
-    """Bytes after which lines have the same place in it again."""
     tile: int = 16
     """Iterations of the vector loop: lines a power of two apart have few places in the cache."""
     near: int = 8
@@ -151,7 +189,11 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Products:
-    """Contractions: which go to BLAS, in which layout, in how many pieces."""
+    """Contractions: which go to BLAS, in which layout, in how many pieces.
+
+    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` (parts
+    of long sums for large results).
+    """
 
     smallest_side: int = 8
     """A contraction with a side shorter than this is done by loops."""
@@ -175,7 +217,10 @@ class Products:
 
 @dataclass(frozen=True)
 class Matrices:
-    """Linear algebra: which matrices are written out, and which are LAPACK's."""
+    """Linear algebra: which matrices are written out, and which are LAPACK's.
+
+    Measured: `largest` (10,000 systems of 6 equations, a Kalman filter).
+    """
 
     largest: int = 8
     """Matrices with more rows are LAPACK's: a stack of smaller ones takes a fifth of its time."""
@@ -189,7 +234,7 @@ class Matrices:
 
 @dataclass(frozen=True)
 class Control:
-    """Loops and branches of the graph."""
+    """Loops and branches of the graph. None was measured on its own."""
 
     most_locals: int = 64
     """So many elements of a carry at most are held in locals."""
@@ -201,7 +246,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Joins:
-    """Arrays that are put together from parts."""
+    """Arrays that are put together from parts. Measured: all together (200 rows joined)."""
 
     few: int = 5
     """So many parts are told apart by comparisons, which is done for pieces of a loop at once."""
@@ -217,7 +262,10 @@ class Joins:
 
 @dataclass(frozen=True)
 class Outlining:
-    """Repeated parts of a graph that become one inner graph, which is compiled once."""
+    """Repeated parts of a graph that become one inner graph, which is compiled once.
+
+    Measured: all together (a hidden Markov model, a Kalman filter, both unrolled).
+    """
 
     fewest: int = 4
     """So many repetitions are worth being looked for."""
@@ -247,7 +295,10 @@ class Outlining:
 
 @dataclass(frozen=True)
 class BatchPartition:
-    """Scans over a batch whose rows do not mix, cut into parts that threads share."""
+    """Scans over a batch whose rows do not mix, cut into parts that threads share.
+
+    Measured: all together (the gradient of an LSTM).
+    """
 
     least_rows: int = 8
     """A part has a multiple of so many rows: vectors stay whole, and products stay products."""
@@ -258,11 +309,18 @@ class BatchPartition:
 
 
 @dataclass(frozen=True)
-class Arena:
-    """Where temporaries live."""
+class Kernels:
+    """What a kernel is made for, and what it is handed. Not measured."""
 
-    alignment: int = 64
-    """Bytes: a cache line, and the widest vector register."""
+    largest_constant: int = 16
+    """Numbers that are no larger stay in a kernel: they decide how code is written. Extents above
+    are arguments, so that one kernel serves many sizes."""
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Where temporaries live. Not measured."""
+
     word: int = 8
     """Bytes: the least that a buffer takes."""
     small: int = 1024
@@ -276,15 +334,26 @@ class Target:
     Parameters
     ----------
     vector_bytes : int
-        The size of a vector register; at most that of the widest number where there are no vectors.
+        The size of a vector register.
     cache_line : int
         In bytes.
+    cache, cache_ways : int
+        The bytes of the cache that a core has to itself, and in how many places a line can be.
+    parallel_loops : int
+        In so many loops of a nest, from the outermost one on, iterations may go on at the same
+        time: one where threads share a range, more where there is a grid.
+    stages : tuple of str
+        Which of the `Stage` that can be left out there are.
     unrolling, materialisation, ... : thresholds
         One record for each stage that has some.
     """
 
     vector_bytes: int = 64
     cache_line: int = 64
+    cache: int = 1 << 20
+    cache_ways: int = 8
+    parallel_loops: int = 1
+    stages: tuple[Stage, ...] = STAGES
     unrolling: Unrolling = field(default_factory=Unrolling)
     materialisation: Materialisation = field(default_factory=Materialisation)
     recomputation: Recomputation = field(default_factory=Recomputation)
@@ -298,7 +367,19 @@ class Target:
     joins: Joins = field(default_factory=Joins)
     outlining: Outlining = field(default_factory=Outlining)
     batch_partition: BatchPartition = field(default_factory=BatchPartition)
+    kernels: Kernels = field(default_factory=Kernels)
     arena: Arena = field(default_factory=Arena)
+
+    @property
+    def alignment(self) -> int:
+        """What arrays lie at multiples of, in bytes."""
+        return max(self.cache_line, self.vector_bytes)
+
+    def lanes(self, itemsize: int) -> int:
+        """How many numbers of so many bytes are done at once."""
+        if "vectorise" not in self.stages:
+            return 1
+        return max(self.vector_bytes // itemsize, 1)
 
 
 CPU = Target()

@@ -3,7 +3,7 @@
 Checked is, on the accesses of a kernel as it is called (`functrans.loop.collect`):
 
 - what is read has been written before, at those elements: by an earlier kernel, earlier in this
-  one, and for scratch, which belongs to a thread, in the same iteration of the parallel loop;
+  one, and for scratch, which belongs to a thread, in the same iteration of the band's loops;
 - the iterations of a loop that is parallel, or done in the lanes of vectors, do not meet: what one
   writes, no other reads or writes;
 - a loop whose last iterations may be done twice does not read what it has overwritten.
@@ -60,13 +60,9 @@ def _check_reads(
 ) -> Array:
     """When each element of a buffer is first written; nothing is read before that."""
     size = prod(accesses.shapes[one])
-    extra: Sequence[int] = ()
-    extents: Sequence[int] = ()
-    parts = 1
-    if before is None and accesses.kernel.parallel is not None:
-        # a row of scratch for each iteration that may be another thread's
-        extents = accesses.independent[-1].extents[:1]
-        extra, parts = (0,), extents[0]
+    # a row of scratch for each iteration that may be another thread's
+    extents = accesses.shared_out() if before is None else ()
+    extra, parts = range(len(extents)), prod(extents)
     if size * parts > LARGEST:
         raise TooLarge
     first = np.full(size * parts, NEVER)

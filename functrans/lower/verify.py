@@ -21,7 +21,8 @@ from functrans.loop.statements import Buffer, For
 from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
 from functrans.loop.walk import stored
-from functrans.lower.pipeline import Plan, Step, size_of
+from functrans.lower.kernel.arena import bytes_of
+from functrans.lower.pipeline import Plan, Step
 
 SCENARIOS = (
     Scenario(None, (True,)),
@@ -64,7 +65,7 @@ class _Plan:
         self.too_large = 0
         self.temporaries = list(plan.offsets)
         self.starts = np.array(list(plan.offsets.values()), np.int64)
-        self.stops = self.starts + np.array(list(map(size_of, self.temporaries)), np.int64)
+        self.stops = self.starts + np.array(list(map(bytes_of, self.temporaries)), np.int64)
         self.written = {one: np.ones(_size(one), bool) for one in plan.inputs}
         for one in (*plan.outputs, *plan.offsets):
             self.written.setdefault(one, np.zeros(_size(one), bool))
@@ -114,7 +115,7 @@ class _Plan:
     def _check_places(self, step: Step) -> None:
         """Whether the temporaries of a kernel are in the arena, and apart."""
         places = sorted(
-            (self.plan.offsets[one], self.plan.offsets[one] + size_of(one), one.name)
+            (self.plan.offsets[one], self.plan.offsets[one] + bytes_of(one), one.name)
             for one in step.buffers
             if one in self.plan.offsets
         )
@@ -128,7 +129,7 @@ class _Plan:
         """What shares its place with something that is written is lost."""
         for one in changed:
             if one in self.plan.offsets:
-                start, stop = self.plan.offsets[one], self.plan.offsets[one] + size_of(one)
+                start, stop = self.plan.offsets[one], self.plan.offsets[one] + bytes_of(one)
                 for number in np.flatnonzero((self.starts < stop) & (start < self.stops)):
                     other = self.temporaries[number]
                     if other is not one:

@@ -1,61 +1,121 @@
-"""The planner's thresholds drawn low, so that every form of code occurs on small arrays."""
+"""Targets whose thresholds are drawn low, so that every form of code occurs on small arrays."""
 
-import importlib
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 
 from functrans import config
+from functrans.loop.target import CPU, STAGES
+from functrans.run.code import host
+from tests.targets import target
 
 LOW = {
-    "lower.select.split_reductions": {"FEW_ITERATIONS": (4, 64, 512), "LONG": (16, 200, 1 << 17)},
-    "lower.nest.bodies": {
-        "LARGEST_SCRATCH": (0, 256, 1 << 16),
-        "LARGEST_COPIED": (0, 1500),
-        "WORTH_A_KERNEL": (2, 8, 256),
-        "NARROW_BODY": (0, 48),
+    "cache": (64, 1 << 20),
+    "parallel_loops": (3, 1),
+    "stages": ((), STAGES[1:], STAGES, STAGES),
+    "reductions": {
+        "few_iterations": (4, 64, 512),
+        "long": (16, 200, 1 << 17),
+        "blocks": (3, 64),
+        "most_steps": (4, 32),
+        "shortest": (4, 16),
     },
-    "loop.reductions": {"MOST_STEPS": (4, 32)},
-    "lower.nest.fusion": {
-        "LARGEST_NEST": (30, 6000),
-        "LARGEST_BLOCK": (50, 16_000),
-        "FEW_STORES": (5, 1000),
-        "LONG_ROW": (2, 64),
-        "MOST_BUFFERS": (3, 256),
+    "fusion": {
+        "largest_nest": (30, 6000),
+        "largest_block": (50, 16_000),
+        "few_stores": (5, 1000),
+        "long_row": (2, 64),
+        "most_buffers": (3, 256),
+        "worth_a_kernel": (2, 8, 256),
+        "small_part": (0, 100_000),
     },
-    "lower.kernel.batch_partition": {
-        "LEAST_ROWS": (1, 2, 8),
-        "MOST_PARTS": (3, 16),
-        "LEAST_WORK": (0, 100, 1_000_000),
+    "loops": {
+        "largest_scratch": (0, 256, 1 << 16),
+        "largest_stack": (256, 1 << 18),
+        "largest_copied": (0, 1500),
+        "narrow_body": (0, 48),
+        "shortest_row": (2, 16),
+        "most_pieces": (2, 5),
     },
-    "lower.nest.index_splitting": {"SHORTEST_ROW": (2, 16), "MOST_PIECES": (2, 5)},
-    "lower.pipeline": {"SMALL": (0, 1024), "SMALL_PART": (0, 100_000)},
-    "lower.nest.tiling": {
-        "BLOCK": (2, 16),
-        "LONG_BLOCK": (4, 32),
-        "LONG": (8, 512),
-        "CACHE": (64, 1 << 20),
-        "TILE": (2, 16),
+    "tiling": {
+        "block": (2, 16),
+        "long_block": (4, 32),
+        "long": (8, 512),
+        "tile": (2, 16),
     },
+    "recomputation": {"bound": (1, 2)},
+    "batch_partition": {
+        "least_rows": (1, 2, 8),
+        "most_parts": (3, 16),
+        "least_work": (0, 100, 1_000_000),
+    },
+    "unrolling": {
+        "longest": (3, 16),
+        "one_vector": (2, 8),
+        "much_work": (4, 48),
+        "largest_interleaved": (2, 8),
+        "largest_body": (50, 16_000),
+        "sums": (1, 7),
+        "elements": (1, 4, 64),
+    },
+    "materialisation": {
+        "cheap": (0, 12),
+        "largest_expression": (20, 600),
+        "repeated": (1, 4),
+        "deepest": (2, 40),
+    },
+    "products": {
+        "smallest_side": (2, 8),
+        "smallest_work": (1, 8192),
+        "worth_splitting": (64, 1 << 20),
+    },
+    "matrices": {"largest": (2, 8)},
+    "control": {"most_locals": (0, 4, 64), "least_work": (1, 512)},
+    "joins": {"few": (1, 5), "small": (4, 64), "together": (4, 128), "few_elements": (0, 2)},
+    "outlining": {
+        "fewest": (2, 4),
+        "least_code": (1, 3000),
+        "least_saved": (1, 1000),
+        "enough_code": (1, 500),
+        "enough_work": (1, 4000),
+    },
+    "kernels": {"largest_constant": (2, 16)},
+    "arena": {"small": (0, 1024)},
 }
-"""By module: each threshold, and what it is drawn from, the real one last."""
+"""By the target's fields: each threshold, and what it is drawn from, the real one last."""
+
+
+def draw(rng, like=CPU):
+    """A target with thresholds that are drawn, and in words those that are not as usual."""
+    changes, words = {}, []
+
+    def one(name, options, usual):
+        value = options[int(rng.integers(len(options)))]
+        if value != usual:
+            words.append(f"{name} = {value}")
+        return value
+
+    for name, options in LOW.items():
+        usual = getattr(like, name)
+        if is_dataclass(usual):
+            changes[name] = {
+                inner: one(f"{name}.{inner}", each, getattr(usual, inner))
+                for inner, each in options.items()
+            }
+        else:
+            changes[name] = one(name, options, usual)
+    return target(like, **changes), words
 
 
 @contextmanager
 def drawn(rng):
     """Compile with thresholds that are drawn anew; gives those that are not as usual."""
-    saved, changed = [], []
-    for module_name, names in LOW.items():
-        module = importlib.import_module(f"functrans.{module_name}")
-        for name, options in names.items():
-            value = options[int(rng.integers(len(options)))]
-            saved.append((module, name, getattr(module, name)))
-            if value != getattr(module, name):
-                setattr(module, name, value)
-                changed.append(f"{module_name}.{name} = {value}")
+    usual = host.kind
+    own, changed = draw(rng, usual())
+    host.kind = lambda: own
     before = config.parallel_threshold
     config.parallel_threshold = int(rng.choice([0, 0, 1000, before]))
     try:
         yield changed
     finally:
+        host.kind = usual
         config.parallel_threshold = before
-        for module, name, value in saved:
-            setattr(module, name, value)

@@ -5,6 +5,8 @@ import ctypes
 import numpy as np
 
 from functrans.loop.evaluate import Memory, evaluate
+from functrans.loop.walk import stored
+from functrans.lower.kernel.arena import bytes_of
 from functrans.run.foreign import blas
 
 
@@ -15,19 +17,43 @@ def call_routine(symbol, arguments):
     routine(*(array.ctypes.data for array in arguments))
 
 
+def shuffled(seed):
+    """An order for bands of parallel loops, another one for each kernel."""
+    rng = np.random.default_rng(seed)
+    return rng.permutation
+
+
 def evaluate_plan(plan, operands, order=range):
-    """The results of a plan for some operands, and its status; memory begins unwritten."""
-    shape_of = {one: [int(n.attribute) for n in one.shape] for one in (*plan.inputs, *plan.outputs)}
+    """The results of a plan for some operands, and its status.
+
+    Memory begins unwritten. Temporaries are where the plan puts them: what is written to one is
+    lost for those that share its place.
+    """
     memory = {
         one: Memory(np.array(value, one.dtype, order="C"), written=True)
         for one, value in zip(plan.inputs, operands, strict=True)
     }
-    for one in (*plan.outputs, *plan.offsets):
-        shape = shape_of.get(one) or [int(n.attribute) for n in one.shape]
-        memory.setdefault(one, Memory(np.zeros(shape, one.dtype), written=False))
+    for one in plan.outputs:
+        memory.setdefault(one, Memory(np.zeros(shape_of(one), one.dtype), written=False))
+    arena = np.zeros(plan.arena, np.uint8)
+    places = {one: (first, first + bytes_of(one)) for one, first in plan.offsets.items()}
+    for one, (first, end) in places.items():
+        assert end <= plan.arena
+        array = arena[first:end].view(one.dtype).reshape(shape_of(one))
+        memory[one] = Memory(array, written=False)
     status = 0
     for step in plan.steps:
+        own = dict(zip(step.kernel.buffers, step.buffers, strict=True))
+        changed = [own[each] for each in stored(step.kernel.body) if own.get(each) in places]
+        for one in changed:
+            for other, (first, end) in places.items():
+                if other is not one and first < places[one][1] and places[one][0] < end:
+                    memory[other].written[...] = False
         given = [memory[one] for one in step.buffers]
         status = evaluate(step.kernel, given, step.sizes, call_routine, order) or status
     assert all(memory[one].written.all() for one in plan.outputs)
     return [memory[one].array for one in plan.outputs], status
+
+
+def shape_of(one):
+    return [int(extent.attribute) for extent in one.shape]

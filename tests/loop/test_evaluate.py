@@ -8,12 +8,13 @@ from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Kernel, Reduce, Store, buffer, load, local
-from functrans.loop.target import CPU, Target
-from functrans.lower.pipeline import schedule
+from functrans.loop.target import CPU
+from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
 from functrans.run.call.compiled import compile_graph
-from tests.loop.plans import evaluate_plan
+from tests.loop.plans import evaluate_plan, shuffled
 from tests.primitives.harness import cases
+from tests.targets import target
 
 F8 = np.dtype(np.float64)
 ZERO = const(0, INDEX)
@@ -24,15 +25,11 @@ CASES = {
 }
 
 
-def shuffled(seed):
-    return lambda count: np.random.default_rng(seed).permutation(count)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_primitive(name):
     case = CASES[name]
     graph = case.graph()
-    plan = schedule(graph, Target(vector_bytes=32))
+    plan = pipeline.plan(graph, target(vector_bytes=32))
     results, status = evaluate_plan(plan, case.operands, shuffled(0))
     assert status == 0
     for mine, machine in zip(results, compile_graph(graph)(*case.operands), strict=True):

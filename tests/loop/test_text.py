@@ -21,9 +21,9 @@ from functrans.loop.statements import (
     local,
     size,
 )
-from functrans.loop.target import Target
+from functrans.loop.target import CPU
 from functrans.loop.text import text
-from functrans.lower.pipeline import schedule
+from functrans.lower import pipeline
 from functrans.run.call import jitted as call
 
 F8 = np.dtype(np.float64)
@@ -101,5 +101,5 @@ def test_every_kernel_of_a_program_can_be_printed():
 
     lowered = jit(f).lower(np.ones((20, 30)))
     assert lowered.schedule()
-    plan = schedule(call.program(lowered.graph()).graph, Target(vector_bytes=32))
+    plan = pipeline.plan(call.program(lowered.graph()).graph, CPU)
     assert "dgemm" in "\n".join(text(step.kernel) for step in plan.steps)

@@ -6,11 +6,11 @@ import pytest
 from functrans.emit import source as emit_text
 from functrans.ir.primitive import registry
 from functrans.loop.statements import Call
-from functrans.loop.target import Target
 from functrans.loop.walk import walk
-from functrans.lower.pipeline import schedule
+from functrans.lower import pipeline
 from functrans.run.call.compiled import compile_graph
 from tests.primitives.harness import cases
+from tests.targets import target
 
 
 def run_text(plan, graph, operands):
@@ -44,7 +44,7 @@ def test_text_equals_llvm(name):
         if case.primitive.name != name:
             continue
         graph = case.graph()
-        plan = schedule(graph, Target(vector_bytes=32))
+        plan = pipeline.plan(graph, target(vector_bytes=32))
         if any(isinstance(each, Call) for step in plan.steps for each in walk(step.kernel.body)):
             continue  # the text of a library call is for reading
         by_text = run_text(plan, graph, case.operands)

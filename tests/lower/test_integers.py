@@ -5,9 +5,9 @@ import pytest
 
 import functrans.numpy
 from functrans import jit
-from functrans.loop.target import Target
-from functrans.lower.pipeline import schedule
+from functrans.lower import pipeline
 from tests.lower.test_emit_text import run_text
+from tests.targets import target
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 64, 3, -2, 0])
@@ -125,6 +125,6 @@ def test_the_text_shifts_and_converts_as_the_machine_code():
 
     n, x = extremes("i8"), np.tile([-2.5, -129, 200.5, 2.0e9], 5)
     graph = jit(run).lower(n, x).graph()
-    by_text = run_text(schedule(graph, Target(vector_bytes=32)), graph, (n, x))
+    by_text = run_text(pipeline.plan(graph, target(vector_bytes=32)), graph, (n, x))
     with np.errstate(invalid="ignore"):
         assert_equal(by_text, run(n, x))

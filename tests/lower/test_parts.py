@@ -8,8 +8,10 @@ from functrans import config, grad, jit, lax, tree
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
+from functrans.loop.target import CPU
 from functrans.lower.kernel.batch_partition import in_parts
 from functrans.lower.nest.bodies import Nest
+from tests.targets import take_host_for
 
 RNG = np.random.default_rng(0)
 LENGTH = 20
@@ -205,7 +207,7 @@ def copied_to(row, *at):
 
 
 def is_cut(given):
-    return in_parts(given) is not given
+    return in_parts(given, CPU) is not given
 
 
 def test_a_row_on_the_stack_is_not_cut_where_others_read_it():
@@ -236,7 +238,7 @@ def test_what_an_iteration_finds_on_the_stack_must_be_its_own():
 
 def test_what_all_parts_find_is_written_by_one(monkeypatch):
     """A number that is carried along with the rows: threads must not write it at once."""
-    monkeypatch.setattr("functrans.lower.kernel.batch_partition.LEAST_WORK", 0)
+    take_host_for(monkeypatch, batch_partition={"least_work": 0})
     monkeypatch.setattr(config, "check_plans", True)
     rng = np.random.default_rng(0)
     start, rows, xs = np.float64(2.0), rng.normal(size=(32, 4)), rng.normal(size=20)

@@ -17,6 +17,7 @@ from functrans.lower.select.selection import select
 from functrans.optimise.machine.passes import rewritten
 from tests.lower.work import asked_and_done, check, check_graph
 from tests.primitives.harness import cases, tangent_graph
+from tests.targets import take_host_for
 
 rng = np.random.default_rng(0)
 
@@ -329,8 +330,7 @@ def test_a_fold_is_counted_for_each_step():
 
 def test_a_sum_over_nothing_asks_for_nothing(monkeypatch):
     """All rounds of planning are gone through, though there is nothing to compute."""
-    monkeypatch.setattr("functrans.lower.pipeline.BOUND", -1)
-    monkeypatch.setattr("functrans.lower.select.roots.UNROLLED_SUMS", 1)
+    take_host_for(monkeypatch, recomputation={"bound": -1}, unrolling={"sums": 1})
     x, y = np.float64(2.0), np.ones(0)
     slope = jit(grad(lambda x, y: np.sum(x * y * 3.0) + np.sum(np.sin(x) * y), argnums=(0, 1)))
     assert slope(x, y)[0] == 0.0 and slope(x, y)[1].shape == (0,)

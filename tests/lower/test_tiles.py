@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
-from functrans.lower.nest import tiling as tiles
+from tests.targets import take_host_for
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
 def small_cache(monkeypatch):
-    monkeypatch.setattr(tiles, "CACHE", 1 << 10)
+    take_host_for(monkeypatch, cache=1 << 10)
 
 
 def tiled(function, *args):

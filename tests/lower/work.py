@@ -2,10 +2,10 @@
 
 from functrans import jit
 from functrans.loop.operations import operations_of
-from functrans.loop.target import Target
-from functrans.lower.pipeline import schedule
+from functrans.lower import pipeline
 from functrans.lower.select.partition import split
 from functrans.lower.select.recomputation import graph_work
+from tests.targets import target
 
 BOUND = 3
 """So many times the operations of a graph are done at most: what a plan is held to."""
@@ -13,7 +13,7 @@ BOUND = 3
 SMALL = 256
 """Operations besides that are not worth a word."""
 
-TARGET = Target(vector_bytes=32)
+TARGET = target(vector_bytes=32)
 
 
 def asked_and_done(graph):
@@ -21,7 +21,7 @@ def asked_and_done(graph):
     asked = done = 0
     for segment in split(graph, TARGET):
         if segment.call is None:
-            plan = schedule(segment.graph, TARGET)
+            plan = pipeline.plan(segment.graph, TARGET)
             asked += graph_work(segment.graph, TARGET)
             done += sum(operations_of(step.kernel.body, step.sizes) for step in plan.steps)
     return asked, done

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from functrans import compile, jit, lax
-from functrans.lower.nest import bodies
-from functrans.lower.nest.fusion import MOST_BUFFERS
+from functrans.loop.target import CPU
+from tests.targets import take_host_for
 
 MANY = 4094
 
@@ -62,7 +62,7 @@ def test_one_array_in_many_places_is_not_overwritten():
 def test_no_kernel_is_handed_many_more_arrays_than_llvm_likes():
     lowered = jit(lambda xs: [x + 1.0 for x in xs]).lower(small_arrays(1500))
     buffers = [len(step.buffers) for step in lowered._program().parts[0].plan.steps]
-    assert max(buffers) <= MOST_BUFFERS + 2
+    assert max(buffers) <= CPU.fusion.most_buffers + 2
     assert sum(buffers) == 3000
 
 
@@ -124,7 +124,7 @@ def test_rows_of_the_nests_inside_of_a_loop_are_bounded_in_all(monkeypatch):
 
     x = np.linspace(-1, 1, 300 * 300).reshape(300, 300)
     assert rows(repeated(3)) == 3
-    monkeypatch.setattr(bodies, "LARGEST_STACK", 3000)
+    take_host_for(monkeypatch, loops={"largest_stack": 3000})
     bounded = repeated(2)
     assert rows(bounded) == 1
     np.testing.assert_allclose(bounded(x), steps(steps(x)), rtol=1e-12)

@@ -17,28 +17,22 @@ import numpy as np
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder
 from functrans.loop.statements import Address, Assign, Buffer, Call, For, If, Let, Statement, Store
+from functrans.loop.target import BatchPartition, Target
 from functrans.loop.walk import expressions, stored, walk
 from functrans.lower.kernel.definite_assignment import used_by, written_first
 from functrans.lower.nest.bodies import Nest
 
-LEAST_ROWS = 8
-"""A part has a multiple of so many rows: products of matrices stay such, and vectors stay whole."""
-
-MOST_PARTS = 16
-
-LEAST_WORK = 1_000_000
-"""Scalar operations of a loop that are worth being cut into parts."""
-
 ZERO = const(0, INDEX)
 
 
-def in_parts(nest: Nest) -> Nest:
+def in_parts(nest: Nest, target: Target) -> Nest:
     """The nest as a parallel loop over parts of rows, if it is a scan that allows it."""
-    if nest.work < LEAST_WORK or not _is_scan(nest.body):
+    limits = target.batch_partition
+    if nest.work < limits.least_work or not _is_scan(nest.body):
         return nest
     for extent in _row_extents(nest.body):
-        if extent >= 2 * LEAST_ROWS and _Rows(nest, extent).separate():
-            return replace(nest, body=(_cut(nest, extent),))
+        if extent >= 2 * limits.least_rows and _Rows(nest, extent).separate():
+            return replace(nest, body=(_cut(nest, extent, limits),))
     return nest
 
 
@@ -200,10 +194,10 @@ def _uses(body: Iterable[Statement], one: Buffer) -> int:
     return sum(one in used_by(each) for each in walk(body))
 
 
-def _cut(nest: Nest, extent: int) -> For:
+def _cut(nest: Nest, extent: int, limits: BatchPartition) -> For:
     """The loop over parts, with the statements for the rows of a part inside."""
-    least = -(-extent // MOST_PARTS)
-    length = -(-least // LEAST_ROWS) * LEAST_ROWS
+    least = -(-extent // limits.most_parts)
+    length = -(-least // limits.least_rows) * limits.least_rows
     part = index("rows", -(-extent // length))
     start = Scalar("mul", (part, const(length, INDEX)), INDEX)
     end = Scalar("add", (start, const(length, INDEX)), INDEX)

@@ -1,24 +1,18 @@
 """Kernels without their sizes: extents become arguments, so that one kernel serves many sizes.
 
 Small numbers stay: they decide how code is written. An argument is thus known to be larger than
-`LARGEST_CONSTANT`.
+the largest constant of the target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from functrans.loop.nodes import INDEX, UNROLLED
+from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import (
-    Buffer,
-    Kernel,
-    Statement,
-    size,
-)
+from functrans.loop.statements import Buffer, Kernel, Statement, size
+from functrans.loop.target import Target
 from functrans.loop.walk import rebuilt
-
-LARGEST_CONSTANT = UNROLLED
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "min", "max", "where"})
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
@@ -27,17 +21,21 @@ _COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
 def generalise(
     body: Sequence[Statement],
     scratch: Sequence[Buffer],
-    homes: Mapping[Buffer, Buffer] | None = None,
+    homes: Mapping[Buffer, Buffer],
+    target: Target,
 ) -> tuple[Kernel, list[Buffer], list[int]]:
     """A kernel whose sizes are arguments; the buffers and the sizes to call it with.
 
     ``homes`` are the buffers that other ones live in.
     """
-    return _Generaliser(scratch, homes or {}).run(body)
+    return _Generaliser(scratch, homes, target.kernels.largest_constant).run(body)
 
 
 class _Generaliser:
-    def __init__(self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer]) -> None:
+    def __init__(
+        self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer], largest: int
+    ) -> None:
+        self.largest = largest
         self.scratch = set(scratch)
         self.homes = homes
         self.slots: dict[int, Scalar] = {}
@@ -133,7 +131,7 @@ class _Generaliser:
     def _rebuild(self, node: Scalar, args: list[Scalar], force: bool) -> Scalar:
         if node.op == "const" and force and node.dtype == INDEX:
             number = int(node.attribute)
-            if abs(number) <= LARGEST_CONSTANT:
+            if abs(number) <= self.largest:
                 return node
             if number not in self.slots:
                 self.slots[number] = size(len(self.slots))

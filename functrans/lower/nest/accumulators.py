@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier, from_terms
-
-CHAINS = 4
-"""An addition takes about so many cycles, and two are begun in each."""
-
-SHORTEST = 16
-"""A sum of fewer numbers stays as it is."""
+from functrans.loop.target import Target
 
 
-def in_chains(expressions: Sequence[Scalar], count: int, simplify: Simplifier) -> list[Scalar]:
+def side_by_side(
+    expressions: Sequence[Scalar], count: int, target: Target, simplify: Simplifier
+) -> list[Scalar]:
     """The expressions with their outermost folds cut into interleaved ones, which share a loop.
 
     Parameters
@@ -23,19 +20,20 @@ def in_chains(expressions: Sequence[Scalar], count: int, simplify: Simplifier) -
     expressions : sequence of Scalar
     count : int
         Into how many folds to cut each.
+    target : Target
     simplify : Simplifier
     """
     folds = [node for node in postorder(expressions) if node.op == "fold"]
     nested = {inner for fold in folds for inner in postorder(fold.args) if inner.op == "fold"}
     if count < 2 or nested:
         return list(expressions)
-    known = {fold: _cut(fold, count, simplify) for fold in folds if _is_long(fold)}
+    known = {fold: _cut(fold, count, simplify) for fold in folds if _is_long(fold, target)}
     return simplify.substitute(expressions, known)
 
 
-def _is_long(fold: Scalar) -> bool:
+def _is_long(fold: Scalar, target: Target) -> bool:
     stop = fold.args[-1]
-    return stop.op == "const" and int(stop.attribute) >= SHORTEST
+    return stop.op == "const" and int(stop.attribute) >= target.reductions.shortest
 
 
 def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:

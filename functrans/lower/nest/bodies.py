@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from math import prod
 
@@ -22,35 +23,15 @@ from functrans.loop.statements import (
     buffer,
     load,
     local,
+    serial,
 )
+from functrans.loop.target import Target
 from functrans.loop.walk import expressions, loaded, stored, walk
-from functrans.lower.nest.accumulators import CHAINS, in_chains
+from functrans.lower.nest.accumulators import side_by_side
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.index_splitting import pieces, row_length
 from functrans.lower.nest.tiling import tiled
 from functrans.lower.select.root import Root, extent_of
-
-LARGEST_SCRATCH = 1 << 16
-"""Bytes of rows that a nest may keep on a thread's stack."""
-
-LARGEST_STACK = 1 << 18
-"""Bytes of rows that a kernel may keep there in all: the nests inside of a loop each have some."""
-
-WIDE_COLUMNS = 8
-"""Sums down columns go over this many vectors at once, so that whole cache lines are used."""
-
-COST_OF_STEPS = 1.5
-"""What the steps of a sum cost besides the operations on each vector."""
-
-NARROW_BODY = 48
-"""With more operations than this, registers would not do for so many vectors."""
-
-
-LARGEST_COPIED = 1500
-"""A loop with more operations inside than this is not cut into pieces."""
-
-WORTH_A_KERNEL = 256
-"""A piece of a loop with so many iterations may be shared by threads."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +55,12 @@ class Nest:
     part: bool = False
 
 
-def within_bounds(nest: Nest) -> Nest:
+def within_bounds(nest: Nest, target: Target) -> Nest:
     """The nest with no more on the stack than fits; other rows become temporaries like any.
 
     Threads cannot share such a row, so they cannot share the loop.
     """
-    room = LARGEST_STACK
+    room = target.loops.largest_stack
     kept = []
     for row in sorted(nest.scratch, key=_bytes):
         room -= _bytes(row)
@@ -87,10 +68,7 @@ def within_bounds(nest: Nest) -> Nest:
             kept.append(row)
     if len(kept) == len(nest.scratch):
         return nest
-    body = tuple(
-        replace(each, parallel=False) if isinstance(each, For) else each for each in nest.body
-    )
-    return replace(nest, body=body, scratch=tuple(kept))
+    return replace(nest, body=tuple(map(serial, nest.body)), scratch=tuple(kept))
 
 
 class Bodies:
@@ -100,16 +78,16 @@ class Bodies:
     ----------
     readers : dict
         All roots that read a buffer.
-    vector_bytes : int
-        The size of a vector register.
+    target : Target
     simplify : Simplifier
     """
 
     def __init__(
-        self, readers: Mapping[Buffer, Sequence[Root]], vector_bytes: int, simplify: Simplifier
+        self, readers: Mapping[Buffer, Sequence[Root]], target: Target, simplify: Simplifier
     ) -> None:
         self.readers = readers
-        self.vector_bytes = vector_bytes
+        self.target = target
+        self.limits = target.loops
         self.simplify = simplify
         self._known: dict[Scalar, Scalar] = {}
         self._moved: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
@@ -126,12 +104,13 @@ class Bodies:
         scratch = tuple(row for row, _ in self._moved.values())
         scratch += tuple(row for root in nest.roots for row in root.scratch)
         work = sum(root.work for root in nest.roots)
-        bodies = _kernels(units, set(scratch))
-        total = sum(map(_count, filter(_is_long, bodies))) or 1
+        is_long = partial(_is_long, least=self.target.fusion.worth_a_kernel)
+        bodies = _kernels(units, set(scratch), is_long)
+        total = sum(map(_count, filter(is_long, bodies))) or 1
         if len(bodies) == 1:
             return [Nest(bodies[0], scratch, work, any(root.part for root in nest.roots))]
         return [
-            Nest(body, scratch, work * _count(body) // total if _is_long(body) else len(body))
+            Nest(body, scratch, work * _count(body) // total if is_long(body) else len(body))
             for body in bodies
         ]
 
@@ -170,7 +149,7 @@ class Bodies:
         kept = [n for axis, n in enumerate(root.target.shape) if axis not in root.axes[:shared]]
         bytes_needed = prod(int(n.attribute) for n in kept) * root.target.dtype.itemsize
         used = sum(_bytes(row) for row, _ in self._moved.values())
-        if bytes_needed + used <= LARGEST_SCRATCH:
+        if bytes_needed + used <= self.limits.largest_scratch:
             row = buffer(f"{root.target.name}_row", root.target.dtype, kept)
             self._moved[root.target] = row, root.axes[:shared]
 
@@ -210,10 +189,10 @@ class Bodies:
     def _pieces(self, loop: Loop) -> list[tuple[int, int]]:
         assert loop.index is not None
         extent = extent_of(loop.index)
-        if sum(root.size for root in loop.roots) > LARGEST_COPIED:
+        if sum(root.size for root in loop.roots) > self.limits.largest_copied:
             return [(0, extent)]
         nodes = [node for root in loop.roots for node in root.nodes]
-        return pieces(loop.index, extent, nodes, self.simplify)
+        return pieces(loop.index, extent, nodes, self.target, self.simplify)
 
     def _piece(self, loop: Loop, start: int, stop: int, outermost: bool) -> Iterator[Statement]:
         """The iterations ``start <= index < stop`` of a loop."""
@@ -248,14 +227,14 @@ class Bodies:
             const(extent, INDEX),
             tuple(body),
             lanes=lanes,
-            parallel=outermost and rows is None,
             repeatable=lanes > 1,
             whole=extent % lanes == 0 and not (outermost and rows is None),
         )
-        if rows is None:
-            yield tiled(inner) if outermost else inner
-        else:
-            yield For(rows, START, const(extent_of(rows), INDEX), (inner,), parallel=outermost)
+        if rows is not None:
+            inner = For(rows, START, const(extent_of(rows), INDEX), (inner,))
+        elif outermost and "tile" in self.target.stages:
+            inner = tiled(inner, self.target)
+        yield _in_parallel(inner, self.target.parallel_loops) if outermost else inner
 
     def _row_length(self, loop: Loop, start: int, extent: int) -> int | None:
         """The length of rows that a vector loop is to be taken apart into."""
@@ -263,7 +242,7 @@ class Bodies:
         if not loop.vector:
             return None
         nodes = (node for root in loop.roots for node in root.nodes)
-        length = row_length(loop.index, extent, nodes)
+        length = row_length(loop.index, extent, nodes, self.target)
         return length if length and start % length == 0 else None
 
     def _root(self, root: Root, lanes: int = 1) -> Iterator[Statement]:
@@ -272,10 +251,11 @@ class Bodies:
         values = self.simplify.substitute(values, self._replaced)
         if root.folds:
             register = self._register(values, root)
-            if lanes > 1:
-                values = in_chains(values, self._chains(root, lanes // register), self.simplify)
+            if lanes > 1 and "accumulators" in self.target.stages:
+                count = self._accumulators(root, lanes // register)
+                values = side_by_side(values, count, self.target, self.simplify)
             along = register if lanes == 1 else 1
-            statements, values = lower_folds(values, along, self.simplify)
+            statements, values = lower_folds(values, along, self.simplify, self.target)
             yield from statements
         if root in self._contracted:
             names: list[Scalar] = []
@@ -300,37 +280,53 @@ class Bodies:
     def _register(self, values: Sequence[Scalar], root: Root) -> int:
         """How many of the numbers of a root fit into a vector register."""
         widest = max(root.target.dtype.itemsize, *_widths(values))
-        return max(self.vector_bytes // widest, 1)
+        return self.target.lanes(widest)
 
-    def _chains(self, root: Root, registers: int) -> int:
+    def _accumulators(self, root: Root, registers: int) -> int:
         """How many sums side by side keep the adders busy, where one takes so many registers."""
-        if root.size > NARROW_BODY:
+        if root.size > self.limits.narrow_body:
             return 1
-        return CHAINS // (max(registers, 1) * len(root.folds))
+        return self.target.reductions.accumulators // (max(registers, 1) * len(root.folds))
 
     def _lanes(self, loop: Loop, extent: int) -> int:
         """How many of so many iterations to do at once."""
         roots = [child for child in loop.children if isinstance(child, Root)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
-        lanes = self.vector_bytes // widest
-        if any(root.folds for root in roots) and sum(r.size for r in roots) <= NARROW_BODY:
+        lanes = self.target.lanes(widest)
+        narrow = sum(root.size for root in roots) <= self.limits.narrow_body
+        if lanes > 1 and narrow and any(root.folds for root in roots):
             lanes = self._columns(lanes, extent)
         while lanes > extent:
             lanes //= 2
-        return max(lanes, 1)
+        return lanes
 
     def _columns(self, lanes: int, extent: int) -> int:
         """How many columns to sum at once: the last ones may be summed twice."""
 
         def cost(vectors: int) -> float:
-            return -(-extent // (vectors * lanes)) * (vectors + COST_OF_STEPS)
+            return -(-extent // (vectors * lanes)) * (vectors + self.limits.cost_of_steps)
 
-        choices = [WIDE_COLUMNS >> i for i in range(WIDE_COLUMNS.bit_length())]
+        widest = self.limits.wide_columns
+        choices = [widest >> i for i in range(widest.bit_length())]
         return lanes * min(choices, key=cost)
 
 
+def _in_parallel(loop: For, count: int) -> For:
+    """A loop, with so many of the band that it begins marked: no iteration of a nest needs another.
+
+    What a nest keeps in rows or locals, an iteration of the innermost loop around all of their uses
+    makes for itself.
+    """
+    body = loop.body
+    if count > 1 and len(body) == 1 and isinstance(body[0], For):
+        body = (_in_parallel(body[0], count - 1),)
+    return replace(loop, body=body, parallel=True)
+
+
 def _kernels(
-    units: Sequence[tuple[Statement, ...]], scratch: set[Buffer]
+    units: Sequence[tuple[Statement, ...]],
+    scratch: set[Buffer],
+    is_long: Callable[[Sequence[Statement]], bool],
 ) -> list[tuple[Statement, ...]]:
     """The bodies of kernels: each long loop, which threads may share, and all short units in one.
 
@@ -340,22 +336,26 @@ def _kernels(
     long: list[tuple[Statement, ...]] = []
     short: list[Statement] = []
     for unit in units:
-        groups = _groups(unit, scratch)
-        if any(map(_is_long, groups)):
+        groups = _groups(unit, scratch, is_long)
+        if any(map(is_long, groups)):
             long += groups
         else:
             short += unit
     bodies = [body for body in (*long, tuple(short)) if body]
     if len(bodies) > 1:
-        bodies = [body if _is_long(body) else tuple(map(_serial, body)) for body in bodies]
+        bodies = [body if is_long(body) else tuple(map(_serial, body)) for body in bodies]
     return bodies
 
 
-def _groups(unit: Sequence[Statement], scratch: set[Buffer]) -> list[tuple[Statement, ...]]:
+def _groups(
+    unit: Sequence[Statement],
+    scratch: set[Buffer],
+    is_long: Callable[[Sequence[Statement]], bool],
+) -> list[tuple[Statement, ...]]:
     """Statements in kernels: a long loop has its own if nothing that a kernel forgets is lost."""
     cuts = {0, len(unit)}
     for number, each in enumerate(unit):
-        if _is_long((each,)):
+        if is_long((each,)):
             cuts.update((number, number + 1))
     legal = [cut for cut in sorted(cuts) if not _handed_on(unit[:cut], unit[cut:], scratch)]
     return [tuple(unit[start:stop]) for start, stop in pairwise(legal)]
@@ -376,10 +376,10 @@ def _handed_on(
     return not made.isdisjoint(needed)
 
 
-def _is_long(body: Sequence[Statement]) -> bool:
+def _is_long(body: Sequence[Statement], least: int) -> bool:
     """Whether statements are one loop that threads may share, and are worth it."""
     (first, *rest) = body
-    return isinstance(first, For) and first.parallel and not rest and _count(body) >= WORTH_A_KERNEL
+    return isinstance(first, For) and first.parallel and not rest and _count(body) >= least
 
 
 def _count(body: Sequence[Statement]) -> int:
@@ -394,7 +394,7 @@ def _serial(statement: Statement) -> Statement:
     if not isinstance(statement, For) or not statement.parallel:
         return statement
     whole = int(statement.stop.attribute) % statement.lanes == 0
-    return replace(statement, parallel=False, whole=whole)
+    return serial(replace(statement, whole=whole))
 
 
 def _widths_of(root: Root) -> list[int]:

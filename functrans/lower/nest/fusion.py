@@ -11,27 +11,8 @@ from dataclasses import dataclass, field
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
-from functrans.loop.target import CPU
+from functrans.loop.target import Target
 from functrans.lower.select.root import Root, extent_of, fold_steps
-
-CHEAP = CPU.materialisation.cheap
-
-LARGEST_NEST = 6000
-"""Roots that have nothing in common share a loop up to so many operations."""
-
-LARGEST_BLOCK = 16_000
-"""Nodes after which code without loops goes on in another kernel: LLVM's register allocator takes
-more than linear time for one long block."""
-
-MOST_BUFFERS = 256
-"""A kernel that is handed so many arrays takes no more roots: each is a parameter, and LLVM takes
-more than linear time for thousands of them. Kernels that are equal are compiled once."""
-
-FEW_STORES = 1000
-"""The same for the elements of joins: many stores to one array take more than linear time too."""
-
-LONG_ROW = 64
-"""A row so long pays for what is done once for it without vectors."""
 
 
 @dataclass(eq=False)
@@ -44,6 +25,8 @@ class Loop:
     Parameters
     ----------
     index : Scalar or None
+    target : Target
+        The machine.
     children : list of Loop or Root
         What is directly inside.
     roots : dict
@@ -68,6 +51,7 @@ class Loop:
     """
 
     index: Scalar | None
+    target: Target
     children: list[Loop | Root] = field(default_factory=list)
     roots: dict[Root, None] = field(default_factory=dict)
     sources: set[Buffer] = field(default_factory=set)
@@ -86,9 +70,9 @@ class Loop:
         self.children.append(child)
         self.row = max(self.row, row_length(child))
         if isinstance(child, Root):
-            self.vector &= not child.by_rows
-            self.cheap &= child.size <= CHEAP
-            self.columns |= child.down_columns
+            self.vector &= not child.by_rows(self.target)
+            self.cheap &= child.size <= self.target.materialisation.cheap
+            self.columns |= child.down_columns(self.target)
             self.know(child)
         else:
             self.vector = self.cheap = False
@@ -108,13 +92,15 @@ class Loop:
         self.plain &= not root.folds
 
 
-def fuse(roots: Sequence[Root]) -> list[Loop]:
+def fuse(roots: Sequence[Root], target: Target) -> list[Loop]:
     """Nests that compute all roots, in order."""
-    return _Fuser().run(roots)
+    return _Fuser(target).run(roots)
 
 
 class _Fuser:
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.limits = target.fusion
         self.nests: list[Loop] = []
         self.makers: dict[Buffer, Root] = {}
         self.places: dict[Root, int] = {}
@@ -161,7 +147,7 @@ class _Fuser:
 
     def _append(self, root: Root) -> None:
         self.places[root] = len(self.nests)
-        self.nests.append(_chain(root, 0))
+        self.nests.append(_chain(root, 0, self.target))
 
     def _related(self, nest: Loop, root: Root, read: Sequence[Root]) -> bool:
         """Whether the nest and the root have data, or the lack of loops, in common."""
@@ -169,15 +155,16 @@ class _Fuser:
         # a call is never joined, so it is alone in its nest
         if nest.index is not index or next(iter(nest.roots)).call:
             return False
-        if nest.handed >= MOST_BUFFERS:
+        if nest.handed >= self.limits.most_buffers:
             return False
         if index is None:
-            return nest.nodes <= (FEW_STORES if root.part else LARGEST_BLOCK)
+            most = self.limits.few_stores if root.part else self.limits.largest_block
+            return nest.nodes <= most
         if any(maker in nest.roots for maker in read):
             return True
         if len(root.loops) == 1 and nest.vector and nest.plain and not root.folds:
             # nothing is lost, and what reads both will find them in one place
-            return nest.size <= LARGEST_NEST
+            return nest.size <= self.limits.largest_nest
         return not nest.sources.isdisjoint(root.loads)
 
     def _join(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
@@ -202,15 +189,15 @@ class _Fuser:
                 break
         if loop.vector and not _worth_a_row(loop, extent_of(root.loops[-1])):
             return False
-        loop.add(_chain(root, depth + 1))
+        loop.add(_chain(root, depth + 1, self.target))
         return True
 
 
-def _chain(root: Root, depth: int) -> Loop:
+def _chain(root: Root, depth: int, target: Target) -> Loop:
     """The root in loops of its own, from a depth on."""
     inner: Loop | Root = root
     for index in reversed(root.loops[depth:] or (None,)):
-        outer = Loop(index)
+        outer = Loop(index, target)
         outer.add(inner)
         inner = outer
     assert isinstance(inner, Loop)
@@ -232,21 +219,23 @@ def _same_iteration(root: Root, maker: Root, depth: int) -> bool:
 
 def _fits(loop: Loop, root: Root) -> bool:
     """Whether a root may become part of each iteration, without spoiling the use of vectors."""
-    if loop.index is None or loop.vector != root.by_rows:
+    target = loop.target
+    by_rows = root.by_rows(target)
+    if loop.index is None or loop.vector != by_rows:
         # plain maps together, or rows together
         return True
-    if root.by_rows:
+    if by_rows:
         return _worth_a_row(loop, row_length(root))
-    if root.down_columns:
+    if root.down_columns(target):
         return False  # each sum would read with gaps
-    return loop.row >= LONG_ROW or root.size <= CHEAP
+    return loop.row >= target.fusion.long_row or root.size <= target.materialisation.cheap
 
 
 def _worth_a_row(loop: Loop, length: int) -> bool:
     """Whether what a vector loop does may be done one by one, each with a row of some length."""
     if loop.columns:
         return False
-    return loop.cheap or length >= LONG_ROW
+    return loop.cheap or length >= loop.target.fusion.long_row
 
 
 def row_length(child: Loop | Root) -> int:

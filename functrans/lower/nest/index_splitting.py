@@ -12,16 +12,11 @@ from itertools import pairwise
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
-
-SHORTEST_ROW = 16
-"""Shorter rows do not get a loop of their own: they would not fill a vector."""
-
-MOST_PIECES = 5
-"""A loop is cut into so many pieces at most."""
+from functrans.loop.target import Target
 
 
 def pieces(
-    index: Scalar, extent: int, nodes: Iterable[Scalar], simplify: Simplifier
+    index: Scalar, extent: int, nodes: Iterable[Scalar], target: Target, simplify: Simplifier
 ) -> list[tuple[int, int]]:
     """The range of a loop index in pieces ``(start, stop)``; one piece if it is not worth cutting.
 
@@ -31,6 +26,7 @@ def pieces(
     extent : int
     nodes : iterable of Scalar
         All nodes of the expressions in the loop.
+    target : Target
     simplify : Simplifier
     """
     cuts = {0, extent}
@@ -38,7 +34,7 @@ def pieces(
         if node.op in ("lt", "le", "eq", "ne") and node.args[0].dtype == INDEX:
             cuts.update(cut for cut in _cuts(node, index, simplify) if 0 < cut < extent)
     ordered = sorted(cuts)
-    if not 2 < len(ordered) <= MOST_PIECES + 1:
+    if not 2 < len(ordered) <= target.loops.most_pieces + 1:
         return [(0, extent)]
     return list(pairwise(ordered))
 
@@ -73,7 +69,7 @@ def divisor_of(node: Scalar, index: Scalar) -> int | None:
     return int(by.attribute)
 
 
-def row_length(index: Scalar, extent: int, nodes: Iterable[Scalar]) -> int | None:
+def row_length(index: Scalar, extent: int, nodes: Iterable[Scalar], target: Target) -> int | None:
     """The length of the rows that expressions take a loop index apart into, from 0 to an extent.
 
     That is what is left of a reshape. With a loop over rows and one along them, nothing is divided.
@@ -84,6 +80,6 @@ def row_length(index: Scalar, extent: int, nodes: Iterable[Scalar]) -> int | Non
         if node.op in ("idiv", "irem") and node.dtype == INDEX
     } - {None}
     length = min((each for each in found if each is not None), default=0)
-    if length < SHORTEST_ROW or extent % length or length == extent:
+    if length < target.loops.shortest_row or extent % length or length == extent:
         return None
     return None if any(each is not None and each % length for each in found) else length

@@ -17,44 +17,23 @@ from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import For, Let, Statement, Store
+from functrans.loop.target import Target, Tiling
 from functrans.loop.walk import expressions
-
-BLOCK = 16
-"""Iterations whose neighbours share cache lines, where threads need many blocks to share."""
-
-LONG_BLOCK = 32
-
-LONG = 512
-"""A loop of so many iterations has blocks enough."""
-
-CACHE = 1 << 20
-"""Bytes of the cache that a core has to itself."""
-
-WAYS_APART = 1 << 17
-"""Bytes after which lines have the same place in it again."""
-
-LINE = 64
-
-TILE = 16
-"""Iterations of the vector loop: lines a power of two apart have few places in the cache."""
-
-NEAR = 8
-"""Elements so few apart share cache lines anyway."""
 
 ZERO = const(0, INDEX)
 
 
-def tiled(loop: For) -> For:
+def tiled(loop: For, target: Target) -> For:
     """A nest of loops, in tiles if it reads across the order in memory; else as it is."""
     nest = _perfect_nest(loop)
     vector = nest[-1]
     plain = all(isinstance(each, (Store, Let)) for each in vector.body)
     if len(nest) < 2 or vector.lanes == 1 or not plain:
         return loop
-    along = _along_the_lines(nest[:-1], vector)
-    if along is None or _extent(along) < 2 * BLOCK:
+    along = _along_the_lines(nest[:-1], vector, target)
+    if along is None or _extent(along) < 2 * target.tiling.block:
         return loop
-    return _in_tiles(nest, along)
+    return _in_tiles(nest, along, target.tiling)
 
 
 def _perfect_nest(loop: For) -> list[For]:
@@ -65,49 +44,50 @@ def _perfect_nest(loop: For) -> list[For]:
     return nest
 
 
-def _along_the_lines(outer: Sequence[For], vector: For) -> For | None:
+def _along_the_lines(outer: Sequence[For], vector: For, target: Target) -> For | None:
     """The loop that goes from neighbour to neighbour in what the vector loop reads with gaps."""
     loads = [x for x in postorder(_expressions(vector.body)) if x.op == "load"]
     inner = Coefficients(vector.index)
+    count = _extent(vector)
     distant = [
-        x for x in loads if not _stays(x, inner.of_element(x.attribute, x.args), _extent(vector))
+        x for x in loads if not _stays(x, inner.of_element(x.attribute, x.args), count, target)
     ]
     votes: Counter[For] = Counter()
     for each in outer:
         own = Coefficients(each.index)
         votes[each] = sum(own.of_element(x.attribute, x.args) in (1, -1) for x in distant)
-    best, count = votes.most_common(1)[0]
-    return best if count else None
+    best, most = votes.most_common(1)[0]
+    return best if most else None
 
 
-def _stays(element: Scalar, step: int | None, count: int) -> bool:
+def _stays(element: Scalar, step: int | None, count: int, target: Target) -> bool:
     """Whether the cache lines of so many elements, some steps apart, are all in the cache."""
-    if not step or abs(step) <= NEAR:
+    if not step or abs(step) <= target.tiling.near:
         return True
-    apart = gcd(step * element.dtype.itemsize, WAYS_APART)
-    return 2 * count * max(apart, LINE) <= CACHE
+    apart = gcd(step * element.dtype.itemsize, target.cache // target.cache_ways)
+    return 2 * count * max(apart, target.cache_line) <= target.cache
 
 
 def _expressions(body: Sequence[Statement]) -> list[Scalar]:
     return [x for statement in body for x in expressions(statement)]
 
 
-def _in_tiles(nest: Sequence[For], along: For) -> For:
+def _in_tiles(nest: Sequence[For], along: For, lengths: Tiling) -> For:
     """Blocks of one loop where it was, and the block's iterations around a tile of the vectors."""
     vector = nest[-1]
-    block, start, stop = _block(along, LONG_BLOCK if _extent(along) >= LONG else BLOCK)
-    if _extent(vector) > TILE:
-        tile, first, last = _block(vector, TILE)
-        whole = _extent(vector) % vector.lanes == 0 and TILE % vector.lanes == 0
+    is_long = _extent(along) >= lengths.long
+    block, start, stop = _block(along, lengths.long_block if is_long else lengths.block)
+    if _extent(vector) > lengths.tile:
+        tile, first, last = _block(vector, lengths.tile)
+        whole = _extent(vector) % vector.lanes == 0 and lengths.tile % vector.lanes == 0
         inner = replace(vector, start=first, stop=last, repeatable=False, whole=whole)
-        body: For = replace(along, start=start, stop=stop, body=(inner,), parallel=False)
+        body: For = replace(along, start=start, stop=stop, body=(inner,))
         body = For(tile, ZERO, const(_extent(tile), INDEX), (body,))
     else:
-        body = replace(along, start=start, stop=stop, body=(vector,), parallel=False)
+        body = replace(along, start=start, stop=stop, body=(vector,))
     for each in reversed(nest[:-1]):
         if each is along:
-            count = const(_extent(block), INDEX)
-            body = For(block, ZERO, count, (body,), parallel=along.parallel)
+            body = For(block, ZERO, const(_extent(block), INDEX), (body,))
         else:
             body = replace(each, body=(body,))
     return body

@@ -141,7 +141,7 @@ def _written(
 
     ``dense`` says that neighbours along the last loop are written to neighbours.
     """
-    before, (value,) = lower_folds([value], 1, roots.puller.simplify)
+    before, (value,) = lower_folds([value], 1, roots.puller.simplify, roots.target)
     store = Store(target, place, value, op)
     if before or not dense:
         return nest(loops, (*before, store))

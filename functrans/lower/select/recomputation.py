@@ -16,7 +16,7 @@ from typing import NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
-from functrans.loop.target import Recomputation, Target
+from functrans.loop.target import Target
 from functrans.ops.compiled.elements import Index, Puller, pattern
 from functrans.ops.compiled.emission import emitted
 
@@ -184,7 +184,7 @@ def too_often(graph: Graph, asked: int, found: Demand, target: Target) -> set[Va
             now = sum(count * share.get(reader, 1.0) for reader, count in shares.items())
             size = var.aval.size
             saved = (now - size) * costs[var]
-            if now > limits.often * size and saved > _worth(var, asked, limits) and _works(eqn):
+            if now > limits.often * size and saved > _worth(var, asked, target) and _works(eqn):
                 chosen.add(var)
                 now = size
             share[var] = now / times
@@ -206,11 +206,11 @@ def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
     return costs
 
 
-def _worth(var: Var, asked: int, limits: Recomputation) -> float:
+def _worth(var: Var, asked: int, target: Target) -> float:
     """How many operations have to be saved for a value to be kept."""
-    size, each = var.aval.size, var.aval.dtype.itemsize
-    through_memory = limits.through_memory * size if size * each > limits.cached else 0
-    return max(through_memory, asked / limits.little)
+    limits, size = target.recomputation, var.aval.size
+    is_far = size * var.aval.dtype.itemsize > target.cache
+    return max(limits.through_memory * size if is_far else 0, asked / limits.little)
 
 
 def _works(eqn: Eqn) -> bool:

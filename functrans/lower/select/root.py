@@ -10,6 +10,7 @@ from functrans.loop.affine import Coefficients
 from functrans.loop.functions import size
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Statement
+from functrans.loop.target import Target
 from functrans.ops.compiled.elements import Index
 
 
@@ -80,24 +81,25 @@ class Root:
     def folds(self) -> list[Scalar]:
         return [node for node in self.nodes if node.op == "fold"]
 
-    @cached_property
-    def by_rows(self) -> bool:
+    def by_rows(self, target: Target) -> bool:
         """Whether vectors go along the folds, and not along the innermost loop."""
         if not self.folds:
             return False
-        if not self.loops or extent_of(self.loops[-1]) < 8:
+        if not self.loops or extent_of(self.loops[-1]) < target.unrolling.one_vector:
             return True
-        own = Coefficients(self.loops[-1])
-        if any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:]):
-            return True  # vectors cannot go along iterations of different lengths
         across, along = self._misses
-        return along < across
+        return self._ragged or along < across
 
-    @cached_property
-    def down_columns(self) -> bool:
+    def down_columns(self, target: Target) -> bool:
         """Whether there are folds that go in steps over what the innermost loop has in a row."""
         across, along = self._misses
-        return not self.by_rows and across < along
+        return across < along and not self.by_rows(target)
+
+    @cached_property
+    def _ragged(self) -> bool:
+        """Whether folds are of different lengths: vectors cannot go along the innermost loop."""
+        own = Coefficients(self.loops[-1])
+        return any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:])
 
     @cached_property
     def _misses(self) -> tuple[int, int]:

@@ -105,7 +105,8 @@ class Roots:
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
         most = limits.sums if reduces else limits.elements
-        unrolled, front = small_axes(shape, min(most, max(limits.largest_body // size(nodes), 1)))
+        most = min(most, max(limits.largest_body // size(nodes), 1))
+        unrolled, front = small_axes(shape, limits.longest, most)
         if any(told_apart(nodes, trial[axis]) for axis in front):
             unrolled += front
         # what comes once needs no loop: the next one is then the outermost, which threads share

@@ -16,19 +16,15 @@ from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
+from functrans.loop.target import Target
 from functrans.lower.select.root import Root, extent_of
-
-BLOCKS = 64
-
-FEW_ITERATIONS = 512
-"""A root with more iterations than this gives threads enough to share as it is."""
-
-LONG = 1 << 17
-"""Steps of all folds of a root together that are worth it."""
 
 
 def in_blocks(
-    root: Root, loops: Callable[[Sequence[int]], tuple[Scalar, ...]], simplify: Simplifier
+    root: Root,
+    loops: Callable[[Sequence[int]], tuple[Scalar, ...]],
+    target: Target,
+    simplify: Simplifier,
 ) -> list[Root]:
     """The root, or a root of partial results and one that combines them.
 
@@ -37,14 +33,17 @@ def in_blocks(
     root : Root
     loops : callable
         The indices of loops of given extents.
+    target : Target
     simplify : Simplifier
     """
+    limits = target.reductions
+    blocks = limits.blocks
     extents = [extent_of(loop) for loop in root.loops]
-    folds = [fold for fold in root.folds if _can_be_cut(fold, root.folds)]
+    folds = [fold for fold in root.folds if _can_be_cut(fold, root.folds, blocks)]
     steps = sum(_steps(fold) for fold in folds) * prod(extents)
-    if prod(extents) > FEW_ITERATIONS or steps < LONG:
+    if prod(extents) > limits.few_iterations or steps < limits.long:
         return [root]
-    inner = loops([BLOCKS, *extents])
+    inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))
     # one buffer for all folds over the same extents, which are then done in one loop
     dtypes = dict.fromkeys(fold.dtype for fold in folds)
@@ -52,19 +51,19 @@ def in_blocks(
     known: dict[Scalar, Scalar] = {}
     for dtype in dtypes:
         group = [fold for fold in folds if fold.dtype == dtype]
-        target = buffer(f"{root.target.name}_parts", dtype, (BLOCKS, *extents, len(group)))
+        partial = buffer(f"{root.target.name}_parts", dtype, (blocks, *extents, len(group)))
         elements = []
         for number, fold in enumerate(group):
             # moved to the inner loops first: the blocks may have an index that it has used
             (moved,) = simplify.substitute([fold], shifted)
             at = const(number, INDEX)
-            elements.append(((*inner, at), simplify(_partial(moved, inner[0]))))
-            block = index("block", BLOCKS)
-            part = load(target, (block, *root.loops, at))
+            elements.append(((*inner, at), simplify(_partial(moved, inner[0], blocks))))
+            block = index("block", blocks)
+            part = load(partial, (block, *root.loops, at))
             op = fold.attribute[0]
-            count = const(BLOCKS, INDEX)
+            count = const(blocks, INDEX)
             known[fold] = Scalar("fold", (part, count), dtype, (op, (block,)))
-        new.append(Root(target, inner, tuple(range(len(inner))), tuple(elements)))
+        new.append(Root(partial, inner, tuple(range(len(inner))), tuple(elements)))
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
@@ -74,10 +73,10 @@ def _steps(fold: Scalar) -> int:
     return prod(int(extent.attribute) for extent in fold.args[1:] if extent.op == "const")
 
 
-def _can_be_cut(fold: Scalar, folds: Sequence[Scalar]) -> bool:
+def _can_be_cut(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
     """Whether a fold is not inside of another, has none inside, and is long in one direction."""
     extents = [extent for extent in fold.args[1:] if extent.op == "const"]
-    if not extents or max(int(extent.attribute) for extent in extents) < BLOCKS:
+    if not extents or max(int(extent.attribute) for extent in extents) < blocks:
         return False
     others = [other for other in folds if other is not fold]
     bound = {i for other in others for i in other.attribute[1]}
@@ -101,14 +100,14 @@ def _nodes(fold: Scalar) -> set[Scalar]:
     return seen
 
 
-def _partial(fold: Scalar, block: Scalar) -> Scalar:
+def _partial(fold: Scalar, block: Scalar, blocks: int) -> Scalar:
     """The fold over one block of one of its extents."""
     op, indices = fold.attribute
     value, *extents = fold.args
     # the outermost one that is long enough: what is next to each other in memory stays together
-    cut = next(i for i, n in enumerate(extents) if n.op == "const" and n.attribute >= BLOCKS)
+    cut = next(i for i, n in enumerate(extents) if n.op == "const" and n.attribute >= blocks)
     extent = int(extents[cut].attribute)
-    length = -(-extent // BLOCKS)
+    length = -(-extent // blocks)
     within = index("k", length)
     start = Scalar("mul", (block, const(length, INDEX)), INDEX)
     (moved,) = Simplifier().substitute(

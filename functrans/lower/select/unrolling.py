@@ -7,7 +7,7 @@ from math import prod
 
 from functrans.ir.graph import Graph
 from functrans.ir.types import Shape
-from functrans.loop.nodes import INDEX, UNROLLED, index
+from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar
 from functrans.loop.target import Target
 from functrans.ops.compiled.elements import pattern
@@ -30,24 +30,26 @@ class Loops:
         return self._indices[key]
 
 
-def small_axes(shape: Sequence[int], most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def small_axes(
+    shape: Sequence[int], longest: int, most: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The axes to write out, and those to write out if their elements are made differently.
 
     The first are the last ones, which vectors could not go along; the others are in front of a
-    large axis. They are ``most`` elements together at most.
+    large axis. None is longer than ``longest``, they are ``most`` elements together at most.
     """
     all_axes = tuple(range(len(shape)))
     if prod(shape) <= most:
         # vectors may go along one that is not so small
-        return (all_axes, ()) if max(shape) <= UNROLLED else ((), all_axes)
-    if all(extent <= UNROLLED for extent in shape):
+        return (all_axes, ()) if max(shape) <= longest else ((), all_axes)
+    if all(extent <= longest for extent in shape):
         # nothing is large: the last axis stays, as the loop that vectors go along
         return (), ()
     last: list[int] = []
     front: list[int] = []
     elements = 1
     for axis in reversed(range(len(shape))):
-        is_small = shape[axis] <= UNROLLED and elements * shape[axis] <= most
+        is_small = shape[axis] <= longest and elements * shape[axis] <= most
         if is_small:
             elements *= shape[axis]
             at_end = len(last) == len(shape) - 1 - axis

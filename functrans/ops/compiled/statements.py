@@ -24,7 +24,7 @@ def nest(loops: Sequence[Scalar], body: Sequence[Statement]) -> tuple[Statement,
 def vectorised(loop: Scalar, store: Store, target: Target) -> tuple[Statement, ...]:
     """A loop of independent iterations, which are done as vectors, and none of them twice."""
     extent: int = loop.attribute[2]
-    lanes = target.vector_bytes // max(store.target.dtype.itemsize, store.value.dtype.itemsize)
+    lanes = target.lanes(max(store.target.dtype.itemsize, store.value.dtype.itemsize))
     while lanes > max(extent, 1):
         lanes //= 2
     lanes = max(lanes, 1)

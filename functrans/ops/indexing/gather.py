@@ -191,7 +191,8 @@ def _scatter(
         found = pull_indices(at.element, 2, loops[:ndim], x, indices, axes)
         own, rest = dict(zip(axes, found, strict=True)), iter(loops[ndim:])
         position = [own[axis] if axis in own else next(rest) for axis in range(x.ndim)]
-        before, (value, *where) = lower_folds([at.element(1, loops), *position], 1, at.simplify)
+        values = [at.element(1, loops), *position]
+        before, (value, *where) = lower_folds(values, 1, at.simplify, at.target)
         store = Store(target, tuple(where), value, combine)
         if before or updates.size == 0 or len(loops) == ndim or x.ndim - 1 in axes:
             statements = nest(loops, (*before, store))

@@ -43,7 +43,7 @@ def _emit(op: str) -> Callable[[Emission], None]:
         if at.eqn.params["reverse"]:
             here = at.simplify(const(aval.shape[axis] - 1, INDEX) - here)
         position = (*loops[:axis], here, *loops[axis + 1 :])
-        before, (value,) = lower_folds([at.element(0, position)], 1, at.simplify)
+        before, (value,) = lower_folds([at.element(0, position)], 1, at.simplify, at.target)
         make = _carried if axis == aval.ndim - 1 else _row_by_row
         statements = make(at, op, target, loops, axis, position, before, value)
         at.call(statements, work=16 * aval.size)

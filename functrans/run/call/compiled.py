@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrans import config
@@ -12,16 +11,16 @@ from functrans.emit import source as emit_text
 from functrans.emit.llvm import kernel as emit_llvm
 from functrans.ir.graph import Atom, Graph, Literal
 from functrans.loop.statements import Buffer, Call, Kernel
-from functrans.loop.target import CPU, Target
 from functrans.loop.walk import walk
+from functrans.lower import pipeline
 from functrans.lower import report as outline
-from functrans.lower.pipeline import Plan, Step, schedule
+from functrans.lower.pipeline import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, split
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
-from functrans.run.code import cache, native
+from functrans.run.code import cache, host, native
 
 
 def compile_graph(graph: Graph, donated: Sequence[int] = ()) -> Program:
@@ -45,7 +44,7 @@ class Program:
         in_part: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        self.segments = split(graph, target())
+        self.segments = split(graph, host.target())
         if len(self.segments) > 1:
             donated = ()
         self.parts = [
@@ -130,8 +129,8 @@ def compiled_part(
     graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = ()
 ) -> Program | None:
     """A graph inside of an equation that is done on the host (`functrans.ir.primitive.Compile`)."""
-    graph = optimise(graph)
-    if whole and not all(compiled(eqn, target()) for eqn in graph.eqns):
+    graph, machine = optimise(graph), host.target()
+    if whole and not all(compiled(eqn, machine) for eqn in graph.eqns):
         return None
     return Program(graph, in_part=in_part)
 
@@ -143,16 +142,11 @@ class Compiled(NamedTuple):
     native: NativeProgram
 
 
-def target() -> Target:
-    """The machine that this process runs on."""
-    return replace(CPU, vector_bytes=native.vector_bytes())
-
-
 def compile_whole(
     graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = ()
 ) -> Compiled:
     """Compile a graph of which everything has a compiled form."""
-    plan = schedule(graph, target(), donated)
+    plan = pipeline.plan(graph, host.target(), donated)
     if config.check_plans:
         verify(plan, in_part)
     printed = {kernel: emit_llvm.emit(kernel) for kernel in {x.kernel: None for x in plan.steps}}

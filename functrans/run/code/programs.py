@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
+from functrans.loop.target import Target
 from functrans.ops import BUILT_IN
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
-from functrans.run.code import cache
+from functrans.run.code import cache, host
 from functrans.run.code import fingerprint as circumstances
 from functrans.run.code.native import Code
 
@@ -63,8 +65,14 @@ def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
     except _Nameless:
         return None
     digest = circumstances.of_programs().copy()
-    digest.update(text.encode())
+    # the rest of the target follows from the CPU, which is one of the circumstances
+    digest.update(f"{text}{_all_of(host.kind())}".encode())
     return str(digest.hexdigest())
+
+
+@cached(16)
+def _all_of(target: Target) -> str:
+    return repr(target)
 
 
 class _Nameless(Exception):

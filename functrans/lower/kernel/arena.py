@@ -1,0 +1,106 @@
+"""Memory planning: temporaries in one arena, by their lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from math import prod
+
+from functrans.loop.statements import Buffer
+from functrans.loop.target import Target
+
+Life = tuple[int, int]
+"""The first and the last step that use a buffer."""
+
+
+def place(
+    used: Sequence[Sequence[Buffer]], elsewhere: set[Buffer], target: Target
+) -> tuple[dict[Buffer, int], int]:
+    """Put the temporaries into one arena; those that are never alive together may share a place.
+
+    Parameters
+    ----------
+    used : sequence of sequence of Buffer
+        What each step uses.
+    elsewhere : set of Buffer
+        What is no temporary.
+    target : Target
+
+    Returns
+    -------
+    offsets : dict
+        Where in the arena each temporary is, in bytes.
+    arena : int
+        The size of the arena in bytes.
+    """
+    lives: dict[Buffer, Life] = {}
+    for time, buffers in enumerate(used):
+        for one in buffers:
+            if one not in elsewhere:
+                lives[one] = lives.get(one, (time, time))[0], time
+    sizes = {one: _size_of(one, target) for one in lives}
+    most = target.arena.small
+    small = {one: life for one, life in lives.items() if sizes[one] <= most}
+    offsets, end = _in_slots(small, sizes)
+    end = _up_to(end, target.alignment)
+    large = {one: life for one, life in lives.items() if sizes[one] > most}
+    above, end = _packed(large, sizes, end)
+    return {one: offsets[one] if one in offsets else above[one] for one in lives}, end
+
+
+def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict[Buffer, int], int]:
+    """Places that are handed on among buffers of one size: in linear time, as there may be many."""
+    offsets: dict[Buffer, int] = {}
+    free: dict[int, list[tuple[int, int]]] = {}
+    end = 0
+    # the largest first: then all lie at multiples of their sizes, or of a cache line
+    for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
+        slots = free.setdefault(sizes[one], [])
+        born, dies = lives[one]
+        if slots and slots[0][0] < born:
+            _, offsets[one] = heappop(slots)
+        else:
+            offsets[one] = end
+            end += sizes[one]
+        heappush(slots, (dies, offsets[one]))
+    return offsets, end
+
+
+def _packed(
+    lives: dict[Buffer, Life], sizes: dict[Buffer, int], base: int
+) -> tuple[dict[Buffer, int], int]:
+    """Places above a base in as little memory as is easily found."""
+    offsets: dict[Buffer, int] = {}
+    end = base
+    # the largest first: small ones fit into what is left between them
+    for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
+        taken = sorted(
+            (offsets[other], offsets[other] + sizes[other])
+            for other in offsets
+            if lives[other][0] <= lives[one][1] and lives[one][0] <= lives[other][1]
+        )
+        offset = base
+        for start, stop in taken:
+            if offset + sizes[one] <= start:
+                break
+            offset = max(offset, stop)
+        offsets[one] = offset
+        end = max(end, offset + sizes[one])
+    return offsets, end
+
+
+def _size_of(one: Buffer, target: Target) -> int:
+    """The bytes of a buffer, up to a multiple of the alignment; few numbers share a cache line."""
+    count = bytes_of(one)
+    if count <= target.alignment // 2:
+        return 1 << max(count - 1, target.arena.word - 1).bit_length()
+    return _up_to(count, target.alignment)
+
+
+def _up_to(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
+
+
+def bytes_of(one: Buffer) -> int:
+    """What the elements of a buffer take."""
+    return prod(int(extent.attribute) for extent in one.shape) * one.dtype.itemsize

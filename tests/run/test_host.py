@@ -1,0 +1,32 @@
+"""The target that programs are planned for here, and what is remembered under its name."""
+
+import numpy as np
+
+from functrans import clear_caches, jit, trace
+from functrans.loop.target import CPU
+from functrans.run.code import host, native, programs
+from tests.targets import take_host_for, target
+
+
+def test_the_host_is_a_cpu_with_vectors_of_its_own():
+    assert host.kind() is CPU
+    assert host.target() == target(vector_bytes=native.vector_bytes())
+
+
+def test_programs_are_planned_for_the_host(monkeypatch):
+    def printed():
+        clear_caches()
+        return jit(lambda x: np.sqrt(x) + 1).lower(np.ones(1000)).schedule()
+
+    assert "by " in printed()
+    take_host_for(monkeypatch, stages=())
+    assert "by " not in printed()
+
+
+def test_a_program_on_disk_is_one_for_a_target(monkeypatch):
+    graph = trace(np.sin)(np.ones(3))
+    usual = programs.key_of(graph)
+    take_host_for(monkeypatch, fusion={"long_row": 3})
+    assert programs.key_of(graph) != usual
+    take_host_for(monkeypatch, fusion={"long_row": CPU.fusion.long_row})
+    assert programs.key_of(graph) == usual
