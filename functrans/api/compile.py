@@ -18,11 +18,13 @@ from functrans.api.arguments import (
     check_callable,
     decorated,
     known_values,
+    leaf_of_call,
     name_of,
     normalized_argnums,
     wrap,
 )
 from functrans.api.call import jit_call
+from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
 from functrans.api.options import Named, check_apart, leaves_of, named
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
@@ -247,15 +249,14 @@ class JitFunction:
 
         Without ``outcomes`` the call is part of an enclosing trace, which decides.
         """
-        found: dict[str, Any] = {}
         arrays = self._arrays(leaves, structure, static)
         speculates = outcomes is not None
 
-        def flat(*tracers: Any) -> list[Any]:
-            args, kwargs = structure.unflatten(tracers)
+        def call(args: Any, kwargs: Any) -> Any:
             args, kwargs = _with_static(args, kwargs, static)
-            outs, found["structure"] = tree.flatten(self._function(*args, **kwargs))
-            return [as_array(x, lambda: f"a result of {name_of(self._function)}") for x in outs]
+            return self._function(*args, **kwargs)
+
+        flat = Flat(call, structure, name_of(self._function))
 
         def with_guards(*tracers: Any) -> list[Any]:
             outs = flat(*tracers)
@@ -277,7 +278,7 @@ class JitFunction:
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
-        return Path(staged.graph, staged.captures, found["structure"], decisions, donated), staged
+        return Path(staged.graph, staged.captures, flat.result, decisions, donated), staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Any]:
         try:
@@ -290,15 +291,7 @@ class JitFunction:
             ) from None
 
     def _leaf_name(self, i: int, structure: Structure, static: _Static) -> str:
-        args, kwargs = tree.unflatten(structure, range(structure.num_leaves))
-        for position, arg in enumerate(args):
-            indices = tree.leaves(arg)
-            if i in indices:
-                path = tree.paths(arg)[indices.index(i)]
-                name = argument_name(self._function, static.position(position))
-                return name + (f", leaf {path}" if path else "")
-        (key,) = [k for k, value in kwargs.items() if i in tree.leaves(value)]
-        return f"argument {key!r} of {name_of(self._function)}"
+        return leaf_of_call(self._function, structure, i, static.position)
 
     def _without_static(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
