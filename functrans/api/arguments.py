@@ -73,7 +73,7 @@ def leaf_of_call(
     leaf: int,
     original: Callable[[int], int] = int,
 ) -> str:
-    """What messages call a leaf of ``(args, kwargs)``; ``original`` says where an argument stood."""
+    """What messages call a leaf of ``(args, kwargs)``; ``original`` says where one stood."""
     args, kwargs = tree.unflatten(call, range(call.num_leaves))
     for position, arg in enumerate(args):
         if leaf in (leaves := tree.leaves(arg)):

@@ -71,7 +71,9 @@ What came first goes first: a static value that changes at every call must not f
 
 _NO_STATIC = _Static((), ())
 
-_NO_CONTAINERS = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, np.int64})
+_NUMBERS = frozenset({float, int, bool})
+
+_NO_CONTAINERS = _NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
 """Types of common arguments that need not be searched for leaves."""
 
 
@@ -166,7 +168,16 @@ class JitFunction:
             leaves, structure = tree.flatten((args, kwargs))
         if current.get() is not None:
             return self._record(leaves, structure, static)
-        key = (structure, static.key if self._has_static else None, *map(_leaf_key, leaves))
+        key = (
+            structure,
+            static.key if self._has_static else None,
+            # most leaves are told by a look: a call of a function for each takes longer
+            *[
+                kind if (kind := type(x)) in _NUMBERS
+                else (x.dtype, x.shape) if kind in _NO_CONTAINERS else _leaf_key(x)
+                for x in leaves
+            ],
+        )  # fmt: skip
         path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
         if paths is not None:
             return paths(leaves)

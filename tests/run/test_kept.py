@@ -1,11 +1,13 @@
 """Programs on disk by their graphs, and their code loaded without LLVM."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from functrans import config, extend, grad, lax, trace
+from functrans import clear_caches, config, extend, grad, jit, lax, trace
 from functrans.ops import BUILT_IN
-from functrans.run.call.jitted import program, runnable
+from functrans.run.call.jitted import _program, program, runnable
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import cache, elf, native
 from functrans.run.code import fingerprint as circumstances
@@ -180,3 +182,33 @@ def test_what_the_loader_does_not_understand(text, words):
         elf.load(native.compile_object(text), {})
     with pytest.raises(elf.NotUnderstood, match="64 bits"):
         elf.load(b"something else", {})
+
+
+def frames_of(call):
+    """The functions of Python that run in a call."""
+    seen = []
+    sys.setprofile(
+        lambda frame, event, _: seen.append(frame.f_code.co_name) if event == "call" else 0
+    )
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_a_call_takes_the_same_way_whether_compiled_here_or_found_on_disk(folder, donated):
+    clear_caches()
+    ways, planned = [], []
+    for _ in range(2):
+        function = jit(lambda x, y: np.sin(x) + y, donate_argnums=donated)
+        function(np.ones(30), 2.0)
+        given = np.ones(30)
+        ways.append(frames_of(lambda f=function, x=given: f(x, 2.0)))
+        planned.append(_program.cache_info().misses)
+        clear_caches()
+    assert planned == [1, 0]
+    compiled, found = ways
+    assert compiled == found
+    assert "__call__" in found

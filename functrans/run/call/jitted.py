@@ -31,7 +31,7 @@ def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
 
 @cached(1024)
 def _runnable(graph: Graph, donated: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
-    return kept.find(graph, donated) or _program(graph, donated)
+    return kept.find(graph, donated) or _program(graph, donated).run
 
 
 def program(graph: Graph, donated: tuple[int, ...] = ()) -> Program:
@@ -44,6 +44,6 @@ def program(graph: Graph, donated: tuple[int, ...] = ()) -> Program:
 
 
 def runnable(graph: Graph, donated: tuple[int, ...] = ()) -> Callable[..., Sequence[Any]]:
-    """The compiled form of a graph, to be called only: it may come from the disk."""
+    """The compiled form of a graph, to be called only: made here, or found on disk."""
     with _compiling:
         return _runnable(graph, donated)
