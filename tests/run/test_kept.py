@@ -105,21 +105,24 @@ def test_equal_graphs_have_equal_keys():
     assert kept.key_of(one) == kept.key_of(other)
 
 
-def test_operations_of_the_users_own_are_not_kept(folder):
-    twice = extend.elementwise(
-        "twice_for_this_test", numpy=lambda x: 2 * x, scalar=lambda x: x + x,
-        jvp=lambda x, out, dx: 2 * dx, samples=extend.reals(-1, 1),
-    )  # fmt: skip
-    try:
-        assert twice not in BUILT_IN
-        graph = graph_of(lambda x: twice(x) + 1.0, np.ones(3))
-        assert kept.key_of(graph) is None
-        before = len(list(folder.iterdir()))
-        assert list(program(graph)(np.ones(3))[0]) == [3.0, 3.0, 3.0]
-        assert kept.find(graph) is None
-        assert len(list(folder.iterdir())) <= before + 2  # code only
-    finally:
-        extend.unregister("twice_for_this_test")
+def test_operations_of_the_users_own_are_kept_by_their_definitions(folder):
+    keys = []
+    for factor in (2, 3, 2):
+        times = extend.elementwise(
+            "times_for_this_test", numpy=lambda x, f=factor: f * x,
+            scalar=lambda x, f=factor: x * float(f),
+            jvp=lambda x, out, dx, f=factor: f * dx, samples=extend.reals(-1, 1),
+        )  # fmt: skip
+        try:
+            assert times not in BUILT_IN
+            graph = graph_of(lambda x, times=times: times(x) + 1.0, np.ones(3))
+            keys.append(kept.key_of(graph))
+            assert list(program(graph)(np.ones(3))[0]) == [factor + 1.0] * 3
+            assert list(kept.find(graph)(np.ones(3))[0]) == [factor + 1.0] * 3
+        finally:
+            extend.unregister("times_for_this_test")
+    two, three, again = keys
+    assert two == again != three
 
 
 def test_another_state_of_the_library_has_other_keys(monkeypatch):

@@ -23,6 +23,7 @@ _compiling = lock()
 
 @cached(1024)
 def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
+    kept.note(graph)
     compiled: Program = compile_graph(optimise(graph), donated)
     if compiled.whole is not None:
         kept.keep(graph, compiled.whole, donated)
