@@ -15,7 +15,8 @@ import functrans
 from functrans.ir.primitive import registry
 from functrans.run.code import fingerprint
 
-print(functrans.__file__.startswith({archive!r}), len(registry), fingerprint.of_programs().hexdigest())
+print(functrans.__file__.startswith({archive!r}), len(registry))
+print(fingerprint.of_programs().hexdigest())
 """
 
 
