@@ -16,6 +16,7 @@ from functrans.ops.indexing.selected import Selected, refuse
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
+from functrans.tree.compare import Structure
 
 Argnums = int | Sequence[int]
 
@@ -66,6 +67,25 @@ def argument_name(function: Callable[..., Any], position: int) -> str:
     return f"argument {position}{label} of {name_of(function)}"
 
 
+def leaf_of_call(
+    function: Callable[..., Any],
+    call: Structure,
+    leaf: int,
+    original: Callable[[int], int] = int,
+) -> str:
+    """What messages call a leaf of ``(args, kwargs)``; ``original`` says where one stood."""
+    args, kwargs = tree.unflatten(call, range(call.num_leaves))
+    for position, arg in enumerate(args):
+        if leaf in (leaves := tree.leaves(arg)):
+            return _leaf_name(function, original(position), tree.paths(arg)[leaves.index(leaf)])
+    (key,) = [k for k, value in kwargs.items() if leaf in tree.leaves(value)]
+    return f"argument {key!r} of {name_of(function)}"
+
+
+def _leaf_name(function: Callable[..., Any], position: int, path: str) -> str:
+    return argument_name(function, position) + (f", leaf {path}" if path else "")
+
+
 def normalized_argnums(
     argnums: Argnums, count: int, function: Callable[..., Any], option: str = "argnums"
 ) -> tuple[int, ...]:
@@ -91,7 +111,7 @@ def normalized_argnums(
 def leaf_names(function: Callable[..., Any], positions: Sequence[int], args: Any) -> list[str]:
     """What messages call the leaves of the arguments at the given positions."""
     return [
-        argument_name(function, position) + (f", leaf {path}" if path else "")
+        _leaf_name(function, position, path)
         for position, arg in zip(positions, args, strict=True)
         for path in tree.paths(arg)
     ]

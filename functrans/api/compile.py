@@ -18,11 +18,13 @@ from functrans.api.arguments import (
     check_callable,
     decorated,
     known_values,
+    leaf_of_call,
     name_of,
     normalized_argnums,
     wrap,
 )
 from functrans.api.call import jit_call
+from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
 from functrans.api.options import Named, check_apart, leaves_of, named
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
@@ -69,7 +71,9 @@ What came first goes first: a static value that changes at every call must not f
 
 _NO_STATIC = _Static((), ())
 
-_NO_CONTAINERS = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, np.int64})
+_NUMBERS = frozenset({float, int, bool})
+
+_NO_CONTAINERS = _NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
 """Types of common arguments that need not be searched for leaves."""
 
 
@@ -164,7 +168,16 @@ class JitFunction:
             leaves, structure = tree.flatten((args, kwargs))
         if current.get() is not None:
             return self._record(leaves, structure, static)
-        key = (structure, static.key if self._has_static else None, *map(_leaf_key, leaves))
+        key = (
+            structure,
+            static.key if self._has_static else None,
+            # most leaves are told by a look: a call of a function for each takes longer
+            *[
+                kind if (kind := type(x)) in _NUMBERS
+                else (x.dtype, x.shape) if kind in _NO_CONTAINERS else _leaf_key(x)
+                for x in leaves
+            ],
+        )  # fmt: skip
         path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
         if paths is not None:
             return paths(leaves)
@@ -247,15 +260,14 @@ class JitFunction:
 
         Without ``outcomes`` the call is part of an enclosing trace, which decides.
         """
-        found: dict[str, Any] = {}
         arrays = self._arrays(leaves, structure, static)
         speculates = outcomes is not None
 
-        def flat(*tracers: Any) -> list[Any]:
-            args, kwargs = structure.unflatten(tracers)
+        def call(args: Any, kwargs: Any) -> Any:
             args, kwargs = _with_static(args, kwargs, static)
-            outs, found["structure"] = tree.flatten(self._function(*args, **kwargs))
-            return [as_array(x, lambda: f"a result of {name_of(self._function)}") for x in outs]
+            return self._function(*args, **kwargs)
+
+        flat = Flat(call, structure, name_of(self._function))
 
         def with_guards(*tracers: Any) -> list[Any]:
             outs = flat(*tracers)
@@ -277,7 +289,7 @@ class JitFunction:
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
-        return Path(staged.graph, staged.captures, found["structure"], decisions, donated), staged
+        return Path(staged.graph, staged.captures, flat.result, decisions, donated), staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Any]:
         try:
@@ -290,15 +302,7 @@ class JitFunction:
             ) from None
 
     def _leaf_name(self, i: int, structure: Structure, static: _Static) -> str:
-        args, kwargs = tree.unflatten(structure, range(structure.num_leaves))
-        for position, arg in enumerate(args):
-            indices = tree.leaves(arg)
-            if i in indices:
-                path = tree.paths(arg)[indices.index(i)]
-                name = argument_name(self._function, static.position(position))
-                return name + (f", leaf {path}" if path else "")
-        (key,) = [k for k, value in kwargs.items() if i in tree.leaves(value)]
-        return f"argument {key!r} of {name_of(self._function)}"
+        return leaf_of_call(self._function, structure, i, static.position)
 
     def _without_static(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.api.arguments import as_array, aval_of_leaf, known_values
+from functrans.api.flat import Flat
 from functrans.ir.graph import Eqn, Var
 from functrans.ir.primitive import Primitive, bind, current
 from functrans.trace.source import user_source
@@ -24,27 +25,18 @@ class Inner:
         what: str,
         name: Callable[[int], str] = "leaf {}".format,
     ) -> None:
-        self.function = function
-        self.what = what
         leaves, self.structure = tree.flatten(args)
         self.leaves = [as_array(x, name, i) for i, x in enumerate(leaves)]
-
-    def flat(self, *tracers: Any) -> list[Any]:
-        args = tree.unflatten(self.structure, tracers)
-        leaves, self.out_structure = tree.flatten(self.function(*args))
-        outs = [as_array(x, str, f"a result of {self.what}") for x in leaves]
-        self.out_avals = [aval_of_leaf(x) for x in outs]
-        return outs
+        self.what = what
+        self.flat = Flat(function, self.structure, what)
 
     def stage(self) -> Staged:
         """The function's graph; values are computed on the way if there are any."""
-        return stage(
-            self.flat,
-            [aval_of_leaf(x) for x in self.leaves],
-            kind=self.what,
-            values=known_values(self.leaves),
-            operands=self.leaves,
-        )
+        avals = [aval_of_leaf(x) for x in self.leaves]
+        values = known_values(self.leaves)
+        staged = stage(self.flat, avals, kind=self.what, values=values, operands=self.leaves)
+        self.out_structure, self.out_avals = self.flat.result, staged.graph.out_avals
+        return staged
 
     def bind(self, primitive: Primitive, staged: Staged, params: dict[str, Any]) -> Any:
         """Record the function as one equation, of which the values may be known."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check_callable, name_of
+from functrans.api.flat import Flat
 from functrans.api.linearization import run
 from functrans.api.problem import filled_tangents, forward_problem, matching
 from functrans.ir.types import Aval
@@ -97,12 +98,7 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
         else aval_of_leaf(as_array(x, lambda: argument_name(function, 0)))
         for x in leaves
     ]  # fmt: skip
-    out: dict[str, Any] = {}
-
-    def flat(*tracers: Any) -> list[Any]:
-        outs, out["structure"] = tree.flatten(function(*structure.unflatten(tracers)))
-        return outs
-
+    flat = Flat(function, structure, name_of(function))
     staged = stage(flat, avals, kind="linear_transpose")
     graph = staged.graph
     linear = (True,) * len(avals) + (False,) * len(staged.captures)
@@ -111,7 +107,7 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
 
     def transposed(cotangent: Any) -> tuple[Any, ...]:
         cotangents = matching(
-            cotangent, out["structure"], graph.out_avals,
+            cotangent, flat.result, graph.out_avals,
             "the cotangent", f"the result of {name_of(function)}",
         )  # fmt: skip
         results = spread(run(transposed_graph, [*staged.captures, *cotangents]), nonzero)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of, wrap
+from functrans.api.arguments import as_array, aval_of_leaf, check_callable, wrap
+from functrans.api.flat import called
 from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
 from functrans.optimise import optimise
@@ -65,18 +66,12 @@ class Lowered:
 
 def _staged(function: Callable[..., Any], args: Any, kwargs: Any, kind: str) -> tuple[Staged, Any]:
     leaves, structure = tree.flatten((args, kwargs))
-    found: dict[str, Any] = {}
-
-    def flat(*tracers: Any) -> list[Any]:
-        inner_args, inner_kwargs = structure.unflatten(tracers)
-        outs, found["structure"] = tree.flatten(function(*inner_args, **inner_kwargs))
-        return [as_array(x, lambda: f"a result of {name_of(function)}") for x in outs]
-
+    flat = called(function, structure)
     avals = [
         x if isinstance(x, Aval) else aval_of_leaf(as_array(x, lambda: f"an argument of {kind}"))
         for x in leaves
     ]
-    return stage(flat, avals, kind=kind), found["structure"]
+    return stage(flat, avals, kind=kind), flat.result
 
 
 def trace(function: Callable[..., Any]) -> Callable[..., Graph]:

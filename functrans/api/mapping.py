@@ -13,10 +13,12 @@ from functrans.api.arguments import (
     aval_of_leaf,
     check_callable,
     decorated,
+    leaf_of_call,
     name_of,
     value_of_leaf,
     wrap,
 )
+from functrans.api.flat import called
 from functrans.api.linearization import run
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.types import Aval, describe, is_supported
@@ -137,14 +139,7 @@ class _Call:
         self.size = self._size(axis_size)
 
     def _name(self, i: int) -> str:
-        args, kwargs = tree.unflatten(self.structure, range(len(self.leaves)))
-        for position, arg in enumerate(args):
-            indices = tree.leaves(arg)
-            if i in indices:
-                path = tree.paths(arg)[indices.index(i)]
-                return argument_name(self.function, position) + (f", leaf {path}" if path else "")
-        (key,) = [k for k, value in kwargs.items() if i in tree.leaves(value)]
-        return f"argument {key!r} of {name_of(self.function)}"
+        return leaf_of_call(self.function, self.structure, i)
 
     def _normalized(self, i: int, axis: int) -> int:
         shape = aval_of_leaf(self.leaves[i]).shape
@@ -197,16 +192,16 @@ class _Call:
             for x, axis in zip(arrays, own_axes, strict=True)
         ]
 
-        def flat(*tracers: Any) -> list[Any]:
+        flat = called(self.function, self.structure)
+
+        def example(*tracers: Any) -> list[Any]:
             leaves = list(self.leaves)
             for i, tracer in zip(self.traced, tracers, strict=True):
                 leaves[i] = tracer
-            args, kwargs = self.structure.unflatten(leaves)
-            outs, self.out_structure = tree.flatten(self.function(*args, **kwargs))
-            return [as_array(x, lambda: f"a result of {name_of(self.function)}") for x in outs]
+            return flat(*leaves)
 
         staged = stage(
-            flat,
+            example,
             avals,
             kind="vmap",
             values=values,
@@ -215,6 +210,7 @@ class _Call:
             ],
             name=lambda i: self._name(self.traced[i]),
         )
+        self.out_structure = flat.result
         wanted = self._out_axes(out_axes, staged.graph.out_avals)
         axes = (*own_axes, *(None for _ in staged.captures))
 

@@ -16,6 +16,7 @@ from functrans.api.arguments import (
     name_of,
     normalized_argnums,
 )
+from functrans.api.flat import Flat
 from functrans.api.linearization import Point
 from functrans.errors import ShapeError, TreeMismatchError
 from functrans.ir.types import Aval, describe
@@ -24,7 +25,7 @@ from functrans.ops.promotion import cast
 from functrans.run.call.ownership import own
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
-from functrans.tree.compare import difference
+from functrans.tree.compare import Structure, difference
 
 _READ_ONLY = (
     "Arguments that are not differentiated are read-only while a function is transformed: the "
@@ -73,8 +74,16 @@ class Problem:
 
     def flat(self, *leaves: Any) -> list[Any]:
         """The user's function, from leaves to leaves: those of the result, then those of aux."""
+        flat = Flat(self._call, self.structure, name_of(self.function), self._result_name)
+        self.outs = flat(*leaves)
+        self.out_structure, self.out_count = flat.result, len(self.outs)
+        # auxiliary data may be anything; only what is traced has to be taken out of the trace
+        return [*self.outs, *(x for x in self.aux if isinstance(x, Tracer))]
+
+    def _call(self, *differentiated: Any) -> Any:
+        """The function's result; its auxiliary data are put aside."""
         args = list(self.args)
-        for position, value in zip(self.positions, self.structure.unflatten(leaves), strict=True):
+        for position, value in zip(self.positions, differentiated, strict=True):
             args[position] = value
         try:
             result = self.function(*args, **self.kwargs)
@@ -90,16 +99,10 @@ class Problem:
                     f"and returned {describe(result)}"
                 )
             result, aux = result
-        outs, self.out_structure = tree.flatten(result)
-        self.out_count = len(outs)
-        self.outs = [as_array(x, self._result_name, i) for i, x in enumerate(outs)]
-        auxiliary, self.aux_structure = tree.flatten(aux)
-        # auxiliary data may be anything; only what is traced has to be taken out of the trace
-        self.aux = auxiliary
-        traced = [x for x in auxiliary if isinstance(x, Tracer)]
-        return [*self.outs, *traced]
+        self.aux, self.aux_structure = tree.flatten(aux)
+        return result
 
-    def _result_name(self, i: int) -> str:
+    def _result_name(self, i: int, structure: Structure) -> str:
         return f"the result of {name_of(self.function)} (leaf {i})"
 
     def point(self) -> Point:

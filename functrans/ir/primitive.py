@@ -139,9 +139,9 @@ class Piecewise(NamedTuple):
 ZERO_DERIVATIVE = Piecewise()
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Primitive:
-    """One operation of the IR; see the module's docstring for the slots."""
+    """One operation of the IR, as it was defined; see the module's docstring for the slots."""
 
     name: str
     infer: Callable[..., Any]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import as_array, aval_of_leaf
+from functrans.api.flat import Flat
 from functrans.errors import BranchError, CarryError
 from functrans.ir.graph import Graph, Var
 from functrans.ir.types import Aval, describe
@@ -63,15 +64,14 @@ def staged(
 
     ``kind`` is the operation that the function is a part of, ``name`` what messages call it.
     """
-    found: list[Structure] = []
 
-    def flat(*tracers: Any) -> list[Any]:
-        result = flattened(function(*structure.unflatten(tracers)), f"the result of {name}")
-        found.append(result.structure)
-        return result.leaves
+    def result_name(i: int, result: Structure) -> str:
+        path = tree.paths(result.unflatten(range(result.num_leaves)))[i]
+        return f"the result of {name}{path}"
 
+    flat = Flat(function, structure, name, result_name)
     traced = stage(flat, avals, kind=kind)
-    return Body(traced.graph, traced.captures, found[0])
+    return Body(traced.graph, traced.captures, flat.result)
 
 
 def closed(bodies: Sequence[Body], graphs: Sequence[Graph]) -> tuple[list[Graph], list[Any]]:

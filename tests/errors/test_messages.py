@@ -161,6 +161,8 @@ CALLS = [
      "argument(s)"),
     (NotDifferentiableError, lambda: linear_transpose(lambda x: 1.0, X),
      "<lambda> is not linear in its arguments: a result does not depend on them"),
+    (DtypeError, lambda: linear_transpose(lambda x: (x, "no"), X),
+     "a result of <lambda> is 'no' of type str, not a number or an array"),
     # -- jit
     (StaticArgumentError, lambda: jit(loss, static_argnums=1)(1.0, [1, 2]),
      "argument 1 ('x') of loss is static, so it must be hashable, but [1, 2] of type list is not: "

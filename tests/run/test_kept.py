@@ -1,11 +1,13 @@
 """Programs on disk by their graphs, and their code loaded without LLVM."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from functrans import config, extend, grad, lax, trace
+from functrans import clear_caches, config, extend, grad, jit, lax, trace
 from functrans.ops import BUILT_IN
-from functrans.run.call.jitted import program, runnable
+from functrans.run.call.jitted import _program, program, runnable
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import cache, elf, native
 from functrans.run.code import fingerprint as circumstances
@@ -103,21 +105,24 @@ def test_equal_graphs_have_equal_keys():
     assert kept.key_of(one) == kept.key_of(other)
 
 
-def test_operations_of_the_users_own_are_not_kept(folder):
-    twice = extend.elementwise(
-        "twice_for_this_test", numpy=lambda x: 2 * x, scalar=lambda x: x + x,
-        jvp=lambda x, out, dx: 2 * dx, samples=extend.reals(-1, 1),
-    )  # fmt: skip
-    try:
-        assert twice not in BUILT_IN
-        graph = graph_of(lambda x: twice(x) + 1.0, np.ones(3))
-        assert kept.key_of(graph) is None
-        before = len(list(folder.iterdir()))
-        assert list(program(graph)(np.ones(3))[0]) == [3.0, 3.0, 3.0]
-        assert kept.find(graph) is None
-        assert len(list(folder.iterdir())) <= before + 2  # code only
-    finally:
-        extend.unregister("twice_for_this_test")
+def test_operations_of_the_users_own_are_kept_by_their_definitions(folder):
+    keys = []
+    for factor in (2, 3, 2):
+        times = extend.elementwise(
+            "times_for_this_test", numpy=lambda x, f=factor: f * x,
+            scalar=lambda x, f=factor: x * float(f),
+            jvp=lambda x, out, dx, f=factor: f * dx, samples=extend.reals(-1, 1),
+        )  # fmt: skip
+        try:
+            assert times not in BUILT_IN
+            graph = graph_of(lambda x, times=times: times(x) + 1.0, np.ones(3))
+            keys.append(kept.key_of(graph))
+            assert list(program(graph)(np.ones(3))[0]) == [factor + 1.0] * 3
+            assert list(kept.find(graph)(np.ones(3))[0]) == [factor + 1.0] * 3
+        finally:
+            extend.unregister("times_for_this_test")
+    two, three, again = keys
+    assert two == again != three
 
 
 def test_another_state_of_the_library_has_other_keys(monkeypatch):
@@ -180,3 +185,33 @@ def test_what_the_loader_does_not_understand(text, words):
         elf.load(native.compile_object(text), {})
     with pytest.raises(elf.NotUnderstood, match="64 bits"):
         elf.load(b"something else", {})
+
+
+def frames_of(call):
+    """The functions of Python that run in a call."""
+    seen = []
+    sys.setprofile(
+        lambda frame, event, _: seen.append(frame.f_code.co_name) if event == "call" else 0
+    )
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_a_call_takes_the_same_way_whether_compiled_here_or_found_on_disk(folder, donated):
+    clear_caches()
+    ways, planned = [], []
+    for _ in range(2):
+        function = jit(lambda x, y: np.sin(x) + y, donate_argnums=donated)
+        function(np.ones(30), 2.0)
+        given = np.ones(30)
+        ways.append(frames_of(lambda f=function, x=given: f(x, 2.0)))
+        planned.append(_program.cache_info().misses)
+        clear_caches()
+    assert planned == [1, 0]
+    compiled, found = ways
+    assert compiled == found
+    assert "__call__" in found

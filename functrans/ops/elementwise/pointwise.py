@@ -75,11 +75,18 @@ def elementwise(
         dtype = of_operand.get(result) or np.dtype(result)
         return avals[0].update(shape=broadcast_shapes(avals), dtype=dtype)
 
+    def linear_jvp(primals: Any, tangents: Any, outs: Any) -> Any:
+        return _linear_jvp(op, primals, tangents, outs)
+
+    def diagonal_transpose(cotangent: Any, *operands: Any) -> list[Any]:
+        return _transpose(op, transpose, cotangent, operands)
+
     op: Primitive = primitive(
         name,
         infer=infer,
         numpy=numpy,
-        jvp=_on_arrays(jvp, len(domains)),
+        jvp=linear_jvp if linear and jvp is None else _on_arrays(jvp, len(domains)),
+        transpose=diagonal_transpose if linear else None,
         linear=linear,
         batch=lambda operands, axes: _batch(op, operands, axes),
         scalar=scalar,
@@ -87,9 +94,6 @@ def elementwise(
         elementwise=True,
         prepare=lambda *operands: (promote(brings, operands), {}),
     )
-    if linear:
-        op.transpose = _transpose(op, transpose)
-        op.jvp = op.jvp or _linear_jvp(op)
     if isinstance(numpy, (np.ufunc, Lazy)):
         protocols.ufuncs[numpy.__name__] = op
     return op
@@ -128,53 +132,49 @@ def _on_arrays(rule: Any, arity: int) -> Any:
     return jvp
 
 
-def _linear_jvp(op: Primitive) -> Rule:
-    def jvp(primals: Any, tangents: Any, outs: Any) -> Any:
-        total = None
-        for group in op.linear:
-            if any(tangents[i] is not None for i in group):
-                operands = list(primals)
-                for i in group:
-                    operands[i] = tangents[i] if tangents[i] is not None else _zero(primals[i])
-                part = op(*operands)
-                total = part if total is None else total + part
-        return None if total is None else broadcast_to(total, shape=outs[0].shape)
-
-    return jvp
+def _linear_jvp(op: Primitive, primals: Any, tangents: Any, outs: Any) -> Any:
+    total = None
+    for group in op.linear:
+        if any(tangents[i] is not None for i in group):
+            operands = list(primals)
+            for i in group:
+                operands[i] = tangents[i] if tangents[i] is not None else _zero(primals[i])
+            part = op(*operands)
+            total = part if total is None else total + part
+    return None if total is None else broadcast_to(total, shape=outs[0].shape)
 
 
 def _zero(x: Any) -> Any:
     return x.dtype.type(0)
 
 
-def _transpose(op: Primitive, rules: Sequence[Rule | None] | None) -> Rule:
+def _transpose(
+    op: Primitive, rules: Sequence[Rule | None] | None, cotangent: Any, operands: Sequence[Any]
+) -> list[Any]:
     """Elementwise linear operations are diagonal, so each is its own transpose."""
 
-    def diagonal(i: int, cotangent: Any, operands: Sequence[Any]) -> Any:
+    def diagonal(i: int, cotangent: Any) -> Any:
         (group,) = (group for group in op.linear if i in group)
         arguments = [_zero(cotangent) if j in group else x for j, x in enumerate(operands)]
         arguments[i] = cotangent
         return op(*arguments)
 
-    def part(i: int, cotangent: Any, operands: Sequence[Any]) -> Any:
+    def part(i: int, cotangent: Any) -> Any:
         if rules is None:
-            return diagonal(i, cotangent, operands)
+            return diagonal(i, cotangent)
         rule = rules[i]
         assert rule is not None, f"{op.name} is not linear in operand {i}"
         return rule(cotangent, *operands)
 
-    def transpose(cotangent: Any, *operands: Any) -> list[Any]:
-        cotangents: list[Any] = [None] * len(operands)
-        for i, operand in enumerate(operands):
-            if isinstance(operand, Aval):
-                if isinstance(cotangent, Masked):
-                    behind = cotangent.over(part(i, cotangent.value, operands))
-                    cotangents[i] = masked_sum_to(behind, operand.shape)
-                else:
-                    cotangents[i] = total_to(part(i, cotangent, operands), operand.shape)
-        return cotangents
-
-    return transpose
+    cotangents: list[Any] = [None] * len(operands)
+    for i, operand in enumerate(operands):
+        if isinstance(operand, Aval):
+            if isinstance(cotangent, Masked):
+                behind = cotangent.over(part(i, cotangent.value))
+                cotangents[i] = masked_sum_to(behind, operand.shape)
+            else:
+                cotangents[i] = total_to(part(i, cotangent), operand.shape)
+    return cotangents
 
 
 def total_to(cotangent: Any, shape: tuple[int, ...]) -> Any:

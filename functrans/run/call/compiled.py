@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from functrans import config
@@ -54,10 +54,14 @@ class Program:
         only = self.parts[0] if len(self.segments) == 1 else None
         self.whole = only.native if only is not None else None
         """The program, if all of it is compiled."""
-        self._run = self.whole or self._run_segments
+
+    @property
+    def run(self) -> Callable[..., tuple[Any, ...]]:
+        """What a call calls: machine code itself, if all of the program is that."""
+        return self.whole or self._run_segments
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        return self._run(*arrays)
+        return self.run(*arrays)
 
     def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
         values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))

@@ -23,6 +23,7 @@ _compiling = lock()
 
 @cached(1024)
 def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
+    kept.note(graph)
     compiled: Program = compile_graph(optimise(graph), donated)
     if compiled.whole is not None:
         kept.keep(graph, compiled.whole, donated)
@@ -31,7 +32,7 @@ def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
 
 @cached(1024)
 def _runnable(graph: Graph, donated: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
-    return kept.find(graph, donated) or _program(graph, donated)
+    return kept.find(graph, donated) or _program(graph, donated).run
 
 
 def program(graph: Graph, donated: tuple[int, ...] = ()) -> Program:
@@ -44,6 +45,6 @@ def program(graph: Graph, donated: tuple[int, ...] = ()) -> Program:
 
 
 def runnable(graph: Graph, donated: tuple[int, ...] = ()) -> Callable[..., Sequence[Any]]:
-    """The compiled form of a graph, to be called only: it may come from the disk."""
+    """The compiled form of a graph, to be called only: made here, or found on disk."""
     with _compiling:
         return _runnable(graph, donated)

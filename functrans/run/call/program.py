@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from functrans import config
-from functrans.ir.types import Aval, Shape
+from functrans.ir.types import Aval
 from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
 from functrans.run.call import entry, memory, steps
 from functrans.run.code.native import Code
@@ -121,34 +121,29 @@ class NativeProgram:
         steps.free_with(self, table)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        return self._run(arrays, self._fresh(self._outputs))
-
-    def _fresh(self, kinds: Sequence[tuple[Shape, np.dtype[Any]]]) -> list[Any]:
-        """New arrays of some shapes and dtypes."""
+        # every call comes through here, so this calls no other function of Python's
         if self._large:
-            return memory.results(kinds)
-        return [np.empty(shape, dtype) for shape, dtype in kinds]
-
-    def _run(self, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
-        """Fill the arrays for the results."""
-        status = self._entry(*arrays, *results)
-        if status:
-            if status < 0:
-                arrays = self._converted(arrays)
-                status = self._entry(*arrays, *results)
-            if status == OUT_OF_MEMORY and memory.forget():
-                status = self._entry(*arrays, *results)
-            if status:
-                raise self._error(status)
+            results = memory.results(self._outputs)
+        else:
+            results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        if status := self._entry(*arrays, *results):
+            self._run_again(status, arrays, results)
         if self._scalars:
             return tuple([x if x.ndim else x[()] for x in results])
         return tuple(results)
 
-    def _error(self, status: int) -> Exception:
-        if status != OUT_OF_MEMORY:
-            return FAILURES[status].error()
-        size = memory.in_words(self.listing.arena)
-        return MemoryError(f"functrans: {size} for temporaries could not be allocated")
+    def _run_again(self, status: int, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+        """Do what the native code has not done: because of inputs, or for want of memory."""
+        if status < 0:
+            arrays = self._converted(arrays)
+            status = self._entry(*arrays, *results)
+        if status == OUT_OF_MEMORY and memory.forget():
+            status = self._entry(*arrays, *results)
+        if status == OUT_OF_MEMORY:
+            size = memory.in_words(self.listing.arena)
+            raise MemoryError(f"functrans: {size} for temporaries could not be allocated")
+        if status:
+            raise FAILURES[status].error()
 
     def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The inputs as C-contiguous arrays of exactly the types of the graph."""
@@ -211,10 +206,13 @@ class OverwritingProgram(NativeProgram):
                 x = given[number] = self._converted_one(number, x).copy()
             results[output] = x
         missing = [output for output, x in enumerate(results) if x is None]
-        fresh = self._fresh([self._outputs[output] for output in missing])
+        kinds = [self._outputs[output] for output in missing]
+        fresh = memory.results(kinds) if self._large else [np.empty(*kind) for kind in kinds]
         for output, x in zip(missing, fresh, strict=True):
             results[output] = x
-        return self._run(given, results)
+        if status := self._entry(*given, *results):
+            self._run_again(status, given, results)
+        return tuple([x if x.ndim else x[()] for x in results])
 
     def _fits(self, number: int, x: np.ndarray[Any, Any]) -> bool:
         aval = self._in_avals[number]

@@ -88,3 +88,6 @@ def _sources() -> Iterator[str]:
                 with suppress(OSError):
                     about = os.stat(os.path.join(folder, name))
                     yield f"{name} {about.st_size} {about.st_mtime_ns}\n"
+    for archive in filter(Path.is_file, package.parents):  # it was imported from a zip file
+        about = archive.stat()
+        yield f"{archive.name} {about.st_size} {about.st_mtime_ns}\n"

@@ -2,28 +2,29 @@
 
 A process that meets a graph which was compiled before plans nothing, writes no text, and needs no
 LLVM. Kept is the program's listing; the code of its kernels is kept by its text, as always. A graph
-can be looked up if the library knows all that is in it, and how to write that down: operations of
-the user's own may mean something else tomorrow.
+can be looked up if the library knows how to write down all that is in it; operations of the user's
+own, which may mean something else tomorrow, by their definitions.
 """
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrans.caches import cached
-from functrans.ir.graph import Graph
+from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.loop.target import Target
 from functrans.ops import BUILT_IN
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
-from functrans.run.code import cache, host
+from functrans.run.code import cache, definitions, host
 from functrans.run.code import fingerprint as circumstances
 from functrans.run.code.native import Code
+from functrans.run.code.references import Nameless
 
 
 def find(graph: Graph, donated: Sequence[int] = ()) -> NativeProgram | None:
@@ -60,9 +61,12 @@ def keep(graph: Graph, program: NativeProgram, donated: Sequence[int] = ()) -> N
 
 def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
     """A key of all that a program follows from; None if something in the graph has no name."""
+    write = _Writer()
     try:
-        text = _written(graph) + _written(tuple(donated))
-    except _Nameless:
+        text = write(graph) + write(tuple(donated))
+        # what the type rules of the user's own operations said when the graph was made
+        text += write(tuple(var.aval for eqn in _own(graph) for var in eqn.outputs))
+    except Nameless:
         return None
     digest = circumstances.of_programs().copy()
     # the rest of the target follows from the CPU, which is one of the circumstances
@@ -75,47 +79,65 @@ def _all_of(target: Target) -> str:
     return repr(target)
 
 
-class _Nameless(Exception):
-    """A value that another process could not tell from others."""
+class _Writer:
+    """Writes values so that no two of a type, or of different ones, look the same."""
 
+    def __init__(self) -> None:
+        self._defined: dict[Primitive, str | None] = {}
 
-def _written(value: Any) -> str:
-    writer = _WRITERS.get(type(value))
-    if writer is not None:
-        return writer(value)
-    if isinstance(value, tuple):
-        return f"{type(value).__name__}({','.join(map(_written, value))})"
-    if isinstance(value, np.dtype):
-        return value.str
-    if isinstance(value, np.generic):
-        return f"{value.dtype.str}:{value.tobytes().hex()}"
-    raise _Nameless(value)
+    def __call__(self, value: Any) -> str:
+        plain = _PLAIN.get(type(value))
+        if plain is not None:
+            return plain(value)
+        if isinstance(value, tuple):
+            name = "" if type(value) is tuple else type(value).__name__
+            return f"{name}({','.join(map(self, value))})"
+        if isinstance(value, Graph):
+            return "graph" + self(value.key)
+        if isinstance(value, Primitive):
+            return self._primitive(value)
+        if isinstance(value, np.dtype):
+            return value.str
+        if isinstance(value, np.generic):
+            return f"{value.dtype.str}:{value.tobytes().hex()}"
+        raise Nameless(value)
 
-
-def _primitive(primitive: Primitive) -> str:
-    if primitive not in BUILT_IN:
-        raise _Nameless(primitive)
-    return primitive.name
+    def _primitive(self, primitive: Primitive) -> str:
+        if primitive in BUILT_IN:
+            return primitive.name
+        if primitive not in self._defined:
+            self._defined[primitive] = definitions.fingerprint(primitive)
+        definition = self._defined[primitive]
+        if definition is None:
+            raise Nameless(primitive)
+        return f"{primitive.name}:{definition}"
 
 
 def _aval(aval: Aval) -> str:
     return f"{aval.dtype.str}{aval.shape}{aval.weak}"
 
 
-def _tuple(values: Sequence[Any]) -> str:
-    return "(" + ",".join(map(_written, values)) + ")"
-
-
-# Each type: how to write a value so that no two values of it, or of others, look the same.
-_WRITERS: dict[type, Callable[[Any], str]] = {
+_PLAIN: dict[type, Callable[[Any], str]] = {
     int: repr,
     bool: repr,
     str: repr,
     bytes: repr,
     type(None): repr,
     float: float.hex,
-    tuple: _tuple,
     Aval: _aval,
-    Graph: lambda graph: "graph" + _tuple(graph.key),
-    Primitive: _primitive,
 }
+
+
+def note(graph: Graph) -> None:
+    """Remember what the user's own operations mean before anything is found out about them."""
+    for eqn in _own(graph):
+        definitions.fingerprint(eqn.primitive)
+
+
+def _own(graph: Graph) -> Iterator[Eqn]:
+    """The equations of operations that are the user's own, also in inner graphs."""
+    for eqn in graph.eqns:
+        if eqn.primitive not in BUILT_IN:
+            yield eqn
+        for inner in inner_graphs(eqn):
+            yield from _own(inner)

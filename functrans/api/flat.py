@@ -1,0 +1,39 @@
+"""A user's function of pytrees, flattened: from arrays to arrays, as a trace takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.api.arguments import as_array, name_of
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure
+
+
+class Flat:
+    """A function of the leaves of its ``arguments``; it remembers the structure of its ``result``.
+
+    Messages call it ``name``, and a leaf of its result ``result_name(number, structure)``.
+    """
+
+    result: Structure
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: Structure,
+        name: str,
+        result_name: Callable[[int, Structure], str] | None = None,
+    ) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.result_name = result_name or (lambda *_: f"a result of {name}")
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        outs, self.result = tree.flatten(self.function(*self.arguments.unflatten(leaves)))
+        return [as_array(x, self.result_name, i, self.result) for i, x in enumerate(outs)]
+
+
+def called(function: Callable[..., Any], call: Structure) -> Flat:
+    """A function of the leaves of a ``call``: of all its arguments, ``(args, kwargs)``."""
+    return Flat(lambda args, kwargs: function(*args, **kwargs), call, name_of(function))

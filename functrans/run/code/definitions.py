@@ -1,0 +1,199 @@
+"""Fingerprints of definitions: operations of users, by all that their rules follow from.
+
+A rule is a function of Python: its bytecode, constants, defaults and closure are hashed, and so is
+whatever it names outside of itself, recursively. Written in C, or a class, it has a name, and the
+state of the file that it comes from. What could change its meaning and not the fingerprint has
+none, and no program with it is kept: a wrong number is worse than a cold start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import _lru_cache_wrapper, partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from functrans.ir.primitive import Primitive
+from functrans.ops import BUILT_IN
+from functrans.ops.define import Lazy
+from functrans.run.code.references import Nameless, globals_of, name_of, state_of, top
+
+MOST = 4096
+"""Values that a definition may consist of, and bytes of an array in it."""
+
+_BY_NAME = (type, BuiltinFunctionType, type(str.join), np.ufunc, type(np.where))
+
+_REFLECTION = frozenset(map(id, (
+    __import__, breakpoint, compile, delattr, dir, eval, exec, getattr, globals, hasattr, id, input,
+    locals, open, setattr, vars,
+)))  # fmt: skip
+"""Builtins by which a function gets at what its code does not name."""
+
+_first: WeakKeyDictionary[Primitive, str | None] = WeakKeyDictionary()
+
+
+def fingerprint(primitive: Primitive) -> str | None:
+    """What tells the definition from others in all processes; None if nothing does.
+
+    It is None as well if the definition was another when it was first asked for: what has been
+    found out of it since then may be remembered.
+    """
+    walk = _Walk()
+    try:
+        walk.write(primitive)
+        now: str | None = walk.digest.hexdigest()
+    except (Nameless, RecursionError):
+        now = None
+    return now if _first.setdefault(primitive, now) == now else None
+
+
+class _Walk:
+    """A way through a value and all that it consists of."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256(sys.version.encode())
+        self._met: dict[int, tuple[int, Any]] = {}
+        self._count = 0
+
+    def write(self, value: Any) -> None:
+        """Add a value to the hash; by a number if it was met before."""
+        kind = type(value)
+        text = _text(value)
+        parts: Sequence[Any] = ()
+        if text is None and id(value) in self._met:
+            text = str(self._met[id(value)][0])
+        elif text is None:
+            self._count += 1
+            if self._count > MOST or id(value) in _REFLECTION:
+                raise Nameless(value)
+            if kind not in (tuple, frozenset, slice, CodeType):  # equal ones may be one object
+                self._met[id(value)] = len(self._met), value
+            parts = _PARTS.get(kind, _others)(value)
+        head = f"{kind.__name__} {len(parts)} {len(text or '')} {text}"
+        self.digest.update(head.encode(errors="surrogatepass"))
+        for part in parts:
+            self.write(part)
+
+
+def _text(value: Any) -> str | None:
+    """A number, a string or an array by its value."""
+    kind = type(value)
+    if kind is int:
+        return f"{value:x}"
+    if kind in (float, complex):
+        return f"{value.real.hex()} {value.imag.hex()}"
+    if kind in (bool, str, bytes, type(None), type(...), type(NotImplemented)):
+        return repr(value)
+    dtype = value.dtype if isinstance(value, (np.ndarray, np.generic)) else value
+    if not isinstance(dtype, np.dtype) or dtype.isbuiltin != 1 or dtype.hasobject:
+        return None
+    if value is dtype:
+        return str(dtype.str)
+    is_small = kind is dtype.type or (kind is np.ndarray and value.nbytes <= MOST)
+    return f"{dtype.str} {value.shape} {value.tobytes().hex()}" if is_small else None
+
+
+def _of_function(function: FunctionType) -> list[Any]:
+    cells = function.__closure__ or ()
+    try:
+        parts = [function.__code__, function.__defaults__, function.__kwdefaults__,
+                 function.__dict__, *[cell.cell_contents for cell in cells]]  # fmt: skip
+    except ValueError:  # it has not got all of its variables yet
+        raise Nameless(function) from None
+    if _is_ours(function):
+        return [*parts, function.__module__]  # its file is one that every program follows from
+    for name, *attributes in globals_of(function.__code__):
+        spaces = [function.__globals__, function.__builtins__]  # type: ignore[attr-defined]
+        found = [space[name] for space in spaces if name in space]
+        if not found:
+            raise Nameless(name)
+        value = found[0]
+        for attribute in attributes:
+            if type(value) is not ModuleType or attribute not in vars(value):
+                break
+            value = vars(value)[attribute]
+        parts += [name, value]
+    return parts
+
+
+def _of_code(code: CodeType) -> list[Any]:
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return [code.co_code, code.co_exceptiontable, counts, names, *code.co_consts]
+
+
+def _of_primitive(primitive: Primitive) -> list[Any]:
+    if primitive in BUILT_IN:
+        return [primitive.name]
+    # `samples` are for tests: no program follows from them
+    return [getattr(primitive, slot.name) for slot in fields(primitive) if slot.name != "samples"]
+
+
+def _of_module(module: ModuleType) -> list[Any]:
+    """A module of which any attribute may be read."""
+    if top(module.__name__) not in ("functrans", "numpy"):
+        raise Nameless(module)
+    return [module.__name__, state_of(module.__name__)]
+
+
+def _of_lazy(function: Lazy) -> list[Any]:
+    """A function of an installed package is not imported for this."""
+    package = top(function.module)
+    if function.module in sys.modules and top(name_of(function.resolve())[0]) != package:
+        raise Nameless(function)
+    return [function.module, function.name, state_of(package)]
+
+
+def _of_set(values: frozenset[Any]) -> list[Any]:
+    texts = [f"{type(x).__name__} {_text(x)}" for x in values]
+    if None in map(_text, values):
+        raise Nameless(values)
+    return sorted(texts)
+
+
+def _others(value: Any) -> list[Any]:
+    """What goes by its name, or is an object of a class of the library."""
+    if type(value) is BuiltinFunctionType and type(value.__self__) not in (ModuleType, type(None)):
+        return [value.__self__, value.__name__]
+    if type(value) is _lru_cache_wrapper and _is_ours(value.__wrapped__):
+        return [value.__wrapped__]
+    if isinstance(value, _BY_NAME):
+        module, name = name_of(value)
+        return [module, name, state_of(module)]
+    kind = type(value)
+    if top(kind.__module__) == "functrans":
+        if isinstance(value, tuple):
+            return [kind, *value]
+        if not any("__slots__" in vars(each) for each in kind.__mro__):
+            return [kind, vars(value)]
+    raise Nameless(value)
+
+
+_PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
+    tuple: tuple,
+    list: list,
+    dict: lambda x: [*x.keys(), *x.values()],
+    frozenset: _of_set,
+    slice: lambda x: [x.start, x.stop, x.step],
+    partial: lambda x: [x.func, x.args, x.keywords],
+    MethodType: lambda x: [x.__func__, x.__self__],
+    ModuleType: _of_module,
+    FunctionType: _of_function,
+    CodeType: _of_code,
+    Primitive: _of_primitive,
+    Lazy: _of_lazy,
+}
+"""What a value consists of, by its type."""
+
+
+def _is_ours(function: Any) -> bool:
+    """Whether a function is the library's."""
+    module = sys.modules.get(function.__module__)
+    ours = top(function.__module__ or "") == "functrans"
+    return ours and getattr(function, "__globals__", None) is vars(module)

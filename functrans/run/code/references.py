@@ -1,0 +1,80 @@
+"""References of Python's code: the globals that it reads, and where what is no code comes from."""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached
+
+_INSTALLED = tuple(
+    os.path.realpath(os.path.dirname(inside)) + os.sep
+    for inside in (os.__file__, os.path.dirname(np.__file__))
+)
+"""Where the standard library is, and packages that are installed."""
+
+
+class Nameless(Exception):
+    """A value that another process could not tell from others."""
+
+
+@cached(1024)
+def globals_of(code: CodeType) -> tuple[tuple[str, ...], ...]:
+    """The globals that a function reads, each with the attributes that are taken of it at once."""
+    names: list[list[str]] = []
+    is_global = False
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names.append([])
+            is_global = True
+        elif step.opname not in ("LOAD_ATTR", "LOAD_METHOD", "EXTENDED_ARG"):
+            if step.opcode in dis.hasname or step.opname == "LOAD_BUILD_CLASS":
+                raise Nameless(code)  # it imports, or writes
+            is_global = False
+        if is_global and step.opname != "EXTENDED_ARG":
+            names[-1].append(step.argval)
+    inner = [x for each in code.co_consts if isinstance(each, CodeType) for x in globals_of(each)]
+    return (*map(tuple, names), *inner)
+
+
+def name_of(value: Any) -> tuple[str, str]:
+    """The module of a value, and its name there."""
+    owner = getattr(value, "__objclass__", value)
+    name = getattr(value, "__qualname__", None) or value.__name__
+    of_ufunc = ("numpy", "scipy.special") if isinstance(value, np.ufunc) else ()
+    for module in (getattr(owner, "__module__", None), *of_ufunc):
+        found: Any = sys.modules.get(module or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if module and found is value:
+            return module, name
+    raise Nameless(value)
+
+
+def top(module: str) -> str:
+    """The package that a module is in."""
+    return module.partition(".")[0]
+
+
+def state_of(module: str) -> str:
+    """What tells the state of a module of C, or an installed one, from others."""
+    if top(module) == "functrans" or module in sys.builtin_module_names:
+        return ""
+    states = []
+    for name in (module, top(module)):
+        about = sys.modules[name].__spec__ if name in sys.modules else find_spec(name)
+        path = os.path.realpath((about.origin if about is not None else None) or "")
+        if not path.startswith(_INSTALLED) and not path.endswith(tuple(EXTENSION_SUFFIXES)):
+            raise Nameless(module)
+        try:
+            states.append(os.stat(path))
+        except OSError:
+            raise Nameless(module) from None
+    return " ".join(f"{state.st_size} {state.st_mtime_ns}" for state in states)
