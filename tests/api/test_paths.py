@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from functrans import checkpoint, grad, hessian, jacfwd, jit, jvp, lax, value_and_grad, vmap
 from functrans.errors import PathLimitError, TracerBoolError
-from tests.control.bodies import close
+from tests.lax.bodies import close
 
 
 def branching(x):

@@ -7,7 +7,7 @@ import functrans.numpy
 from functrans import jit
 from functrans.loop.target import Target
 from functrans.lower.pipeline import schedule
-from tests.lower.test_emit_text import run_text
+from tests.emit.test_source import run_text
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 64, 3, -2, 0])
