@@ -7,7 +7,7 @@ import pytest
 
 from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.nodes import INDEX, fold
-from functrans.loop.reductions import lower_folds, partials
+from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import const, postorder
 from functrans.loop.scalar import evaluate as evaluate_scalar
 from functrans.loop.simplify import Simplifier
@@ -116,14 +116,20 @@ def test_without_folds_there_is_nothing_to_do():
     np.testing.assert_array_equal(found, [a[3] + 1])
 
 
-@pytest.mark.parametrize(("extent", "lanes", "number"), [(1000, 4, 16), (1000, 1, 1), (5, 4, 4)])
-def test_partial_results_of_a_plain_sum(extent, lanes, number):
-    x = buffer("x", F8, (extent,))
-    assert partials([load(x, (0,))], const(extent, INDEX), lanes) == number
+@pytest.mark.parametrize(
+    ("lanes", "count", "work", "number"),
+    [(4, 1000, 0, 16), (1, 1000, 0, 1), (4, 5, 0, 4), (8, 17, 0, 16), (4, 1000, 60, 4)],
+)
+def test_partial_results(lanes, count, work, number):
+    """Vectors of them, four for plain work, and no more than there are elements."""
 
+    def value(x, k):
+        v = load(x, (k,))
+        for _ in range(work):
+            v = v * v + 1.0
+        return v
 
-def test_much_work_has_fewer_partial_results():
-    value = load(buffer("x", F8, (100,)), (0,))
-    for _ in range(60):
-        value = value * value + 1.0
-    assert partials([value], const(1000, INDEX), 4) == 4
+    statements, *_ = lowered(
+        lambda x: [fold("max", (count,), lambda k: value(x, k))], (count,), lanes
+    )
+    assert [each.lanes for each in reductions(statements)] == ([number] if count > 16 else [])
