@@ -86,6 +86,20 @@ def test_nan_in_a_branch_that_is_not_taken_stays_there():
     np.testing.assert_array_equal(back, [0.5, 0.0, 0.0])
 
 
+def test_a_mask_goes_through_sums():
+    """A column of which nothing is chosen has no cotangent, whatever it is divided by."""
+    made = graph("""{ w:f64[3], m:bool[2,3], x:f64[3] ->
+        a = divide x w
+        b = broadcast_to[shape=(2, 3)] a
+        y = select m b 0.0
+        return y }""")
+    transposed, _ = transpose_graph(made, (False, False, True))
+    mask = np.array([[True, False, True], [True, False, False]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (back,) = evaluate(transposed, [np.array([2.0, 0.0, -1.0]), mask, np.ones((2, 3))])
+    np.testing.assert_array_equal(back, [1.0, 0.0, -1.0])
+
+
 def test_what_has_no_transpose_is_refused():
     made = graph("{ x:f64[3] ->\n y = sin x\n return y }")
     with pytest.raises(NotDifferentiableError, match="sin has no transpose"):
