@@ -1,27 +1,11 @@
-"""The rewrites for a machine by what they do, and how a test holds one to it."""
+"""How a test holds a rewrite for a machine to what it promises."""
 
 import numpy as np
 
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
-from functrans.ops.linalg.compiled.written_out import through_transposes
-from functrans.optimise.machine import (
-    contraction_layout,
-    joins,
-    outlining,
-    product_layout,
-    scan_motion,
-)
 from tests.ir.written import graph, is_graph
 from tests.lower.by_hand import done_by
-
-swap_products = product_layout.swapped
-columns_first = product_layout.columns_first
-move_out_of_scans = scan_motion.lighten
-lay_out_contractions = contraction_layout.prepare
-coalesce_writes = joins.joined
-solve_through_transposes = through_transposes
-outline = outlining.share_steps
 
 RNG = np.random.default_rng(0)
 
