@@ -177,4 +177,4 @@ def test_einsum_with_lists_of_axes():
 def test_einsum_errors(text, shapes, words):
     with pytest.raises(ShapeError, match=words) as caught:
         grad(lambda x: einsums.einsum(text, x, *numbers(*shapes[1:])))(*numbers(shapes[0]))
-    assert "test_contract.py" in str(caught.value)
+    assert "test_contraction.py" in str(caught.value)

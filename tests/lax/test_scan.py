@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, jvp, lax, vmap
-from tests.control.bodies import WIDTH, arrays, close, programs
+from tests.lax.bodies import WIDTH, arrays, close, programs
 
 STEPS = 4
 WEIGHTS = np.linspace(-1, 1, WIDTH)

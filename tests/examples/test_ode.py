@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 
 from examples import ode
 from functrans import jacfwd, jacrev, jit
-from tests.control.bodies import close
+from tests.lax.bodies import close
 
 
 def test_the_tableau_is_consistent():

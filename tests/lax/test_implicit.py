@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, lax, vmap
 from functrans.errors import NotDifferentiableError
-from tests.control.bodies import close
+from tests.lax.bodies import close
 
 # -- custom_root -----------------------------------------------------------------------------------
 

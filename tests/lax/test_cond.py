@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, lax, vmap
 from functrans.lax import select
-from tests.control.bodies import WIDTH, arrays, close, programs
+from tests.lax.bodies import WIDTH, arrays, close, programs
 
 BRANCHES = 3
 seeds = st.integers(0, 1000)

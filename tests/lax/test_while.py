@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
 from functrans.errors import StepLimitError
-from tests.control.bodies import WIDTH, arrays, close, programs
+from tests.lax.bodies import WIDTH, arrays, close, programs
 
 LIMIT = 7
 

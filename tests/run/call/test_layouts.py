@@ -11,11 +11,11 @@ import pytest
 from functrans import grad, jit
 from functrans.run.call import layouts, memory
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 RAN_PORTABLY = """
-test_programs.py test_donation.py test_inputs.py test_many_arrays.py test_recycling.py
-test_threads.py
+call/test_programs.py call/test_donation.py call/test_inputs.py call/test_many_arrays.py
+call/test_recycling.py threads/test_threads.py
 """.split()
 
 

@@ -10,8 +10,8 @@ from functrans.ir.types import aval_of
 from functrans.optimise import optimise
 from functrans.optimise.loops import merge_in_loops, prune_in_loops
 from functrans.trace.stage import stage
-from tests.control.bodies import WIDTH, arrays, close, programs
-from tests.control.test_residuals import loops
+from tests.lax.bodies import WIDTH, arrays, close, programs
+from tests.ops.control.test_residuals import loops
 
 
 def staged(f, *args):

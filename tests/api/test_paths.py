@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from functrans import checkpoint, grad, hessian, jacfwd, jit, jvp, lax, value_and_grad, vmap
 from functrans.errors import PathLimitError, TracerBoolError
-from tests.control.bodies import close
+from tests.lax.bodies import close
 
 
 def branching(x):
@@ -99,7 +99,7 @@ def test_the_report():
         f(x)
     lines = str(f.paths()).splitlines()
     assert lines[0] == "f(f64*[])"
-    assert lines[1].startswith("  test_speculation.py") and lines[1].endswith("`if x > 0:`")
+    assert lines[1].startswith("  test_paths.py") and lines[1].endswith("`if x > 0:`")
     assert lines[2:] == ["    True:", "      2 operations, 2 calls", "    False:",
                          "      2 operations, 1 call"]  # fmt: skip
     # another type of argument has paths of its own

@@ -1,0 +1,140 @@
+"""Kernels written by hand as LLVM text: which instructions each kind of memory access becomes."""
+
+import re
+
+import numpy as np
+import pytest
+
+from functrans.emit.llvm.kernel import ENTRY, emit
+from functrans.loop.nodes import INDEX, bounded, guard, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import (
+    Address,
+    Call,
+    For,
+    If,
+    Kernel,
+    Reduce,
+    Store,
+    buffer,
+    load,
+    local,
+    size,
+)
+from functrans.run.code import native
+
+F8 = np.dtype(float)
+N, ZERO, ONE = size(0), const(0, INDEX), const(1, INDEX)
+X, Y = buffer("x", F8, (N,)), buffer("y", F8, (N,))
+P = buffer("p", INDEX, (N,))
+K = index("k")
+
+
+def text(*body, buffers=(X, Y), scratch=()):
+    """The LLVM text of a kernel, which LLVM accepts."""
+    written = emit(Kernel(tuple(buffers), 1, body, scratch))
+    native.compile_object(written)
+    return written
+
+
+def vector_loop(value, position=K, buffers=(X, Y), **how):
+    how = {"lanes": 8, "repeatable": True} | how
+    return text(For(K, ZERO, N, (Store(Y, (position,), value),), **how), buffers=buffers)
+
+
+def test_neighbours_are_loaded_and_stored_as_vectors():
+    found = vector_loop(load(X, (K,)) * 2.0)
+    assert re.search(r"load <8 x double>, ptr .*, align 8", found)
+    assert re.search(r"store <8 x double> .*, align 8", found)
+    assert "fmul contract <8 x double>" in found
+    assert "masked" not in found
+
+
+def test_without_leave_to_repeat_the_rest_is_masked():
+    found = vector_loop(load(X, (K,)) * 2.0, repeatable=False)
+    assert "llvm.masked.load.v8f64" in found and "llvm.masked.store.v8f64" in found
+
+
+def test_a_whole_number_of_vectors_has_no_rest():
+    assert "masked" not in vector_loop(load(X, (K,)) * 2.0, repeatable=False, whole=True)
+
+
+def test_what_does_not_depend_on_the_loop_is_loaded_once_and_spread():
+    found = vector_loop(load(X, (ZERO,)) * load(X, (K,)))
+    assert "insertelement" in found and "shufflevector" in found
+
+
+def test_places_from_data_are_gathered():
+    found = vector_loop(load(X, (bounded(load(P, (K,)), N),)), buffers=(X, Y, P))
+    assert "call <8 x double> @llvm.masked.gather.v8f64" in found
+    # the places themselves lie side by side
+    assert "load <8 x i64>" in found
+
+
+def test_a_vector_loop_does_not_store_to_one_place():
+    with pytest.raises(AssertionError, match="stores to one place"):
+        vector_loop(load(X, (K,)), position=ZERO)
+
+
+def test_one_iteration_at_a_time_has_no_vectors():
+    assert " x double>" not in vector_loop(load(X, (K,)) * 2.0, lanes=1)
+
+
+def test_a_function_of_many_arguments_has_one_entry():
+    found = vector_loop(load(X, (K,)))
+    assert len(re.findall(rf"^define .*@{ENTRY}\(", found, re.M)) == 1
+
+
+def test_a_parallel_loop_takes_its_range_from_the_caller():
+    whole = vector_loop(load(X, (K,)))
+    part = vector_loop(load(X, (K,)), parallel=True)
+    assert whole != part
+
+
+def test_a_guard_is_a_branch_or_a_mask():
+    value = guard(K < 3, load(X, (K,)), 0.0)
+    assert "br i1" in vector_loop(value, lanes=1)
+    assert "llvm.masked.load.v8f64" in vector_loop(value)
+
+
+@pytest.mark.parametrize(
+    ("op", "lanes", "words"),
+    [("add", 8, "fadd"), ("max", 4, "llvm.vector.reduce|select|maximum|fcmp"), ("mul", 1, "fmul")],
+)
+def test_partial_results_are_a_vector(op, lanes, words):
+    total = local(F8)
+    found = text(
+        Reduce((total,), (op,), (load(X, (K,)),), ((K, ZERO, N),), lanes=lanes),
+        Store(Y, (ZERO,), total),
+    )
+    assert re.search(words, found)
+    assert (f"<{lanes} x double>" in found) == (lanes > 1)
+
+
+def test_calls_take_everything_by_its_address():
+    call = Call(
+        "dcopy", (N, Address(X, (ZERO,)), ONE, Address(Y, (ZERO,)), b"N"), reads=(X,), writes=(Y,)
+    )
+    found = text(call)
+    assert re.search(r"declare void @dcopy\(ptr, ptr, ptr, ptr, ptr\)", found)
+
+
+def test_rows_on_the_stack():
+    row = buffer("row", F8, (16,))
+    body = (Store(row, (ZERO,), load(X, (ZERO,))), Store(Y, (ZERO,), load(row, (ZERO,))))
+    assert re.search(r"mul i64 1, 16\n.* alloca double, .*, align 64", text(*body, scratch=(row,)))
+
+
+def test_what_is_read_is_read_again_after_it_was_written():
+    first = Store(X, (ZERO,), load(X, (ONE,)) + 1.0)
+    again = Store(Y, (ZERO,), load(X, (ONE,)) + 1.0)
+    assert text(first, again).count("load double") == 2
+    # nobody writes to X here
+    assert text(Store(Y, (ZERO,), load(X, (ONE,))), Store(Y, (ONE,), load(X, (ONE,)))).count(
+        "load double"
+    ) == 1  # fmt: skip
+
+
+def test_branches():
+    found = text(If(load(X, (ZERO,)) < 1.0, (Store(Y, (ZERO,), const(1.0, F8)),)))
+    assert "fcmp" in found and "br i1" in found

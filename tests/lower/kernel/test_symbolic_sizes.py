@@ -1,0 +1,116 @@
+"""Sizes as arguments, on statements written by hand: which numbers become some, and which stay."""
+
+import numpy as np
+
+from functrans.loop.evaluate import Memory, evaluate
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import const, idiv
+from functrans.loop.statements import For, Kernel, Store, buffer, load, size
+from functrans.loop.text import text
+from functrans.lower.kernel.symbolic_sizes import generalise
+from tests.lower.by_hand import done_by
+
+F8 = np.dtype(float)
+ZERO = const(0, INDEX)
+
+
+def number(n):
+    return const(n, INDEX)
+
+
+def copied(n, shift=0, scale=2.0):
+    """``y[i] = scale * x[i + shift]`` for n elements."""
+    x, y = buffer("x", F8, (n + shift,)), buffer("y", F8, (n,))
+    i = index("i", n)
+    body = Store(y, (i,), load(x, (i + shift,)) * scale)
+    return [For(i, ZERO, number(n), (body,))], (x, y)
+
+
+def kernel_of(body, scratch=(), **about):
+    return done_by(generalise, body, scratch, **about)
+
+
+def printed(kernel):
+    return "".join(c for c in text(kernel) if not c.isdigit())
+
+
+def test_one_kernel_serves_many_sizes():
+    texts, sizes = [], []
+    for n in (100, 2000):
+        body, buffers = copied(n)
+        kernel, arguments, given = kernel_of(body)
+        assert set(arguments) == set(buffers)
+        texts.append(printed(kernel))
+        sizes.append(given)
+    assert texts[0] == texts[1]
+    assert sizes == [[100], [2000]]
+
+
+def test_it_does_what_the_statements_do():
+    body, (x, y) = copied(100, shift=30)
+    kernel, arguments, sizes = kernel_of(body)
+    a = np.arange(130.0)
+    memory = {x: Memory(a, True), y: Memory(np.zeros(100), False)}
+    evaluate(kernel, [memory[one] for one in arguments], sizes)
+    np.testing.assert_array_equal(memory[y].array, a[30:] * 2)
+
+
+def test_small_numbers_stay():
+    kernel, _, sizes = kernel_of(copied(16)[0])
+    assert sizes == []
+    assert kernel.body[0].stop is number(16)
+    assert kernel_of(copied(17)[0])[2] == [17]
+
+
+def test_equal_numbers_are_one_argument():
+    assert kernel_of(copied(100, shift=100)[0])[2] == [100]
+    assert sorted(kernel_of(copied(100, shift=50)[0])[2]) == [50, 100]
+
+
+def test_numbers_that_are_data_stay():
+    x, y = buffer("x", INDEX, (100,)), buffer("y", INDEX, (100,))
+    i = index("i", 100)
+    value = load(x, (i,)) + number(100)
+    kernel, _, sizes = kernel_of([For(i, ZERO, number(100), (Store(y, (i,), value),))])
+    assert sizes == [100]
+    assert number(100) in kernel.body[0].body[0].value.args
+
+
+def test_divisors_stay():
+    x, y = buffer("x", F8, (100,)), buffer("y", F8, (5000,))
+    i = index("i", 5000)
+    value = load(x, (idiv(i, number(50)),))
+    kernel, _, sizes = kernel_of([For(i, ZERO, number(5000), (Store(y, (i,), value),))])
+    assert sizes == [5000]
+    assert number(50) in kernel.body[0].body[0].value.args[0].args
+
+
+def test_the_first_extent_takes_no_part():
+    """Where an element is, follows from the others."""
+    x, y = buffer("x", F8, (300, 40)), buffer("y", F8, (300, 40))
+    i, j = index("i", 20), index("j", 40)
+    body = Store(y, (i, j), load(x, (i, j)))
+    loops = For(i, ZERO, number(20), (For(j, ZERO, number(40), (body,)),))
+    kernel, _, sizes = kernel_of([loops])
+    assert sorted(sizes) == [20, 40]
+    assert all(one.shape[0] is ZERO and one.shape[1].op == "size" for one in kernel.buffers)
+
+
+def test_rows_on_the_stack_are_the_kernels_own():
+    row, y = buffer("row", F8, (100,)), buffer("y", F8, (100,))
+    i = index("i", 100)
+    body = [
+        For(i, ZERO, number(100), (Store(row, (i,), const(1.0, F8)),)),
+        For(i, ZERO, number(100), (Store(y, (i,), load(row, (i,))),)),
+    ]
+    kernel, arguments, _ = kernel_of(body, [row])
+    assert arguments == [y]
+    assert [one.name for one in kernel.scratch] == ["row"]
+    assert kernel.scratch[0].shape == (size(0),)
+
+
+def test_a_buffer_that_lives_in_another_is_that_one():
+    body, (x, y) = copied(100)
+    kernel, arguments, _ = kernel_of(body, (), homes={y: x})
+    assert arguments == [x]
+    assert isinstance(kernel, Kernel) and len(kernel.buffers) == 1

@@ -1,0 +1,65 @@
+"""Sums side by side: the same numbers added, in several folds that share a loop."""
+
+import numpy as np
+import pytest
+
+from functrans.loop.nodes import INDEX, fold, index
+from functrans.loop.reductions import lower_folds
+from functrans.loop.scalar import const, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Store, buffer, load
+from functrans.lower.nest.accumulators import in_chains as side_by_side
+from tests.lower.by_hand import done_by, results
+
+F8 = np.dtype(float)
+
+
+def folds(expressions):
+    return [node for node in postorder(expressions) if node.op == "fold"]
+
+
+def cut(expressions, count):
+    return done_by(side_by_side, expressions, count, simplify=Simplifier())
+
+
+@pytest.mark.parametrize("op", ["add", "max"])
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("n", [17, 40, 63, 100])
+def test_every_number_once(op, count, n):
+    x, y = buffer("x", F8, (n,)), buffer("y", F8, (1,))
+    whole = fold(op, (n,), lambda k: load(x, (k,)))
+    (value,) = cut([whole], count)
+    parts = folds([value])
+    assert len(parts) == count
+    assert {part.args[1].attribute for part in parts} == {n // count}
+    # in one loop, since they go over the same index
+    assert len({part.attribute[1] for part in parts}) == 1
+    statements, (value,) = lower_folds([value], 1, Simplifier())
+    a = np.random.default_rng(0).standard_normal(n)
+    (found,) = results([*statements, Store(y, (const(0, INDEX),), value)], {x: a}, [y])
+    np.testing.assert_allclose(found, [a.sum() if op == "add" else a.max()], rtol=1e-13)
+
+
+def test_what_stays_as_it_is():
+    x = buffer("x", F8, (100, 100))
+    short = Simplifier()(load(x, (0, 0)))
+    nested = fold("add", (50,), lambda i: fold("add", (50,), lambda k: load(x, (i, k))))
+    whole = fold("add", (50,), lambda k: load(x, (0, k)))
+    assert cut([short], 4) == [short]
+    assert cut([nested], 4) == [nested]
+    assert cut([whole], 1) == [whole]
+
+
+def test_only_the_innermost_loop_is_cut():
+    x = buffer("x", F8, (30, 40))
+    whole = fold("add", (30, 40), lambda i, k: load(x, (i, k)))
+    (value,) = cut([whole], 4)
+    parts = folds([value])
+    assert [[n.attribute for n in part.args[1:]] for part in parts] == [[30, 10]] * 4
+
+
+def test_a_sum_that_ends_with_the_loop_around_stays():
+    """Its length is not known."""
+    x, i = buffer("x", F8, (100,)), index("i", 100)
+    triangle = fold("add", (i,), lambda k: load(x, (k,)))
+    assert cut([triangle], 4) == [triangle]

@@ -1,0 +1,83 @@
+"""Nests written by hand in tiles: which are cut, along what, and that each element is done once."""
+
+import numpy as np
+import pytest
+
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Reduce, Store, buffer, load, local
+from functrans.loop.walk import walk
+from functrans.lower.nest.tiling import tiled
+from tests.lower.by_hand import done_by, results
+
+F8 = np.dtype(float)
+ZERO = const(0, INDEX)
+
+
+def turned(rows, columns, width=None, lanes=8, across=True):
+    """``y[i, j] = x[j, i]``, with vectors along j; the rows of x have a width."""
+    width = rows if width is None else width
+    x = buffer("x", F8, (columns, width) if across else (rows, columns))
+    y = buffer("y", F8, (rows, columns))
+    i, j = index("i", rows), index("j", columns)
+    value = load(x, (j, i) if across else (i, j)) * 2.0
+    inner = For(j, ZERO, const(columns, INDEX), (Store(y, (i, j), value),), lanes=lanes)
+    return For(i, ZERO, const(rows, INDEX), (inner,), parallel=True), x, y
+
+
+def extents(loop):
+    return [each.index.attribute[2] for each in walk([loop]) if isinstance(each, For)]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (100, 70), (33, 2000), (600, 40)])
+def test_every_element_once(rows, columns):
+    loop, x, y = turned(rows, columns, width=16_384)  # lines a power of two apart
+    done = done_by(tiled, loop)
+    assert done is not loop
+    a = np.arange(float(columns * rows)).reshape(columns, rows)
+    whole = np.zeros((columns, 16_384))
+    whole[:, :rows] = a
+    (found,) = results([done], {x: whole}, [y])
+    np.testing.assert_array_equal(found, a.T * 2)
+
+
+def test_the_loops_that_come_out():
+    """Blocks of rows, which threads share; tiles of columns; a block's rows; a tile's columns."""
+    loop, *_ = turned(64, 256, width=16_384)
+    done = done_by(tiled, loop)
+    nest = [each for each in walk([done]) if isinstance(each, For)]
+    assert extents(done)[:2] == [4, 16]
+    assert [each.parallel for each in nest] == [True, False, False, False]
+    assert [each.lanes for each in nest] == [1, 1, 1, 8]
+    assert nest[2].index is loop.index and nest[3].index is loop.body[0].index
+    assert nest[3].whole
+
+
+def test_a_long_loop_has_longer_blocks():
+    done = done_by(tiled, turned(1024, 64, width=16_384)[0])
+    assert extents(done)[0] == 32
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        turned(64, 64, across=False)[0],  # in the order of memory
+        turned(64, 64, lanes=1)[0],  # no vectors
+        turned(16, 64, width=16_384)[0],  # too few rows to cut
+        turned(64, 64)[0],  # all of it is in the cache
+        turned(64, 64)[0].body[0],  # one loop
+    ],
+)
+def test_what_stays(loop):
+    assert done_by(tiled, loop) is loop
+
+
+def test_loops_with_sums_inside_stay():
+    loop, x, y = turned(64, 64, width=16_384)
+    (inner,) = loop.body
+    k, total = index("k", 5), local(F8)
+    reduce = Reduce((total,), ("add",), (load(x, (inner.index, k)),), ((k, ZERO, const(5, INDEX)),))
+    store = Store(y, (loop.index, inner.index), total)
+    summed = For(inner.index, ZERO, inner.stop, (reduce, store), lanes=8)
+    with_sum = For(loop.index, ZERO, loop.stop, (summed,))
+    assert done_by(tiled, with_sum) is with_sum

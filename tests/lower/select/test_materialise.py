@@ -1,0 +1,96 @@
+"""Which values of a graph are computed once and kept, on graphs written by hand."""
+
+import pytest
+
+from functrans.lower.select.materialise import choose
+from tests.ir.written import graph
+from tests.lower.by_hand import done_by
+
+
+def kept(*equations, inputs="x:f64[1000]", returns=None):
+    """The names of the results that are kept; the last one is the output, unless it is said."""
+    names = [each.split(" = ")[0] for each in equations]
+    returns = returns or names[-1]
+    text = "\n".join([f"{{ {inputs} ->", *equations, f"return {returns} }}"])
+    made = graph(text)
+    chosen = done_by(choose, made)
+    return {name for name, eqn in zip(names, made.eqns, strict=True) if eqn.outputs[0] in chosen}
+
+
+SPREAD = "x:f64[1000], y:f64[300,1000]"
+MATRIX = "x:f64[300,1000]"
+
+
+@pytest.mark.parametrize(
+    ("equations", "how"),
+    [
+        (["a = exp x", "b = sin a", "c = multiply b x"], {}),  # one after the other
+        (["a = multiply x 2.0", "b = sin a", "c = cos a"], {"returns": "b, c"}),  # cheap
+        (["a = exp x", "b = sin x"], {}),  # nobody uses it
+        (["a = multiply x 2.0", "b = add y a"], {"inputs": SPREAD}),  # a cheap row of all rows
+        (["a = reduce_sum[axes=(1,)] x"], {"inputs": MATRIX, "returns": "x"}),
+        (["a = transpose[permutation=(1, 0)] x", "b = exp a"], {"inputs": MATRIX}),
+    ],
+)
+def test_what_is_computed_where_it_is_used(equations, how):
+    assert kept(*equations, **how) == set()
+
+
+@pytest.mark.parametrize(
+    ("equations", "how"),
+    [
+        # dear, and used twice
+        (["a = exp x", "b = sin a", "c = cos a"], {"returns": "b, c"}),
+        # stored in any case
+        (["a = exp x", "b = sin a"], {"returns": "a, b"}),
+        # each row reads it again
+        (["a = exp x", "b = add y a"], {"inputs": SPREAD}),
+        # one operation that takes as long as many
+        (["a = divide x 3.0", "b = add y a"], {"inputs": SPREAD}),
+        # a sum that is read by each element of its row
+        (
+            ["a = reduce_sum[axes=(1,)] x", "b = broadcast_to[shape=(1000, 300)] a", "c = exp b"],
+            {"inputs": MATRIX},
+        ),
+        # read at places from data: who knows how often
+        (
+            ["a = exp x", "b = gather[axes=(0,)] a i"],
+            {"inputs": "x:f64[1000], i:i64[5000]"},
+        ),
+        # a library reads it from memory
+        (
+            ["a = multiply x 2.0", "b = dot_general[contract=((1,), (0,)), batch=((), ())] a y"],
+            {"inputs": "x:f64[64,64], y:f64[64,64]"},
+        ),
+    ],
+)
+def test_what_is_kept(equations, how):
+    assert "a" in kept(*equations, **how)
+
+
+def test_long_expressions_are_cut():
+    chain = [f"a{n + 1} = exp {'x' if n == 0 else f'a{n}'}" for n in range(60)]
+    found = kept(*chain)
+    assert 0 < len(found) < 20
+    assert kept(*chain[:5]) == set()
+
+
+def test_deep_movements_are_cut():
+    """Each slice is an index inside of an index."""
+    chain = [
+        f"a{n + 1} = slice[index=((1, {999 - n}, 1),)] {'x' if n == 0 else f'a{n}'}"
+        for n in range(100)
+    ]
+    found = kept(*chain)
+    assert 0 < len(found) < 5
+    assert kept(*chain[:30]) == set()
+
+
+def test_zeros_are_worth_more_than_the_work_they_save():
+    equations = (
+        "a = full[shape=(1000,), value=0.0, dtype=float64]",
+        "b = exp a",
+        "c = add y b",
+        "d = subtract y b",
+    )
+    assert kept(*equations, inputs="y:f64[1000]", returns="c, d") == set()

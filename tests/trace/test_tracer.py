@@ -1,0 +1,190 @@
+"""What a tracer answers: Python's operators and conversions, NumPy's protocols."""
+
+import operator
+import pickle
+
+import numpy as np
+import pytest
+
+from functrans.errors import (
+    LeakedTracerError,
+    TracerBoolError,
+    TracerConversionError,
+    TracerIndexError,
+    UnsupportedAttributeError,
+    UnsupportedNumPyError,
+)
+from functrans.ir.evaluate import evaluate
+from functrans.ir.types import Aval
+from functrans.trace import protocols
+from functrans.trace.stage import stage
+from functrans.trace.tracer import is_operand
+
+X, Y = np.array([1.5, -2.0, 3.0]), np.array([2.0, 4.0, 0.5])
+N, M = np.array([5, 2, 7]), np.array([2, 1, 3])
+
+
+def traced(function, *values, known=False):
+    """What a function gives by its graph; None if it returns nothing."""
+    made = stage(
+        lambda *xs: [] if (out := function(*xs)) is None else [out],
+        [Aval(x.shape, x.dtype) for x in values],
+        kind="grad" if known else "jit",
+        values=values if known else None,
+    )
+    results = evaluate(made.graph, [*values, *made.captures])
+    return results[0] if results else None
+
+
+BINARY = [
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
+    operator.pow, operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,
+]  # fmt: skip
+OF_INTEGERS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+
+
+@pytest.mark.parametrize("op", BINARY)
+def test_operators(op):
+    x = abs(X)
+    np.testing.assert_allclose(traced(op, x, Y), op(x, Y), rtol=1e-15)
+    np.testing.assert_allclose(traced(lambda y: op(x, y), Y), op(x, Y), rtol=1e-15)
+    np.testing.assert_allclose(traced(lambda y: op(2.0, y), Y), op(2.0, Y), rtol=1e-15)
+    np.testing.assert_allclose(traced(lambda y: op(y, [1, 2, 3]), Y), op(Y, [1, 2, 3]), rtol=1e-15)
+
+
+@pytest.mark.parametrize("op", OF_INTEGERS)
+def test_operators_of_integers(op):
+    np.testing.assert_array_equal(traced(op, N, M), op(N, M))
+    np.testing.assert_array_equal(traced(lambda m: op(N, m), M), op(N, M))
+    np.testing.assert_array_equal(traced(operator.invert, N), ~N)
+
+
+@pytest.mark.parametrize("op", [operator.neg, operator.pos, abs])
+def test_operators_of_one(op):
+    np.testing.assert_array_equal(traced(op, X), op(X))
+
+
+def test_operators_in_place():
+    def function(x):
+        y = x * 1
+        z = y
+        y += 1
+        y *= 2
+        return z
+
+    np.testing.assert_array_equal(traced(function, X), (X + 1) * 2)
+
+
+def test_products_and_quotients_with_rest():
+    a = np.arange(9.0).reshape(3, 3)
+    np.testing.assert_allclose(traced(lambda x: a @ x, X), a @ X)
+    np.testing.assert_allclose(traced(lambda x: x @ a, X), X @ a)
+    np.testing.assert_array_equal(traced(lambda n: divmod(n, 2)[0], N), N // 2)
+
+
+@pytest.mark.parametrize(
+    ("convert", "error"),
+    [
+        (bool, TracerBoolError),
+        (operator.index, TracerIndexError),
+        (int, TracerIndexError),
+        (float, TracerConversionError),
+        (complex, TracerConversionError),
+        (np.asarray, TracerConversionError),
+        (lambda x: x.item(), TracerConversionError),
+        (lambda x: x.tolist(), TracerConversionError),
+        (pickle.dumps, TracerConversionError),
+    ],
+)
+def test_conversions_of_what_stands_for_many_values(convert, error):
+    with pytest.raises(error):
+        traced(lambda x: convert(x) and None, np.float64(2.0))
+
+
+def test_conversions_of_what_has_a_value():
+    def function(x):
+        assert x > 1 and bool(x)
+        assert int(x) == 2 and f"{x:.1f}" == "2.5"
+        assert "value=" in repr(x)
+        with pytest.raises(TracerConversionError, match="derivative would be lost"):
+            float(x)
+        # what has no derivative can be taken out
+        assert float(np.floor(x)) == 2.0 and np.floor(x).item() == 2.0
+        assert [10, 20, 30][(x > 1).astype(int)] == 20
+
+    traced(function, np.float64(2.5), known=True)
+
+
+def test_a_tracer_is_like_an_array():
+    def function(x):
+        assert (x.shape, x.dtype, x.ndim, x.size, x.itemsize, x.nbytes, len(x)) == (
+            (3,), np.dtype(float), 1, 3, 8, 24, 3,
+        )  # fmt: skip
+        assert len(list(x)) == 3 and "traced by jit" in repr(x)
+        with pytest.raises(TypeError):
+            hash(x)
+        with pytest.raises(TypeError, match="unsized"):
+            len(x[0])
+        with pytest.raises(TypeError, match="0-d"):
+            iter(x[0])
+
+    traced(function, X)
+
+
+def test_ufuncs_and_their_keywords():
+    np.testing.assert_array_equal(traced(np.sin, X), np.sin(X))
+    np.testing.assert_array_equal(traced(lambda x: np.add(x, 1, dtype="f4"), X).dtype, "f4")
+    np.testing.assert_array_equal(traced(np.add.reduce, X), X.sum())
+
+    def out(x):
+        y = x * 1
+        np.multiply(x, 2, out=y, where=x > 0)
+        return y
+
+    np.testing.assert_array_equal(traced(out, X), np.where(X > 0, 2 * X, X))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (np.isnat, UnsupportedNumPyError, r"np\.isnat is not supported"),
+        (np.busday_count, UnsupportedNumPyError, "not supported"),
+        (lambda x: np.add(x, 1, casting="unsafe"), UnsupportedNumPyError, "leave the keyword out"),
+        (lambda x: x.ctypes, UnsupportedAttributeError, r"ndarray\.ctypes"),
+        (lambda x: x.cumsums(), AttributeError, "nearest supported is cumsum"),
+        (lambda x: np.add(x, 1, dtype=int), TypeError, "NumPy does not cast"),
+    ],
+)
+def test_what_is_refused_by_name(call, error, words):
+    args = (X, X) if call is np.busday_count else (X,)
+    with pytest.raises(error, match=words):
+        traced(call, *args)
+
+
+def test_an_operation_answers_for_a_function_of_numpys(monkeypatch):
+    def unheard_of(x):
+        return x
+
+    monkeypatch.setattr(protocols, "functions", {})
+    protocols.implements(unheard_of)(lambda x: x * 3)
+    np.testing.assert_array_equal(
+        traced(lambda x: x.__array_function__(unheard_of, (), (x,), {}), X), X * 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "answer"),
+    [(1, True), (True, True), (1.5, True), (np.float32(1), True), (X, True), (1j, False),
+     (np.array(["a"]), False), ([1.0], False), (None, False)],
+)  # fmt: skip
+def test_what_can_stand_beside_a_tracer(x, answer):
+    assert is_operand(x) is answer
+
+
+def test_a_tracer_of_a_function_that_has_returned():
+    kept = []
+    traced(lambda x: kept.append(x), X)
+    with pytest.raises(LeakedTracerError, match="it is argument 0"):
+        traced(lambda x: x + kept[0], X)
+    with pytest.raises(LeakedTracerError):
+        np.sin(kept[0])

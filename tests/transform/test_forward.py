@@ -1,0 +1,110 @@
+"""Forward mode on graphs written by hand: which tangents there are, and what they come to."""
+
+import numpy as np
+import pytest
+
+from functrans.errors import NotDifferentiableError
+from functrans.ir.evaluate import evaluate
+from functrans.ir.types import Aval
+from functrans.ops.calls.external import Elements
+from functrans.transform.forward import jvp_graph, tangent_graph, variables
+from tests.ir.written import graph, is_graph
+
+STEP = 1e-6
+X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
+DX, DY = np.array([1.0, 0.5, -2.0]), np.array([-0.3, 2.0, 1.0])
+
+SMOOTH = {
+    "a chain": "{ x:f64[3], y:f64[3] ->\n a = sin x\n b = exp a\n return b }",
+    "a product": "{ x:f64[3], y:f64[3] ->\n a = multiply x y\n return a }",
+    "a value used twice": "{ x:f64[3], y:f64[3] ->\n a = multiply x y\n b = multiply a x\n"
+    " c = add a b\n return c, b }",
+    "a sum": "{ x:f64[3], y:f64[3] ->\n a = divide x y\n b = reduce_sum[axes=(0,)] a\n return b }",
+    "a branch": "{ x:f64[3], y:f64[3] ->\n m = less x y\n a = sin x\n b = select m a y\n"
+    " return b }",
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_tangents_are_differences(name):
+    made = graph(SMOOTH[name])
+    pushed, nonzero = jvp_graph(made, (True, True))
+    count = len(made.outputs)
+    results = evaluate(pushed, [X, Y, DX, DY])
+    after = evaluate(made, [X + STEP * DX, Y + STEP * DY])
+    before = evaluate(made, [X - STEP * DX, Y - STEP * DY])
+    assert nonzero == (True,) * count
+    for value, wanted in zip(results[:count], evaluate(made, [X, Y]), strict=True):
+        np.testing.assert_array_equal(value, wanted)
+    for tangent, one, other in zip(results[count:], after, before, strict=True):
+        np.testing.assert_allclose(tangent, (one - other) / (2 * STEP), rtol=1e-8, atol=1e-8)
+
+
+def test_a_product_by_its_rule():
+    made = graph("{ x:f64[], y:f64[] ->\n z = multiply x y\n return z }")
+    is_graph(jvp_graph(made, (True, False)).graph, """{ x:f64[], y:f64[], dx:f64[] ->
+        z = multiply x y
+        dz = multiply dx y
+        return z, dz }""")  # fmt: skip
+
+
+def test_what_does_not_move_has_no_tangent():
+    made = graph("""{ x:f64[3], y:f64[3] ->
+        a = sin x
+        b = cos y
+        c = floor y
+        d = less x y
+        return a, b, c, d, y, 1.0 }""")
+    pushed, nonzero = jvp_graph(made, (False, True))
+    assert nonzero == (False, True, False, False, True, False)
+    assert len(pushed.outputs) == 6 + 2
+    # zeros are made where they are asked for, and nowhere else
+    wanted = (True, False, False, False, False, False)
+    full, nonzero = jvp_graph(made, (False, True), wanted)
+    assert nonzero == (True, True, False, False, True, False)
+    np.testing.assert_array_equal(evaluate(full, [X, Y, DY])[6], np.zeros(3))
+
+
+def test_the_tangents_alone_take_the_values_that_they_need():
+    made = graph("""{ x:f64[3], y:f64[3] ->
+        a = exp x
+        b = multiply a y
+        return b }""")
+    tangent = tangent_graph(made, (True, False))
+    names = [variables(made)[i] for i in tangent.needed]
+    assert names == [made.inputs[1], made.eqns[0].outputs[0]]
+    is_graph(tangent.graph, """{ y:f64[3], a:f64[3], dx:f64[3] ->
+        da = multiply dx a
+        db = multiply da y
+        return db }""")  # fmt: skip
+    assert (tangent.nonzero, tangent.late) == ((True,), (False,))
+
+
+def test_auxiliary_outputs_have_no_tangents():
+    made = graph("{ x:f64[3] ->\n a = sin x\n b = cos x\n return a, b }")
+    tangent = tangent_graph(made, (True,), 1)
+    assert tangent.nonzero == (True, False)
+    assert len(tangent.graph.outputs) == 1
+
+
+def test_results_of_inner_graphs_come_with_the_tangents():
+    inner = graph("{ x:f64[3] ->\n y = sin x\n return y }")
+    made = graph("{ x:f64[3] ->\n y = jit[graph=inner, name='f'] x\n return y }", inner=inner)
+    tangent = tangent_graph(made, (True,))
+    assert (tangent.nonzero, tangent.late) == ((True,), (True,))
+    dy, y = evaluate(tangent.graph, [X, DX])
+    np.testing.assert_allclose(dy, np.cos(X) * DX, rtol=1e-15)
+    np.testing.assert_array_equal(y, np.sin(X))
+    (eqn,) = tangent.graph.eqns
+    assert eqn.primitive.name == "jit"
+
+
+def test_what_has_no_derivative_is_refused():
+    made = graph(
+        "{ x:f64[3] ->\n z = external[elements=ptp, results=(one,), lanes=()] x\n return z }",
+        ptp=Elements(np.ptp, several=False, vectorised=False),
+        one=Aval((), float),
+    )
+    with pytest.raises(NotDifferentiableError, match="external is not differentiable"):
+        jvp_graph(made, (True,))
+    assert jvp_graph(made, (False,)).nonzero == (False,)

@@ -1,0 +1,125 @@
+"""Transposes of linear graphs written by hand: `<ct, A x> = <A^T ct, x>`."""
+
+import numpy as np
+import pytest
+
+from functrans.errors import NotDifferentiableError
+from functrans.ir.evaluate import evaluate
+from functrans.transform.transpose import check_linear, transpose_graph
+from tests.ir.written import graph, is_graph
+
+RNG = np.random.default_rng(0)
+
+# the last input is the linear one
+LINEAR = {
+    "a factor": "{ w:f64[3], x:f64[3] ->\n y = multiply x w\n return y }",
+    "a value used twice": "{ w:f64[3], x:f64[3] ->\n a = multiply x w\n b = negative x\n"
+    " c = add a b\n d = subtract c x\n return d, a }",
+    "a sum and its spread": "{ w:f64[3], x:f64[3] ->\n a = reduce_sum[axes=(0,)] x\n"
+    " b = broadcast_to[shape=(2, 3)] a\n return b }",
+    "moves": "{ w:f64[3], x:f64[2,3] ->\n a = transpose[permutation=(1, 0)] x\n"
+    " b = reshape[shape=(6,)] a\n return b }",
+    "a factor that is computed": "{ w:f64[3], x:f64[3] ->\n a = exp w\n b = multiply a x\n"
+    " return b }",
+    "a mask": "{ w:f64[3], x:f64[3] ->\n m = less w 0.0\n a = select m x 0.0\n b = multiply a w\n"
+    " return b }",
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_inner_products_are_equal(name):
+    made = graph(LINEAR[name])
+    w, x = (RNG.standard_normal(aval.shape) for aval in made.in_avals)
+    outs = evaluate(made, [w, x])
+    cotangents = [RNG.standard_normal(out.shape) for out in outs]
+    transposed, nonzero = transpose_graph(made, (False, True))
+    assert nonzero == (True,)
+    (back,) = evaluate(transposed, [w, *cotangents])
+    wanted = sum(np.vdot(ct, out) for ct, out in zip(cotangents, outs, strict=True))
+    np.testing.assert_allclose(np.vdot(back, x), wanted, rtol=1e-13)
+
+
+def test_cotangents_that_meet_are_added():
+    made = graph("{ x:f64[3] ->\n y = add x x\n return y }")
+    is_graph(transpose_graph(made, (True,)).graph, """{ ct:f64[3] ->
+        sum = add ct ct
+        return sum }""")  # fmt: skip
+
+
+def test_equations_run_backwards():
+    made = graph("""{ w:f64[3], x:f64[3] ->
+        a = multiply x w
+        b = reduce_sum[axes=(0,)] a
+        return b }""")
+    names = [eqn.primitive.name for eqn in transpose_graph(made, (False, True)).graph.eqns]
+    assert names == ["reshape", "broadcast_to", "multiply"]
+
+
+def test_absent_cotangents():
+    made = graph("{ x:f64[3], y:f64[3] ->\n a = negative x\n b = negative y\n return a, b }")
+    transposed, nonzero = transpose_graph(made, (True, True), (True, False))
+    assert nonzero == (True, False)
+    is_graph(transposed, "{ ct:f64[3] ->\n a = negative ct\n return a }")
+    full, nonzero = transpose_graph(made, (True, True), (True, False), True)
+    assert nonzero == (True, True)
+    np.testing.assert_array_equal(evaluate(full, [np.ones(3)])[1], np.zeros(3))
+
+
+def test_what_does_not_depend_on_linear_inputs_comes_first():
+    made = graph("{ w:f64[3], x:f64[3] ->\n a = exp w\n b = multiply a x\n return b, a }")
+    transposed, _ = transpose_graph(made, (False, True), (True, False))
+    w, ct = RNG.standard_normal((2, 3))
+    constant, back = evaluate(transposed, [w, ct])
+    np.testing.assert_array_equal(constant, np.exp(w))
+    np.testing.assert_array_equal(back, np.exp(w) * ct)
+
+
+def test_nan_in_a_branch_that_is_not_taken_stays_there():
+    made = graph("""{ w:f64[3], x:f64[3] ->
+        m = less 0.0 w
+        r = divide x w
+        y = select m r 0.0
+        return y }""")
+    transposed, _ = transpose_graph(made, (False, True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (back,) = evaluate(transposed, [np.array([2.0, 0.0, -1.0]), np.ones(3)])
+    np.testing.assert_array_equal(back, [0.5, 0.0, 0.0])
+
+
+def test_a_mask_goes_through_sums():
+    """A column of which nothing is chosen has no cotangent, whatever it is divided by."""
+    made = graph("""{ w:f64[3], m:bool[2,3], x:f64[3] ->
+        a = divide x w
+        b = broadcast_to[shape=(2, 3)] a
+        y = select m b 0.0
+        return y }""")
+    transposed, _ = transpose_graph(made, (False, False, True))
+    mask = np.array([[True, False, True], [True, False, False]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (back,) = evaluate(transposed, [np.array([2.0, 0.0, -1.0]), mask, np.ones((2, 3))])
+    np.testing.assert_array_equal(back, [1.0, 0.0, -1.0])
+
+
+def test_what_has_no_transpose_is_refused():
+    made = graph("{ x:f64[3] ->\n y = sin x\n return y }")
+    with pytest.raises(NotDifferentiableError, match="sin has no transpose"):
+        transpose_graph(made, (True,))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{ x:f64[3] ->\n y = sin x\n return y }", "sin is applied"),
+        ("{ x:f64[3] ->\n y = multiply x x\n return y }", "multiply is applied"),
+        ("{ x:f64[3] ->\n y = add x 1.0\n return y }", "add is applied"),
+        ("{ x:f64[3] ->\n return 1.0 }", "does not depend"),
+    ],
+)
+def test_what_is_not_linear(text, words):
+    with pytest.raises(NotDifferentiableError, match=words):
+        check_linear(graph(text), (True,), "f")
+
+
+def test_what_is_linear():
+    check_linear(graph(LINEAR["a value used twice"]), (False, True), "f")
+    check_linear(graph("{ x:f64[3] ->\n y = add x 0.0\n return y }"), (True,), "f")
