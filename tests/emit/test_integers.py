@@ -5,15 +5,9 @@ import pytest
 
 import functrans.numpy
 from functrans import jit
-<<<<<<< HEAD:tests/lower/test_integers.py
 from functrans.lower import pipeline
-from tests.lower.test_emit_text import run_text
-from tests.targets import target
-=======
-from functrans.loop.target import Target
-from functrans.lower.pipeline import schedule
 from tests.emit.test_source import run_text
->>>>>>> tests:tests/emit/test_integers.py
+from tests.targets import target
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 64, 3, -2, 0])
