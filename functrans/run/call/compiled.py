@@ -130,13 +130,13 @@ def _call(segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
 
 @cached(256)
 def compiled_part(
-    graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = (), backend: str
+    graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = ()
 ) -> Program | None:
     """A graph inside of an equation that is done on the host (`functrans.ir.primitive.Compile`)."""
     graph, machine = optimise(graph), host.target()
     if whole and not all(compiled(eqn, machine) for eqn in graph.eqns):
         return None
-    return Program(graph, in_part=in_part, backend=backend)
+    return Program(graph, in_part=in_part)
 
 
 class Compiled(NamedTuple):
