@@ -63,6 +63,13 @@ def _default_bytes(name: str, default: int) -> int:
     return default
 
 
+def _default_backend() -> str:
+    text = os.environ.get("FUNCTRANS_BACKEND", "").strip().lower()
+    if text and text not in BACKENDS:
+        _ignored("FUNCTRANS_BACKEND", _ONE_OF_THEM)
+    return text if text in BACKENDS else BACKENDS[0]
+
+
 def _ignored(name: str, wanted: str) -> None:
     warnings.warn(
         f"the environment variable {name} is {os.environ[name]!r}, which is not {wanted}: ignored",
@@ -70,6 +77,11 @@ def _ignored(name: str, wanted: str) -> None:
         stacklevel=2,
     )
 
+
+BACKENDS = ("native", "numba")
+"""What makes machine code: our own LLVM, or Numba. The names that ``jit(backend=...)`` takes."""
+
+_ONE_OF_THEM = " or ".join(map(repr, BACKENDS))
 
 _YES = {"1", "on", "yes", "true"}
 _NO = {"0", "off", "no", "false"}
@@ -82,6 +94,10 @@ process may run on. Results do not depend on it."""
 parallel_threshold: int = 200_000
 """How many scalar operations a loop must do for it to be split among threads. It counts when
 something is compiled."""
+
+backend: str = _default_backend()
+"""What makes machine code, where `jit` is not told: ``"native"`` or ``"numba"``. It counts when
+something is compiled. From the environment variable FUNCTRANS_BACKEND."""
 
 cache: bool = _default_truth("FUNCTRANS_CACHE", True)
 """Whether compiled code is kept on disk. Off if the environment variable FUNCTRANS_CACHE is 0."""
@@ -116,6 +132,10 @@ def _truth(value: Any) -> Any:
     return value if type(value) is bool else _WRONG
 
 
+def _backend(value: Any) -> Any:
+    return value if isinstance(value, str) and value in BACKENDS else _WRONG
+
+
 def _folder(value: Any) -> Any:
     if value is None:
         return None
@@ -128,6 +148,7 @@ _WRONG = object()
 _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "threads": (_positive, "a positive integer"),
     "parallel_threshold": (_not_negative, "an integer, 0 or more"),
+    "backend": (_backend, _ONE_OF_THEM),
     "cache": (_truth, "True or False"),
     "cache_dir": (_folder, "a path, or None"),
     "cache_bytes": (_not_negative, "an integer, 0 or more"),

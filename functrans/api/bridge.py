@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from functrans import config
 from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of
+from functrans.api.options import check_backend
+from functrans.caches import cached_property
 from functrans.errors import DtypeError
+from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
 from functrans.ops.calls.external import Elements, external
 from functrans.ops.define import lazy
@@ -22,11 +26,13 @@ numba_function = lazy("functrans.run.foreign.numba_caller:numba_function")
 class Compiled:
     """A compiled function for callers that are compiled: what `compile` returns.
 
+    It may be called in Numba-compiled code as it is: numbers and arrays in, numbers and new arrays
+    out (a tuple, if there are several). Arrays must have the shapes of the examples.
+
     Attributes
     ----------
     numba : callable
-        A function that Numba-compiled code may call: numbers and arrays in, numbers and new arrays
-        out (a tuple, if there are several). Arrays must have the shapes of the examples.
+        The function that Numba-compiled code then calls.
     address : int
         The address of a C function: numbers by value, arrays as pointers to C-contiguous memory. If
         the result is one number it is returned (NaN, if the call failed); otherwise pointers for
@@ -37,29 +43,47 @@ class Compiled:
         The same, typed for ctypes and ``scipy.LowLevelCallable``.
     """
 
-    def __init__(self, exported: Exported, name: str, several: bool) -> None:
-        self._exported = exported
-        self._name = name
+    def __init__(self, graph: Graph, name: str, several: bool, backend: str) -> None:
+        self._graph = graph
         self._several = several
         self.__name__ = name
-        if exported.value_address is not None:
-            self.address = exported.value_address
-            self.ctypes = exported.ctypes_value_function()
-        else:
-            self.address = exported.address
-            self.ctypes = exported.ctypes_function()
+        self._native = backend == "native"
+        # what needs Python is refused now
+        _ = self._exported if self._native else self.numba
+
+    @cached_property
+    def _exported(self) -> Exported:
+        exported: Exported = export(self._graph)
+        return exported
+
+    @cached_property
+    def numba(self) -> Any:
+        exported = self._exported if self._native else None
+        return numba_function(self._graph, self.__name__, self._several, exported)
 
     @property
-    def numba(self) -> Any:
-        if not hasattr(self, "_numba"):
-            self._numba = numba_function(self._exported, self._name, self._several)
-        return self._numba
+    def _numba_type_(self) -> Any:
+        """What `numba.typeof` asks of objects that it does not know."""
+        return self.numba._numba_type_
+
+    @cached_property
+    def address(self) -> int:
+        exported = self._exported
+        value = exported.value_address
+        return exported.address if value is None else value
+
+    @cached_property
+    def ctypes(self) -> Any:
+        exported = self._exported
+        if exported.value_address is not None:
+            return exported.ctypes_value_function()
+        return exported.ctypes_function()
 
     def __call__(self, *args: Any) -> Any:
         return self.numba(*args)
 
 
-def compile(function: Callable[..., Any], *examples: Any) -> Compiled:
+def compile(function: Callable[..., Any], *examples: Any, backend: str | None = None) -> Compiled:
     """Compile a function for callers that are compiled themselves.
 
     Parameters
@@ -69,12 +93,15 @@ def compile(function: Callable[..., Any], *examples: Any) -> Compiled:
         do: ``compile(grad(f), x)``.
     *examples : arrays and numbers
         What it will be called with; only types matter.
+    backend : {"native", "numba"}, optional
+        What makes the machine code that Numba-compiled code calls, as for `jit`. With Numba, it is
+        compiled together with the code that calls it. C functions are always our own.
 
     Returns
     -------
     Compiled
-        Its ``numba`` may be called inside of ``@njit`` functions, its ``address`` and ``ctypes``
-        from C, with no Python in between.
+        It may be called inside of ``@njit`` functions, its ``address`` and ``ctypes`` from C, with
+        no Python in between.
 
     Raises
     ------
@@ -88,8 +115,15 @@ def compile(function: Callable[..., Any], *examples: Any) -> Compiled:
     >>> slope = functrans.compile(functrans.grad(np.sin), 0.0)
     >>> slope(0.0), slope.ctypes(0.0)
     (1.0, 1.0)
+    >>> import numba
+    >>> @numba.njit
+    ... def steepest(xs):
+    ...     return max([slope(x) for x in xs])
+    >>> steepest(np.array([1.0, 0.0]))
+    1.0
     """
     check_callable(function, "compile")
+    check_backend("compile(backend=...)", backend)
     leaves = [
         as_array(x, lambda i=i: f"example {i} for {name_of(function)}")
         for i, x in enumerate(examples)
@@ -109,7 +143,7 @@ def compile(function: Callable[..., Any], *examples: Any) -> Compiled:
             f"{name_of(function)} uses arrays from outside, and compiled code has nowhere to keep "
             "them: pass them as arguments"
         )
-    return Compiled(export(staged.graph), name_of(function), several[0])
+    return Compiled(staged.graph, name_of(function), several[0], backend or config.backend)
 
 
 def from_numba(

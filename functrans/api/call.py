@@ -7,6 +7,6 @@ from functrans.run.call.jitted import runnable
 
 jit_call = call_primitive(
     "jit",
-    numpy=lambda *values, graph, name: runnable(graph)(*values),
+    numpy=lambda *values, graph, name, backend=None: runnable(graph, backend=backend)(*values),
 )
 """Applies ``graph`` compiled; ``name`` is the user's function's. The optimiser inlines it."""

@@ -26,7 +26,7 @@ from functrans.api.arguments import (
 from functrans.api.call import jit_call
 from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
-from functrans.api.options import Named, check_apart, leaves_of, named
+from functrans.api.options import Named, check_apart, check_backend, leaves_of, named
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError, StaticArgumentError
@@ -92,6 +92,7 @@ class JitFunction:
         static: Named,
         donated: Named,
         max_paths: int,
+        backend: str | None,
     ) -> None:
         wrap(function, self, "jit")
         self._function = function
@@ -99,6 +100,7 @@ class JitFunction:
         self._donated = donated
         self._has_static = bool(static)
         self._max_paths = max_paths
+        self._backend = backend
         # with the other paths, if there are some
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         # with the attributes of the instance that each is for
@@ -132,6 +134,7 @@ class JitFunction:
             "donate_argnums": self._donated.numbers,
             "donate_argnames": self._donated.names,
             "max_paths": self._max_paths,
+            "backend": self._backend,
         }
         return _with_options, (self._function, options)
 
@@ -154,7 +157,7 @@ class JitFunction:
             named(method, option, tuple(n - (n > 0) for n in given.numbers if n != 0), given.names)
             for option, given in (("static", self._static), ("donate", self._donated))
         )
-        return JitFunction(method, static, donated, self._max_paths)
+        return JitFunction(method, static, donated, self._max_paths, self._backend)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._has_static:
@@ -194,7 +197,7 @@ class JitFunction:
         args, kwargs, static = self._without_static(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         path, _ = self._stage(leaves, structure, static, ())
-        return Lowered(path.graph, path.donated)
+        return Lowered(path.graph, path.donated, path.backend)
 
     def paths(self) -> PathReport:
         """The ways that calls have gone through the function's Python branches.
@@ -228,8 +231,10 @@ class JitFunction:
                 self._entries.remember(key, (path, None))
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
-            return path.structure.unflatten(runnable(path.graph)(*operands))
-        outs = jit_call(*operands, graph=path.graph, name=name_of(self._function))
+            run = runnable(path.graph, backend=self._backend)
+            return path.structure.unflatten(run(*operands))
+        chosen = {"backend": self._backend} if self._backend is not None else {}
+        outs = jit_call(*operands, graph=path.graph, name=name_of(self._function), **chosen)
         return path.structure.unflatten(outs)
 
     def _trace(
@@ -289,7 +294,8 @@ class JitFunction:
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
-        return Path(staged.graph, staged.captures, flat.result, decisions, donated), staged
+        path = Path(staged.graph, staged.captures, flat.result, decisions, donated, self._backend)
+        return path, staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Any]:
         try:
@@ -400,6 +406,7 @@ def jit(
     donate_argnums: Argnums = (),
     donate_argnames: str | Sequence[str] = (),
     max_paths: int = 16,
+    backend: str | None = None,
 ) -> Any:
     """Compile a function to machine code.
 
@@ -429,6 +436,9 @@ def jit(
     max_paths : int, optional
         Where Python branches on a traced value (``if x > 0``, ``while error > tolerance``), each
         way through the function is compiled when a call first goes it: so many at most.
+    backend : {"native", "numba"}, optional
+        What makes machine code: our own use of LLVM, or Numba, from the source that
+        ``lower(*args).source()`` shows. Without it, ``functrans.config.backend``.
 
     Returns
     -------
@@ -444,6 +454,8 @@ def jit(
         If an option names an argument that is not there, or one is both static and donated.
     DtypeError
         If an argument that is not static is no number or array.
+    ValueError
+        If there is no such back end.
     PathLimitError
         If calls go more than ``max_paths`` different ways through Python's branches.
 
@@ -478,9 +490,11 @@ def jit(
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
             max_paths=max_paths,
+            backend=backend,
         )
     check_callable(function, "jit")
+    check_backend("jit(backend=...)", backend)
     static = named(function, "static", static_argnums, static_argnames)
     donated = named(function, "donate", donate_argnums, donate_argnames)
     check_apart(function, static, donated)
-    return JitFunction(function, static, donated, max_paths)
+    return JitFunction(function, static, donated, max_paths, backend)

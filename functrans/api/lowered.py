@@ -32,16 +32,19 @@ class Lowered:
       return b }
     """
 
-    def __init__(self, graph: Graph, donated: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None
+    ) -> None:
         self._graph = graph
         self._donated = donated
+        self._backend = backend
 
     def graph(self, optimised: bool = True) -> Graph:
         """The graph, as it was traced or after the optimiser's passes."""
         return optimise(self._graph) if optimised else self._graph
 
     def _program(self) -> Program:
-        return program(self._graph, self._donated)
+        return program(self._graph, self._donated, self._backend)
 
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
@@ -50,6 +53,15 @@ class Lowered:
     def source(self) -> str:
         """The loops as readable Numba source."""
         return self._program().source()
+
+    def dispatchers(self) -> dict[str, Any]:
+        """The loops as functions of Numba's, by their names in the source.
+
+        They may be called in ``@njit`` functions. Their arguments are those of the source: an array
+        of one int64 that says whether something has failed (0: nothing), the arrays, which must lie
+        in C order, the sizes, and for a loop that threads may share, which part of it to do.
+        """
+        return self._program().dispatchers()
 
     def llvm(self) -> str:
         """The loops as LLVM IR."""

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from functrans import config
 from functrans.api.arguments import Argnums, argument_name, name_of
 from functrans.errors import ArgnumsError
 from functrans.tree import core as tree
@@ -41,6 +42,13 @@ def named(
     _check_numbers(function, numbers, f"{option}_argnums")
     positions = (*numbers, *_positions(function, names, f"{option}_argnames"))
     return Named(numbers, frozenset(names), positions)
+
+
+def check_backend(option: str, backend: str | None) -> None:
+    """Raise if a back end is none of those that there are; None stands for the configured one."""
+    if backend is not None and backend not in config.BACKENDS:
+        names = " or ".join(map(repr, config.BACKENDS))
+        raise ValueError(f"{option} must be {names}, not {backend!r}")
 
 
 def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> None:

@@ -40,6 +40,8 @@ class Path:
     donated : tuple of int
         The numbers of the arguments that may be overwritten, if there are no guards: a program that
         ran along a wrong path must have destroyed nothing.
+    backend : str, optional
+        What makes machine code of it; else what `functrans.config` says when that is done.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Path:
         structure: Structure,
         decisions: Sequence[Decision],
         donated: tuple[int, ...] = (),
+        backend: str | None = None,
     ) -> None:
+        self.backend = backend
         self.donated = () if decisions else donated
         self.graph = graph
         self.captures = captures
@@ -61,7 +65,7 @@ class Path:
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """The compiled program."""
-        return runnable(self.graph, self.donated)
+        return runnable(self.graph, self.donated, self.backend)
 
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
         """Run the program: the outcomes up to the first that differs, or else the result."""

@@ -73,6 +73,11 @@ def may_fail(statements: Iterable[Statement]) -> bool:
     return any(node.op in ("checked", "required") for node in postorder(roots))
 
 
+def routines(statements: Iterable[Statement]) -> tuple[str, ...]:
+    """The library routines that are called."""
+    return tuple(sorted({each.symbol for each in walk(statements) if isinstance(each, Call)}))
+
+
 def loaded(statements: Iterable[Statement]) -> set[Buffer]:
     """The buffers that are read."""
     found: set[Buffer] = set()

@@ -73,6 +73,11 @@ class Plan:
     arena: int
 
     @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels in the order in which they are first called."""
+        return list(dict.fromkeys(step.kernel for step in self.steps))
+
+    @property
     def overwritten(self) -> dict[int, int]:
         """The inputs that results are written into, by number, and those outputs."""
         numbers = {x: number for number, x in enumerate(self.inputs)}

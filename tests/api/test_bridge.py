@@ -36,6 +36,47 @@ def test_a_compiled_gradient_is_called_inside_njit():
     np.testing.assert_allclose(descend(x, 50), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("backend", ["native", "numba"])
+def test_what_is_compiled_is_called_inside_njit_as_it_is(backend):
+    both = functrans.compile(lambda a, s: (a * s, a.sum()), np.zeros(3), 1.0, backend=backend)
+
+    @numba.njit
+    def scaled(x, steps):
+        total = 0.0
+        for _ in range(steps):
+            x, more = both(x, 2)
+            total += more
+        return x, total
+
+    @numba.njit
+    def applied(function, x):
+        return function(x, 3.0)[0]
+
+    x = np.array([1.0, 2.0, 3.0])
+    result, total = scaled(x, 3)
+    np.testing.assert_array_equal(result, 8 * x)
+    assert total == 42.0
+    np.testing.assert_array_equal(applied(both, x[::-1]), 3 * x[::-1])
+
+
+def test_by_the_other_back_end_failures_and_refusals_are_the_same():
+    pick = functrans.compile(lambda x, i: x[i], np.zeros(3), 0, backend="numba")
+    assert pick(np.array([1.0, 2.0, 3.0]), 2) == pick.ctypes(np.full(3, 3.0).ctypes.data, 2) == 3.0
+    with pytest.raises(IndexError, match="out of bounds for the axis"):
+        pick(np.zeros(3), 7)
+    with pytest.raises(ValueError, match=r"was compiled for shape \(3,\)"):
+        pick(np.zeros(4), 0)
+    with pytest.raises(UnsupportedNumPyError, match="cannot call Python, and external"):
+        functrans.compile(from_numba(lambda x: x, Aval((), float)), 1.0, backend="numba")
+
+
+def test_half_floats_are_refused():
+    with pytest.raises(
+        DtypeError, match="<lambda> has arguments or results of float16, which Numba"
+    ):
+        functrans.compile(lambda x: x * 2, np.zeros(3, np.float16), backend="numba")
+
+
 def test_a_scalar_function_is_an_integrand_in_c():
     slope = functrans.compile(grad(lambda x: np.sin(x) * x), 0.0)
     integral, _ = scipy.integrate.quad(scipy.LowLevelCallable(slope.ctypes), 0.0, 2.0)

@@ -218,3 +218,39 @@ def test_vectors_are_vectors():
     register = {64: "zmm", 32: "ymm", 16: "xmm"}[native.vector_bytes()]
     if "rip" in text:  # x86
         assert register in text
+
+
+@BOTH
+def test_what_was_computed_before_a_loop_is_computed_again_in_it(run):
+    y, i, t = buffer("y", F8, (const(3, INDEX),)), index(), local(F8)
+    squared = (t + 1.0) * (t + 1.0)
+    body = (Store(y, (i,), squared), Assign((t,), (t + 1.0,)))
+    loop = For(i, ZERO, const(3, INDEX), body)
+    kernel = Kernel((y,), 0, (Let((t,), (const(0.0, F8),)), If(squared < 10.0, (loop,))))
+    found = np.zeros(3)
+    run(kernel, [found], [])
+    np.testing.assert_array_equal(found, [1.0, 4.0, 9.0])
+
+
+@BOTH
+@pytest.mark.parametrize("label", ["max", "and", "n0", "np"])
+def test_locals_may_be_called_anything(run, label):
+    x, y, k, t = buffer("x", F8, (N,)), buffer(label, F8, ()), index(), local(F8, label)
+    fold = Reduce((t,), ("max",), (load(x, (k,)),), ((k, ZERO, N),))
+    found = np.zeros(())
+    run(Kernel((x, y), 1, (fold, Store(y, (), t))), [np.array([1.0, 3.0, 2.0]), found], [3])
+    assert found == 3.0
+
+
+@BOTH
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 21])
+def test_lanes_fix_the_bits_of_a_sum(run, n):
+    x, y, k, t = buffer("x", F8, (N,)), buffer("y", F8, ()), index(), local(F8)
+    fold = Reduce((t,), ("add",), (load(x, (k,)),), ((k, ZERO, N),), lanes=4)
+    a = np.random.default_rng(0).normal(size=n)
+    found = np.zeros(())
+    run(Kernel((x, y), 1, (fold, Store(y, (), t))), [a, found], [n])
+    parts = [0.0] * 4
+    for place, value in enumerate(a):
+        parts[place % 4] += value
+    assert found == (parts[0] + parts[2]) + (parts[1] + parts[3])

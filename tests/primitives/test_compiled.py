@@ -28,8 +28,8 @@ COMPILED = {
 }
 
 
-@pytest.mark.parametrize("group", COMPILED.values(), ids=COMPILED.keys())
-def test_machine_code_gives_what_numpy_gives(group):
+def check(group, backend="native"):
+    """Compile the samples as one program, and compare what it gives with what NumPy gives."""
     operands = [np.asarray(x) for case in group for x in case.operands]
 
     def apply(*inputs):
@@ -42,13 +42,51 @@ def test_machine_code_gives_what_numpy_gives(group):
 
     graph = rewrite(apply, [aval_of(x) for x in operands])
     expected = [result for case in group for result in case.numpy(*case.operands)]
-    results = compile_graph(graph)(*operands)
+    results = compile_graph(graph, backend=backend)(*operands)
     for number, (found, value) in enumerate(zip(results, expected, strict=True)):
         assert aval_of(found) == aval_of(value)
         tolerance = 1e-14 if value.dtype == np.float64 else 1e-6
         np.testing.assert_allclose(
             found, value, rtol=tolerance, atol=tolerance, err_msg=f"result {number}"
         )
+
+
+@pytest.mark.parametrize("group", COMPILED.values(), ids=COMPILED.keys())
+def test_machine_code_gives_what_numpy_gives(group):
+    check(group)
+
+
+def smallest_samples():
+    """For each primitive that is no elementwise one, the sample with the fewest numbers."""
+    chosen = {}
+    for name, group in COMPILED.items():
+        if name.endswith("float64") and group[0].primitive.scalar is None:
+            filled = [case for case in group if all(map(np.size, case.operands))]
+            smallest = min(filled, key=lambda case: sum(map(np.size, case.operands)))
+            chosen[group[0].primitive.name] = smallest
+    return chosen
+
+
+SMALLEST = smallest_samples()
+
+
+@pytest.mark.parametrize("case", SMALLEST.values(), ids=SMALLEST.keys())
+def test_numbas_code_does_what_is_no_arithmetic(case):
+    check([case], "numba")
+
+
+SOME = ["divide", "exp", "maximum", "select", "left_shift", "rint", "floor", "remainder", "cast"]
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_numbas_code_does_arithmetic(name):
+    check(COMPILED[f"{name}-float64"], "numba")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", COMPILED.values(), ids=COMPILED.keys())
+def test_numbas_code_gives_what_numpy_gives(group):
+    check(group, "numba")
 
 
 def largest_samples():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from functrans import config
@@ -10,22 +11,24 @@ from functrans.caches import cached
 from functrans.emit import source as emit_text
 from functrans.emit.llvm import kernel as emit_llvm
 from functrans.ir.graph import Atom, Graph, Literal
-from functrans.loop.statements import Buffer, Call, Kernel
-from functrans.loop.walk import walk
+from functrans.ir.types import Aval
+from functrans.loop.statements import Buffer, Kernel
+from functrans.loop.walk import routines
 from functrans.lower import pipeline
 from functrans.lower import report as outline
 from functrans.lower.pipeline import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, split
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
+from functrans.run.call.numba_program import NumbaProgram, numba_program
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
-from functrans.run.code import cache, host, native
+from functrans.run.code import cache, host, native, numba_code
 
 
-def compile_graph(graph: Graph, donated: Sequence[int] = ()) -> Program:
+def compile_graph(graph: Graph, donated: Sequence[int] = (), backend: str = "native") -> Program:
     """Compile a graph, whose inputs that are ``donated`` may be overwritten."""
-    return Program(graph, donated)
+    return Program(graph, donated, backend=backend)
 
 
 class Program:
@@ -34,7 +37,8 @@ class Program:
     The results are a tuple of new arrays (NumPy scalars where they have no axes). What has no
     compiled form is done as its primitive's ``host`` slot says, or by NumPy. The inputs whose
     numbers are ``donated`` may be overwritten with results, if everything is compiled. Of the
-    outputs ``in_part``, only first rows may be written: nobody looks at the others.
+    outputs ``in_part``, only first rows may be written: nobody looks at the others. The ``backend``
+    makes machine code of the plan: one of `functrans.config.BACKENDS`.
     """
 
     def __init__(
@@ -42,17 +46,21 @@ class Program:
         graph: Graph,
         donated: Sequence[int] = (),
         in_part: Sequence[int] = (),
+        backend: str = "native",
     ) -> None:
         self.graph = graph
+        self.backend = backend
         self.segments = split(graph, host.target())
         if len(self.segments) > 1:
             donated = ()
         self.parts = [
-            None if segment.call is not None else compile_whole(segment.graph, donated, in_part)
+            None
+            if segment.call is not None
+            else compile_whole(segment.graph, donated, in_part, backend)
             for segment in self.segments
         ]
         only = self.parts[0] if len(self.segments) == 1 else None
-        self.whole = only.native if only is not None else None
+        self.whole = only.program if only is not None else None
         """The program, if all of it is compiled."""
 
     @property
@@ -67,7 +75,7 @@ class Program:
         values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            results = part.native(*operands) if part else _call(segment, operands)
+            results = part.program(*operands) if part else self._call(segment, operands)
             values.update(zip(segment.outputs, results, strict=True))
             for var in segment.dead:
                 del values[var]
@@ -76,6 +84,23 @@ class Program:
             for atom in self.graph.outputs
         ]
         return tuple(own(outputs, arrays))
+
+    def _call(self, segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Apply a primitive without a compiled form, by NumPy."""
+        eqn = segment.call
+        assert eqn is not None
+        # an operand may stand in the equation more than once
+        given: dict[Atom, Any] = dict(zip(segment.inputs, operands, strict=True))
+        values = [
+            x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
+        ]
+        if eqn.primitive.host is not None:
+            inner = partial(compiled_part, backend=self.backend)
+            results = eqn.primitive.host(eqn, values, inner)
+            if results is not None:
+                return tuple(results)
+        result = eqn.primitive.numpy(*values, **eqn.params)
+        return tuple(result) if eqn.primitive.several else (result,)
 
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
@@ -89,9 +114,11 @@ class Program:
 
     def source(self) -> str:
         """The kernels as Numba source."""
-        return "\n\n".join(
-            emit_text.emit(kernel, f"nest{i}") for i, kernel in enumerate(self._kernels())
-        )
+        return "\n\n".join(emit_text.emit(kernel, name) for kernel, name in self._names().items())
+
+    def dispatchers(self) -> dict[str, Any]:
+        """The kernels as Numba's functions, by their names in the source."""
+        return numba_code.dispatchers(self._names())
 
     def cost(self) -> outline.Cost:
         """Operations and memory traffic of each nest, and the peak of the temporary memory."""
@@ -108,52 +135,46 @@ class Program:
     def _kernels(self) -> list[Kernel]:
         """The kernels in the order in which they are first called."""
         plans = [part.plan for part in self.parts if part is not None]
-        return list(dict.fromkeys(step.kernel for plan in plans for step in plan.steps))
+        return list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
 
-
-def _call(segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Apply a primitive without a compiled form, by NumPy."""
-    eqn = segment.call
-    assert eqn is not None
-    # an operand may stand in the equation more than once
-    given: dict[Atom, Any] = dict(zip(segment.inputs, operands, strict=True))
-    values = [
-        x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
-    ]
-    if eqn.primitive.host is not None:
-        results = eqn.primitive.host(eqn, values, compiled_part)
-        if results is not None:
-            return tuple(results)
-    result = eqn.primitive.numpy(*values, **eqn.params)
-    return tuple(result) if eqn.primitive.several else (result,)
+    def _names(self) -> dict[Kernel, str]:
+        return numba_code.names_of(self._kernels())
 
 
 @cached(256)
 def compiled_part(
-    graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = ()
+    graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = (), backend: str
 ) -> Program | None:
     """A graph inside of an equation that is done on the host (`functrans.ir.primitive.Compile`)."""
     graph, machine = optimise(graph), host.target()
     if whole and not all(compiled(eqn, machine) for eqn in graph.eqns):
         return None
-    return Program(graph, in_part=in_part)
+    return Program(graph, in_part=in_part, backend=backend)
 
 
 class Compiled(NamedTuple):
     """A graph of which everything is compiled: what was planned, and what came of it."""
 
     plan: Plan
-    native: NativeProgram
+    program: NativeProgram | NumbaProgram
 
 
 def compile_whole(
-    graph: Graph, donated: Sequence[int] = (), in_part: Sequence[int] = ()
+    graph: Graph,
+    donated: Sequence[int] = (),
+    in_part: Sequence[int] = (),
+    backend: str = "native",
 ) -> Compiled:
     """Compile a graph of which everything has a compiled form."""
     plan = pipeline.plan(graph, host.target(), donated)
     if config.check_plans:
         verify(plan, in_part)
-    printed = {kernel: emit_llvm.emit(kernel) for kernel in {x.kernel: None for x in plan.steps}}
+    return Compiled(plan, _BACKENDS[backend](plan, graph.in_avals, graph.out_avals))
+
+
+def _native(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> NativeProgram:
+    """The program of a plan by LLVM."""
+    printed = {kernel: emit_llvm.emit(kernel) for kernel in plan.kernels}
     texts = [printed[step.kernel] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
     # an output that lives in an input has the output's slot: the call puts one array into both
@@ -167,16 +188,21 @@ def compile_whole(
         cache.load(text, each.symbol, each.addresses())
         for each, text in zip(listings, texts, strict=True)
     ]
-    return Compiled(plan, native_program(listing, codes, graph.in_avals, graph.out_avals))
+    return native_program(listing, codes, in_avals, out_avals)
+
+
+_BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {
+    "native": _native,
+    "numba": numba_program,
+}
 
 
 def _listing(step: Step, key: str, slots: Mapping[Buffer, int]) -> StepListing:
-    called = {each.symbol for each in walk(step.kernel.body) if isinstance(each, Call)}
     loop = step.kernel.parallel
     return StepListing(
         key,
         emit_llvm.ENTRY,
-        tuple(sorted(called)),
+        routines(step.kernel.body),
         step.extent,
         loop.lanes if loop is not None else 0,
         step.work,

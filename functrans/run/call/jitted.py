@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from functrans import config
 from functrans.caches import cached
 from functrans.ir.graph import Graph
 from functrans.locks import lock
 from functrans.ops.define import lazy
 from functrans.optimise import optimise
+from functrans.run.call.program import NativeProgram
 from functrans.run.code import programs as kept
 
 if TYPE_CHECKING:
@@ -22,29 +24,33 @@ _compiling = lock()
 
 
 @cached(1024)
-def _program(graph: Graph, donated: tuple[int, ...]) -> Program:
+def _program(graph: Graph, donated: tuple[int, ...], backend: str) -> Program:
     kept.note(graph)
-    compiled: Program = compile_graph(optimise(graph), donated)
-    if compiled.whole is not None:
+    compiled: Program = compile_graph(optimise(graph), donated, backend)
+    if isinstance(compiled.whole, NativeProgram):
         kept.keep(graph, compiled.whole, donated)
     return compiled
 
 
 @cached(1024)
-def _runnable(graph: Graph, donated: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
-    return kept.find(graph, donated) or _program(graph, donated).run
+def _runnable(graph: Graph, donated: tuple[int, ...], backend: str) -> Callable[..., Sequence[Any]]:
+    found = kept.find(graph, donated) if backend == "native" else None
+    return found or _program(graph, donated, backend).run
 
 
-def program(graph: Graph, donated: tuple[int, ...] = ()) -> Program:
+def program(graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None) -> Program:
     """The compiled form of a graph; it is compiled once, whichever threads ask.
 
-    ``donated`` are the numbers of the inputs that results may overwrite.
+    ``donated`` are the numbers of the inputs that results may overwrite. No ``backend`` is that of
+    `functrans.config`.
     """
     with _compiling:
-        return _program(graph, donated)
+        return _program(graph, donated, backend or config.backend)
 
 
-def runnable(graph: Graph, donated: tuple[int, ...] = ()) -> Callable[..., Sequence[Any]]:
+def runnable(
+    graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None
+) -> Callable[..., Sequence[Any]]:
     """The compiled form of a graph, to be called only: made here, or found on disk."""
     with _compiling:
-        return _runnable(graph, donated)
+        return _runnable(graph, donated, backend or config.backend)

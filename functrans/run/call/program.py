@@ -1,4 +1,4 @@
-"""A program of machine code, as a Python function of arrays.
+"""A compiled program as a Python function of arrays; those of machine code.
 
 What it consists of, without addresses, is its `Listing`, which can be kept on disk.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -92,33 +92,26 @@ class Listing(NamedTuple):
     overwritten: tuple[tuple[int, int], ...] = ()
 
 
-class NativeProgram:
-    """A program that has been loaded.
+class ArrayProgram:
+    """A program as a function of arrays that gives a tuple of new ones.
 
     Parameters
     ----------
-    listing : Listing
-    codes : sequence of Code
-        One for each step.
     in_avals, out_avals : sequence of Aval
+    arena : int
+        The bytes of its temporaries.
     """
 
-    def __init__(
-        self,
-        listing: Listing,
-        codes: Sequence[Code],
-        in_avals: Sequence[Aval],
-        out_avals: Sequence[Aval],
-    ) -> None:
-        self.listing = listing
-        self.codes = codes
+    _entry: Callable[..., int]
+    """Takes the inputs and the arrays for the results; gives the status, or -1 (nothing is done)
+    if an input is not of the right type."""
+
+    def __init__(self, in_avals: Sequence[Aval], out_avals: Sequence[Aval], arena: int) -> None:
         self._in_avals = in_avals
         self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]
+        self._arena = arena
         self._scalars = any(not shape for shape, _ in self._outputs)
         self._large = any(memory.is_large(*kind) for kind in self._outputs)
-        table = self.table()
-        self._entry = entry.function(table, in_avals)
-        steps.free_with(self, table)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         # every call comes through here, so this calls no other function of Python's
@@ -140,7 +133,7 @@ class NativeProgram:
         if status == OUT_OF_MEMORY and memory.forget():
             status = self._entry(*arrays, *results)
         if status == OUT_OF_MEMORY:
-            size = memory.in_words(self.listing.arena)
+            size = memory.in_words(self._arena)
             raise MemoryError(f"functrans: {size} for temporaries could not be allocated")
         if status:
             raise FAILURES[status].error()
@@ -164,6 +157,33 @@ class NativeProgram:
         array = np.asarray(given, dtype, order="C").view(dtype)
         return array if array.flags.aligned else array.copy()
 
+
+class NativeProgram(ArrayProgram):
+    """A program of machine code that has been loaded.
+
+    Parameters
+    ----------
+    listing : Listing
+    codes : sequence of Code
+        One for each step.
+    in_avals, out_avals : sequence of Aval
+    """
+
+    def __init__(
+        self,
+        listing: Listing,
+        codes: Sequence[Code],
+        in_avals: Sequence[Aval],
+        out_avals: Sequence[Aval],
+    ) -> None:
+        super().__init__(in_avals, out_avals, listing.arena)
+        self.listing = listing
+        self.overwritten = listing.overwritten
+        self.codes = codes
+        table = self.table()
+        self._entry = entry.function(table, in_avals)
+        steps.free_with(self, table)
+
     def table(self, plain: bool = False) -> steps.Table:
         """The program for `functrans.run.call.steps`; a plain one uses no lock and no threads."""
         listed, offsets, arena, _ = self.listing
@@ -185,11 +205,14 @@ class NativeProgram:
         )
 
 
-class OverwritingProgram(NativeProgram):
+class Overwriting(ArrayProgram):
     """A program that writes results into inputs which the caller gives up.
 
     It is another class so that other programs are called as fast as before.
     """
+
+    overwritten: tuple[tuple[int, int], ...]
+    """Inputs that are given up, and the outputs that live there."""
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         given: list[Any] = list(arrays)
@@ -199,7 +222,7 @@ class OverwritingProgram(NativeProgram):
         several = _repeated(places) if len(set(places)) < len(places) else ()
         views = [x for x in arrays if isinstance(x, np.ndarray) and x.base is not None]
         theirs = _Extents(views) if views else None
-        for number, output in self.listing.overwritten:
+        for number, output in self.overwritten:
             x = given[number]
             alone = _is_whole(x) and id(x) not in several
             if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
@@ -247,6 +270,10 @@ def _is_whole(x: Any) -> bool:
         return False
     flags = x.flags
     return bool(flags.carray and flags.owndata)
+
+
+class OverwritingProgram(Overwriting, NativeProgram):
+    """A native program that writes results into inputs."""
 
 
 def native_program(

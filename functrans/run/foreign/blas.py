@@ -7,6 +7,8 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,78 @@ def limiter() -> int:
                 os.register_at_fork(after_in_child=_after_fork)
             return _record.ctypes.data
     return 0
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Hold BLAS to one thread meanwhile, as `functrans.run.call.steps` does."""
+    if not limiter():
+        yield
+        return
+    enter, leave = _gate()
+    enter(_record)
+    try:
+        yield
+    finally:
+        leave(_record)
+
+
+@once
+def _gate() -> tuple[Callable[..., None], Callable[..., None]]:
+    """What counts the users in the record. Nobody else has Python's lock meanwhile."""
+    with importing:
+        import numba
+        from llvmlite import ir
+        from numba import types
+        from numba.extending import intrinsic
+
+    _, _, get_threads, set_threads, _ = map(int, _record)
+    get = ctypes.CFUNCTYPE(ctypes.c_int)(get_threads)
+    set_ = ctypes.CFUNCTYPE(None, ctypes.c_int)(set_threads)
+
+    def word(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        record = context.make_array(signature.args[0])(context, builder, args[0])
+        return builder.gep(record.data, [ir.Constant(ir.IntType(64), 4)])
+
+    @intrinsic
+    def locked(context, record):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            free, taken = (ir.Constant(ir.IntType(64), number) for number in (0, 1))
+            at = word(context, builder, signature, args)
+            pair = builder.cmpxchg(at, free, taken, "acquire", "monotonic")
+            return builder.extract_value(pair, 1)
+
+        return types.boolean(record), generate
+
+    @intrinsic
+    def unlock(context, record):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            at = word(context, builder, signature, args)
+            builder.store_atomic(ir.Constant(ir.IntType(64), 0), at, "release", 8)
+            return context.get_dummy_value()
+
+        return types.void(record), generate
+
+    @numba.njit
+    def enter(record):  # type: ignore[no-untyped-def]
+        while not locked(record):  # type: ignore[call-arg]
+            pass
+        if record[0] == 0:
+            record[1] = get()
+            set_(1)
+        record[0] += 1
+        unlock(record)
+
+    @numba.njit
+    def leave(record):  # type: ignore[no-untyped-def]
+        while not locked(record):  # type: ignore[call-arg]
+            pass
+        record[0] -= 1
+        if record[0] == 0:
+            set_(np.int32(record[1]))
+        unlock(record)
+
+    return enter, leave
 
 
 _record = np.zeros(5, np.int64)

@@ -22,11 +22,26 @@ from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.run.call import steps
+from functrans.run.call.compiled import Compiled
 from functrans.run.call.entry import LARGEST_ON_STACK
 from functrans.run.call.jitted import program
+from functrans.run.call.program import NativeProgram
 from functrans.run.code import cache
 
 _SYMBOL = "functrans_exported"
+
+
+def without_python(graph: Graph, backend: str) -> Compiled:
+    """The compiled form of a graph; refused if Python would be needed."""
+    whole = program(graph, backend=backend)
+    for segment in whole.segments:
+        if segment.call is not None:
+            raise UnsupportedNumPyError(
+                f"a compiled function cannot call Python, and {segment.call.primitive.name} "
+                f"has no compiled form (at {segment.call.source})"
+            )
+    (part,) = [part for part in whole.parts if part is not None]
+    return part
 
 
 class Exported:
@@ -43,17 +58,11 @@ class Exported:
     """
 
     def __init__(self, graph: Graph) -> None:
-        whole = program(graph)
-        for segment in whole.segments:
-            if segment.call is not None:
-                raise UnsupportedNumPyError(
-                    f"a compiled function cannot call Python, and {segment.call.primitive.name} "
-                    f"has no compiled form (at {segment.call.source})"
-                )
-        (self.compiled,) = [part for part in whole.parts if part is not None]
+        self.compiled = without_python(graph, "native")
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
-        self._table = self.compiled.native.table(plain=True)
+        assert isinstance(self.compiled.program, NativeProgram)
+        self._table = self.compiled.program.table(plain=True)
         steps.free_with(self, self._table)
         self._code = cache.load(
             _with_status(self.in_avals, len(self.out_avals), int(self._table[steps.FRAME])),

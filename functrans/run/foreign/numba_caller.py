@@ -1,4 +1,4 @@
-"""An exported graph as a function for Numba: arrays in, new arrays out, no Python in between."""
+"""A compiled graph as a function for Numba: arrays in, new arrays out, no Python in between."""
 
 from __future__ import annotations
 
@@ -7,56 +7,75 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import once
+from functrans.errors import DtypeError
+from functrans.ir.graph import Graph
 from functrans.loop.failures import FAILURES
-from functrans.run.foreign.export import Exported
+from functrans.run.call.numba_program import NumbaProgram
+from functrans.run.foreign.export import Exported, without_python
 
 
-def numba_function(exported: Exported, name: str, several: bool) -> Any:
+def numba_function(graph: Graph, name: str, several: bool, exported: Exported | None) -> Any:
     """A function that Numba-compiled code may call.
 
     Parameters
     ----------
-    exported : Exported
-        It is kept alive by the function.
+    graph : Graph
     name : str
         What messages call the function.
     several : bool
         Whether it returns a tuple.
+    exported : Exported or None
+        The graph's C function, to be called by address; the function keeps it alive. Without one,
+        Numba compiles the program, too.
     """
     import numba
 
-    arguments = [f"a{i}" for i in range(len(exported.in_avals))]
-    scope: dict[str, Any] = {
-        "np": np,
-        "native": exported.ctypes_function(),
-        "as_given": _as_given(),
-    }
+    if any(aval.dtype == np.float16 for aval in (*graph.in_avals, *graph.out_avals)):
+        raise DtypeError(
+            f"{name} has arguments or results of float16, which Numba's code has no numbers of: "
+            "convert them to float32"
+        )
+    arguments = [f"a{i}" for i in range(len(graph.inputs))]
+    scope: dict[str, Any] = {"np": np, "as_given": _as_given()}
+    if exported is not None:
+        scope["run"] = exported.ctypes_function()
+    else:
+        program = without_python(graph, "numba").program
+        assert isinstance(program, NumbaProgram)
+        scope["run"] = program.dispatcher
     lines = [f"def compiled({', '.join(arguments)}):"]
     passed = []
-    for i, aval in enumerate(exported.in_avals):
+
+    def passed_array(array: str) -> str:
+        return array if exported is None else f"{array}.ctypes.data"
+
+    for i, aval in enumerate(graph.in_avals):
         scope[f"in{i}"] = aval.dtype.type
-        if aval.shape == ():
+        if aval.shape == () and exported is not None:
             passed.append(f"in{i}(a{i})")
             continue
-        lines += [
-            f"    if a{i}.shape != {aval.shape}:",
-            f"        raise ValueError('argument {i} of {name} was compiled for '",
-            f"            'shape {aval.shape}')",
-            f"    c{i} = as_given(a{i}, in{i})",
-        ]
-        passed.append(f"c{i}.ctypes.data")
-    for i, aval in enumerate(exported.out_avals):
+        if aval.shape == ():
+            lines += [f"    c{i} = np.empty((), in{i})", f"    c{i}[()] = in{i}(a{i})"]
+        else:
+            lines += [
+                f"    if a{i}.shape != {aval.shape}:",
+                f"        raise ValueError('argument {i} of {name} was compiled for '",
+                f"            'shape {aval.shape}')",
+                f"    c{i} = as_given(a{i}, in{i})",
+            ]
+        passed.append(passed_array(f"c{i}"))
+    for i, aval in enumerate(graph.out_avals):
         scope[f"out{i}"] = aval.dtype.type
         lines.append(f"    r{i} = np.empty({aval.shape}, out{i})")
-        passed.append(f"r{i}.ctypes.data")
-    lines.append(f"    status = native({', '.join(passed)})")
+        passed.append(passed_array(f"r{i}"))
+    lines.append(f"    status = run({', '.join(passed)})")
     for status, failure in FAILURES.items():
         scope[f"failure{status}"] = failure.exception
         lines += [
             f"    if status == {status}:",
             f"        raise failure{status}({failure.message!r})",
         ]
-    results = [f"r{i}[()]" if a.shape == () else f"r{i}" for i, a in enumerate(exported.out_avals)]
+    results = [f"r{i}[()]" if a.shape == () else f"r{i}" for i, a in enumerate(graph.out_avals)]
     lines.append(f"    return {'(' + ', '.join(results) + ',)' if several else results[0]}")
     exec("\n".join(lines), scope)
     return numba.njit(scope["compiled"])

@@ -1,0 +1,104 @@
+"""A program of printed source that Numba compiles: the portable back end.
+
+It has the interface of `functrans.run.call.program.NativeProgram`. It runs on one thread; that does
+not show in the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached_property
+from functrans.emit.source import in_memory
+from functrans.ir.types import Aval
+from functrans.loop.failures import OUT_OF_MEMORY
+from functrans.loop.statements import Kernel
+from functrans.loop.walk import routines
+from functrans.lower.pipeline import Plan
+from functrans.run.call.program import ArrayProgram, Overwriting
+from functrans.run.code import numba_code
+from functrans.run.foreign import blas
+
+MOST_ARRAYS = 64
+"""With more arrays, the steps are called from Python: Numba takes more than linear time for one
+function with so many arguments."""
+
+_HALF = np.dtype(np.float16)
+
+
+class NumbaProgram(ArrayProgram):
+    """A plan whose kernels Numba compiles, when the program is first called.
+
+    Parameters
+    ----------
+    plan : Plan
+    in_avals, out_avals : sequence of Aval
+    """
+
+    def __init__(self, plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> None:
+        super().__init__(in_avals, out_avals, plan.arena)
+        self._large = False  # an allocator of our own is native code
+        self.dispatcher = numba_code.program(plan)
+        """For callers that Numba compiles: takes the inputs and the outputs, returns the status."""
+        self._plan = plan
+        self._run_arrays = self.dispatcher
+        if len(in_avals) + len(out_avals) > MOST_ARRAYS:
+            self._run_arrays = self._step_by_step
+        self.overwritten = tuple(plan.overwritten.items())
+        self._kinds = [(aval.shape, aval.dtype) for aval in (*in_avals, *out_avals)]
+        self._halves = any(dtype == _HALF for _, dtype in self._kinds)
+        self._calls_library = any(routines(kernel.body) for kernel in plan.kernels)
+        self._entry = self._called
+
+    def _called(self, *arrays: Any) -> int:
+        if len(arrays) != len(self._kinds) or not all(map(_is_like, arrays, self._kinds)):
+            return -1
+        if self._halves:
+            arrays = tuple([x.view(np.uint16) if x.dtype == _HALF else x for x in arrays])
+        try:
+            if not self._calls_library:
+                return int(self._run_arrays(*arrays))
+            with blas.held():
+                return int(self._run_arrays(*arrays))
+        except MemoryError:
+            return OUT_OF_MEMORY
+
+    @cached_property
+    def _kernels(self) -> dict[Kernel, Any]:
+        names = numba_code.names_of(self._plan.kernels)
+        found = numba_code.dispatchers(names)
+        return {kernel: found[name] for kernel, name in names.items()}
+
+    def _step_by_step(self, *arrays: Any) -> int:
+        plan, flag = self._plan, np.zeros(1, np.int64)
+        # an output that lives in an input is one array with it
+        places = dict(zip((*plan.inputs, *plan.outputs), arrays, strict=True))
+        for one in plan.offsets:
+            places[one] = np.empty([int(n.attribute) for n in one.shape], in_memory(one.dtype))
+        for step in plan.steps:
+            given = [places[one] for one in step.buffers]
+            self._kernels[step.kernel](flag, *given, *step.sizes, 0, step.extent)
+        return int(flag[0])
+
+
+class OverwritingNumbaProgram(Overwriting, NumbaProgram):
+    """A program of Numba's that writes results into inputs."""
+
+
+def _is_like(x: Any, kind: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:
+    """Whether this is an array that a kernel can take as it is."""
+    return (
+        type(x) is np.ndarray
+        and (x.shape, x.dtype) == kind
+        and x.flags.c_contiguous
+        and x.flags.aligned
+    )
+
+
+def numba_program(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> NumbaProgram:
+    """The program of a plan, with the call that it needs."""
+    kind = OverwritingNumbaProgram if plan.overwritten else NumbaProgram
+    return kind(plan, in_avals, out_avals)

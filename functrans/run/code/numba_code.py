@@ -1,0 +1,58 @@
+"""Printed source to Numba's dispatchers: functions that other Numba code may call, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from functrans.caches import cached, once
+from functrans.emit import source
+from functrans.emit.program import emit as emit_program
+from functrans.locks import importing
+from functrans.loop.statements import Kernel
+from functrans.loop.walk import routines
+from functrans.lower.pipeline import Plan
+from functrans.run.foreign import blas
+
+
+@once
+def _numba() -> Any:
+    with importing:
+        import numba
+
+        return numba
+
+
+def _compiled(text: str, name: str, scope: dict[str, Any]) -> Any:
+    exec(text, scope)
+    # as the LLVM printer says: multiplications and additions may be fused, and nothing else
+    return _numba().njit(error_model="numpy", fastmath={"contract"}, nogil=True)(scope[name])
+
+
+@cached(1024)
+def _kernel(text: str, name: str, called: tuple[str, ...]) -> Any:
+    addresses = {symbol: blas.address(symbol) for symbol in called}
+    return _compiled(text, name, source.namespace(addresses))
+
+
+def names_of(kernels: Iterable[Kernel]) -> dict[Kernel, str]:
+    """What kernels are called in the source."""
+    return {kernel: f"nest{i}" for i, kernel in enumerate(kernels)}
+
+
+def dispatchers(kernels: Mapping[Kernel, str]) -> dict[str, Any]:
+    """The dispatchers of kernels, by the names that these are given.
+
+    Kernels of equal text have one, which is compiled once for the types that it is called with.
+    """
+    return {
+        name: _kernel(source.emit(kernel, "nest"), "nest", routines(kernel.body))
+        for kernel, name in kernels.items()
+    }
+
+
+def program(plan: Plan) -> Any:
+    """The dispatcher of a plan: takes its inputs and outputs as arrays, and returns the status."""
+    names = names_of(plan.kernels)
+    scope = {**source.namespace(), **dispatchers(names)}
+    return _compiled(emit_program(plan, names), "program", scope)
