@@ -18,11 +18,10 @@ from functrans.ir.primitive import (
     registry,
 )
 from functrans.ir.primitive import unregister as _leave_registry
-from functrans.loop import nodes, scalar, statements
+from functrans.loop import nodes, scalar
 from functrans.ops.arrays.structural import full_p as full
 from functrans.ops.arrays.structural import iota
 from functrans.ops.compiled.emission import Emission, Emit
-from functrans.ops.compiled.statements import nest
 from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import common, floating
@@ -38,6 +37,7 @@ __all__ = [
     "Emit",
     "Primitive",
     "Sample",
+    "Store",
     "away_from_integers",
     "booleans",
     "broadcasting",
@@ -56,10 +56,13 @@ __all__ = [
     "reals",
     "registry",
     "scalar",
-    "statements",
     "unregister",
     "vecmath",
 ]
+
+nest = lazy("functrans.ops.compiled.statements:nest")
+
+Store = lazy("functrans.loop.statements:Store")
 
 
 def unregister(name: str) -> None:

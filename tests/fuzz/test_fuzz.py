@@ -11,7 +11,7 @@ import functrans
 from functrans import jit
 from functrans.errors import PlanError
 from functrans.loop.target import CPU
-from functrans.ops.reductions import cumulative
+from functrans.ops.reductions.compiled import running
 from functrans.run.code import host
 from tests.fuzz import checks, programs, thresholds
 from tests.fuzz.__main__ import attempt
@@ -98,8 +98,8 @@ def test_what_fails_is_made_small():
 
 def test_a_fault_of_the_planner_is_found(monkeypatch):
     """Running sums that begin where nothing was written, as if one of their loops had got lost."""
-    real = cumulative._row_by_row
-    monkeypatch.setattr(cumulative, "_row_by_row", lambda *given: real(*given)[1:])
+    real = running.row_by_row
+    monkeypatch.setattr(running, "row_by_row", lambda *given: real(*given)[1:])
     with pytest.raises(PlanError, match=r"read before it is written|is not written"):
         jit(lambda x: np.cumsum(x, axis=0) + 41.0)(np.ones((4, 3)))
 

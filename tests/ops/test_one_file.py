@@ -24,7 +24,8 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir import primitive as _ir
-from functrans.loop import nodes, scalar, statements
+from functrans.loop import nodes, scalar
+from functrans.loop.statements import Store
 from functrans.ops.arrays.structural import full_p as full
 from functrans.ops.arrays.structural import iota
 from functrans.ops.compiled.emission import Emit

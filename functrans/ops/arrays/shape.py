@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ALL_LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import UNROLLED, as_index, guard
-from functrans.loop.target import Target
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import expand_axes, place
 from functrans.ops.compiled.emission import Emission, Emit
@@ -26,6 +25,9 @@ from functrans.ops.define import primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import cases, integers
 from functrans.trace.tracer import Tracer
+
+if TYPE_CHECKING:
+    from functrans.loop.target import Target
 
 FEWEST_HALVED = 5
 """Among so many parts, which one an element is in is found by halving."""

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from functrans.ir.graph import Eqn, Graph
 from functrans.loop.scalar import Scalar
-from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Statement
-from functrans.loop.target import Target
 from functrans.ops.compiled.places import Index
+
+if TYPE_CHECKING:
+    # the compiler's own, which is loaded with its first use
+    from functrans.loop.simplify import Simplifier
+    from functrans.loop.statements import Buffer, Statement
+    from functrans.loop.target import Target
 
 T = TypeVar("T")
 

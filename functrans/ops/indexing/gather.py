@@ -13,7 +13,7 @@ as NumPy does, and so does its derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from operator import and_, setitem
 from typing import Any
@@ -24,10 +24,8 @@ from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
-from functrans.loop.nodes import guard, index
-from functrans.loop.reductions import lower_folds
+from functrans.loop.nodes import guard
 from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Store
 from functrans.ops.arrays.structural import (
     broadcast_to,
     cast,
@@ -40,9 +38,8 @@ from functrans.ops.arrays.structural import (
     zeros,
     zeros_like,
 )
-from functrans.ops.compiled.emission import Emission, Emit, elements
-from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.define import primitive
+from functrans.ops.compiled.emission import Emit, elements
+from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal
@@ -136,6 +133,9 @@ unique_samples = cases(
 )
 
 
+_emit = lazy("functrans.ops.indexing.compiled.scatter:emit")
+
+
 def _scatter(
     name: str,
     update: Callable[..., None],
@@ -181,31 +181,12 @@ def _scatter(
             indices = batch_indices(indices, index_axes, size)
         return op(x, updates, *indices, axes=axes, unique=unique), 0
 
-    def emit(at: Emission) -> None:
-        """In order: where an element is set twice, the last one wins."""
-        x, updates, *indices = (operand.aval for operand in at.eqn.inputs)
-        axes: tuple[int, ...] = at.eqn.params["axes"]
-        target = at.copied(0)
-        loops = tuple(index("u", n) for n in updates.shape)
-        ndim = updates.ndim - (x.ndim - len(axes))
-        found = pull_indices(at.element, 2, loops[:ndim], x, indices, axes)
-        own, rest = dict(zip(axes, found, strict=True)), iter(loops[ndim:])
-        position = [own[axis] if axis in own else next(rest) for axis in range(x.ndim)]
-        values = [at.element(1, loops), *position]
-        before, (value, *where) = lower_folds(values, 1, at.simplify, at.target)
-        store = Store(target, tuple(where), value, combine)
-        if before or updates.size == 0 or len(loops) == ndim or x.ndim - 1 in axes:
-            statements = nest(loops, (*before, store))
-        else:  # the numbers of a row go to places of their own: their order does not matter
-            statements = nest(loops[:-1], vectorised(loops[-1], store, at.target))
-        at.call(statements, work=16 * at.eqn.inputs[-1].aval.size)
-
     op = primitive(
         name,
         infer=infer,
         numpy=numpy,
         batch=batch,
-        emit=Emit(emit, operations=elements),
+        emit=Emit(partial(_emit, combine), operations=elements),
         samples=samples,
         **slots,
     )

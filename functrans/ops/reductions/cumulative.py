@@ -7,98 +7,23 @@ stretches of 1, 2, 4, ... elements are combined, each with what stands before it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functrans.ir.primitive import LINEAR, Primitive
-from functrans.loop.nodes import INDEX, identity, index
-from functrans.loop.reductions import lower_folds
-from functrans.loop.scalar import Scalar, const
-from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import full_p
-from functrans.ops.compiled.emission import Emission, Emit, Position, elements
-from functrans.ops.compiled.statements import nest
-from functrans.ops.define import primitive
+from functrans.ops.compiled.emission import Emit, elements
+from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.choice import masked, maximum, minimum
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.reductions.reduce import Parts, stretch, times
 from functrans.ops.samples import cases, integers
 
-
-def _emit(op: str) -> Callable[[Emission], None]:
-    """Along the last axis with a total that is carried, row by row; else row after row."""
-
-    def rule(at: Emission) -> None:
-        aval = at.eqn.outputs[0].aval
-        target = at.result()
-        if aval.size == 0:
-            return
-        axis: int = at.eqn.params["axis"]
-        loops = tuple(index("r", n) for n in aval.shape)
-        here: Scalar = loops[axis]
-        if at.eqn.params["reverse"]:
-            here = at.simplify(const(aval.shape[axis] - 1, INDEX) - here)
-        position = (*loops[:axis], here, *loops[axis + 1 :])
-        before, (value,) = lower_folds([at.element(0, position)], 1, at.simplify, at.target)
-        make = _carried if axis == aval.ndim - 1 else _row_by_row
-        statements = make(at, op, target, loops, axis, position, before, value)
-        at.call(statements, work=16 * aval.size)
-
-    return rule
-
-
-def _carried(
-    at: Emission,
-    op: str,
-    target: Buffer,
-    loops: Position,
-    axis: int,
-    position: Position,
-    before: Sequence[Statement],
-    value: Scalar,
-) -> tuple[Statement, ...]:
-    total = local(target.dtype, "total")
-    new = Scalar(op, (total, value), target.dtype)
-    step = (*before, Assign((total,), (new,)), Store(target, position, total))
-    start = Let((total,), (const(identity(op, target.dtype), target.dtype),))
-    rows = nest(loops[:-1], (start, *nest(loops[-1:], step)))
-    # threads share the rows
-    return tuple(
-        replace(each, parallel=True) if isinstance(each, For) and len(loops) > 1 else each
-        for each in rows
-    )
-
-
-def _row_by_row(
-    at: Emission,
-    op: str,
-    target: Buffer,
-    loops: Position,
-    axis: int,
-    position: Position,
-    before: Sequence[Statement],
-    value: Scalar,
-) -> tuple[Statement, ...]:
-    """Each row is the one before, combined with its own."""
-    first = {loops[axis]: const(0, INDEX)}
-    later = index("r", max(loops[axis].attribute[2] - 1, 0))
-    moved = {loops[axis]: at.simplify(later + 1)}
-    previous = at.simplify.substitute(position, {loops[axis]: later})
-    (*start_at, start_value) = at.simplify.substitute([*position, value], first)
-    (*now, now_value) = at.simplify.substitute([*position, value], moved)
-    combined = Scalar(op, (load(target, previous), now_value), target.dtype)
-    others = [*loops[:axis], *loops[axis + 1 :]]
-    return (
-        *nest(others, (*before, Store(target, tuple(start_at), start_value))),
-        *nest(
-            [*loops[:axis], later, *loops[axis + 1 :]],
-            (*before, Store(target, tuple(now), combined)),
-        ),
-    )
+_emit = lazy("functrans.ops.reductions.compiled.running:emit")
 
 
 def _cumulative(name: str, ufunc: np.ufunc, op: str, **slots: Any) -> Primitive:
@@ -121,7 +46,7 @@ def _cumulative(name: str, ufunc: np.ufunc, op: str, **slots: Any) -> Primitive:
         infer=lambda x, *, axis, reverse: x.update(),
         numpy=accumulate,
         batch=batch,
-        emit=Emit(_emit(op), operations=elements),
+        emit=Emit(partial(_emit, op), operations=elements),
         samples=cases(
             ((3,), {"axis": 0, "reverse": False}), ((2, 5), {"axis": 1, "reverse": False}),
             ((4, 2), {"axis": 0, "reverse": True}), ((2, 0, 3), {"axis": 1, "reverse": False}),

@@ -1,0 +1,76 @@
+"""Running sums, products and extremes: one pass in order, with a total, or row after row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from functrans.loop.nodes import INDEX, identity, index
+from functrans.loop.reductions import lower_folds
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.statements import ZERO, nest
+
+
+class _Pass(NamedTuple):
+    """A pass over all elements: what is done at each, and where."""
+
+    op: str
+    target: Buffer
+    loops: Position
+    axis: int
+    position: Position
+    before: Sequence[Statement]
+    value: Scalar
+
+
+def emit(op: str, at: Emission) -> None:
+    """Combine each element with all before it along an axis, by a scalar operation."""
+    aval = at.eqn.outputs[0].aval
+    target = at.result()
+    if aval.size == 0:
+        return
+    axis: int = at.eqn.params["axis"]
+    loops = tuple(index("r", n) for n in aval.shape)
+    here: Scalar = loops[axis]
+    if at.eqn.params["reverse"]:
+        here = at.simplify(const(aval.shape[axis] - 1, INDEX) - here)
+    position = (*loops[:axis], here, *loops[axis + 1 :])
+    before, (value,) = lower_folds([at.element(0, position)], 1, at.simplify, at.target)
+    own = _Pass(op, target, loops, axis, position, before, value)
+    statements = carried(own) if axis == aval.ndim - 1 else row_by_row(own, at.simplify)
+    at.call(statements, work=16 * aval.size)
+
+
+def carried(own: _Pass) -> tuple[Statement, ...]:
+    """Along the last axis, with a total in a local."""
+    dtype = own.target.dtype
+    total = local(dtype, "total")
+    new = Scalar(own.op, (total, own.value), dtype)
+    step = (*own.before, Assign((total,), (new,)), Store(own.target, own.position, total))
+    start = Let((total,), (const(identity(own.op, dtype), dtype),))
+    rows = nest(own.loops[:-1], (start, *nest(own.loops[-1:], step)))
+    # threads share the rows
+    return tuple(
+        replace(each, parallel=True) if isinstance(each, For) and len(own.loops) > 1 else each
+        for each in rows
+    )
+
+
+def row_by_row(own: _Pass, simplify: Simplifier) -> tuple[Statement, ...]:
+    """Along another axis: each row is the one before, combined with its own."""
+    before, loop = own.loops[: own.axis], own.loops[own.axis]
+    after = own.loops[own.axis + 1 :]
+    later = index("r", max(loop.attribute[2] - 1, 0))
+    previous = simplify.substitute(own.position, {loop: later})
+    (*first_at, first) = simplify.substitute([*own.position, own.value], {loop: ZERO})
+    moved = {loop: simplify(later + 1)}
+    (*next_at, value) = simplify.substitute([*own.position, own.value], moved)
+    combined = Scalar(own.op, (load(own.target, previous), value), own.target.dtype)
+    return (
+        *nest([*before, *after], (*own.before, Store(own.target, tuple(first_at), first))),
+        *nest([*before, later, *after], (*own.before, Store(own.target, tuple(next_at), combined))),
+    )
