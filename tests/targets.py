@@ -1,6 +1,6 @@
 """Targets that are made up: the CPU with other thresholds, and the host taken for one of them."""
 
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 
 from functrans.loop.target import CPU
 from functrans.run.code import host
@@ -9,9 +9,9 @@ from functrans.run.code import host
 def target(base=CPU, **changes):
     """A target like another: facts by their names, and of records of thresholds those to change."""
     records = {
-        name: replace(getattr(base, name), **new)
+        name: getattr(base, name)._replace(**new)
         for name, new in changes.items()
-        if is_dataclass(getattr(base, name))
+        if isinstance(getattr(base, name), tuple) and hasattr(getattr(base, name), "_replace")
     }
     return replace(base, **{**changes, **records})
 

@@ -10,8 +10,8 @@ were chosen, and not measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
 Stage = Literal["vectorise", "tile", "accumulators", "split_reductions", "batch_partition"]
 """The stages that a target may leave out:
@@ -26,8 +26,7 @@ Stage = Literal["vectorise", "tile", "accumulators", "split_reductions", "batch_
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
-@dataclass(frozen=True)
-class Unrolling:
+class Unrolling(NamedTuple):
     """Axes that are written out element by element, and not loops.
 
     Measured: `sums` (sums of 64 columns), `largest_interleaved` (small leading axes of a
@@ -50,8 +49,7 @@ class Unrolling:
     """So many elements of small axes at most are written out in a loop's body."""
 
 
-@dataclass(frozen=True)
-class Materialisation:
+class Materialisation(NamedTuple):
     """Values that are computed once and kept, and not wherever they are used.
 
     Measured: `cheap` (the Rosenbrock product, which did not gain from keeping more).
@@ -67,8 +65,7 @@ class Materialisation:
     """So many movements of elements at most are done one inside another."""
 
 
-@dataclass(frozen=True)
-class Recomputation:
+class Recomputation(NamedTuple):
     """How often values may be computed that are not kept.
 
     Measured: `bound` (two convolutions of shifted products), `through_memory` (large arrays that
@@ -87,8 +84,7 @@ class Recomputation:
     """So many times at most the expressions of a graph are made anew."""
 
 
-@dataclass(frozen=True)
-class Reductions:
+class Reductions(NamedTuple):
     """Long reductions in blocks, sums of sums, and accumulators side by side.
 
     Measured: `steps` (the error of float32 sums). `blocks` gives many threads pieces to share; it
@@ -115,8 +111,7 @@ class Reductions:
     """A sum of fewer numbers has one accumulator."""
 
 
-@dataclass(frozen=True)
-class Fusion:
+class Fusion(NamedTuple):
     """Which roots share loops, and how large a kernel gets.
 
     Measured: `largest_nest` (joining unrelated nests), `largest_block` (smaller ones gain nothing),
@@ -143,8 +138,7 @@ class Fusion:
     """So many parts of joins share a kernel at most."""
 
 
-@dataclass(frozen=True)
-class Loops:
+class Loops(NamedTuple):
     """Single loops: their vectors, the pieces of their ranges, the rows that they keep.
 
     None was measured on its own.
@@ -168,8 +162,7 @@ class Loops:
     """A loop is cut into so many pieces at most."""
 
 
-@dataclass(frozen=True)
-class Tiling:
+class Tiling(NamedTuple):
     """Loops over tiles, where an array is read across the order that it lies in.
 
     Measured: all together (2048x2048 float32 across its order).
@@ -187,8 +180,7 @@ class Tiling:
     """Elements so few apart share cache lines anyway."""
 
 
-@dataclass(frozen=True)
-class Products:
+class Products(NamedTuple):
     """Contractions: which go to BLAS, in which layout, in how many pieces.
 
     Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` (parts
@@ -215,8 +207,7 @@ class Products:
     """Rows so many times longer than there are of them are summed one after the other."""
 
 
-@dataclass(frozen=True)
-class Matrices:
+class Matrices(NamedTuple):
     """Linear algebra: which matrices are written out, and which are LAPACK's.
 
     Measured: `largest` (10,000 systems of 6 equations, a Kalman filter).
@@ -232,8 +223,7 @@ class Matrices:
     """Leading axes are written out, too, if so many multiplications do it all."""
 
 
-@dataclass(frozen=True)
-class Control:
+class Control(NamedTuple):
     """Loops and branches of the graph. None was measured on its own."""
 
     most_locals: int = 64
@@ -244,8 +234,7 @@ class Control:
     """Bytes of one array that holds what was made in all steps."""
 
 
-@dataclass(frozen=True)
-class Joins:
+class Joins(NamedTuple):
     """Arrays that are put together from parts. Measured: all together (200 rows joined)."""
 
     few: int = 5
@@ -260,8 +249,7 @@ class Joins:
     """Parts of more elements than this are loops, if there are many such parts."""
 
 
-@dataclass(frozen=True)
-class Outlining:
+class Outlining(NamedTuple):
     """Repeated parts of a graph that become one inner graph, which is compiled once.
 
     Measured: all together (a hidden Markov model, a Kalman filter, both unrolled).
@@ -293,8 +281,7 @@ class Outlining:
     """So many different periods are looked for, one after the other."""
 
 
-@dataclass(frozen=True)
-class BatchPartition:
+class BatchPartition(NamedTuple):
     """Scans over a batch whose rows do not mix, cut into parts that threads share.
 
     Measured: all together (the gradient of an LSTM).
@@ -308,8 +295,7 @@ class BatchPartition:
     """Scalar operations of a loop that are worth being cut into parts."""
 
 
-@dataclass(frozen=True)
-class Kernels:
+class Kernels(NamedTuple):
     """What a kernel is made for, and what it is handed. Not measured."""
 
     largest_constant: int = 16
@@ -317,8 +303,7 @@ class Kernels:
     are arguments, so that one kernel serves many sizes."""
 
 
-@dataclass(frozen=True)
-class Arena:
+class Arena(NamedTuple):
     """Where temporaries live. Not measured."""
 
     word: int = 8
@@ -354,21 +339,21 @@ class Target:
     cache_ways: int = 8
     parallel_loops: int = 1
     stages: tuple[Stage, ...] = STAGES
-    unrolling: Unrolling = field(default_factory=Unrolling)
-    materialisation: Materialisation = field(default_factory=Materialisation)
-    recomputation: Recomputation = field(default_factory=Recomputation)
-    reductions: Reductions = field(default_factory=Reductions)
-    fusion: Fusion = field(default_factory=Fusion)
-    loops: Loops = field(default_factory=Loops)
-    tiling: Tiling = field(default_factory=Tiling)
-    products: Products = field(default_factory=Products)
-    matrices: Matrices = field(default_factory=Matrices)
-    control: Control = field(default_factory=Control)
-    joins: Joins = field(default_factory=Joins)
-    outlining: Outlining = field(default_factory=Outlining)
-    batch_partition: BatchPartition = field(default_factory=BatchPartition)
-    kernels: Kernels = field(default_factory=Kernels)
-    arena: Arena = field(default_factory=Arena)
+    unrolling: Unrolling = Unrolling()
+    materialisation: Materialisation = Materialisation()
+    recomputation: Recomputation = Recomputation()
+    reductions: Reductions = Reductions()
+    fusion: Fusion = Fusion()
+    loops: Loops = Loops()
+    tiling: Tiling = Tiling()
+    products: Products = Products()
+    matrices: Matrices = Matrices()
+    control: Control = Control()
+    joins: Joins = Joins()
+    outlining: Outlining = Outlining()
+    batch_partition: BatchPartition = BatchPartition()
+    kernels: Kernels = Kernels()
+    arena: Arena = Arena()
 
     @property
     def alignment(self) -> int:

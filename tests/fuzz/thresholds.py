@@ -1,7 +1,6 @@
 """Targets whose thresholds are drawn low, so that every form of code occurs on small arrays."""
 
 from contextlib import contextmanager
-from dataclasses import is_dataclass
 
 from functrans import config
 from functrans.loop.target import CPU, STAGES
@@ -96,7 +95,7 @@ def draw(rng, like=CPU):
 
     for name, options in LOW.items():
         usual = getattr(like, name)
-        if is_dataclass(usual):
+        if hasattr(usual, "_replace"):
             changes[name] = {
                 inner: one(f"{name}.{inner}", each, getattr(usual, inner))
                 for inner, each in options.items()
