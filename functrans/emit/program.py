@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from functrans.emit.source import in_memory, written_tuple
 from functrans.loop.statements import Buffer, Kernel
-from functrans.lower.pipeline import Plan
+from functrans.lower.plan import Plan
 
 
 def emit(plan: Plan, kernels: Mapping[Kernel, str], name: str = "program") -> str:

@@ -41,8 +41,21 @@ def _names() -> Iterator[str]:
         yield from ("".join(letters) for letters in product(ascii_lowercase, repeat=length))
 
 
-def _lines(graph: Graph, fresh: Iterator[str], sources: bool, depth: int) -> Iterator[str]:
+def variable_names(graph: Graph) -> dict[Atom, str]:
+    """What the text of a graph calls its variables."""
     names: dict[Atom, str] = {}
+    list(_lines(graph, _names(), False, 0, names))
+    return names
+
+
+def _lines(
+    graph: Graph,
+    fresh: Iterator[str],
+    sources: bool,
+    depth: int,
+    names: dict[Atom, str] | None = None,
+) -> Iterator[str]:
+    names = {} if names is None else names
     indent = "  " * depth
 
     def typed(var: Var) -> str:

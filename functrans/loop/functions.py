@@ -47,10 +47,13 @@ class Function:
     parameters : tuple of Scalar
     result : Scalar
         Its leaves are parameters and constants.
+    name : str
+        Only for printing.
     """
 
     parameters: tuple[Scalar, ...]
     result: Scalar
+    name: str = "rare"
 
     @cached_property
     def nodes(self) -> list[Scalar]:
@@ -138,7 +141,7 @@ def function_of(
     result = Simplifier()(primitive.scalar(*parameters, **dict(params)))
     if result.dtype.kind != "f" or len(postorder([result])) < FEWEST:
         return None
-    return Function(parameters, _rare_parts_apart(result))
+    return Function(parameters, _rare_parts_apart(result), primitive.name)
 
 
 def _rare_parts_apart(result: Scalar) -> Scalar:

@@ -12,6 +12,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Buffer,
     Call,
     For,
     If,
@@ -34,33 +35,44 @@ _LONGEST = 70
 
 def text(kernel: Kernel) -> str:
     """A kernel, statement by statement."""
-    parameters = [f"{one}: {one.dtype}[{_shape(one.shape)}]" for one in kernel.buffers]
-    lines = [f"kernel({', '.join(parameters)}; {kernel.sizes} sizes)"]
-    lines += [f"  scratch {row}: {row.dtype}[{_shape(row.shape)}]" for row in kernel.scratch]
-    lines += _Printer().statements(kernel.body, 1)
+    printer = Printer()
+
+    def typed(one: Buffer) -> str:
+        return f"{one}: {one.dtype}[{', '.join(map(printer.leaf, one.shape))}]"
+
+    lines = [f"kernel({', '.join(map(typed, kernel.buffers))}; {kernel.sizes} sizes)"]
+    lines += [f"  scratch {typed(row)}" for row in kernel.scratch]
+    lines += printer.statements(kernel.body, 1)
     return "\n".join(lines)
 
 
-def _shape(extents: Sequence[Scalar]) -> str:
-    return ", ".join(_leaf(extent) for extent in extents)
+class Printer:
+    """Prints statements; what it meets first of a label has no number."""
 
-
-def _leaf(node: Scalar) -> str:
-    match node.op:
-        case "const":
-            return repr(node.attribute)
-        case "zero":
-            return "zero"
-        case "size":
-            return f"n{node.attribute}"
-        case "index" | "local":
-            return f"{node.attribute[0]}{node.attribute[1]}"
-    return node.op if node.attribute is None else f"{node.op}:{node.attribute}"
-
-
-class _Printer:
     def __init__(self) -> None:
         self.named = 0
+        self._names: dict[Scalar, str] = {}
+        self._labels: Counter[str] = Counter()
+
+    def leaf(self, node: Scalar) -> str:
+        """A node without operands."""
+        match node.op:
+            case "const":
+                return repr(node.attribute)
+            case "zero":
+                return "zero"
+            case "size":
+                return f"n{node.attribute}"
+            case "index" | "local":
+                return self._name(node)
+        return node.op if node.attribute is None else f"{node.op}:{node.attribute}"
+
+    def _name(self, node: Scalar) -> str:
+        if node not in self._names:
+            label = node.attribute[0]
+            self._names[node] = f"{label}{self._labels[label] or ''}"
+            self._labels[label] += 1
+        return self._names[node]
 
     def statements(self, body: Sequence[Statement], depth: int) -> Iterator[str]:
         for statement in body:
@@ -78,14 +90,14 @@ class _Printer:
                 yield f"{indent}{statement.target}[{', '.join(position)}] {sign} {value}"
             case Let() | Assign():
                 word = "let" if isinstance(statement, Let) else "set"
-                targets = ", ".join(map(_leaf, statement.targets))
+                targets = ", ".join(map(self.leaf, statement.targets))
                 yield f"{indent}{word} {targets} = {', '.join(words)}"
             case For():
                 kinds = ("parallel", "repeatable", "whole")
                 marks = [kind for kind in kinds if getattr(statement, kind)]
                 marks += [f"{statement.lanes} lanes"] * (statement.lanes > 1)
                 note = f"  # {', '.join(marks)}" if marks else ""
-                yield f"{indent}for {_leaf(statement.index)} in {words[0]}:{words[1]}{note}"
+                yield f"{indent}for {self.leaf(statement.index)} in {words[0]}:{words[1]}{note}"
                 yield from self.statements(statement.body, depth + 1)
             case Reduce():
                 yield from self._reduce(statement, words, depth)
@@ -105,14 +117,14 @@ class _Printer:
     def _reduce(self, statement: Reduce, words: list[str], depth: int) -> Iterator[str]:
         bounds, values = words[: 2 * len(statement.loops)], words[2 * len(statement.loops) :]
         loops = [
-            f"{_leaf(index)} in {bounds[2 * i]}:{bounds[2 * i + 1]}"
+            f"{self.leaf(index)} in {bounds[2 * i]}:{bounds[2 * i + 1]}"
             for i, (index, *_) in enumerate(statement.loops)
         ]
         note = f"  # {statement.lanes} lanes" if statement.lanes > 1 else ""
         yield f"{'  ' * depth}fold {', '.join(loops)}{note}"
         yield from self.statements(statement.body, depth + 1)
         for target, op, value in zip(statement.targets, statement.ops, values, strict=True):
-            yield f"{'  ' * (depth + 1)}{_leaf(target)} {op}= {value}"
+            yield f"{'  ' * (depth + 1)}{self.leaf(target)} {op}= {value}"
 
     def _written(self, roots: Sequence[Scalar]) -> tuple[list[str], list[str]]:
         """Lines that name parts of expressions, and the expressions."""
@@ -122,7 +134,7 @@ class _Printer:
         lines: list[str] = []
         words: dict[Scalar, str] = {}
         for node in nodes:
-            word = _operation(node, [words[arg] for arg in node.args])
+            word = self._operation(node, [words[arg] for arg in node.args])
             if node.args and (uses[node] > 1 or len(word) > _LONGEST):
                 self.named += 1
                 lines.append(f"v{self.named} = {word}")
@@ -130,16 +142,21 @@ class _Printer:
             words[node] = word
         return lines, [words[root] for root in roots]
 
-
-def _operation(node: Scalar, args: list[str]) -> str:
-    if node.op == "load":
-        return f"{node.attribute}[{', '.join(args)}]"
-    if not args:
-        return _leaf(node)
-    if node.op in _INFIX:
-        return f"({f' {_INFIX[node.op]} '.join(args)})"
-    name = str(node.dtype) if node.op == "convert" else node.op
-    return f"{name}({', '.join(args)})"
+    def _operation(self, node: Scalar, args: list[str]) -> str:
+        if node.op == "load":
+            return f"{node.attribute}[{', '.join(args)}]"
+        if node.op == "fold":
+            op, indices = node.attribute
+            over = [f"{self.leaf(i)} in {n}" for i, n in zip(indices, args[1:], strict=True)]
+            return f"{op} of {args[0]} over {', '.join(over)}"
+        if node.op == "apply":
+            return f"{node.attribute.name}({', '.join(args)})"
+        if not args:
+            return self.leaf(node)
+        if node.op in _INFIX:
+            return f"({f' {_INFIX[node.op]} '.join(args)})"
+        name = str(node.dtype) if node.op == "convert" else node.op
+        return f"{name}({', '.join(args)})"
 
 
 def _arguments(call: Call, words: list[str]) -> Iterator[str]:

@@ -1,90 +1,206 @@
-"""Graph to kernels: what a compiled program does, in order, and where its values live."""
+"""The compiler as one list of stages: Graph -> Graph -> roots -> nests -> kernels -> plan.
+
+`STAGES` is the list. Each stage takes a `Draft` and gives one with more in it; its docstring says
+in two lines what it expects and what it leaves, and it names what it is checked by, and how what it
+leaves is printed. `plan` goes through the list; whoever watches is told of each stage.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
 from typing import NamedTuple
 
-from functrans.ir.graph import Graph, Var
+from functrans import config
+from functrans.ir.graph import Graph
 from functrans.loop.operations import operations_of
-from functrans.loop.statements import Buffer, Call, For, Kernel, buffer, serial
-from functrans.loop.target import Fusion, Target
-from functrans.loop.walk import loaded, stored
+from functrans.loop.statements import Buffer, buffer
+from functrans.loop.target import Target
+from functrans.lower import checks, printing
+from functrans.lower.draft import Draft
 from functrans.lower.kernel.arena import place
 from functrans.lower.kernel.batch_partition import in_parts
 from functrans.lower.kernel.donation import donate
-from functrans.lower.kernel.symbolic_sizes import generalise
-from functrans.lower.nest.bodies import Bodies, Nest, within_bounds
+from functrans.lower.kernel.steps import Formal, Steps
+from functrans.lower.nest.bodies import Bodies, within_bounds
 from functrans.lower.nest.fusion import fuse
+from functrans.lower.nest.merging import merged
+from functrans.lower.plan import Plan
 from functrans.lower.select.materialise import choose
 from functrans.lower.select.recomputation import expected, graph_work, too_often
 from functrans.lower.select.root import Root
-from functrans.lower.select.roots import Roots, Subprogram
 from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import in_blocks
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise.machine.passes import rewritten
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """A call of a kernel.
+class Stage(NamedTuple):
+    """A stage: what it does, the check of what it leaves, and how that is printed."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-    buffers : tuple of Buffer
-        The program's buffers that it is called with.
-    sizes : tuple of int
-    extent : int
-        The range of the kernel's parallel loop; 0 if it has none.
-    work : int
-        Roughly the number of scalar operations.
+    name: str
+    run: Callable[[Draft], Draft]
+    check: Callable[[Draft], None]
+    text: Callable[[Draft], str]
+
+
+def rewriting(draft: Draft) -> Draft:
+    """Rewrite the graph for the machine: layouts for BLAS, motion out of loops, outlining.
+
+    Expects a graph whose primitives all have compiled forms.
+    Leaves one that computes the same, by the list in `functrans.optimise.machine.passes`.
     """
-
-    kernel: Kernel
-    buffers: tuple[Buffer, ...]
-    sizes: tuple[int, ...]
-    extent: int
-    work: int
+    outlined = draft.whole and not draft.donated
+    return replace(draft, graph=rewritten(draft.graph, draft.target, outlined))
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """A program: its steps, and its memory.
+def materialisation(draft: Draft) -> Draft:
+    """Choose which values are computed once and kept, and which wherever they are used.
 
-    Parameters
-    ----------
-    inputs, outputs : tuple of Buffer
-        An output that overwrites a donated input is the same buffer.
-    steps : tuple of Step
-    offsets : dict
-        Where in the arena each temporary is, in bytes.
-    arena : int
-        The size of the arena in bytes.
+    Expects the rewritten graph.
+    Leaves the values that are kept: used often, or where data decide, or too dear to repeat.
     """
-
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    steps: tuple[Step, ...]
-    offsets: dict[Buffer, int]
-    arena: int
-
-    @property
-    def kernels(self) -> list[Kernel]:
-        """The kernels in the order in which they are first called."""
-        return list(dict.fromkeys(step.kernel for step in self.steps))
-
-    @property
-    def overwritten(self) -> dict[int, int]:
-        """The inputs that results are written into, by number, and those outputs."""
-        numbers = {x: number for number, x in enumerate(self.inputs)}
-        return {numbers[x]: i for i, x in enumerate(self.outputs) if x in numbers}
+    graph, target = draft.graph, draft.target
+    kept, asked = choose(graph, target), graph_work(graph, target)
+    kept |= too_often(graph, asked, expected(graph, kept, target), target)
+    return replace(draft, kept=frozenset(kept), asked=asked)
 
 
-def plan(graph: Graph, target: Target, donated: Sequence[int] = ()) -> Plan:
+def selection(draft: Draft) -> Draft:
+    """Select how each kept value is made: pulled, element by element, or as its primitive emits it.
+
+    Expects the values that are kept.
+    Leaves roots: each a value with an iteration space, and expressions for its elements, or calls.
+    """
+    selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target)
+    return replace(draft, selected=selected, roots=tuple(selected.all))
+
+
+def reduction_splitting(draft: Draft) -> Draft:
+    """Split long reductions to few results into blocks, which threads share.
+
+    Expects roots.
+    Leaves roots, of which those with long sums are two: of partial results, and of their sum.
+    """
+    if "split_reductions" not in draft.target.stages:
+        return draft
+    loops, simplify = draft.chosen.loops, draft.chosen.puller.simplify
+    split = [in_blocks(root, loops, draft.target, simplify) for root in draft.roots]
+    return replace(draft, roots=tuple(root for parts in split for root in parts))
+
+
+def fusion(draft: Draft) -> Draft:
+    """Fuse loops: a root joins the loops of what it reads, where it reads it in its own iteration.
+
+    Expects roots, each after those that it reads.
+    Leaves nests of loops with the roots in them. This is where a softmax gets its one loop.
+    """
+    return replace(draft, loops=tuple(fuse(draft.roots, draft.target)))
+
+
+def loop_generation(draft: Draft) -> Draft:
+    """Generate the statements of nests: index splitting, vectors, accumulators, tiles, contraction.
+
+    Expects nests of loops with roots in them.
+    Leaves statements of the loop language; loops whose iterations are independent say so.
+    """
+    readers: dict[Buffer, list[Root]] = {}
+    for root in draft.roots:
+        for source in root.loads:
+            readers.setdefault(source, []).append(root)
+    bodies = Bodies(readers, draft.target, draft.chosen.puller.simplify)
+    nests = [nest for loop in draft.loops for nest in bodies.build(loop)]
+    work = sum(operations_of(nest.body) for nest in nests)
+    return replace(draft, nests=tuple(nests), work=work)
+
+
+def merging(draft: Draft) -> Draft:
+    """Merge small nests that write parts of one array.
+
+    Expects nests.
+    Leaves fewer nests, in the same order.
+    """
+    return replace(draft, nests=tuple(merged(draft.nests, draft.target.fusion)))
+
+
+def work_sharing(draft: Draft) -> Draft:
+    """Partition work among threads: a scan over a batch becomes a parallel loop over parts of it.
+
+    Expects nests, whose independent loops say so.
+    Leaves nests with no more on a thread's stack than fits; their outermost loops are shared.
+    """
+    nests = [within_bounds(nest, draft.target) for nest in draft.nests]
+    if "batch_partition" in draft.target.stages:
+        nests = [in_parts(nest, draft.target) for nest in nests]
+    return replace(draft, nests=tuple(nests))
+
+
+def buffer_donation(draft: Draft) -> Draft:
+    """Donate buffers: results are written into inputs that the caller gives up.
+
+    Expects nests.
+    Leaves nests that may overwrite inputs, and says which output lives in which of them.
+    """
+    nests, homes = donate(draft.nests, draft.donated, draft.chosen.outputs)
+    return replace(draft, nests=tuple(nests), homes=homes)
+
+
+def kernel_construction(draft: Draft) -> Draft:
+    """Make kernels of nests: sizes become arguments, so that one kernel serves many sizes.
+
+    Expects nests.
+    Leaves steps, each a call of a kernel; subprograms have become kernels once.
+    """
+    made = Steps(draft.target, draft.chosen.subprograms, draft.homes, _formal(draft.target))
+    return replace(draft, steps=tuple(made.of(draft.nests)))
+
+
+def memory_planning(draft: Draft) -> Draft:
+    """Plan memory: temporaries share an arena by their lifetimes.
+
+    Expects steps.
+    Leaves the plan (which `functrans.lower.verify` verifies).
+    """
+    outputs = tuple(draft.homes.get(one, one) for one in draft.chosen.outputs)
+    used = [step.buffers for step in draft.steps]
+    offsets, arena = place(used, {*draft.inputs, *outputs}, draft.target)
+    return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena))
+
+
+GRAPH = (
+    Stage("rewriting", rewriting, checks.graph_is_typed, printing.graph),
+    Stage("materialisation", materialisation, checks.kept_is_made, printing.kept),
+)
+
+LOOPS = (
+    Stage("selection", selection, checks.roots_read_what_is_made, printing.roots),
+    Stage("reduction splitting", reduction_splitting, checks.roots_read_what_is_made,
+          printing.roots),
+    Stage("fusion", fusion, checks.each_root_has_a_loop, printing.loops),
+    Stage("loop generation", loop_generation, checks.nests_read_what_is_made, printing.nests),
+    Stage("merging", merging, checks.nests_read_what_is_made, printing.nests),
+)  # fmt: skip
+"""What is done again with more values kept, if too much would be computed too often."""
+
+KERNELS = (
+    Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
+    Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
+    Stage("kernel construction", kernel_construction, checks.steps_fit_kernels, printing.kernels),
+)
+
+MEMORY = (Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),)
+
+STAGES = (*GRAPH, *LOOPS, *KERNELS, *MEMORY)
+"""All stages, in order."""
+
+Watch = Callable[[Stage, Draft, float], None]
+"""Is told of each stage, of what it has left, and how many seconds it took."""
+
+
+def plan(
+    graph: Graph, target: Target, donated: Sequence[int] = (), watch: Watch | None = None
+) -> Plan:
     """The plan of a graph whose primitives all have compiled forms; it follows from these alone.
 
     Parameters
@@ -94,188 +210,88 @@ def plan(graph: Graph, target: Target, donated: Sequence[int] = ()) -> Plan:
         The machine.
     donated : sequence of int
         The numbers of the inputs that results may overwrite.
+    watch : callable, optional
+        Is told of each stage of this graph, not of those of graphs inside.
     """
-    inputs = tuple(buffer(f"in{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
-    whole = rewritten(graph, target, outlined=not donated)
-    done = _lowered(whole, inputs, target)
-    nests, homes = donate(_parted(done.nests, target), [inputs[i] for i in donated], done.outputs)
-    outputs = tuple(homes.get(one, one) for one in done.outputs)
-    steps = _Steps(target, done.subprograms, homes).of(nests)
-    offsets, arena = place([step.buffers for step in steps], {*inputs, *outputs}, target)
-    return Plan(inputs, outputs, tuple(steps), offsets, arena)
+    inputs = _inputs(graph, "in")
+    given = tuple(inputs[number] for number in donated)
+    draft = Draft(target, graph, inputs, _Inner(target).lower, given, whole=True)
+    draft = _with_loops(_run(GRAPH, draft, watch), watch)
+    done = _run((*KERNELS, *MEMORY), draft, watch).plan
+    assert done is not None
+    return done
 
 
-def _parted(nests: Sequence[Nest], target: Target) -> list[Nest]:
-    bounded = [within_bounds(nest, target) for nest in nests]
-    if "batch_partition" not in target.stages:
-        return bounded
-    return [in_parts(nest, target) for nest in bounded]
+def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> Draft:
+    for stage in stages:
+        start = perf_counter()
+        draft = stage.run(draft)
+        seconds = perf_counter() - start
+        if config.check_plans:
+            stage.check(draft)
+        if watch is not None:
+            watch(stage, draft, seconds)
+    return draft
 
 
-class _Lowered(NamedTuple):
-    """The nests that compute a graph, the subprograms among them, and where its outputs are."""
-
-    nests: list[Nest]
-    subprograms: dict[str, Subprogram]
-    outputs: tuple[Buffer, ...]
-
-
-def _lowered(graph: Graph, inputs: Sequence[Buffer], target: Target) -> _Lowered:
-    """What a graph becomes that has been rewritten."""
-    inner: list[Inner] = []
-
-    def attempt(kept: set[Var]) -> Attempt:
-        # the graphs inside are asked for in the same order each time
-        done = iter(tuple(inner))
-
-        def lower(body: Graph) -> Inner:
-            found = next(done, None)
-            if found is None:
-                inner.append(found := _inner(body, target))
-            return found
-
-        return _attempt(select(graph, inputs, lower, kept, target))
-
-    asked = graph_work(graph, target)
-    limits = target.recomputation
-    kept = choose(graph, target)
-    kept |= too_often(graph, asked, expected(graph, kept, target), target)
-    best = last = attempt(kept)
+def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
+    """The draft after `LOOPS`, gone through again while too much is computed too often."""
+    target, limits = draft.target, draft.target.recomputation
+    best = last = _run(LOOPS, draft, watch)
     for _ in range(limits.rounds):
-        if best.work <= limits.bound * asked:
+        if best.work <= limits.bound * draft.asked:
             break
-        more = too_often(graph, asked, last.roots.demand(), target)
+        more = too_often(draft.graph, draft.asked, last.chosen.demand(), target)
         if not more:
             break
-        kept |= more
-        last = attempt(kept)
+        lower = _Inner(target, *last.chosen.inner).lower
+        last = _run(LOOPS, replace(draft, kept=last.kept | more, lower=lower), watch)
         best = min(best, last, key=lambda each: each.work)
-    return _Lowered(best.nests, best.roots.subprograms, tuple(best.roots.outputs))
+    return best
 
 
-class Attempt(NamedTuple):
-    """The roots for some choice of what is kept, their nests, and how many operations these do."""
-
-    roots: Roots
-    nests: list[Nest]
-    work: int
-
-
-def _attempt(selected: Roots) -> Attempt:
-    target, simplify = selected.target, selected.puller.simplify
-    roots = selected.all
-    if "split_reductions" in target.stages:
-        cut = [in_blocks(root, selected.loops, target, simplify) for root in roots]
-        roots = [part for parts in cut for part in parts]
-    readers: dict[Buffer, list[Root]] = {}
-    for root in roots:
-        for source in root.loads:
-            readers.setdefault(source, []).append(root)
-    bodies = Bodies(readers, target, simplify)
-    nests = [built for nest in fuse(roots, target) for built in bodies.build(nest)]
-    work = sum(operations_of(nest.body) for nest in nests)
-    return Attempt(selected, list(merged(nests, target.fusion)), work)
-
-
-def _inner(graph: Graph, target: Target) -> Inner:
-    """The nests of a graph inside of another."""
-    own = _buffers(graph)
-    nests, _, outputs = _lowered(rewritten(graph, target), own, target)
-    return Inner(
-        tuple(statement for nest in nests for statement in nest.body),
-        tuple(dict.fromkeys(row for nest in nests for row in nest.scratch)),
-        own,
-        outputs,
-        sum(nest.work for nest in nests),
-    )
-
-
-def _buffers(graph: Graph) -> tuple[Buffer, ...]:
-    """Buffers that stand for the inputs of an inner graph."""
-    return tuple(buffer(f"x{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs))
-
-
-class _Steps:
-    """Makes the steps of nests; parts of a program that are called become kernels once.
+class _Inner:
+    """Lowers graphs inside of another one, in the order in which they are asked for.
 
     Parameters
     ----------
     target : Target
-    subprograms : dict
-        What the calls among the nests stand for.
-    homes : dict
-        The buffers that other ones live in.
+    *known : Inner
+        What was found for the first ones when they were asked for before.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        subprograms: Mapping[str, Subprogram],
-        homes: Mapping[Buffer, Buffer],
-    ) -> None:
+    def __init__(self, target: Target, *known: Inner) -> None:
         self.target = target
-        self.subprograms = subprograms
-        self.homes = homes
-        self._parts: dict[Graph, tuple[list[Step], tuple[Buffer, ...]]] = {}
+        self._known = iter(known)
 
-    def of(self, nests: Sequence[Nest]) -> list[Step]:
-        """The steps of nests, in order."""
-        steps: list[Step] = []
-        for nest in nests:
-            first = nest.body[0]
-            call = self.subprograms.get(first.symbol) if isinstance(first, Call) else None
-            if call is not None:
-                steps += self._called(call)
-                continue
-            kernel, arguments, sizes = generalise(nest.body, nest.scratch, self.homes, self.target)
-            extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
-            steps.append(Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work))
-        return steps
-
-    def _called(self, call: Subprogram) -> Iterator[Step]:
-        """The steps of a part, on the buffers of a call."""
-        if call.graph not in self._parts:
-            own = _buffers(call.graph)
-            done = _lowered(call.graph, own, self.target)
-            steps = _Steps(self.target, {}, {}).of(_parted(done.nests, self.target))
-            self._parts[call.graph] = steps, (*own, *done.outputs)
-        steps, formal = self._parts[call.graph]
-        actual = dict(zip(formal, (*call.operands, *call.results), strict=True))
-        for step in steps:
-            given = [actual.get(one, one) for one in step.buffers]
-            yield replace(step, buffers=tuple(self.homes.get(one, one) for one in given))
+    def lower(self, graph: Graph) -> Inner:
+        found = next(self._known, None)
+        if found is not None:
+            return found
+        draft = Draft(self.target, graph, _inputs(graph, "x"), _Inner(self.target).lower)
+        done = _with_loops(_run(GRAPH, draft))
+        return Inner(
+            tuple(statement for nest in done.nests for statement in nest.body),
+            tuple(dict.fromkeys(row for nest in done.nests for row in nest.scratch)),
+            done.inputs,
+            tuple(done.chosen.outputs),
+            sum(nest.work for nest in done.nests),
+        )
 
 
-def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
-    """The nests, with runs of those that write parts of joins as one each, if threads are no use.
+def _formal(target: Target) -> Callable[[Graph], Formal]:
+    """Lowers subprograms, which have been rewritten with the program that they are parts of."""
 
-    A kernel for each part would take longer to compile, and be longer on its way.
-    """
+    def lower(graph: Graph) -> Formal:
+        draft = Draft(target, graph, _inputs(graph, "x"), _Inner(target).lower)
+        done = _run(KERNELS, _with_loops(_run(GRAPH[1:], draft)))
+        return done.steps, (*done.inputs, *done.chosen.outputs)
 
-    def is_small(nest: Nest) -> bool:
-        return nest.part and nest.work <= limits.small_part
-
-    for small, run in groupby(nests, is_small):
-        most = limits.most_parts if small else 1
-        for taken in _handfuls(list(run), most, limits.most_buffers):
-            if len(taken) == 1:
-                yield taken[0]
-                continue
-            body = tuple(serial(each) for nest in taken for each in nest.body)
-            scratch = tuple(row for nest in taken for row in nest.scratch)
-            yield Nest(body, scratch, sum(nest.work for nest in taken))
+    return lower
 
 
-def _handfuls(nests: Sequence[Nest], most: int, buffers: int) -> Iterator[list[Nest]]:
-    """Runs of so many nests at most, that use so many buffers together or are alone."""
-    taken: list[Nest] = []
-    used: set[Buffer] = set()
-    for nest in nests:
-        own = {*loaded(nest.body), *stored(nest.body)}
-        if taken and (len(taken) == most or len(used | own) > buffers):
-            yield taken
-            taken, used = [], set()
-        taken.append(nest)
-        used |= own
-    if taken:
-        yield taken
+def _inputs(graph: Graph, name: str) -> tuple[Buffer, ...]:
+    """Buffers for the inputs of a graph."""
+    return tuple(
+        buffer(f"{name}{i}", x.aval.dtype, x.aval.shape) for i, x in enumerate(graph.inputs)
+    )

@@ -23,7 +23,7 @@ from functrans.loop.statements import (
     While,
 )
 from functrans.loop.walk import expressions, loaded, stored
-from functrans.lower.pipeline import Plan, Step
+from functrans.lower.plan import Plan, Step
 
 
 @dataclass(frozen=True)

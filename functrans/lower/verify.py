@@ -22,7 +22,7 @@ from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
 from functrans.loop.walk import stored
 from functrans.lower.kernel.arena import bytes_of
-from functrans.lower.pipeline import Plan, Step
+from functrans.lower.plan import Plan, Step
 
 SCENARIOS = (
     Scenario(None, (True,)),

@@ -95,7 +95,9 @@ class Emitter:
         self._results[0] = assembled(self._roots, out.aval, given, adds=adds)
 
     def lower(self, graph: Graph) -> Inner:
-        return self._roots.lower(graph)
+        inner = self._roots.lower(graph)
+        self._roots.inner.append(inner)
+        return inner
 
     def subprogram(self, graph: Graph) -> None:
         operands = [self.operand(number) for number in range(len(self.eqn.inputs))]

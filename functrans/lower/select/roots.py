@@ -66,6 +66,7 @@ class Roots:
         self.all: list[Root] = []
         self.made: list[Made] = []
         self.outputs: list[Buffer] = []
+        self.inner: list[Inner] = []
         self.shared: dict[Hashable, Any] = {}
         self.subprograms: dict[str, Subprogram] = {}
 

@@ -16,7 +16,7 @@ from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
 from functrans.lower import pipeline
 from functrans.lower import report as outline
-from functrans.lower.pipeline import Plan, Step
+from functrans.lower.plan import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, split
 from functrans.lower.verify import verify
 from functrans.optimise import optimise

@@ -17,7 +17,7 @@ from functrans.ir.types import Aval
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
-from functrans.lower.pipeline import Plan
+from functrans.lower.plan import Plan
 from functrans.run.call.program import ArrayProgram, Overwriting
 from functrans.run.code import numba_code
 from functrans.run.foreign import blas

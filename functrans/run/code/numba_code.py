@@ -11,7 +11,7 @@ from functrans.emit.program import emit as emit_program
 from functrans.locks import importing
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
-from functrans.lower.pipeline import Plan
+from functrans.lower.plan import Plan
 from functrans.run.foreign import blas
 
 

@@ -1,0 +1,74 @@
+"""Drafts of plans: what the stages have worked out so far, each adding to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from functrans.ir.graph import Graph, Var
+from functrans.loop.statements import Buffer
+from functrans.loop.target import Target
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.fusion import Loop
+from functrans.lower.plan import Plan, Step
+from functrans.lower.select.root import Root
+from functrans.lower.select.roots import Roots
+from functrans.ops.compiled.emission import Inner
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A plan in the making; the stages of `functrans.lower.pipeline` fill it in this order.
+
+    Parameters
+    ----------
+    target : Target
+    graph : Graph
+    inputs : tuple of Buffer
+        Where the graph's inputs are.
+    lower : callable
+        Gives the statements of a graph inside of this one.
+    donated : tuple of Buffer
+        The inputs that results may overwrite.
+    whole : bool
+        Whether the graph is a program, and not inside of another one.
+    kept : frozenset of Var
+        The values that are computed once and kept.
+    asked : int
+        The operations of the graph if each element of each value is computed once.
+    selected : Roots
+        The roots, before any is split.
+    roots : tuple of Root
+    loops : tuple of Loop
+        The loops that the roots share.
+    nests : tuple of Nest
+    work : int
+        The operations of all nests.
+    homes : dict
+        The inputs that outputs live in.
+    steps : tuple of Step
+    plan : Plan
+    """
+
+    target: Target
+    graph: Graph
+    inputs: tuple[Buffer, ...]
+    lower: Callable[[Graph], Inner]
+    donated: tuple[Buffer, ...] = ()
+    whole: bool = False
+    kept: frozenset[Var] = frozenset()
+    asked: int = 0
+    selected: Roots | None = None
+    roots: tuple[Root, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    nests: tuple[Nest, ...] = ()
+    work: int = 0
+    homes: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    plan: Plan | None = None
+
+    @property
+    def chosen(self) -> Roots:
+        """The roots, which have been selected."""
+        assert self.selected is not None
+        return self.selected

@@ -1,0 +1,70 @@
+"""Kernel construction: nests become kernels with symbolic sizes, and steps that call them.
+
+A subprogram becomes kernels once, which each of its calls runs on buffers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from functrans.ir.graph import Graph
+from functrans.loop.statements import Buffer, Call, For
+from functrans.loop.target import Target
+from functrans.lower.kernel.symbolic_sizes import generalise
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.plan import Step
+from functrans.lower.select.roots import Subprogram
+
+Formal = tuple[Sequence[Step], Sequence[Buffer]]
+"""The steps of a subprogram, and the buffers in them that stand for its operands and results."""
+
+
+class Steps:
+    """Makes the steps of nests.
+
+    Parameters
+    ----------
+    target : Target
+    subprograms : dict
+        What the calls among the nests stand for.
+    homes : dict
+        The buffers that other ones live in.
+    lower : callable
+        Gives the steps of a subprogram.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        subprograms: Mapping[str, Subprogram],
+        homes: Mapping[Buffer, Buffer],
+        lower: Callable[[Graph], Formal],
+    ) -> None:
+        self.target = target
+        self.subprograms = subprograms
+        self.homes = homes
+        self.lower = lower
+        self._known: dict[Graph, Formal] = {}
+
+    def of(self, nests: Sequence[Nest]) -> Iterator[Step]:
+        """The steps of nests, in order."""
+        for nest in nests:
+            first = nest.body[0]
+            call = self.subprograms.get(first.symbol) if isinstance(first, Call) else None
+            if call is not None:
+                yield from self._called(call)
+                continue
+            kernel, arguments, sizes = generalise(nest.body, nest.scratch, self.homes, self.target)
+            extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
+            yield Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work)
+
+    def _called(self, call: Subprogram) -> Iterator[Step]:
+        """The steps of a subprogram, on the buffers of a call."""
+        if call.graph not in self._known:
+            self._known[call.graph] = self.lower(call.graph)
+        steps, formal = self._known[call.graph]
+        actual = dict(zip(formal, (*call.operands, *call.results), strict=True))
+        for step in steps:
+            given = [actual.get(one, one) for one in step.buffers]
+            yield replace(step, buffers=tuple(self.homes.get(one, one) for one in given))

@@ -1,0 +1,46 @@
+"""Kernel merging: small nests that write parts of one array become one kernel.
+
+A kernel for each would take longer to compile, and a call longer on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from functrans.loop.statements import Buffer, serial
+from functrans.loop.target import Fusion
+from functrans.loop.walk import loaded, stored
+from functrans.lower.nest.bodies import Nest
+
+
+def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
+    """The nests in order, with runs of those that threads are no use for as one each."""
+
+    def is_small(nest: Nest) -> bool:
+        return nest.part and nest.work <= limits.small_part
+
+    for small, run in groupby(nests, is_small):
+        most = limits.most_parts if small else 1
+        for taken in _handfuls(list(run), most, limits.most_buffers):
+            if len(taken) == 1:
+                yield taken[0]
+                continue
+            body = tuple(serial(each) for nest in taken for each in nest.body)
+            scratch = tuple(row for nest in taken for row in nest.scratch)
+            yield Nest(body, scratch, sum(nest.work for nest in taken))
+
+
+def _handfuls(nests: Sequence[Nest], most: int, buffers: int) -> Iterator[list[Nest]]:
+    """Runs of so many nests at most, that use so many buffers together or are alone."""
+    taken: list[Nest] = []
+    used: set[Buffer] = set()
+    for nest in nests:
+        own = {*loaded(nest.body), *stored(nest.body)}
+        if taken and (len(taken) == most or len(used | own) > buffers):
+            yield taken
+            taken, used = [], set()
+        taken.append(nest)
+        used |= own
+    if taken:
+        yield taken

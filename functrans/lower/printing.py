@@ -1,0 +1,81 @@
+"""What each stage leaves, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from functrans.ir.text import variable_names
+from functrans.loop.statements import Statement, Store
+from functrans.loop.text import Printer, text
+from functrans.lower.draft import Draft
+from functrans.lower.nest.fusion import Loop
+from functrans.lower.report import outline
+from functrans.lower.select.root import Root
+
+
+def graph(draft: Draft) -> str:
+    """The graph."""
+    return str(draft.graph)
+
+
+def kept(draft: Draft) -> str:
+    """The variables that are kept, by their names in the graph's text."""
+    names = variable_names(draft.graph)
+    return "kept: " + (", ".join(sorted(names[var] for var in draft.kept)) or "nothing")
+
+
+def roots(draft: Draft) -> str:
+    """Each root: the loops that it could have, and how its elements are made."""
+    return "\n".join(line for root in draft.roots for line in _root(root))
+
+
+def _root(root: Root) -> Iterator[str]:
+    body: tuple[Statement, ...] = root.call
+    if not body:
+        body = tuple(Store(root.target, position, value) for position, value in root.elements)
+    printer = Printer()
+    loops = "".join(f"for {printer.leaf(i)} in {i.attribute[2]}: " for i in root.loops)
+    lines = list(printer.statements(body, 0))
+    if len(lines) == 1:
+        yield loops + lines[0]
+    else:
+        yield loops or f"{root.target}:"
+        yield from ("  " + line for line in lines)
+
+
+def loops(draft: Draft) -> str:
+    """The nests as trees of loops, with the names of the roots in them."""
+    return "\n".join(line for loop in draft.loops for line in _tree(loop, 0, Printer()))
+
+
+def _tree(loop: Loop, depth: int, printer: Printer) -> Iterator[str]:
+    indent = "  " * depth
+    if loop.index is None:
+        yield f"{indent}once"
+    else:
+        yield f"{indent}for {printer.leaf(loop.index)} in {loop.index.attribute[2]}"
+    for child in loop.children:
+        if isinstance(child, Loop):
+            yield from _tree(child, depth + 1, printer)
+        else:
+            yield f"{indent}  {child.target}"
+
+
+def nests(draft: Draft) -> str:
+    """The statements of each nest."""
+    return "\n".join(
+        line
+        for number, nest in enumerate(draft.nests)
+        for line in (f"nest {number}", *Printer().statements(nest.body, 1))
+    )
+
+
+def kernels(draft: Draft) -> str:
+    """Each kernel once, as text."""
+    return "\n".join(map(text, dict.fromkeys(step.kernel for step in draft.steps)))
+
+
+def plan(draft: Draft) -> str:
+    """The plan in words."""
+    assert draft.plan is not None
+    return outline(draft.plan)
