@@ -128,7 +128,7 @@ def test_rows_and_calls_are_for_reading():
     assert found[1:] == [
         "    row = np.empty((4,), np.float64)",
         "    row[0] = 1.0",
-        "    dcopy(n0, address(x[1]), 'N')",
+        "    dcopy(n0, address(x, (1,)), 'N')",
     ]
 
 

@@ -12,6 +12,7 @@ from functrans.loop.scalar import const, postorder
 from functrans.loop.scalar import evaluate as evaluate_scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Kernel, Reduce, Store, buffer, load
+from functrans.loop.target import CPU
 from functrans.loop.walk import walk
 
 F8, F4 = np.dtype(float), np.dtype("f4")
@@ -22,7 +23,7 @@ ROWS, COLUMNS = 40, 300
 def lowered(make, shape=(COLUMNS,), lanes=4, dtype=F8):
     """The statements for expressions of an array, and what these come to."""
     x = buffer("x", dtype, shape)
-    statements, values = lower_folds(make(x), lanes, Simplifier())
+    statements, values = lower_folds(make(x), lanes, Simplifier(), CPU)
     y = buffer("y", dtype, (len(values),))
     stores = [Store(y, (const(i, INDEX),), value) for i, value in enumerate(values)]
     kernel = Kernel((x, y), 0, (*statements, *stores))

@@ -5,11 +5,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from functrans.loop.statements import Kernel, buffer
-from functrans.lower.pipeline import Step, place, size_of
+from functrans.loop.statements import buffer
+from functrans.loop.target import CPU
+from functrans.lower.kernel.arena import _size_of, place
 
 F8 = np.dtype(float)
-NOTHING = Kernel((), 0, ())
 
 
 def arrays(*counts):
@@ -18,8 +18,11 @@ def arrays(*counts):
 
 def placed(*used, elsewhere=()):
     """Where temporaries are, and how long the arena is, for what each step uses."""
-    steps = [Step(NOTHING, tuple(one), (), 0, 0) for one in used]
-    return place(steps, set(elsewhere))
+    return place(used, set(elsewhere), CPU)
+
+
+def size_of(one):
+    return _size_of(one, CPU)
 
 
 def check(used, elsewhere=()):

@@ -26,8 +26,8 @@ def copied(n, shift=0, scale=2.0):
     return [For(i, ZERO, number(n), (body,))], (x, y)
 
 
-def kernel_of(body, scratch=(), **about):
-    return done_by(generalise, body, scratch, **about)
+def kernel_of(body, scratch=(), homes=None):
+    return done_by(generalise, body, scratch, homes=homes or {})
 
 
 def printed(kernel):

@@ -8,7 +8,8 @@ from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Store, buffer, load
-from functrans.lower.nest.accumulators import in_chains as side_by_side
+from functrans.loop.target import CPU
+from functrans.lower.nest.accumulators import side_by_side
 from tests.lower.by_hand import done_by, results
 
 F8 = np.dtype(float)
@@ -34,7 +35,7 @@ def test_every_number_once(op, count, n):
     assert {part.args[1].attribute for part in parts} == {n // count}
     # in one loop, since they go over the same index
     assert len({part.attribute[1] for part in parts}) == 1
-    statements, (value,) = lower_folds([value], 1, Simplifier())
+    statements, (value,) = lower_folds([value], 1, Simplifier(), CPU)
     a = np.random.default_rng(0).standard_normal(n)
     (found,) = results([*statements, Store(y, (const(0, INDEX),), value)], {x: a}, [y])
     np.testing.assert_allclose(found, [a.sum() if op == "add" else a.max()], rtol=1e-13)

@@ -22,7 +22,7 @@ def turned(rows, columns, width=None, lanes=8, across=True):
     i, j = index("i", rows), index("j", columns)
     value = load(x, (j, i) if across else (i, j)) * 2.0
     inner = For(j, ZERO, const(columns, INDEX), (Store(y, (i, j), value),), lanes=lanes)
-    return For(i, ZERO, const(rows, INDEX), (inner,), parallel=True), x, y
+    return For(i, ZERO, const(rows, INDEX), (inner,)), x, y
 
 
 def extents(loop):
@@ -42,12 +42,11 @@ def test_every_element_once(rows, columns):
 
 
 def test_the_loops_that_come_out():
-    """Blocks of rows, which threads share; tiles of columns; a block's rows; a tile's columns."""
+    """Blocks of rows; tiles of columns; a block's rows; a tile's columns."""
     loop, *_ = turned(64, 256, width=16_384)
     done = done_by(tiled, loop)
     nest = [each for each in walk([done]) if isinstance(each, For)]
     assert extents(done)[:2] == [4, 16]
-    assert [each.parallel for each in nest] == [True, False, False, False]
     assert [each.lanes for each in nest] == [1, 1, 1, 8]
     assert nest[2].index is loop.index and nest[3].index is loop.body[0].index
     assert nest[3].whole

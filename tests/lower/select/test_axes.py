@@ -27,7 +27,7 @@ from tests.lower.by_hand import done_by
     ],
 )
 def test_small_axes(shape, last, front):
-    assert small_axes(shape, 64) == (last, front)
+    assert small_axes(shape, 16, 64) == (last, front)
 
 
 X, P = buffer("x", float, (9, 9)), index("i", 9)

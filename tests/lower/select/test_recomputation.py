@@ -281,15 +281,13 @@ def test_elementwise_chains_keep_nothing():
 
 def test_a_large_array_is_rather_computed_again_than_kept_if_it_is_cheap():
     n = 400
-    assert 8 * n * n > CPU.recomputation.cached
+    assert 8 * n * n > CPU.cache
     assert jit(stencils_of_planes(2)).lower(np.ones((n, n))).cost().temporary_bytes == 0
 
 
 def test_twice_the_levels_of_large_arrays_are_twice_the_work():
     def work(depth):
-        return asked_and_done(
-            jit(stencils(depth)).lower(np.arange(CPU.recomputation.cached)).graph()
-        )[1]
+        return asked_and_done(jit(stencils(depth)).lower(np.arange(CPU.cache)).graph())[1]
 
     assert work(24) < 2.2 * work(12)
 

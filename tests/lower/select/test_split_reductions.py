@@ -8,6 +8,7 @@ from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import const, convert
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Store, buffer, load
+from functrans.loop.target import CPU
 from functrans.lower.select.split_reductions import in_blocks
 from functrans.lower.select.unrolling import Loops
 from tests.emit.test_statements import by_llvm
@@ -30,7 +31,7 @@ def statements_of(one):
     """A root as loops over its elements."""
     body = []
     for position, value in one.elements:
-        before, (result,) = lower_folds([value], 1, Simplifier())
+        before, (result,) = lower_folds([value], 1, Simplifier(), CPU)
         body += [*before, Store(one.target, position, result)]
     for loop in reversed(one.loops):
         body = [For(loop, const(0, INDEX), const(loop.attribute[2], INDEX), tuple(body))]

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from functrans.run.call.growing import compile_program
 
 from functrans import grad, jit, value_and_grad, vmap
 from functrans.loop.target import CPU, Outlining
 from functrans.numpy.special import logsumexp
 from functrans.optimise import optimise
 from functrans.optimise.machine.outlining import outline
+from functrans.run.call.jitted import program
 from functrans.testing import check_grads
 
 LARGEST_FUNCTION = 6000
@@ -202,7 +202,7 @@ def test_results_of_unlike_steps():
         graph = optimise(jit(gradient).lower(*arguments).graph())
         outlined = outline(graph, target)
         changed += outlined is not graph
-        compiled = compile_program(outlined)(*arguments)
+        compiled = program(outlined)(*arguments)
         for one, other in zip(compiled, gradient(*arguments), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
     assert changed

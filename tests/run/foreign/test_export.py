@@ -89,7 +89,7 @@ def test_what_calls_python_is_none():
 
 def test_called_by_numba():
     numba = pytest.importorskip("numba")
-    scaled = numba_function(Exported(SCALED), "scaled", several=True)
+    scaled = numba_function(SCALED, "scaled", several=True, exported=Exported(SCALED))
 
     @numba.njit
     def caller(w, x):
