@@ -106,7 +106,7 @@ def _recycler() -> tuple[Any, _Interface] | None:
     interface = _interface()
     if interface is None:
         return None
-    code = cache.load(_text(), "fill", {})
+    code = cache.load(text(), "fill", {})
     handler = _Handler(b"functrans", 1, _state.ctypes.data)
     address = ctypes.addressof(handler)
     fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
@@ -121,7 +121,7 @@ def _recycler() -> tuple[Any, _Interface] | None:
     return _capsule(address), interface
 
 
-def _text() -> str:
+def text() -> str:
     advice = "advice.ll" if sys.platform == "linux" else "no_advice.ll"
     folder = Path(__file__).parent
     return joined(folder / "memory.ll", folder / advice)
