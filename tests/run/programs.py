@@ -1,11 +1,14 @@
 """Small programs with code of every kind in them, and what they mean by NumPy's evaluation."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from functrans import grad, lax, vmap
 from functrans.ir.evaluate import evaluate
 from functrans.ir.types import aval_of
 from functrans.loop.statements import Call
+from functrans.loop.target import CPU
 from functrans.loop.walk import walk
 from functrans.lower.pipeline import schedule
 from functrans.run.code.machine import Machine
@@ -89,9 +92,9 @@ def leaves(value):
         yield value
 
 
-def plan_of(graph, target):
+def plan_of(graph, machine):
     """The plan of a graph for a machine."""
-    return schedule(graph, target.vector_bytes)
+    return schedule(graph, replace(CPU, vector_bytes=machine.vector_bytes))
 
 
 def calls_a_library(plan):
