@@ -11,6 +11,7 @@ from functrans.loop.statements import Call
 from functrans.loop.target import CPU
 from functrans.loop.walk import walk
 from functrans.lower.pipeline import schedule
+from functrans.lower.select.partition import compiled
 from functrans.run.code.machine import Machine
 from functrans.trace.stage import rewrite
 
@@ -90,6 +91,10 @@ def leaves(value):
             yield from leaves(each)
     else:
         yield value
+
+
+def is_compiled(graph):
+    return all(compiled(eqn, CPU) for eqn in graph.eqns)
 
 
 def plan_of(graph, machine):

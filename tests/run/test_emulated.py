@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from functrans.emit.llvm import kernel as emit_llvm
-from functrans.lower.select.partition import compiled
 from functrans.run.call import entry, steps
 from functrans.run.code import native
 from functrans.run.code.machine import LEVELS, Machine, x86_64
@@ -26,6 +25,7 @@ from tests.run.programs import (
     calls_a_library,
     expected,
     graph_of,
+    is_compiled,
     plan_of,
 )
 
@@ -65,7 +65,7 @@ def everything():
     for dtype in (np.float32, np.float64):
         for name, case in cases(dtype).items():
             graph = case.graph()
-            if all(map(compiled, graph.eqns)):
+            if is_compiled(graph):
                 yield name, graph, [np.asarray(x) for x in case.operands]
 
 

@@ -8,7 +8,6 @@ import pytest
 import functrans
 from functrans import config, jit
 from functrans.emit.llvm import kernel as emit_llvm
-from functrans.lower.select.partition import compiled
 from functrans.run.call import memory, steps
 from functrans.run.call.compiled import compile_graph
 from functrans.run.code import cache, machine, native, programs
@@ -16,7 +15,7 @@ from functrans.run.code.machine import LEVELS
 from functrans.run.code.modules import joined
 from functrans.run.threads import pool
 from tests.primitives.harness import cases
-from tests.run.programs import ARM, PROGRAMS, assert_close, expected, graph_of, plan_of
+from tests.run.programs import ARM, PROGRAMS, assert_close, expected, graph_of, is_compiled, plan_of
 
 HERE = machine.host()
 
@@ -129,7 +128,7 @@ def test_programs_for_arm(name):
 def test_every_primitive_for_arm(dtype):
     for case in cases(dtype).values():
         graph = case.graph()
-        if all(map(compiled, graph.eqns)):
+        if is_compiled(graph):
             emitted(plan_of(graph, ARM))
 
 
