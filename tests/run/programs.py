@@ -10,7 +10,7 @@ from functrans.ir.types import aval_of
 from functrans.loop.statements import Call
 from functrans.loop.target import CPU
 from functrans.loop.walk import walk
-from functrans.lower.pipeline import schedule
+from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
 from functrans.run.code.machine import Machine
 from functrans.trace.stage import rewrite
@@ -99,7 +99,7 @@ def is_compiled(graph):
 
 def plan_of(graph, machine):
     """The plan of a graph for a machine."""
-    return schedule(graph, replace(CPU, vector_bytes=machine.vector_bytes))
+    return pipeline.plan(graph, replace(CPU, vector_bytes=machine.vector_bytes))
 
 
 def calls_a_library(plan):
