@@ -70,6 +70,14 @@ def _default_backend() -> str:
     return text if text in BACKENDS else BACKENDS[0]
 
 
+def _default_cpu() -> str | None:
+    text = os.environ.get("FUNCTRANS_CPU", "").strip()
+    if text and text not in _CPUS:
+        _ignored("FUNCTRANS_CPU", f"one of {', '.join(_CPUS)}")
+        return None
+    return text or None
+
+
 def _ignored(name: str, wanted: str) -> None:
     warnings.warn(
         f"the environment variable {name} is {os.environ[name]!r}, which is not {wanted}: ignored",
@@ -82,6 +90,8 @@ BACKENDS = ("native", "numba")
 """What makes machine code: our own LLVM, or Numba. The names that ``jit(backend=...)`` takes."""
 
 _ONE_OF_THEM = " or ".join(map(repr, BACKENDS))
+
+_CPUS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 _YES = {"1", "on", "yes", "true"}
 _NO = {"0", "off", "no", "false"}
@@ -98,6 +108,12 @@ something is compiled."""
 backend: str = _default_backend()
 """What makes machine code, where `jit` is not told: ``"native"`` or ``"numba"``. It counts when
 something is compiled. From the environment variable FUNCTRANS_BACKEND."""
+
+cpu: str | None = _default_cpu()
+"""Which instructions compiled code may consist of: those of a level of x86-64, ``"x86-64-v2"``
+(vectors of 16 bytes), ``"x86-64-v3"`` (32 bytes) or ``"x86-64-v4"`` (64 bytes), as far as the CPU
+has them. None: all that the CPU has. It counts when something is compiled. From the environment
+variable FUNCTRANS_CPU."""
 
 cache: bool = _default_truth("FUNCTRANS_CACHE", True)
 """Whether compiled code is kept on disk. Off if the environment variable FUNCTRANS_CACHE is 0."""
@@ -136,6 +152,10 @@ def _backend(value: Any) -> Any:
     return value if isinstance(value, str) and value in BACKENDS else _WRONG
 
 
+def _cpu(value: Any) -> Any:
+    return value if value is None or (isinstance(value, str) and value in _CPUS) else _WRONG
+
+
 def _folder(value: Any) -> Any:
     if value is None:
         return None
@@ -149,6 +169,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "threads": (_positive, "a positive integer"),
     "parallel_threshold": (_not_negative, "an integer, 0 or more"),
     "backend": (_backend, _ONE_OF_THEM),
+    "cpu": (_cpu, f"None, or one of {', '.join(_CPUS)}"),
     "cache": (_truth, "True or False"),
     "cache_dir": (_folder, "a path, or None"),
     "cache_bytes": (_not_negative, "an integer, 0 or more"),

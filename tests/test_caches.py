@@ -92,14 +92,14 @@ def test_a_program_takes_its_temporary_memory_with_it(monkeypatch):
     freed, free = [], steps._free_arena
 
     def noting(table):
-        freed.append(int(table[steps._KEPT_ARENA]))
+        freed.append(int(table[steps.KEPT_ARENA]))
         free(table)
 
     monkeypatch.setattr(steps, "_free_arena", noting)
     function = jit(lambda x: (x @ x) * 1.1875 @ x)
     function(np.ones((40, 40)))
     table = next(iter(function._entries.values()))[0].run._entry.__self__
-    address = int(table[steps._KEPT_ARENA])
+    address = int(table[steps.KEPT_ARENA])
     assert address
     del table
     clear_caches()

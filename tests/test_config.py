@@ -30,6 +30,8 @@ SWITCHES = sorted(config._SWITCHES)
         ("cache_dir", 3, "a path, or None"),
         ("cache_dir", "", "a path, or None"),
         ("cache_bytes", 1e9, "an integer, 0 or more"),
+        ("cpu", "x86-64", "None, or one of x86-64-v2, x86-64-v3, x86-64-v4"),
+        ("cpu", 3, "None, or one of x86-64-v2, x86-64-v3, x86-64-v4"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name, value, wanted):
@@ -91,6 +93,8 @@ def value_in(name, **environment):
         ("cache", {"FUNCTRANS_CACHE": "Off"}, "False"),
         ("cache", {"FUNCTRANS_CACHE": "1"}, "True"),
         ("cache_bytes", {"FUNCTRANS_CACHE_BYTES": "1000"}, "1000"),
+        ("cpu", {}, "None"),
+        ("cpu", {"FUNCTRANS_CPU": "x86-64-v3"}, "x86-64-v3"),
     ],
 )
 def test_the_environment_sets_the_first_value(name, environment, value):
@@ -117,6 +121,7 @@ def test_where_the_cache_is(environment, folder):
         ("FUNCTRANS_NUM_THREADS", "many", "a positive integer"),
         ("FUNCTRANS_BACKEND", "cuda", "'native' or 'numba'"),
         ("FUNCTRANS_CACHE", "perhaps", "0 or 1"),
+        ("FUNCTRANS_CPU", "old", "one of x86-64-v2, x86-64-v3, x86-64-v4"),
         ("FUNCTRANS_CACHE_BYTES", "1G", "a number of bytes"),
     ],
 )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from functrans import config
+
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 
@@ -50,7 +52,9 @@ def run_doctest(code, namespace, name, line):
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_python_on_a_page_runs(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # what a page writes does not stay
+    monkeypatch.chdir(tmp_path)  # what a page writes does not stay, nor what it switches
+    for name in config._SWITCHES:
+        monkeypatch.setattr(config, name, getattr(config, name))
     run_page(path.read_text(encoding="utf-8"), str(path))
 
 

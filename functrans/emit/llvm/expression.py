@@ -1,4 +1,4 @@
-"""Scalar expressions as LLVM code, in a loop or in a vector of one.
+"""Value numbering: scalar expressions as LLVM code, each computed once where it is known.
 
 Inside a vector loop a value either has one lane (it is the same in every iteration) or as many as
 the vector.
@@ -20,6 +20,7 @@ from functrans.emit.llvm.text import (
     literal,
     register_type,
     splat_literal,
+    steps,
 )
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import Function
@@ -203,8 +204,8 @@ class Expressions(Memory):
             return Value(vector.base, 1)
         kind = register_type(INDEX, vector.lanes)
         first = self.operations.spread(Value(vector.base, 1), INDEX, vector.lanes)
-        steps = "<" + ", ".join(f"i64 {lane}" for lane in range(vector.lanes)) + ">"
-        return Value(self.writer.define(f"add nsw {kind} {first.ref}, {steps}"), vector.lanes)
+        ref = self.writer.define(f"add nsw {kind} {first.ref}, {steps(vector.lanes)}")
+        return Value(ref, vector.lanes)
 
     def _local(self, node: Scalar) -> Value:
         slot, lanes = self.slots[node]
@@ -225,10 +226,7 @@ class Expressions(Memory):
             )
         lanes = test.lanes
         taken = self._masked(test.ref, lanes, value)
-        kind = register_type(BOOL, lanes)
-        ones = splat_literal("true", "i1", lanes)
-        inverse = self.writer.define(f"xor {kind} {test.ref}, {ones}")
-        other = self._masked(inverse, lanes, otherwise)
+        other = self._masked(self.operations.inverse(test).ref, lanes, otherwise)
         return self.operations.select(test, taken, other, node.dtype)
 
     def _masked(self, condition: str, lanes: int, node: Scalar) -> Value:
@@ -286,10 +284,7 @@ class Expressions(Memory):
             return self._branch(
                 test.ref, node.dtype, lambda: self._rarely(rare, base, 1), lambda: usual
             )
-        kind = register_type(BOOL, test.lanes)
-        anywhere = self.writer.call(
-            f"llvm.vector.reduce.or.v{test.lanes}i1", "i1", [(kind, test.ref)]
-        )
+        anywhere = self.operations.anywhere(test)
 
         def mixed() -> Value:
             computed = self._rarely(rare, base, test.lanes)
@@ -406,22 +401,17 @@ class Expressions(Memory):
     def _required(self, node: Scalar, base: bool) -> Value:
         """A value that is of no use unless a condition holds: if it does not, set the flag."""
         condition, value = (self._known(arg, base) for arg in node.args)
-        bits = register_type(BOOL, condition.lanes)
-        ones = splat_literal("true", "i1", condition.lanes)
-        missed = self.writer.define(f"xor {bits} {condition.ref}, {ones}")
-        self._fail_if(Value(missed, condition.lanes), node.attribute)
+        self._fail_if(self.operations.inverse(condition), node.attribute)
         return value
 
     def _fail_if(self, bad: Value, status: int) -> None:
         """Set the flag if a condition holds in any lane that counts."""
-        ref, lanes = bad
-        if lanes > 1:
-            bits = register_type(BOOL, lanes)
-            if self.mask is not None:
-                ref = self.writer.define(f"and {bits} {ref}, {self.mask}")
-            ref = self.writer.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", [(bits, ref)])
+        if bad.lanes > 1 and self.mask is not None:
+            both = [bad, Value(self.mask, bad.lanes)]
+            bad = self.operations.apply("and", BOOL, both, [BOOL, BOOL])
+        anywhere = self.operations.anywhere(bad)
         failed, go_on = self.writer.name("bad"), self.writer.name("good")
-        self.writer.branch(ref, failed, go_on)
+        self.writer.branch(anywhere, failed, go_on)
         self.writer.start(failed)
         self.writer.line(f"store i64 {status}, ptr %flag")
         self.writer.jump(go_on)

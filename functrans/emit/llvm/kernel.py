@@ -1,4 +1,4 @@
-"""The loop IR as LLVM IR: what runs on the CPU.
+"""Code emission for CPUs: kernels of the loop language as LLVM modules.
 
 Every kernel becomes one function::
 
@@ -24,6 +24,7 @@ from functrans.emit.llvm.text import (
     Writer,
     memory_type,
     register_type,
+    steps,
 )
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
@@ -277,12 +278,7 @@ class _Emitter:
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
         start, stop = bounds
         lanes = statement.lanes
-        if statement.whole:
-            with self._loop(start, stop, lanes) as counter:
-                with self._vector(statement.index, lanes, counter):
-                    self._statements(statement.body)
-            return
-        if statement.repeatable:
+        if statement.repeatable and not statement.whole:
             last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
             with self._loop(start, stop, lanes) as counter:
                 base = self.writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
@@ -324,11 +320,10 @@ class _Emitter:
         writer.branch(writer.define(f"icmp slt i64 {base}, {stop}"), rest, end)
         writer.start(rest)
         kind = f"<{lanes} x i64>"
-        steps = "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">"
         left = writer.define(f"sub nsw i64 {stop}, {base}")
         ops = self.expressions.operations
         spread = ops.spread(Value(left, 1), INDEX, lanes).ref
-        mask = writer.define(f"icmp slt {kind} {steps}, {spread}")
+        mask = writer.define(f"icmp slt {kind} {steps(lanes)}, {spread}")
         with self.expressions.scope():
             yield base, mask
         writer.jump(end)

@@ -1,4 +1,4 @@
-"""Loads as LLVM code.
+"""Instruction selection for loads.
 
 In a vector loop a load becomes a plain load, a vector load, a load with shuffles or a gather, by
 how its place in memory moves with the loop index.
@@ -16,10 +16,13 @@ from functrans.emit.llvm.text import (
     BOOL,
     Value,
     Writer,
+    everywhere,
+    in_memory,
     literal,
     memory_type,
     register_type,
     splat_literal,
+    steps,
     suffix,
 )
 from functrans.loop.affine import Coefficients
@@ -134,7 +137,7 @@ class Memory:
         if self.mask is None:
             loaded = self.writer.define(f"load {kind}, ptr {pointer}, align {align}")
         else:
-            name = f"llvm.masked.load.{memory_suffix(source.dtype, vector.lanes)}.p0"
+            name = f"llvm.masked.load.{suffix(in_memory(source.dtype), vector.lanes)}.p0"
             loaded = self.writer.call(
                 name,
                 kind,
@@ -188,9 +191,10 @@ class Memory:
 
     def places(self, target: Buffer, first: str, stride: int, lanes: int) -> str:
         """The pointers to the elements in all lanes."""
-        steps = ", ".join(f"i64 {stride * lane}" for lane in range(lanes))
         kind = memory_type(target.dtype)
-        return self.writer.define(f"getelementptr {kind}, ptr {first}, <{lanes} x i64> <{steps}>")
+        return self.writer.define(
+            f"getelementptr {kind}, ptr {first}, <{lanes} x i64> {steps(lanes, stride)}"
+        )
 
     def _gather(self, node: Scalar, vector: Vector, stride: int | None) -> Value:
         source: Buffer = node.attribute
@@ -202,19 +206,20 @@ class Memory:
             if offset.lanes == 1 and not self.masked_by_data:
                 return self.load_one(node, base=False)
             pointers = self.pointer(source, self.operations.spread(offset, INDEX, vector.lanes))
-        kind = memory_type(source.dtype, vector.lanes)
-        lanes = vector.lanes
-        loaded = self.writer.call(
-            f"llvm.masked.gather.{memory_suffix(source.dtype, lanes)}.v{lanes}p0",
-            kind,
-            [
-                (f"<{lanes} x ptr>", pointers),
-                ("i32", str(source.dtype.itemsize)),
-                (register_type(BOOL, lanes), self.mask or splat_literal("true", "i1", lanes)),
-                (kind, "zeroinitializer"),
-            ],
-        )
-        return Value(self.from_memory(loaded, source.dtype, lanes), lanes)
+        loaded = self._masked_gather(pointers, in_memory(source.dtype), vector.lanes)
+        return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
+
+    def _masked_gather(self, pointers: str, dtype: np.dtype[Any], lanes: int) -> str:
+        """What is at some places, in the lanes that count: in others they may be any."""
+        kind = register_type(dtype, lanes)
+        arguments = [
+            (f"<{lanes} x ptr>", pointers),
+            ("i32", str(dtype.itemsize)),
+            (register_type(BOOL, lanes), self.mask or everywhere(lanes)),
+            (kind, "zeroinitializer"),
+        ]
+        name = f"llvm.masked.gather.{suffix(dtype, lanes)}.v{lanes}p0"
+        return self.writer.call(name, kind, arguments)
 
     def table(self, node: Scalar, base: bool) -> Value:
         """An element of a constant table."""
@@ -229,16 +234,7 @@ class Memory:
         lanes = position.lanes
         if lanes == 1:
             return Value(self.writer.define(f"load {element}, ptr {pointer}"), 1)
-        vector_type = register_type(node.dtype, lanes)
-        name = f"llvm.masked.gather.{suffix(node.dtype, lanes)}.v{lanes}p0"
-        arguments = [
-            (f"<{lanes} x ptr>", pointer),
-            ("i32", str(node.dtype.itemsize)),
-            # a lane that is masked out may hold any index
-            (register_type(BOOL, lanes), self.mask or splat_literal("true", "i1", lanes)),
-            (vector_type, "zeroinitializer"),
-        ]
-        return Value(self.writer.call(name, vector_type, arguments), lanes)
+        return Value(self._masked_gather(pointer, node.dtype, lanes), lanes)
 
 
 def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
@@ -252,7 +248,3 @@ def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
         elif position is not ZERO:
             total = Scalar("add", (total, position), INDEX)
     return total
-
-
-def memory_suffix(dtype: np.dtype[Any], lanes: int) -> str:
-    return suffix(np.dtype(np.int8) if dtype == BOOL else dtype, lanes)

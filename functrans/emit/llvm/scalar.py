@@ -1,4 +1,4 @@
-"""Scalar operations as LLVM instructions, on single numbers and on vectors of them alike."""
+"""Instruction selection: scalar operations on single numbers and on vectors of them alike."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from functrans.emit.llvm.text import (
     suffix,
 )
 
-# `contract` lets the compiler use fused multiply-add; NaN and infinity keep their meaning.
-_FLOAT_BINARY = {
-    "add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract",
-    "div": "fdiv contract", "irem": "frem",
-}  # fmt: skip
-_INTEGER_BINARY = {
-    "add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor",
-}  # fmt: skip
-_BOOL_BINARY = {
-    "add": "or", "mul": "and", "min": "and", "max": "or", "and": "and", "or": "or", "xor": "xor",
-    "sub": "xor",
-}  # fmt: skip
+# What takes two operands of one dtype: the instruction for floats, for signed and unsigned integers
+# and for bools. `contract` lets the compiler use fused multiply-add; NaN and infinity keep their
+# meaning.
+_KINDS = "fiub"
+_INSTRUCTIONS: dict[str, tuple[str | None, ...]] = {
+    "add": ("fadd contract", "add", "add", "or"),
+    "sub": ("fsub contract", "sub", "sub", "xor"),
+    "mul": ("fmul contract", "mul", "mul", "and"),
+    "div": ("fdiv contract", None, None, None),
+    "idiv": (None, "sdiv", "udiv", "udiv"),
+    "irem": ("frem", "srem", "urem", "urem"),
+    "and": (None, "and", "and", "and"),
+    "or": (None, "or", "or", "or"),
+    "xor": (None, "xor", "xor", "xor"),
+    "eq": ("fcmp oeq", "icmp eq", "icmp eq", "icmp eq"),
+    "ne": ("fcmp une", "icmp ne", "icmp ne", "icmp ne"),
+    "lt": ("fcmp olt", "icmp slt", "icmp ult", "icmp ult"),
+    "le": ("fcmp ole", "icmp sle", "icmp ule", "icmp ule"),
+}
 _FLOAT_INTRINSICS = {
     "abs": "llvm.fabs", "sqrt": "llvm.sqrt", "floor": "llvm.floor", "ceil": "llvm.ceil",
     "trunc": "llvm.trunc", "rint": "llvm.rint", "copysign": "llvm.copysign", "fma": "llvm.fma",
 }  # fmt: skip
-_FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole"}
-_SIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}
-_UNSIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule"}
-
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 
@@ -80,20 +83,24 @@ class Operations:
             return Value(special(self, dtype, lanes, refs, arg_dtypes), lanes)
         operand = arg_dtypes[0]
         kind = register_type(operand, lanes)
-        if op in _FLOAT_COMPARE:
-            if operand.kind == "f":
-                text = f"fcmp {_FLOAT_COMPARE[op]} {kind} {refs[0]}, {refs[1]}"
-            else:
-                table = _SIGNED_COMPARE if operand.kind == "i" else _UNSIGNED_COMPARE
-                text = f"icmp {table[op]} {kind} {refs[0]}, {refs[1]}"
-            return Value(self.writer.define(text), lanes)
         if operand.kind == "f" and op in _FLOAT_INTRINSICS:
             name = f"{_FLOAT_INTRINSICS[op]}.{suffix(operand, lanes)}"
             return Value(self.writer.call(name, kind, [(kind, ref) for ref in refs]), lanes)
-        table = {"f": _FLOAT_BINARY, "b": _BOOL_BINARY}.get(operand.kind, _INTEGER_BINARY)
-        if op not in table:
+        instruction = _INSTRUCTIONS.get(op, (None,) * 4)[_KINDS.index(operand.kind)]
+        if instruction is None:
             raise NotImplementedError(f"no LLVM instruction for {op} on {operand}")
-        return Value(self.writer.define(f"{table[op]} {kind} {refs[0]}, {refs[1]}"), lanes)
+        return Value(self.writer.define(f"{instruction} {kind} {', '.join(refs)}"), lanes)
+
+    def inverse(self, mask: Value) -> Value:
+        """Where a condition does not hold."""
+        return self.apply("not", BOOL, [mask], [BOOL])
+
+    def anywhere(self, mask: Value) -> str:
+        """Whether a condition holds in any lane."""
+        if mask.lanes == 1:
+            return mask.ref
+        bits = register_type(BOOL, mask.lanes)
+        return self.writer.call(f"llvm.vector.reduce.or.v{mask.lanes}i1", "i1", [(bits, mask.ref)])
 
     def select(self, condition: Value, yes: Value, no: Value, dtype: np.dtype[Any]) -> Value:
         return self.apply("where", dtype, [condition, yes, no], [BOOL, dtype, dtype])
@@ -189,20 +196,6 @@ def _shift(op: str) -> Special:
         return define(f"select {mask} {fits}, {kind} {shifted}, {kind} {zero}")
 
     return emit_shift
-
-
-def _division(op: str) -> Special:
-    def emit_division(
-        emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any
-    ) -> str:
-        kind = register_type(dtype, lanes)
-        if dtype.kind == "f":
-            machine = "frem" if op == "irem" else "fdiv contract"
-        else:
-            machine = ("u" if dtype.kind in "ub" else "s") + ("rem" if op == "irem" else "div")
-        return emit.writer.define(f"{machine} {kind} {refs[0]}, {refs[1]}")
-
-    return emit_division
 
 
 def _convert(
@@ -309,8 +302,6 @@ _SPECIAL: dict[str, Special] = {
     "shl": _shift("shl"),
     "shr": _shift("shr"),
     "lshr": _shift("lshr"),
-    "idiv": _division("idiv"),
-    "irem": _division("irem"),
     "convert": _convert,
     "bitcast": _bitcast,
 }

@@ -1,43 +1,31 @@
-"""Stores in LLVM IR: to one place, to neighbours, to places in steps, and to any places."""
+"""Instruction selection for stores: to one place, to neighbours, in steps, and to any places."""
 
 from __future__ import annotations
 
 from functrans.emit.llvm.expression import Expressions
-from functrans.emit.llvm.memory import memory_suffix
-from functrans.emit.llvm.text import BOOL, Value, memory_type, register_type
+from functrans.emit.llvm.text import BOOL, Value, in_memory, memory_type, register_type, suffix
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Store
 
 
 def store(ex: Expressions, statement: Store) -> None:
     """Put a value, or the vector of values of a vector loop, into memory."""
-    target = statement.target
-    vector = ex.vector
-    element = Scalar("load", statement.indices, target.dtype, target)
-    if vector is None:
-        value = ex.value(statement.value)
-        if statement.op is not None:
-            value = ex.operations.apply(
-                statement.op, target.dtype, [ex.value(element), value], [target.dtype] * 2
-            )
-        pointer = ex.pointer(target, ex.offset(target, statement.indices, base=False))
-        _write(ex, pointer, target, value)
+    target, indices, vector = statement.target, statement.indices, ex.vector
+    value = ex.wide(statement.value)
+    if statement.op is not None:
+        before = ex.wide(Scalar("load", indices, target.dtype, target))
+        kinds = [target.dtype] * 2
+        value = ex.operations.apply(statement.op, target.dtype, [before, value], kinds)
+    stride = 1 if vector is None else vector.factors.of_element(target, indices)
+    if stride == 1:
+        offset = ex.offset(target, indices, base=vector is not None)
+        _write(ex, ex.pointer(target, offset), target, value)
+    elif stride:
+        _step(ex, ex.first_place(target, indices), stride, target, value)
     else:
-        value = ex.wide(statement.value)
-        if statement.op is not None:
-            value = ex.operations.apply(
-                statement.op, target.dtype, [ex.wide(element), value], [target.dtype] * 2
-            )
-        stride = vector.factors.of_element(target, statement.indices)
-        if stride == 1:
-            offset = ex.offset(target, statement.indices, base=True)
-            _write(ex, ex.pointer(target, offset), target, value)
-        elif stride:
-            _step(ex, ex.first_place(target, statement.indices), stride, target, value)
-        else:
-            offset = ex.offset(target, statement.indices, base=False)
-            assert offset.lanes == vector.lanes, "a vector loop stores to one place"
-            _scatter(ex, ex.pointer(target, offset), target, value)
+        offset = ex.offset(target, indices, base=False)
+        assert offset.lanes == value.lanes, "a vector loop stores to one place"
+        _scatter(ex, ex.pointer(target, offset), target, value)
     if target in ex.changing:
         ex.forget_changing()
 
@@ -50,7 +38,7 @@ def _write(ex: Expressions, pointer: str, target: Buffer, value: Value) -> None:
     if mask is None or value.lanes == 1:
         ex.writer.line(f"store {kind} {ref}, ptr {pointer}, align {align}")
         return
-    name = f"llvm.masked.store.{memory_suffix(target.dtype, value.lanes)}.p0"
+    name = f"llvm.masked.store.{suffix(in_memory(target.dtype), value.lanes)}.p0"
     bits = register_type(BOOL, value.lanes)
     arguments = [(kind, ref), ("ptr", pointer), ("i32", str(align)), (bits, mask)]
     ex.writer.call(name, "void", arguments)
@@ -76,7 +64,7 @@ def _scatter(ex: Expressions, pointers: str, target: Buffer, value: Value) -> No
     kind = memory_type(target.dtype, lanes)
     mask = ex.mask
     if mask is not None:
-        name = f"llvm.masked.scatter.{memory_suffix(target.dtype, lanes)}.v{lanes}p0"
+        name = f"llvm.masked.scatter.{suffix(in_memory(target.dtype), lanes)}.v{lanes}p0"
         arguments = [
             (kind, ref),
             (f"<{lanes} x ptr>", pointers),

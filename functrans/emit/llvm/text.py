@@ -1,4 +1,4 @@
-"""LLVM IR as text: types, constants and the list of lines that a function becomes."""
+"""Textual LLVM IR: types, constants and the list of lines that a function becomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 
-BOOL = np.dtype(np.bool_)
+BOOL, BYTE = np.dtype(np.bool_), np.dtype(np.int8)
 
 
 class Value(NamedTuple):
@@ -31,9 +31,14 @@ def register_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
     return name if lanes == 1 else f"<{lanes} x {name}>"
 
 
+def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What a number in memory is: a bool is one byte."""
+    return BYTE if dtype == BOOL else dtype
+
+
 def memory_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
-    """The type of a number in memory: a bool is one byte."""
-    return register_type(np.dtype(np.int8) if dtype == BOOL else dtype, lanes)
+    """The type of a number in memory."""
+    return register_type(in_memory(dtype), lanes)
 
 
 def suffix(dtype: np.dtype[Any], lanes: int = 1) -> str:
@@ -60,6 +65,16 @@ def splat_literal(text: str, type_name: str, lanes: int) -> str:
     if lanes == 1:
         return text
     return "<" + ", ".join([f"{type_name} {text}"] * lanes) + ">"
+
+
+def steps(lanes: int, stride: int = 1) -> str:
+    """The vector of numbers 0, stride, 2 stride, ..."""
+    return "<" + ", ".join(f"i64 {stride * lane}" for lane in range(lanes)) + ">"
+
+
+def everywhere(lanes: int) -> str:
+    """The mask of all lanes."""
+    return splat_literal("true", "i1", lanes)
 
 
 class Writer:

@@ -6,13 +6,16 @@ it: a library function that code calls is found again by every process.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from functrans import config
+from functrans.caches import once
 from functrans.locks import lock
 from functrans.run.code import fingerprint as circumstances
 from functrans.run.code import native
+from functrans.run.code.modules import joined
 from functrans.run.code.native import Code
 from functrans.run.code.store import Store
 
@@ -77,8 +80,21 @@ def disk() -> Store | None:
 
 
 def _loaded(key: str, image: bytes, symbol: str, imports: dict[str, int]) -> Code:
-    code = _linked[_place(key, symbol, imports)] = native.link(image, symbol, imports)
+    addresses = imports
+    if any(name in image for name in _HALVES):
+        addresses = imports | {name.decode(): code.address for name, code in _halves().items()}
+    code = _linked[_place(key, symbol, imports)] = native.link(image, symbol, addresses)
     return code
+
+
+_HALVES = {b"__extendhfsf2": "half_to_float", b"__truncsfhf2": "float_to_half"}
+"""What LLVM calls where a CPU has no instructions for half floats, and our functions for it."""
+
+
+@once
+def _halves() -> dict[bytes, Code]:
+    text = joined(Path(__file__).with_name("half.ll"))
+    return {name: load(text, symbol, {}) for name, symbol in _HALVES.items()}
 
 
 def _place(key: str, symbol: str, imports: dict[str, int]) -> tuple[Any, ...]:
@@ -97,6 +113,6 @@ def _compile(key: str, text: str) -> bytes:
 
 def key_of(text: str) -> str:
     """The key of the code for LLVM text."""
-    digest = circumstances.of_code().copy()
+    digest = circumstances.of_code()
     digest.update(text.encode())
     return str(digest.hexdigest())

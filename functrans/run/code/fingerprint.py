@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from functrans import config
 from functrans.caches import once
 from functrans.version import __version__
 
@@ -30,26 +31,36 @@ _MOST_OF_A_CPU = 16384
 """Bytes that the description of the first CPU takes, at most."""
 
 
-@once
 def of_code() -> Any:
-    """A hash of all but the text that object code follows from."""
-    return _hash(__version__, FORMAT, *_llvm(), sys.platform, *_cpu())
+    """A new hash of all but the text that object code follows from."""
+    return _for_cpu(_of_process())
 
 
-@once
 def of_programs() -> Any:
-    """A hash of all but the graph that a compiled program follows from.
+    """A new hash of all but the graph that a compiled program follows from."""
+    return _for_cpu(_of_library())
 
-    A graph says less than the text that is made of it: what makes it is this library, as it is.
-    """
-    circumstances = of_code().copy()
-    for line in _sources():
-        circumstances.update(line.encode())
+
+def _for_cpu(circumstances: Any) -> Any:
+    """The same for as much of this CPU as code shall be compiled for."""
+    circumstances = circumstances.copy()
+    circumstances.update(f"{config.cpu}\n".encode())
     return circumstances
 
 
-def _hash(*values: object) -> Any:
+@once
+def _of_process() -> Any:
+    values = (__version__, FORMAT, *_llvm(), sys.platform, *_cpu())
     return hashlib.sha256("\n".join(map(str, values)).encode() + b"\n")
+
+
+@once
+def _of_library() -> Any:
+    # a graph says less than the text that is made of it: what makes it is this library, as it is
+    circumstances = _of_process().copy()
+    for line in _sources():
+        circumstances.update(line.encode())
+    return circumstances
 
 
 def _llvm() -> Iterator[object]:

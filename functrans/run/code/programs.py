@@ -68,7 +68,7 @@ def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
         text += write(tuple(var.aval for eqn in _own(graph) for var in eqn.outputs))
     except Nameless:
         return None
-    digest = circumstances.of_programs().copy()
+    digest = circumstances.of_programs()
     # the rest of the target follows from the CPU, which is one of the circumstances
     digest.update(f"{text}{_all_of(host.kind())}".encode())
     return str(digest.hexdigest())

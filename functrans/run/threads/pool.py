@@ -1,332 +1,28 @@
-"""Sharing a loop among threads: the native half of `functrans.run.threads.workers`.
+"""Work sharing: the native half of `functrans.run.threads.workers`.
 
-Whoever has a loop to share opens it, works on it itself, and waits for nobody who has not begun:
-a thread that is slow to wake, on a machine that is busy, costs nothing but its help. The range of
-the loop is cut into pieces, so many to each thread; who has done his own takes what is left of the
-others'. Each thread has the same part of every loop of this length, as far as all are on time, and
-finds in its cache what it left there.
-
-The record is an array of 64-bit words, in lines of eight so that what one thread writes does not
-slow down others that read something else:
-
-    THREADS  how many threads are to be used, with the one that calls
-    BUSY     whether a loop is open: there is one at a time
-    SHARE    the address of ``@share``
-    WORKER   the address of ``@worker``
-    EPOCH    how many loops there have been
-    STATE    1 if threads may still join, plus 2 for each that has joined and not left
-    JOB      kernel, data, extent, the length of a piece, number of shares
-    SLEEPERS how many threads wait until they are woken
-    MUTEX, CONDITION  what they wait by
-    SHARES   for each, in a line of its own: the next piece, the end of its pieces
-
-A thread looks at the epoch for some microseconds before it sleeps, for waking takes longer than
-most loops.
+How loops are shared, and what the words of the record are, is said in ``pool.ll``. Python knows of
+those words that it or a program reads.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from string import Template
+from pathlib import Path
 
 from functrans.run.code import cache
+from functrans.run.code.modules import joined
 from functrans.run.code.native import Code
 
 THREADS, BUSY, SHARE, WORKER = range(4)
-EPOCH, STATE, JOB = 8, 9, 10
-SLEEPERS = 16
-MUTEX, CONDITION = 24, 40
 SHARES = 56
 
 MOST_THREADS = 256
 
 WORDS = SHARES + 8 * MOST_THREADS
 
-PIECES = 4
-"""Into how many pieces the part of each thread is cut."""
-
-_PATIENCE = 2000
-"""How often a thread looks for a new loop before it sleeps: some tens of microseconds."""
-
-# A mutex and a condition variable by their names in the system's library, both at home in sixteen
-# words that `prepare` sets up.
-_POSIX = """
-declare i32 @pthread_mutex_init(ptr, ptr)
-declare i32 @pthread_cond_init(ptr, ptr)
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
-declare i32 @sched_yield()
-
-define internal void @prepare(ptr %mutex, ptr %condition) {
-  call i32 @pthread_mutex_init(ptr %mutex, ptr null)
-  call i32 @pthread_cond_init(ptr %condition, ptr null)
-  ret void
-}
-define internal void @lock(ptr %mutex) {
-  call i32 @pthread_mutex_lock(ptr %mutex)
-  ret void
-}
-define internal void @unlock(ptr %mutex) {
-  call i32 @pthread_mutex_unlock(ptr %mutex)
-  ret void
-}
-define internal void @sleep(ptr %condition, ptr %mutex) {
-  call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
-  ret void
-}
-define internal void @wake(ptr %condition) {
-  call i32 @pthread_cond_broadcast(ptr %condition)
-  ret void
-}
-define internal void @yield() {
-  call i32 @sched_yield()
-  ret void
-}
-"""
-
-_WINDOWS = """
-declare void @AcquireSRWLockExclusive(ptr)
-declare void @ReleaseSRWLockExclusive(ptr)
-declare i32 @SleepConditionVariableSRW(ptr, ptr, i32, i32)
-declare void @WakeAllConditionVariable(ptr)
-declare i32 @SwitchToThread()
-
-define internal void @prepare(ptr %mutex, ptr %condition) {
-  store ptr null, ptr %mutex
-  store ptr null, ptr %condition
-  ret void
-}
-define internal void @lock(ptr %mutex) {
-  call void @AcquireSRWLockExclusive(ptr %mutex)
-  ret void
-}
-define internal void @unlock(ptr %mutex) {
-  call void @ReleaseSRWLockExclusive(ptr %mutex)
-  ret void
-}
-define internal void @sleep(ptr %condition, ptr %mutex) {
-  call i32 @SleepConditionVariableSRW(ptr %condition, ptr %mutex, i32 -1, i32 0)
-  ret void
-}
-define internal void @wake(ptr %condition) {
-  call void @WakeAllConditionVariable(ptr %condition)
-  ret void
-}
-define internal void @yield() {
-  call i32 @SwitchToThread()
-  ret void
-}
-"""
-
-# What tells a core that it is waiting in a loop.
-_X86 = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
-_ARM = ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)")
+_X86, _ARM, _OTHER = "pause_x86.ll", "pause_arm.ll", "no_pause.ll"
 _PAUSES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM, "ARM64": _ARM}
-
-_POOL = r"""
-define void @init(ptr %record) {
-  %mutex = getelementptr i64, ptr %record, i64 $MUTEX
-  %condition = getelementptr i64, ptr %record, i64 $CONDITION
-  call void @prepare(ptr %mutex, ptr %condition)
-  %share.p = getelementptr i64, ptr %record, i64 $SHARE
-  store ptr @share, ptr %share.p
-  %worker.p = getelementptr i64, ptr %record, i64 $WORKER
-  store ptr @worker, ptr %worker.p
-  ret void
-}
-
-define internal void @share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
-                            i64 %threads) {
-  %pieces.wanted = mul i64 %threads, $PIECES
-  %length.up = add i64 %extent, %pieces.wanted
-  %length.less = sub i64 %length.up, 1
-  %length.exact = sdiv i64 %length.less, %pieces.wanted
-  %is.long = icmp sgt i64 %length.exact, 64
-  %unit = select i1 %is.long, i64 64, i64 %grain   ; whole lines of the cache, if it is long
-  %unit.less = sub i64 %unit, 1
-  %length.more = add i64 %length.exact, %unit.less
-  %unit.mask = sub i64 0, %unit
-  %length = and i64 %length.more, %unit.mask
-  %pieces.up = add i64 %extent, %length
-  %pieces.less = sub i64 %pieces.up, 1
-  %pieces = sdiv i64 %pieces.less, %length
-  %job = getelementptr i64, ptr %record, i64 $JOB
-  %job.data = getelementptr i64, ptr %job, i64 1
-  %job.extent = getelementptr i64, ptr %job, i64 2
-  %job.length = getelementptr i64, ptr %job, i64 3
-  %job.shares = getelementptr i64, ptr %job, i64 4
-  store ptr %kernel, ptr %job
-  store ptr %data, ptr %job.data
-  store i64 %extent, ptr %job.extent
-  store i64 %length, ptr %job.length
-  store i64 %threads, ptr %job.shares
-  br label %deal
-deal:
-  %i = phi i64 [ 0, %0 ], [ %i.next, %deal ]
-  %i.next = add i64 %i, 1
-  %from.all = mul i64 %pieces, %i
-  %from = sdiv i64 %from.all, %threads
-  %to.all = mul i64 %pieces, %i.next
-  %to = sdiv i64 %to.all, %threads
-  %line = mul i64 %i, 8
-  %word = add i64 %line, $SHARES
-  %next.p = getelementptr i64, ptr %record, i64 %word
-  %end.p = getelementptr i64, ptr %next.p, i64 1
-  store i64 %from, ptr %next.p
-  store i64 %to, ptr %end.p
-  %dealt = icmp eq i64 %i.next, %threads
-  br i1 %dealt, label %open, label %deal
-open:
-  %state = getelementptr i64, ptr %record, i64 $STATE
-  store atomic i64 1, ptr %state release, align 8
-  %epoch = getelementptr i64, ptr %record, i64 $EPOCH
-  %was = atomicrmw add ptr %epoch, i64 1 seq_cst
-  %sleepers.p = getelementptr i64, ptr %record, i64 $SLEEPERS
-  %sleepers = load atomic i64, ptr %sleepers.p seq_cst, align 8
-  %some.sleep = icmp ne i64 %sleepers, 0
-  br i1 %some.sleep, label %rouse, label %begin
-rouse:                                             ; who has the mutex has not gone to sleep yet
-  %mutex = getelementptr i64, ptr %record, i64 $MUTEX
-  %condition = getelementptr i64, ptr %record, i64 $CONDITION
-  call void @lock(ptr %mutex)
-  call void @unlock(ptr %mutex)
-  call void @wake(ptr %condition)
-  br label %begin
-begin:
-  call void @work(ptr %record, i64 0)
-  %closed = atomicrmw and ptr %state, i64 -2 acq_rel
-  br label %wait
-wait:
-  %n = phi i64 [ 0, %begin ], [ %n.next, %again ]
-  %n.next = add i64 %n, 1
-  %joined = load atomic i64, ptr %state acquire, align 8
-  %alone = icmp eq i64 %joined, 0
-  br i1 %alone, label %done, label %longer
-longer:
-  $PAUSE
-  %patient = icmp slt i64 %n, $PATIENCE
-  br i1 %patient, label %again, label %let.others
-let.others:
-  call void @yield()
-  br label %again
-again:
-  br label %wait
-done:
-  ret void
-}
-
-define internal void @work(ptr %record, i64 %me) {
-  %job = getelementptr i64, ptr %record, i64 $JOB
-  %job.data = getelementptr i64, ptr %job, i64 1
-  %job.extent = getelementptr i64, ptr %job, i64 2
-  %job.length = getelementptr i64, ptr %job, i64 3
-  %job.shares = getelementptr i64, ptr %job, i64 4
-  %kernel = load ptr, ptr %job
-  %data = load ptr, ptr %job.data
-  %extent = load i64, ptr %job.extent
-  %length = load i64, ptr %job.length
-  %shares = load i64, ptr %job.shares
-  br label %share
-share:                                             ; one's own first
-  %k = phi i64 [ 0, %0 ], [ %k.next, %taken ]
-  %k.next = add i64 %k, 1
-  %turned = add i64 %me, %k
-  %whose = srem i64 %turned, %shares
-  %line = mul i64 %whose, 8
-  %word = add i64 %line, $SHARES
-  %next.p = getelementptr i64, ptr %record, i64 %word
-  %end.p = getelementptr i64, ptr %next.p, i64 1
-  %end = load i64, ptr %end.p
-  br label %take
-take:
-  %piece = atomicrmw add ptr %next.p, i64 1 monotonic
-  %left = icmp slt i64 %piece, %end
-  br i1 %left, label %do, label %taken
-do:
-  %start = mul i64 %piece, %length
-  %stop.whole = add i64 %start, %length
-  %is.last = icmp sgt i64 %stop.whole, %extent
-  %stop = select i1 %is.last, i64 %extent, i64 %stop.whole
-  call void %kernel(i64 %start, i64 %stop, ptr %data)
-  br label %take
-taken:
-  %more = icmp slt i64 %k.next, %shares
-  br i1 %more, label %share, label %done
-done:
-  ret void
-}
-
-define internal void @worker(ptr %record, i64 %me) {
-  %epoch = getelementptr i64, ptr %record, i64 $EPOCH
-  %state = getelementptr i64, ptr %record, i64 $STATE
-  %sleepers = getelementptr i64, ptr %record, i64 $SLEEPERS
-  %mutex = getelementptr i64, ptr %record, i64 $MUTEX
-  %condition = getelementptr i64, ptr %record, i64 $CONDITION
-  %job = getelementptr i64, ptr %record, i64 $JOB
-  %job.shares = getelementptr i64, ptr %job, i64 4
-  br label %next
-next:
-  %seen = phi i64 [ 0, %0 ], [ %now, %late ], [ %now, %leave ]
-  br label %look
-look:
-  %n = phi i64 [ 0, %next ], [ %n.next, %look.again ]
-  %n.next = add i64 %n, 1
-  %at = load atomic i64, ptr %epoch acquire, align 8
-  %is.new = icmp ne i64 %at, %seen
-  br i1 %is.new, label %found, label %look.again
-look.again:
-  $PAUSE
-  %patient = icmp slt i64 %n, $PATIENCE
-  br i1 %patient, label %look, label %tired
-tired:
-  call void @lock(ptr %mutex)
-  %counted = atomicrmw add ptr %sleepers, i64 1 seq_cst
-  br label %still
-still:
-  %then = load atomic i64, ptr %epoch seq_cst, align 8
-  %is.same = icmp eq i64 %then, %seen
-  br i1 %is.same, label %rest, label %rise
-rest:
-  call void @sleep(ptr %condition, ptr %mutex)
-  br label %still
-rise:
-  %uncounted = atomicrmw sub ptr %sleepers, i64 1 seq_cst
-  call void @unlock(ptr %mutex)
-  br label %found
-found:
-  %now = load atomic i64, ptr %epoch acquire, align 8
-  br label %knock
-knock:
-  %old = load atomic i64, ptr %state acquire, align 8
-  %open = and i64 %old, 1
-  %is.open = icmp ne i64 %open, 0
-  br i1 %is.open, label %join, label %late
-join:
-  %with.me = add i64 %old, 2
-  %pair = cmpxchg ptr %state, i64 %old, i64 %with.me acq_rel monotonic
-  %joined = extractvalue { i64, i1 } %pair, 1
-  br i1 %joined, label %inside, label %knock
-inside:                                            ; the loop cannot end before this thread leaves
-  %shares = load i64, ptr %job.shares
-  %wanted = icmp slt i64 %me, %shares
-  br i1 %wanted, label %help, label %leave
-help:
-  call void @work(ptr %record, i64 %me)
-  br label %leave
-leave:
-  %left = atomicrmw sub ptr %state, i64 2 release
-  br label %next
-late:
-  br label %next
-}
-"""
-
-
-def _architecture() -> str:
-    return os.uname().machine if hasattr(os, "uname") else os.environ["PROCESSOR_ARCHITECTURE"]
 
 
 def code() -> Code:
@@ -336,20 +32,16 @@ def code() -> Code:
     threads)``, which cuts pieces of a multiple of the grain (a power of two; only the last may be
     shorter), and ``worker(record, number)``, which never returns.
     """
-    declaration, pause = _PAUSES.get(_architecture(), ("", ""))
-    text = Template(_POOL).substitute(
-        SHARE=SHARE,
-        WORKER=WORKER,
-        JOB=JOB,
-        SHARES=SHARES,
-        STATE=STATE,
-        EPOCH=EPOCH,
-        SLEEPERS=SLEEPERS,
-        MUTEX=MUTEX,
-        CONDITION=CONDITION,
-        PIECES=PIECES,
-        PATIENCE=_PATIENCE,
-        PAUSE=pause,
-    )
-    system = _WINDOWS if sys.platform == "win32" else _POSIX
-    return cache.load(system + declaration + text, "init", {})
+    return cache.load(text(_architecture()), "init", {})
+
+
+def text(architecture: str) -> str:
+    """The LLVM module for this system, and for a CPU of some kind."""
+    system = "windows.ll" if sys.platform == "win32" else "posix.ll"
+    folder = Path(__file__).parent
+    names = ("pool.ll", system, _PAUSES.get(architecture, _OTHER))
+    return joined(*(folder / name for name in names))
+
+
+def _architecture() -> str:
+    return os.uname().machine if hasattr(os, "uname") else os.environ["PROCESSOR_ARCHITECTURE"]

@@ -1,10 +1,12 @@
 """Half floats are rounded once, on CPUs with and without instructions for them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from functrans import jit
-from functrans.run.code import native
+from functrans.run.code import machine, native
 
 with np.errstate(all="ignore"):
     HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)
@@ -51,9 +53,9 @@ def test_quotients_and_extrema():
 
 
 def test_no_cpu_needs_a_library_for_it(monkeypatch):
-    features = native.cpu_features().replace("+avx512fp16", "-avx512fp16")
-    monkeypatch.setattr(native, "cpu_name", lambda: "")
-    monkeypatch.setattr(native, "cpu_features", lambda: features)
-    monkeypatch.setattr(native, "_generator", native._generator.__wrapped__)
+    half_in_registers = replace(
+        machine.host(), cpu="", features=machine.host().features.replace("+avx512fp16,", "")
+    )
+    monkeypatch.setattr(machine, "current", lambda: half_in_registers)
     for x in (np.ones(40), np.arange(40), np.ones(40, np.float32)):
         assert "hf2" not in native.assembly(jit(to_half).lower(x).llvm())

@@ -131,7 +131,7 @@ def test_code_goes_with_the_last_who_needs_it():
 )
 def test_the_key_knows_the_versions_and_the_machine(name, other, monkeypatch):
     # worked out each time
-    monkeypatch.setattr(circumstances, "of_code", circumstances.of_code.__wrapped__)
+    monkeypatch.setattr(circumstances, "_of_process", circumstances._of_process.__wrapped__)
     usual = cache.key_of("text")
     assert cache.key_of("text") == usual
     assert cache.key_of("other text") != usual

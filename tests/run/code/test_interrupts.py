@@ -28,12 +28,12 @@ lock = c.PyThread_allocate_lock()
 c.PyThread_acquire_lock_timed(lock, -1, 0)
 real, log = native.optimise_module, []
 
-def busy(text):
+def busy(*given):
     native.optimise_module = real
     os.kill(os.getpid(), signal.SIGINT)
     c.PyThread_acquire_lock_timed(lock, 20_000_000, 0)
     log.append("done")
-    return real(text)
+    return real(*given)
 
 function = jit(lambda x: np.tanh(x) * 1.0625)
 jit(np.cos)(np.ones(3))  # everything is loaded
@@ -69,8 +69,8 @@ text = "define double @f{}(double %x0) {{" + "\\n".join(lines) + "\\nret double 
 real = native.optimise_module
 begun = threading.Event()
 
-def optimise(text):
-    module = real(text)
+def optimise(*given):
+    module = real(*given)
     begun.set()
     return module
 

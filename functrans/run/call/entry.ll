@@ -1,0 +1,145 @@
+; The function that Python calls: it checks the arrays, and collects their addresses.
+;
+; functrans/run/call/entry.py says what of, functrans/run/call/layouts.py where objects have it.
+
+declare ptr @PyLong_FromLong(i64)
+declare ptr @PyMem_RawMalloc(i64)
+declare void @PyMem_RawFree(ptr)
+declare i64 @run(ptr, ptr)
+
+define internal ptr @data_of(ptr %array, ptr %record, ptr %ndarray) {
+  %type.p = getelementptr i8, ptr %array, i64 8
+  %type = load ptr, ptr %type.p
+  %nd.wanted.p = getelementptr i64, ptr %record, i64 3
+  %nd.wanted = load i64, ptr %nd.wanted.p
+  %is.array = icmp eq ptr %type, %ndarray
+  br i1 %is.array, label %dtype, label %number
+number:                                            ; a scalar holds its number behind its head
+  %has.axes = icmp ne i64 %nd.wanted, 0
+  br i1 %has.axes, label %no, label %scalar
+scalar:
+  %numpy.p = getelementptr i64, ptr %record, i64 1
+  %numpy = load ptr, ptr %numpy.p
+  %python.p = getelementptr i64, ptr %record, i64 2
+  %python = load ptr, ptr %python.p
+  %is.numpy = icmp eq ptr %type, %numpy
+  %is.python = icmp eq ptr %type, %python
+  %is.number = or i1 %is.numpy, %is.python
+  %inside = getelementptr i8, ptr %array, i64 16
+  %found = select i1 %is.number, ptr %inside, ptr null
+  ret ptr %found
+dtype:
+  %descr.p = getelementptr i8, ptr %array, i64 56
+  %descr = load ptr, ptr %descr.p
+  %wanted = load ptr, ptr %record
+  %descr.ok = icmp eq ptr %descr, %wanted
+  %flags.p = getelementptr i8, ptr %array, i64 64
+  %flags = load i32, ptr %flags.p
+  %good = and i32 %flags, 257                   ; C-contiguous and aligned
+  %flags.ok = icmp eq i32 %good, 257
+  %nd.p = getelementptr i8, ptr %array, i64 24
+  %nd32 = load i32, ptr %nd.p
+  %nd = sext i32 %nd32 to i64
+  %nd.ok = icmp eq i64 %nd, %nd.wanted
+  %two = and i1 %descr.ok, %flags.ok
+  %three = and i1 %two, %nd.ok
+  br i1 %three, label %axes, label %no
+axes:
+  %dims.p = getelementptr i8, ptr %array, i64 32
+  %dims = load ptr, ptr %dims.p
+  br label %axis
+axis:
+  %a = phi i64 [ 0, %axes ], [ %a.next, %next ]
+  %done = icmp eq i64 %a, %nd
+  br i1 %done, label %yes, label %compare
+compare:
+  %extent.p = getelementptr i64, ptr %dims, i64 %a
+  %extent = load i64, ptr %extent.p
+  %place = add i64 %a, 4
+  %extent.wanted.p = getelementptr i64, ptr %record, i64 %place
+  %extent.wanted = load i64, ptr %extent.wanted.p
+  %extent.ok = icmp eq i64 %extent, %extent.wanted
+  br i1 %extent.ok, label %next, label %no
+next:
+  %a.next = add i64 %a, 1
+  br label %axis
+yes:
+  %data.p = getelementptr i8, ptr %array, i64 16
+  %data = load ptr, ptr %data.p
+  ret ptr %data
+no:
+  ret ptr null
+}
+
+define ptr @call(ptr %self, ptr %arrays, i64 %count) {
+  %table.p = getelementptr i8, ptr %self, i64 16
+  %table = load ptr, ptr %table.p
+  %ndarray = load ptr, ptr %table
+  %inputs.p = getelementptr i64, ptr %table, i64 1
+  %inputs = load i64, ptr %inputs.p
+  %total.p = getelementptr i64, ptr %table, i64 2
+  %total = load i64, ptr %total.p
+  %count.ok = icmp eq i64 %count, %total
+  br i1 %count.ok, label %begin, label %end
+begin:
+  %frame.p = getelementptr i64, ptr %table, i64 10
+  %frame = load i64, ptr %frame.p
+  %is.small = icmp ule i64 %frame, 1024
+  br i1 %is.small, label %on.stack, label %on.heap
+on.stack:
+  %near = alloca ptr, i64 %frame
+  br label %collecting
+on.heap:
+  %frame.bytes = shl i64 %frame, 3
+  %far = call ptr @PyMem_RawMalloc(i64 %frame.bytes)
+  %got = icmp ne ptr %far, null
+  br i1 %got, label %collecting, label %end
+collecting:
+  %slots = phi ptr [ %near, %on.stack ], [ %far, %on.heap ]
+  %records = getelementptr i64, ptr %table, i64 12
+  br label %array
+array:                                             ; check the inputs, and collect the addresses
+  %i = phi i64 [ 0, %collecting ], [ %i.next, %collect ]
+  %record = phi ptr [ %records, %collecting ], [ %record.next, %collect ]
+  %more = icmp slt i64 %i, %total
+  br i1 %more, label %look, label %checked
+look:
+  %array.p = getelementptr ptr, ptr %arrays, i64 %i
+  %one = load ptr, ptr %array.p
+  %is.input = icmp slt i64 %i, %inputs
+  br i1 %is.input, label %check, label %collect.output
+check:
+  %input = call ptr @data_of(ptr %one, ptr %record, ptr %ndarray)
+  %ok = icmp ne ptr %input, null
+  br i1 %ok, label %collect.input, label %leave
+collect.input:
+  %axes.p = getelementptr i64, ptr %record, i64 3
+  %axes = load i64, ptr %axes.p
+  %length = add i64 %axes, 4
+  %record.after = getelementptr i64, ptr %record, i64 %length
+  br label %collect
+collect.output:
+  %data.p = getelementptr i8, ptr %one, i64 16
+  %output = load ptr, ptr %data.p
+  br label %collect
+collect:
+  %address = phi ptr [ %input, %collect.input ], [ %output, %collect.output ]
+  %record.next = phi ptr [ %record.after, %collect.input ], [ %record, %collect.output ]
+  %slot = getelementptr ptr, ptr %slots, i64 %i
+  store ptr %address, ptr %slot
+  %i.next = add i64 %i, 1
+  br label %array
+checked:
+  %ran = call i64 @run(ptr %table, ptr %slots)
+  br label %leave
+leave:
+  %left = phi i64 [ -1, %check ], [ %ran, %checked ]
+  br i1 %is.small, label %end, label %free
+free:
+  call void @PyMem_RawFree(ptr %slots)
+  br label %end
+end:
+  %status = phi i64 [ -1, %0 ], [ 5, %on.heap ], [ %left, %leave ], [ %left, %free ]
+  %result = call ptr @PyLong_FromLong(i64 %status)
+  ret ptr %result
+}

@@ -1,0 +1,261 @@
+; The interpreter that runs a program's steps, on the addresses of its arrays.
+;
+; functrans/run/call/steps.py says what the table is made of, and makes it. Nothing here knows what
+; a Python object looks like.
+
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyMem_RawMalloc(i64)
+declare void @PyMem_RawFree(ptr)
+
+define internal ptr @arena(ptr %table) {
+  %bytes.p = getelementptr i64, ptr %table, i64 3
+  %bytes = load i64, ptr %bytes.p
+  %none = icmp eq i64 %bytes, 0
+  br i1 %none, label %nothing, label %take
+nothing:
+  ret ptr null
+take:                                              ; another thread may be running this program
+  %kept.p = getelementptr i64, ptr %table, i64 4
+  %kept = atomicrmw xchg ptr %kept.p, i64 0 acquire
+  %empty = icmp eq i64 %kept, 0
+  br i1 %empty, label %allocate, label %reuse
+reuse:
+  %old = inttoptr i64 %kept to ptr
+  ret ptr %old
+allocate:
+  %padded = add i64 %bytes, 64
+  %new = call ptr @PyMem_RawMalloc(i64 %padded)
+  ret ptr %new
+}
+
+define internal void @give_back(ptr %table, ptr %arena) {
+  %word = ptrtoint ptr %arena to i64
+  %kept.p = getelementptr i64, ptr %table, i64 4
+  %old = atomicrmw xchg ptr %kept.p, i64 %word release
+  %surplus = inttoptr i64 %old to ptr
+  call void @PyMem_RawFree(ptr %surplus)
+  ret void
+}
+
+define internal void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, ptr %data) {
+  %wanted = icmp ne i64 %grain, 0
+  br i1 %wanted, label %maybe, label %alone
+maybe:
+  %record.p = getelementptr i64, ptr %table, i64 8
+  %record = load ptr, ptr %record.p
+  %threads = load i64, ptr %record
+  %several = icmp sgt i64 %threads, 1
+  br i1 %several, label %try, label %alone
+try:
+  %lock = getelementptr i64, ptr %record, i64 1
+  %pair = cmpxchg ptr %lock, i64 0, i64 1 acquire monotonic
+  %free = extractvalue { i64, i1 } %pair, 1
+  br i1 %free, label %together, label %alone       ; busy: the same result on this thread alone
+together:
+  %share.p = getelementptr i64, ptr %record, i64 2
+  %share = load ptr, ptr %share.p
+  call void %share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
+                   i64 %threads)
+  store atomic i64 0, ptr %lock release, align 8
+  ret void
+alone:
+  call void %kernel(i64 0, i64 %extent, ptr %data)
+  ret void
+}
+
+define internal void @lock(ptr %record) {          ; there are Pythons without a lock of their own
+  %lock = getelementptr i64, ptr %record, i64 4
+  br label %try
+try:
+  %pair = cmpxchg ptr %lock, i64 0, i64 1 acquire monotonic
+  %free = extractvalue { i64, i1 } %pair, 1
+  br i1 %free, label %done, label %try
+done:
+  ret void
+}
+
+define internal void @unlock(ptr %record) {
+  %lock = getelementptr i64, ptr %record, i64 4
+  store atomic i64 0, ptr %lock release, align 8
+  ret void
+}
+
+define internal void @enter_blas(ptr %record) {
+  call void @lock(ptr %record)
+  %users = load i64, ptr %record
+  %more = add i64 %users, 1
+  store i64 %more, ptr %record
+  %first = icmp eq i64 %users, 0
+  br i1 %first, label %limit, label %done
+limit:
+  %saved.p = getelementptr i64, ptr %record, i64 1
+  %get.p = getelementptr i64, ptr %record, i64 2
+  %get = load ptr, ptr %get.p
+  %count = call i32 %get()
+  %count64 = sext i32 %count to i64
+  store i64 %count64, ptr %saved.p
+  %set.p = getelementptr i64, ptr %record, i64 3
+  %set = load ptr, ptr %set.p
+  call void %set(i32 1)
+  br label %done
+done:
+  call void @unlock(ptr %record)
+  ret void
+}
+
+define internal void @leave_blas(ptr %record) {
+  call void @lock(ptr %record)
+  %users = load i64, ptr %record
+  %fewer = sub i64 %users, 1
+  store i64 %fewer, ptr %record
+  %last = icmp eq i64 %fewer, 0
+  br i1 %last, label %restore, label %done
+restore:
+  %saved.p = getelementptr i64, ptr %record, i64 1
+  %saved = load i64, ptr %saved.p
+  %saved32 = trunc i64 %saved to i32
+  %set.p = getelementptr i64, ptr %record, i64 3
+  %set = load ptr, ptr %set.p
+  call void %set(i32 %saved32)
+  br label %done
+done:
+  call void @unlock(ptr %record)
+  ret void
+}
+
+define i64 @run(ptr %table, ptr %slots) {
+  %flag = alloca i64
+  store i64 0, ptr %flag
+  %bytes.p = getelementptr i64, ptr %table, i64 3
+  %bytes = load i64, ptr %bytes.p
+  %needed = icmp ne i64 %bytes, 0
+  %arena = call ptr @arena(ptr %table)
+  %used = icmp ne ptr %arena, null
+  %absent = xor i1 %used, true
+  %lacking = and i1 %needed, %absent
+  br i1 %lacking, label %refuse, label %place
+refuse:                                            ; nothing has been done yet
+  ret i64 5
+place:
+  %arena.word = ptrtoint ptr %arena to i64
+  %arena.up = add i64 %arena.word, 63
+  %arena.line = and i64 %arena.up, -64
+  %aligned = inttoptr i64 %arena.line to ptr
+  %total.p = getelementptr i64, ptr %table, i64 2
+  %total = load i64, ptr %total.p
+  %temporaries.p = getelementptr i64, ptr %table, i64 5
+  %temporaries = load i64, ptr %temporaries.p
+  %first.slot = getelementptr ptr, ptr %slots, i64 %total
+  %words = getelementptr ptr, ptr %first.slot, i64 %temporaries
+  %offsets.p = getelementptr i64, ptr %table, i64 11
+  %offsets.at = load i64, ptr %offsets.p
+  %offsets = getelementptr i64, ptr %table, i64 %offsets.at
+  br label %temporary
+temporary:
+  %t = phi i64 [ 0, %place ], [ %t.next, %set ]
+  %t.more = icmp slt i64 %t, %temporaries
+  br i1 %t.more, label %set, label %placed
+set:
+  %offset.p = getelementptr i64, ptr %offsets, i64 %t
+  %offset = load i64, ptr %offset.p
+  %where = getelementptr i8, ptr %aligned, i64 %offset
+  %t.p = getelementptr ptr, ptr %first.slot, i64 %t
+  store ptr %where, ptr %t.p
+  %t.next = add i64 %t, 1
+  br label %temporary
+placed:
+  %blas.p = getelementptr i64, ptr %table, i64 9
+  %blas = load ptr, ptr %blas.p
+  %blas.none = icmp eq ptr %blas, null
+  br i1 %blas.none, label %ready, label %blas.enter
+blas.enter:                                        ; our threads call it: it must not start its own
+  call void @enter_blas(ptr %blas)
+  br label %ready
+ready:
+  %release.p = getelementptr i64, ptr %table, i64 7
+  %release = load i64, ptr %release.p
+  %releases = icmp ne i64 %release, 0
+  br i1 %releases, label %release.lock, label %go
+release.lock:
+  %state = call ptr @PyEval_SaveThread()
+  br label %go
+go:
+  %thread = phi ptr [ null, %ready ], [ %state, %release.lock ]
+  %program = getelementptr i64, ptr %offsets, i64 %temporaries
+  %steps.p = getelementptr i64, ptr %table, i64 6
+  %steps = load i64, ptr %steps.p
+  br label %step
+step:
+  %s = phi i64 [ 0, %go ], [ %s.next, %kernel.done ]
+  %at = phi ptr [ %program, %go ], [ %at.next, %kernel.done ]
+  %s.more = icmp slt i64 %s, %steps
+  br i1 %s.more, label %prepare, label %finish
+prepare:
+  %kernel = load ptr, ptr %at
+  %extent.p = getelementptr i64, ptr %at, i64 1
+  %extent = load i64, ptr %extent.p
+  %grain.p = getelementptr i64, ptr %at, i64 2
+  %grain = load i64, ptr %grain.p
+  %buffers.p = getelementptr i64, ptr %at, i64 3
+  %buffers = load i64, ptr %buffers.p
+  %names = getelementptr i64, ptr %at, i64 4
+  store ptr %flag, ptr %words
+  br label %buffer
+buffer:
+  %b = phi i64 [ 0, %prepare ], [ %b.next, %pass ]
+  %b.more = icmp slt i64 %b, %buffers
+  br i1 %b.more, label %pass, label %sizes
+pass:
+  %name.p = getelementptr i64, ptr %names, i64 %b
+  %name = load i64, ptr %name.p
+  %from.p = getelementptr ptr, ptr %slots, i64 %name
+  %from = load ptr, ptr %from.p
+  %b.next = add i64 %b, 1
+  %to.p = getelementptr i64, ptr %words, i64 %b.next
+  store ptr %from, ptr %to.p
+  br label %buffer
+sizes:
+  %sizes.p = getelementptr i64, ptr %names, i64 %buffers
+  %size.count = load i64, ptr %sizes.p
+  %values = getelementptr i64, ptr %sizes.p, i64 1
+  %first = add i64 %buffers, 1
+  br label %size
+size:
+  %z = phi i64 [ 0, %sizes ], [ %z.next, %copy ]
+  %z.more = icmp slt i64 %z, %size.count
+  br i1 %z.more, label %copy, label %kernel.go
+copy:
+  %value.p = getelementptr i64, ptr %values, i64 %z
+  %value = load i64, ptr %value.p
+  %z.word = add i64 %first, %z
+  %z.p = getelementptr i64, ptr %words, i64 %z.word
+  store i64 %value, ptr %z.p
+  %z.next = add i64 %z, 1
+  br label %size
+kernel.go:
+  call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, ptr %words)
+  br label %kernel.done
+kernel.done:
+  %at.next = getelementptr i64, ptr %values, i64 %size.count
+  %s.next = add i64 %s, 1
+  br label %step
+finish:
+  br i1 %used, label %keep, label %relock
+keep:
+  call void @give_back(ptr %table, ptr %arena)
+  br label %relock
+relock:
+  br i1 %releases, label %lock.again, label %end
+lock.again:
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %end
+end:
+  br i1 %blas.none, label %give, label %blas.leave
+blas.leave:
+  call void @leave_blas(ptr %blas)
+  br label %give
+give:
+  %status = load i64, ptr %flag
+  ret i64 %status
+}

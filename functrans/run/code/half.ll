@@ -1,0 +1,55 @@
+; Conversions of half floats for CPUs without instructions for them.
+;
+; LLVM calls them by the names that they have in compilers' libraries, which a process need not have:
+; __extendhfsf2 and __truncsfhf2. They do bit for bit what the instructions do.
+
+define float @half_to_float(half %x) {
+  %half = bitcast half %x to i16
+  %word = zext i16 %half to i32
+  %magnitude = and i32 %word, 32767
+  %sign.low = and i32 %word, 32768
+  %sign = shl i32 %sign.low, 16
+  %shifted = shl i32 %magnitude, 13
+  %small = bitcast i32 %shifted to float
+  %scaled = fmul float %small, 0x46F0000000000000  ; 2^112, also right for what is subnormal
+  %finite = bitcast float %scaled to i32
+  %special = or i32 %shifted, 2139095040           ; infinity, or NaN with what it carries
+  %is.nan = icmp ugt i32 %magnitude, 31744
+  %quiet = or i32 %special, 4194304
+  %beyond = select i1 %is.nan, i32 %quiet, i32 %special
+  %is.finite = icmp ult i32 %magnitude, 31744
+  %size = select i1 %is.finite, i32 %finite, i32 %beyond
+  %bits = or i32 %size, %sign
+  %result = bitcast i32 %bits to float
+  ret float %result
+}
+
+define half @float_to_half(float %x) {
+  %word = bitcast float %x to i32
+  %magnitude = and i32 %word, 2147483647
+  %sign.high = lshr i32 %word, 16
+  %sign = and i32 %sign.high, 32768
+  %odd.bit = lshr i32 %magnitude, 13
+  %odd = and i32 %odd.bit, 1
+  %up = add i32 %magnitude, 4095                   ; to the nearest, and to an even one of two
+  %rounded = add i32 %up, %odd
+  %rebased = sub i32 %rounded, 939524096
+  %normal = lshr i32 %rebased, 13
+  %absolute = bitcast i32 %magnitude to float
+  %aligned = fadd float %absolute, 5.000000e-01    ; whose last bit is the last of a subnormal half
+  %aligned.bits = bitcast float %aligned to i32
+  %subnormal = sub i32 %aligned.bits, 1056964608
+  %is.small = icmp ult i32 %magnitude, 947912704   ; 2^-14
+  %finite = select i1 %is.small, i32 %subnormal, i32 %normal
+  %is.large = icmp uge i32 %magnitude, 1199566848  ; 65520
+  %bounded = select i1 %is.large, i32 31744, i32 %finite
+  %payload.long = lshr i32 %magnitude, 13
+  %payload = and i32 %payload.long, 1023
+  %nan = or i32 %payload, 32256
+  %is.nan = icmp ugt i32 %magnitude, 2139095040
+  %size = select i1 %is.nan, i32 %nan, i32 %bounded
+  %bits = or i32 %size, %sign
+  %half = trunc i32 %bits to i16
+  %result = bitcast i16 %half to half
+  ret half %result
+}

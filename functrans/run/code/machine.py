@@ -1,0 +1,106 @@
+"""Target machines of code generation: their instructions, and how wide their vectors are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from functrans import config
+from functrans.caches import cached, cached_property, once
+from functrans.run.code.aside import aside
+from functrans.run.code.binding import llvm
+
+_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+
+LEVELS = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
+"""What the levels of x86-64 have beyond the first (System V ABI, AMD64 supplement, table 3.1)."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A kind of CPU, and a system, by LLVM's names.
+
+    Parameters
+    ----------
+    triple : str
+    cpu : str
+        The CPU whose tuning is taken, and what all of its kind have.
+    features : str
+        What it has besides, or has not: ``+avx2,-fma4``.
+    vector_bytes : int
+        The width of its widest vector registers.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+
+    @property
+    def has(self) -> set[str]:
+        """The features that it has."""
+        return {each[1:] for each in self.features.split(",") if each.startswith("+")}
+
+    @cached_property
+    def generator(self) -> Any:
+        """The one LLVM target machine that makes code: it takes longer than a small kernel."""
+        return self.target_machine()
+
+    def target_machine(self) -> Any:
+        """A new LLVM target machine."""
+        binding = llvm()
+        if self.triple == binding.get_default_triple():
+            binding.initialize_native_target()
+            binding.initialize_native_asmprinter()
+        else:
+            binding.initialize_all_targets()
+            binding.initialize_all_asmprinters()
+        return binding.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="small", jit=True
+        )
+
+
+def current() -> Machine:
+    """What to compile for: this CPU, or as much of it as ``functrans.config.cpu`` says."""
+    return host() if config.cpu is None else _at_most(config.cpu)
+
+
+@once
+def host() -> Machine:
+    """The CPU of this process, with all that it has."""
+    triple, cpu, flags = aside(
+        lambda: (
+            llvm().get_default_triple(),
+            llvm().get_host_cpu_name(),
+            dict(llvm().get_host_cpu_features()),
+        )
+    )
+    vectors = _widest({name for name, on in flags.items() if on})
+    if flags.get("avx512f") and flags.get("avx512vl"):
+        # 512-bit registers also where LLVM's tuning for the CPU would halve them
+        flags["prefer-256-bit"] = False
+    features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
+    return Machine(triple, cpu, features, vectors)
+
+
+def x86_64(features: Collection[str], triple: str = "x86_64-unknown-linux-gnu") -> Machine:
+    """Any x86-64 with some features."""
+    written = ",".join(f"+{name}" for name in sorted(features))
+    return Machine(triple, "x86-64", written, _widest(features))
+
+
+@cached(len(LEVELS))
+def _at_most(level: str) -> Machine:
+    here = host()
+    if not here.triple.startswith(("x86_64", "amd64")):
+        return here
+    return x86_64(here.has & set(LEVELS[level]), here.triple)
+
+
+def _widest(features: Collection[str]) -> int:
+    if "avx512f" in features and "avx512dq" in features:
+        return 64
+    return 32 if "avx2" in features else 16

@@ -1,0 +1,229 @@
+; Work sharing: a loop cut into pieces, which threads take until there are none left.
+;
+; Whoever has a loop to share opens it, works on it itself, and waits for nobody who has not begun:
+; a thread that is slow to wake, on a machine that is busy, costs nothing but its help. The range of
+; the loop is cut into pieces, so many to each thread; who has done his own takes what is left of
+; the others'. Each thread has the same part of every loop of this length, as far as all are on time,
+; and finds in its cache what it left there.
+;
+; The record is an array of 64-bit words, in lines of eight so that what one thread writes does not
+; slow down others that read something else:
+;
+;      0  how many threads are to be used, with the one that calls
+;      1  whether a loop is open: there is one at a time
+;      2  the address of @share
+;      3  the address of @worker
+;      8  the epoch: how many loops there have been
+;      9  the state: 1 if threads may still join, plus 2 for each that has joined and not left
+;     10  the job: kernel, data, extent, the length of a piece, number of shares
+;     16  the sleepers: how many threads wait until they are woken
+;     24  the mutex, and
+;     40  the condition variable that they wait by: sixteen words for each
+;     56  the shares, each in a line of its own: the next piece, the end of its pieces
+;
+; What a system and a CPU have for it comes from other files, of which one of each kind is joined to
+; this: posix.ll or windows.ll, and pause_x86.ll, pause_arm.ll or no_pause.ll.
+
+declare void @prepare(ptr, ptr)
+declare void @lock(ptr)
+declare void @unlock(ptr)
+declare void @sleep(ptr, ptr)
+declare void @wake(ptr)
+declare void @yield()
+declare void @pause()
+
+define void @init(ptr %record) {
+  %mutex = getelementptr i64, ptr %record, i64 24
+  %condition = getelementptr i64, ptr %record, i64 40
+  call void @prepare(ptr %mutex, ptr %condition)
+  %share.p = getelementptr i64, ptr %record, i64 2
+  store ptr @share, ptr %share.p
+  %worker.p = getelementptr i64, ptr %record, i64 3
+  store ptr @worker, ptr %worker.p
+  ret void
+}
+
+define internal void @share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
+                            i64 %threads) {
+  %pieces.wanted = mul i64 %threads, 4             ; so many to each thread
+  %length.up = add i64 %extent, %pieces.wanted
+  %length.less = sub i64 %length.up, 1
+  %length.exact = sdiv i64 %length.less, %pieces.wanted
+  %is.long = icmp sgt i64 %length.exact, 64
+  %unit = select i1 %is.long, i64 64, i64 %grain   ; whole lines of the cache, if it is long
+  %unit.less = sub i64 %unit, 1
+  %length.more = add i64 %length.exact, %unit.less
+  %unit.mask = sub i64 0, %unit
+  %length = and i64 %length.more, %unit.mask
+  %pieces.up = add i64 %extent, %length
+  %pieces.less = sub i64 %pieces.up, 1
+  %pieces = sdiv i64 %pieces.less, %length
+  %job = getelementptr i64, ptr %record, i64 10
+  %job.data = getelementptr i64, ptr %job, i64 1
+  %job.extent = getelementptr i64, ptr %job, i64 2
+  %job.length = getelementptr i64, ptr %job, i64 3
+  %job.shares = getelementptr i64, ptr %job, i64 4
+  store ptr %kernel, ptr %job
+  store ptr %data, ptr %job.data
+  store i64 %extent, ptr %job.extent
+  store i64 %length, ptr %job.length
+  store i64 %threads, ptr %job.shares
+  br label %deal
+deal:
+  %i = phi i64 [ 0, %0 ], [ %i.next, %deal ]
+  %i.next = add i64 %i, 1
+  %from.all = mul i64 %pieces, %i
+  %from = sdiv i64 %from.all, %threads
+  %to.all = mul i64 %pieces, %i.next
+  %to = sdiv i64 %to.all, %threads
+  %line = mul i64 %i, 8
+  %word = add i64 %line, 56
+  %next.p = getelementptr i64, ptr %record, i64 %word
+  %end.p = getelementptr i64, ptr %next.p, i64 1
+  store i64 %from, ptr %next.p
+  store i64 %to, ptr %end.p
+  %dealt = icmp eq i64 %i.next, %threads
+  br i1 %dealt, label %open, label %deal
+open:
+  %state = getelementptr i64, ptr %record, i64 9
+  store atomic i64 1, ptr %state release, align 8
+  %epoch = getelementptr i64, ptr %record, i64 8
+  %was = atomicrmw add ptr %epoch, i64 1 seq_cst
+  %sleepers.p = getelementptr i64, ptr %record, i64 16
+  %sleepers = load atomic i64, ptr %sleepers.p seq_cst, align 8
+  %some.sleep = icmp ne i64 %sleepers, 0
+  br i1 %some.sleep, label %rouse, label %begin
+rouse:                                             ; who has the mutex has not gone to sleep yet
+  %mutex = getelementptr i64, ptr %record, i64 24
+  %condition = getelementptr i64, ptr %record, i64 40
+  call void @lock(ptr %mutex)
+  call void @unlock(ptr %mutex)
+  call void @wake(ptr %condition)
+  br label %begin
+begin:
+  call void @work(ptr %record, i64 0)
+  %closed = atomicrmw and ptr %state, i64 -2 acq_rel
+  br label %wait
+wait:
+  %n = phi i64 [ 0, %begin ], [ %n.next, %again ]
+  %n.next = add i64 %n, 1
+  %joined = load atomic i64, ptr %state acquire, align 8
+  %alone = icmp eq i64 %joined, 0
+  br i1 %alone, label %done, label %longer
+longer:
+  call void @pause()
+  %patient = icmp slt i64 %n, 2000
+  br i1 %patient, label %again, label %let.others
+let.others:
+  call void @yield()
+  br label %again
+again:
+  br label %wait
+done:
+  ret void
+}
+
+define internal void @work(ptr %record, i64 %me) {
+  %job = getelementptr i64, ptr %record, i64 10
+  %job.data = getelementptr i64, ptr %job, i64 1
+  %job.extent = getelementptr i64, ptr %job, i64 2
+  %job.length = getelementptr i64, ptr %job, i64 3
+  %job.shares = getelementptr i64, ptr %job, i64 4
+  %kernel = load ptr, ptr %job
+  %data = load ptr, ptr %job.data
+  %extent = load i64, ptr %job.extent
+  %length = load i64, ptr %job.length
+  %shares = load i64, ptr %job.shares
+  br label %share
+share:                                             ; one's own first
+  %k = phi i64 [ 0, %0 ], [ %k.next, %taken ]
+  %k.next = add i64 %k, 1
+  %turned = add i64 %me, %k
+  %whose = srem i64 %turned, %shares
+  %line = mul i64 %whose, 8
+  %word = add i64 %line, 56
+  %next.p = getelementptr i64, ptr %record, i64 %word
+  %end.p = getelementptr i64, ptr %next.p, i64 1
+  %end = load i64, ptr %end.p
+  br label %take
+take:
+  %piece = atomicrmw add ptr %next.p, i64 1 monotonic
+  %left = icmp slt i64 %piece, %end
+  br i1 %left, label %do, label %taken
+do:
+  %start = mul i64 %piece, %length
+  %stop.whole = add i64 %start, %length
+  %is.last = icmp sgt i64 %stop.whole, %extent
+  %stop = select i1 %is.last, i64 %extent, i64 %stop.whole
+  call void %kernel(i64 %start, i64 %stop, ptr %data)
+  br label %take
+taken:
+  %more = icmp slt i64 %k.next, %shares
+  br i1 %more, label %share, label %done
+done:
+  ret void
+}
+
+define internal void @worker(ptr %record, i64 %me) {
+  %epoch = getelementptr i64, ptr %record, i64 8
+  %state = getelementptr i64, ptr %record, i64 9
+  %sleepers = getelementptr i64, ptr %record, i64 16
+  %mutex = getelementptr i64, ptr %record, i64 24
+  %condition = getelementptr i64, ptr %record, i64 40
+  %job = getelementptr i64, ptr %record, i64 10
+  %job.shares = getelementptr i64, ptr %job, i64 4
+  br label %next
+next:
+  %seen = phi i64 [ 0, %0 ], [ %now, %late ], [ %now, %leave ]
+  br label %look
+look:
+  %n = phi i64 [ 0, %next ], [ %n.next, %look.again ]
+  %n.next = add i64 %n, 1
+  %at = load atomic i64, ptr %epoch acquire, align 8
+  %is.new = icmp ne i64 %at, %seen
+  br i1 %is.new, label %found, label %look.again
+look.again:                                        ; waking takes longer than most loops
+  call void @pause()
+  %patient = icmp slt i64 %n, 2000
+  br i1 %patient, label %look, label %tired
+tired:
+  call void @lock(ptr %mutex)
+  %counted = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  br label %still
+still:
+  %then = load atomic i64, ptr %epoch seq_cst, align 8
+  %is.same = icmp eq i64 %then, %seen
+  br i1 %is.same, label %rest, label %rise
+rest:
+  call void @sleep(ptr %condition, ptr %mutex)
+  br label %still
+rise:
+  %uncounted = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  call void @unlock(ptr %mutex)
+  br label %found
+found:
+  %now = load atomic i64, ptr %epoch acquire, align 8
+  br label %knock
+knock:
+  %old = load atomic i64, ptr %state acquire, align 8
+  %open = and i64 %old, 1
+  %is.open = icmp ne i64 %open, 0
+  br i1 %is.open, label %join, label %late
+join:
+  %with.me = add i64 %old, 2
+  %pair = cmpxchg ptr %state, i64 %old, i64 %with.me acq_rel monotonic
+  %joined = extractvalue { i64, i1 } %pair, 1
+  br i1 %joined, label %inside, label %knock
+inside:                                            ; the loop cannot end before this thread leaves
+  %shares = load i64, ptr %job.shares
+  %wanted = icmp slt i64 %me, %shares
+  br i1 %wanted, label %help, label %leave
+help:
+  call void @work(ptr %record, i64 %me)
+  br label %leave
+leave:
+  %left = atomicrmw sub ptr %state, i64 2 release
+  br label %next
+late:
+  br label %next
+}
