@@ -46,6 +46,10 @@ class Lowered:
     def _program(self) -> Program:
         return program(self._graph, self._donated, self._backend)
 
+    def stages(self) -> str:
+        """What each stage of the compiler leaves, one after another (docs/compiler.md)."""
+        return self._program().stages()
+
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
         return self._program().schedule()

@@ -46,10 +46,12 @@ class Stage(NamedTuple):
 
 
 def rewriting(draft: Draft) -> Draft:
-    """Rewrite the graph for the machine: layouts for BLAS, motion out of loops, outlining.
+    """Rewrite the graph for the machine: layouts, motion out of loops, outlining of repeats.
+
+    The rewrites are listed in `optimise/machine/passes.py`.
 
     Expects a graph whose primitives all have compiled forms.
-    Leaves one that computes the same, by the list in `functrans.optimise.machine.passes`.
+    Leaves one that computes the same, and types.
     """
     outlined = draft.whole and not draft.donated
     return replace(draft, graph=rewritten(draft.graph, draft.target, outlined))
@@ -57,6 +59,8 @@ def rewriting(draft: Draft) -> Draft:
 
 def materialisation(draft: Draft) -> Draft:
     """Choose which values are computed once and kept, and which wherever they are used.
+
+    `select/materialise.py`; and `select/recomputation.py`, which bounds what is computed again.
 
     Expects the rewritten graph.
     Leaves the values that are kept: used often, or where data decide, or too dear to repeat.
@@ -70,6 +74,9 @@ def materialisation(draft: Draft) -> Draft:
 def selection(draft: Draft) -> Draft:
     """Select how each kept value is made: pulled, element by element, or as its primitive emits it.
 
+    `select/selection.py`. Here BLAS is chosen: a contraction's definition says from which size on
+    it emits a call, and `select/roots.py` makes the expressions of all that is pulled.
+
     Expects the values that are kept.
     Leaves roots: each a value with an iteration space, and expressions for its elements, or calls.
     """
@@ -79,6 +86,8 @@ def selection(draft: Draft) -> Draft:
 
 def reduction_splitting(draft: Draft) -> Draft:
     """Split long reductions to few results into blocks, which threads share.
+
+    `select/split_reductions.py`.
 
     Expects roots.
     Leaves roots, of which those with long sums are two: of partial results, and of their sum.
@@ -93,14 +102,19 @@ def reduction_splitting(draft: Draft) -> Draft:
 def fusion(draft: Draft) -> Draft:
     """Fuse loops: a root joins the loops of what it reads, where it reads it in its own iteration.
 
+    `nest/fusion.py`. Here a softmax gets its one loop over rows.
+
     Expects roots, each after those that it reads.
-    Leaves nests of loops with the roots in them. This is where a softmax gets its one loop.
+    Leaves nests of loops with the roots in them.
     """
     return replace(draft, loops=tuple(fuse(draft.roots, draft.target)))
 
 
 def loop_generation(draft: Draft) -> Draft:
-    """Generate the statements of nests: index splitting, vectors, accumulators, tiles, contraction.
+    """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
+
+    `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`.
+    What only its own nest reads is kept in locals or in rows on the stack.
 
     Expects nests of loops with roots in them.
     Leaves statements of the loop language; loops whose iterations are independent say so.
@@ -118,6 +132,8 @@ def loop_generation(draft: Draft) -> Draft:
 def merging(draft: Draft) -> Draft:
     """Merge small nests that write parts of one array.
 
+    `nest/merging.py`.
+
     Expects nests.
     Leaves fewer nests, in the same order.
     """
@@ -126,6 +142,8 @@ def merging(draft: Draft) -> Draft:
 
 def work_sharing(draft: Draft) -> Draft:
     """Partition work among threads: a scan over a batch becomes a parallel loop over parts of it.
+
+    `kernel/batch_partition.py`. Here threads get their pieces: ranges of outermost parallel loops.
 
     Expects nests, whose independent loops say so.
     Leaves nests with no more on a thread's stack than fits; their outermost loops are shared.
@@ -139,6 +157,8 @@ def work_sharing(draft: Draft) -> Draft:
 def buffer_donation(draft: Draft) -> Draft:
     """Donate buffers: results are written into inputs that the caller gives up.
 
+    `kernel/donation.py`.
+
     Expects nests.
     Leaves nests that may overwrite inputs, and says which output lives in which of them.
     """
@@ -149,6 +169,8 @@ def buffer_donation(draft: Draft) -> Draft:
 def kernel_construction(draft: Draft) -> Draft:
     """Make kernels of nests: sizes become arguments, so that one kernel serves many sizes.
 
+    `kernel/steps.py`, with `kernel/symbolic_sizes.py`.
+
     Expects nests.
     Leaves steps, each a call of a kernel; subprograms have become kernels once.
     """
@@ -158,6 +180,8 @@ def kernel_construction(draft: Draft) -> Draft:
 
 def memory_planning(draft: Draft) -> Draft:
     """Plan memory: temporaries share an arena by their lifetimes.
+
+    `kernel/arena.py`.
 
     Expects steps.
     Leaves the plan (which `functrans.lower.verify` verifies).
@@ -220,6 +244,25 @@ def plan(
     done = _run((*KERNELS, *MEMORY), draft, watch).plan
     assert done is not None
     return done
+
+
+class Shown(NamedTuple):
+    """A stage that a graph went through: how many seconds it took, and what it left as text."""
+
+    stage: Stage
+    seconds: float
+    text: str
+
+
+def shown(graph: Graph, target: Target, donated: Sequence[int] = ()) -> list[Shown]:
+    """What each stage leaves of a graph: `plan`, to be looked at."""
+    found: list[Shown] = []
+
+    def watch(stage: Stage, draft: Draft, seconds: float) -> None:
+        found.append(Shown(stage, seconds, stage.text(draft)))
+
+    plan(graph, target, donated, watch)
+    return found
 
 
 def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> Draft:

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from functrans import config
 from functrans.caches import cached
-from functrans.emit import source as emit_text
-from functrans.emit.llvm import kernel as emit_llvm
+from functrans.emit import source
+from functrans.emit.llvm import kernel as llvm
 from functrans.ir.graph import Atom, Graph, Literal
 from functrans.ir.types import Aval
 from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
-from functrans.lower import pipeline
-from functrans.lower import report as outline
+from functrans.lower import pipeline, report
 from functrans.lower.plan import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, split
 from functrans.lower.verify import verify
@@ -102,35 +101,49 @@ class Program:
         result = eqn.primitive.numpy(*values, **eqn.params)
         return tuple(result) if eqn.primitive.several else (result,)
 
+    def stages(self) -> str:
+        """What each stage of the compiler leaves, and how long it takes."""
+        lines = []
+        for segment in self.segments:
+            if segment.call is not None:
+                lines.append(f"== call NumPy: {segment.call.primitive.name}")
+                continue
+            before = ""
+            for stage, seconds, text in pipeline.shown(segment.graph, host.target()):
+                same = "(as before)" if text == before else text
+                lines += [f"== {stage.name} ({seconds * 1e3:.2f} ms)", same]
+                before = text
+        return "\n".join(lines)
+
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
         parts = []
         for segment, part in zip(self.segments, self.parts, strict=True):
             if part is not None:
-                parts.append(outline.outline(part.plan))
+                parts.append(report.outline(part.plan))
             elif segment.call is not None:
                 parts.append(f"call NumPy: {segment.call.primitive.name}")
         return "\n".join(parts)
 
     def source(self) -> str:
         """The kernels as Numba source."""
-        return "\n\n".join(emit_text.emit(kernel, name) for kernel, name in self._names().items())
+        return "\n\n".join(source.emit(kernel, name) for kernel, name in self._names().items())
 
     def dispatchers(self) -> dict[str, Any]:
         """The kernels as Numba's functions, by their names in the source."""
         return numba_code.dispatchers(self._names())
 
-    def cost(self) -> outline.Cost:
+    def cost(self) -> report.Cost:
         """Operations and memory traffic of each nest, and the peak of the temporary memory."""
-        return outline.cost([part.plan for part in self.parts if part is not None])
+        return report.cost([part.plan for part in self.parts if part is not None])
 
     def llvm(self) -> str:
         """The LLVM IR of the kernels."""
-        return "\n".join(map(emit_llvm.emit, self._kernels()))
+        return "\n".join(map(llvm.emit, self._kernels()))
 
     def asm(self) -> str:
         """The machine code of the kernels, in assembler."""
-        return "\n".join(native.assembly(emit_llvm.emit(kernel)) for kernel in self._kernels())
+        return "\n".join(native.assembly(llvm.emit(kernel)) for kernel in self._kernels())
 
     def _kernels(self) -> list[Kernel]:
         """The kernels in the order in which they are first called."""
@@ -174,7 +187,7 @@ def compile_whole(
 
 def _native(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> NativeProgram:
     """The program of a plan by LLVM."""
-    printed = {kernel: emit_llvm.emit(kernel) for kernel in plan.kernels}
+    printed = {kernel: llvm.emit(kernel) for kernel in plan.kernels}
     texts = [printed[step.kernel] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
     # an output that lives in an input has the output's slot: the call puts one array into both
@@ -201,7 +214,7 @@ def _listing(step: Step, key: str, slots: Mapping[Buffer, int]) -> StepListing:
     loop = step.kernel.parallel
     return StepListing(
         key,
-        emit_llvm.ENTRY,
+        llvm.ENTRY,
         routines(step.kernel.body),
         step.extent,
         loop.lanes if loop is not None else 0,

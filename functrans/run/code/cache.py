@@ -13,8 +13,7 @@ from weakref import WeakValueDictionary
 from functrans import config
 from functrans.caches import once
 from functrans.locks import lock
-from functrans.run.code import fingerprint as circumstances
-from functrans.run.code import native
+from functrans.run.code import fingerprint, native
 from functrans.run.code.modules import joined
 from functrans.run.code.native import Code
 from functrans.run.code.store import Store
@@ -113,6 +112,6 @@ def _compile(key: str, text: str) -> bytes:
 
 def key_of(text: str) -> str:
     """The key of the code for LLVM text."""
-    digest = circumstances.of_code()
+    digest = fingerprint.of_code()
     digest.update(text.encode())
     return str(digest.hexdigest())

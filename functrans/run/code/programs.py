@@ -21,8 +21,7 @@ from functrans.ir.types import Aval
 from functrans.loop.target import Target
 from functrans.ops import BUILT_IN
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
-from functrans.run.code import cache, definitions, host
-from functrans.run.code import fingerprint as circumstances
+from functrans.run.code import cache, definitions, fingerprint, host
 from functrans.run.code.native import Code
 from functrans.run.code.references import Nameless
 
@@ -68,7 +67,7 @@ def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
         text += write(tuple(var.aval for eqn in _own(graph) for var in eqn.outputs))
     except Nameless:
         return None
-    digest = circumstances.of_programs()
+    digest = fingerprint.of_programs()
     # the rest of the target follows from the CPU, which is one of the circumstances
     digest.update(f"{text}{_all_of(host.kind())}".encode())
     return str(digest.hexdigest())

@@ -1,0 +1,130 @@
+"""docs/compiler.md: one program through every stage, as the list of stages has it.
+
+``python -m tests.lower.test_compiler_page`` writes the page anew.
+"""
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+
+from functrans import jit, trace
+from functrans.emit.llvm import kernel as llvm
+from functrans.loop.target import CPU
+from functrans.lower import pipeline
+from functrans.optimise import optimise
+from functrans.optimise.machine.passes import REWRITES
+from functrans.optimise.passes import PASSES
+
+PAGE = Path(__file__).parents[2] / "docs" / "compiler.md"
+
+PROGRAM = """\
+import numpy as np
+
+def attention(query, keys):
+    scores = query @ keys.T
+    weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+    return weights / np.sum(weights, axis=1, keepdims=True)
+"""
+
+HEAD = f"""\
+# The compiler, stage by stage
+
+What `jit` does to a function, followed on one small program: the rows of a product of matrices,
+normalised by a softmax.
+
+```python
+{PROGRAM}```
+
+The same can be had of any function: `print(jit(f).lower(*args).stages())`. The list of stages is
+`STAGES` in `functrans/lower/pipeline.py`; this page is made from it, and a test holds it to that.
+
+## Tracing
+
+The function is called with stand-ins for its arrays, which write down the operations that they
+meet (`functrans/trace/`). Transforms (`functrans/transform/`) take such graphs to graphs.
+"""
+
+
+def quoted(text, language="text"):
+    return f"```{language}\n{text.strip()}\n```\n"
+
+
+def names(pairs):
+    return ", ".join(f"`{name}`" for name, _ in pairs)
+
+
+def section(stage, text, before):
+    """A stage: what its docstring says, its two lines as a list, and what it leaves."""
+    *words, promises = inspect.getdoc(stage.run).split("\n\n")
+    assert promises.startswith("Expects ")
+    listed = promises.replace("Expects ", "- Expects ").replace("\nLeaves ", "\n- Leaves ")
+    body = quoted(text) if text != before else "It leaves this program as it is.\n"
+    described = "\n\n".join([*words, listed.replace("\n", "\n  ").replace("\n  -", "\n-")])
+    return f"## {stage.name.capitalize()}\n\n{described}\n\n{body}"
+
+
+def page():
+    namespace = {}
+    exec(PROGRAM, namespace)
+    arguments = np.ones((100, 64)), np.ones((300, 64))
+    traced = trace(namespace["attention"])(*arguments)
+    graph = optimise(traced)
+    parts = [HEAD, quoted(str(traced))]
+    parts += [
+        "## Optimising\n\nPasses that hold for any machine, bit by bit (`functrans/optimise/`): "
+        f"{names(PASSES)}.\n",
+        quoted(str(graph)) if graph != traced else "They leave this program as it is.\n",
+    ]
+    before = str(graph)
+    for stage, _, text in pipeline.shown(graph, CPU):
+        part = section(stage, text, before)
+        if stage.name == "rewriting":
+            part = part.replace("passes.py`.", f"passes.py`: {names(REWRITES)}.", 1)
+        parts.append(part)
+        before = text
+    plan = pipeline.plan(graph, CPU)
+    kernel = plan.kernels[-1]
+    loop = [line for line in llvm.emit(kernel).splitlines() if "load <8 x double>" in line][:2]
+    parts += [
+        "## Emitting\n\nKernels are printed as LLVM IR (`functrans/emit/llvm/`), which becomes "
+        "machine code (`functrans/run/code/`), and as Numba source, which is what a reader is "
+        "shown, and what the back end `numba` compiles (`functrans/emit/source.py`). Neither "
+        "knows a primitive. The loop over columns reads the scores as vectors of eight:\n",
+        quoted("\n".join(line.strip() for line in loop), "llvm"),
+        "## Running\n\nA program is called with the addresses of its arrays "
+        "(`functrans/run/call/`); its kernels' outermost loops are shared by threads "
+        "(`functrans/run/threads/`), and products go to BLAS (`functrans/run/foreign/`).\n",
+        quoted(
+            "from functrans import jit\n\n"
+            "rng = np.random.default_rng(0)\n"
+            "query, keys = rng.standard_normal((100, 64)), rng.standard_normal((300, 64))\n"
+            "compiled = jit(attention)\n"
+            "assert np.allclose(compiled(query, keys), attention(query, keys))\n"
+            "assert '== fusion' in compiled.lower(query, keys).stages()",
+            "python",
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def test_the_page_is_what_the_list_makes():
+    assert PAGE.read_text("utf-8") == page(), "run python -m tests.lower.test_compiler_page"
+
+
+def test_every_stage_says_what_it_expects_and_leaves():
+    for stage in pipeline.STAGES:
+        words = inspect.getdoc(stage.run)
+        assert "Expects " in words and "Leaves " in words, stage.name
+
+
+def test_stages_can_be_looked_at():
+    lowered = jit(lambda x: np.sort(np.sin(x)) + 1.0).lower(np.ones(40))
+    text = lowered.stages()
+    for stage in pipeline.STAGES:
+        assert f"== {stage.name} (" in text
+    assert "== call NumPy: sort" in text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
