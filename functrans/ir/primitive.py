@@ -180,6 +180,11 @@ class Primitive:
             return self.numpy(*operands, **params)
         return interpreter.bind(self, operands, params)
 
+    @property
+    def by_elements(self) -> bool:
+        """Whether its elements can be pulled, one by one."""
+        return self.scalar is not None or self.pull is not None
+
     def linear_groups(self, arity: int) -> tuple[tuple[int, ...], ...]:
         """The groups of operands that the result is jointly linear in."""
         return (tuple(range(arity)),) if self.linear == ALL_LINEAR else self.linear

@@ -35,7 +35,7 @@ class Segment:
 def compiled(eqn: Eqn, target: Target) -> bool:
     """Whether an equation, with what is inside of it, has a compiled form."""
     if emitted(eqn, target) is None:
-        return eqn.primitive.scalar is not None or eqn.primitive.pull is not None
+        return eqn.primitive.by_elements
     return all(compiled(each, target) for inner in inner_graphs(eqn) for each in inner.eqns)
 
 

@@ -160,7 +160,7 @@ def _estimated(eqn: Eqn, target: Target) -> tuple[int, int, bool]:
     small = all(x.aval.size <= limits.largest_array for x in (*eqn.inputs, *eqn.outputs))
     if eqn.primitive is step_p:
         return 0, 0, False
-    if in_memory(eqn, target):
+    if in_memory(eqn, target) or not eqn.primitive.by_elements:
         return limits.code_of_a_call, sum(x.aval.size for x in eqn.inputs), small
     own = pattern(eqn)
     work = own.cost * own.folds * elements
