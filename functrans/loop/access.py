@@ -106,9 +106,9 @@ class Access:
         masked = () if self.mask is None else self.mask.shape
         times = np.asarray(self.start)
         for axis, span in enumerate(self.spans):
-            extent = max(_at(masked, axis), told.get(axis, 1))
+            extent = max(_extent_along(masked, axis), told.get(axis, 1))
             if axis in kept:
-                extent = max(extent, _at(self.elements.shape, axis))
+                extent = max(extent, _extent_along(self.elements.shape, axis))
             times, step = aligned(times, along(axis, np.arange(extent) * span, axis + 1))
             times = times + step
         if self.mask is None:
@@ -119,7 +119,7 @@ class Access:
         return np.asarray(mask.any(axis=gone, keepdims=True)), np.asarray(first)
 
 
-def _at(shape: Sequence[int], axis: int) -> int:
+def _extent_along(shape: Sequence[int], axis: int) -> int:
     return shape[axis] if axis < len(shape) else 1
 
 
@@ -134,7 +134,7 @@ def along(axis: int, values: Array, ndim: int) -> Array:
     return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
-class Independent(NamedTuple):
+class IndependentLoop(NamedTuple):
     """A loop whose iterations are promised to be independent, and the accesses inside.
 
     Parameters

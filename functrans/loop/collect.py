@@ -1,4 +1,4 @@
-"""Memory accesses of a kernel: which elements it reads and writes, in which iterations, and when.
+"""Access analysis of a kernel: which elements it reads and writes, in which iterations, and when.
 
 The statements are gone through once, each for all iterations of its loops together
 (`functrans.loop.domain`). An access gets a time: the number of the step in which a plain machine,
@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.loop.access import Access, Array, Independent, Region, Scenario, along, chosen_by
-from functrans.loop.domain import LARGEST, TooLarge, Undefined, Unknown, Value, Values, aligned
+from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, chosen_by
+from functrans.loop.domain import LARGEST, Fault, TooLarge, Unknown, Value, Values, aligned
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
     Assign,
@@ -34,14 +34,10 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.walk import expressions, walk
+from functrans.loop.walk import carries_a_local, expressions, walk
 
 Footprint = Callable[[Call, Sequence[Any]], Iterable[Region]]
 """The regions of a call, of which the values of the arguments are given (None for addresses)."""
-
-
-class Fault(Exception):
-    """A promise that a kernel breaks, in words."""
 
 
 class Accesses:
@@ -71,7 +67,7 @@ class Accesses:
         self.scenario = scenario
         self.values = Values(sizes)
         self.found: list[Access] = []
-        self.independent: list[Independent] = []
+        self.independent: list[IndependentLoop] = []
         self.uncertain = False
         """Whether another scenario may go another way."""
         self.extents: list[int] = []
@@ -88,7 +84,7 @@ class Accesses:
         if len(buffers) != len(self.kernel.buffers):
             raise Fault(f"{len(buffers)} buffers for a kernel of {len(self.kernel.buffers)}")
         for own, given in zip(self.kernel.buffers, buffers, strict=True):
-            shape = shape_of(given)
+            shape = given.extents
             inner = tuple(self.values.number(extent) for extent in own.shape[1:])
             if inner != shape[1:] or own.dtype != given.dtype or len(shape) != len(own.shape):
                 raise Fault(f"{own} of {own.dtype}[?, {inner}] stands for {given.dtype}{shape}")
@@ -97,7 +93,7 @@ class Accesses:
             shapes[row] = tuple(map(self.values.number, row.shape))
         return shapes
 
-    def shared_out(self) -> tuple[int, ...]:
+    def band_extents(self) -> tuple[int, ...]:
         """The extents of the loops of the kernel's band."""
         band = self.kernel.band
         found = (each.extents for each in self.independent if each.loop in band[-1:])
@@ -136,16 +132,16 @@ class Accesses:
         match statement:
             case Store():
                 self._read(expressions(statement))
-                place = statement.target, statement.indices
+                element = statement.target, statement.indices
                 if statement.op is not None:
-                    self._element(*place, self.mask, writes=False)
-                self._element(*place, self.mask, writes=True)
+                    self._element(*element, self.mask, writes=False)
+                self._element(*element, self.mask, writes=True)
             case Let() | Assign():
                 self._read(statement.values)
                 values = [self.values(value) for value in statement.values]
                 for target, value in zip(statement.targets, values, strict=True):
                     if isinstance(statement, Assign) and target not in self.values.bound:
-                        raise Undefined(f"the local {target.attribute[0]} was not declared")
+                        raise Fault(f"the local {target.attribute[0]} was not declared")
                     self.values.bind(target, value)
             case For():
                 self._for(statement)
@@ -172,9 +168,9 @@ class Accesses:
         if loop.whole and extent % loop.lanes:
             raise Fault(f"{extent} iterations are no multiple of {loop.lanes} lanes")
         if loop.parallel or loop.lanes > 1:
-            if _hands_on(loop):
+            if carries_a_local(loop):
                 raise Fault("an iteration of an independent loop leaves a local for the next")
-            self.independent.append(Independent(loop, extents, self.found[first:]))
+            self.independent.append(IndependentLoop(loop, extents, self.found[first:]))
 
     @contextmanager
     def _loop(self, index: Scalar, start: Scalar, stop: Scalar, span: int) -> Iterator[int]:
@@ -220,11 +216,11 @@ class Accesses:
     def _reduce(self, statement: Reduce) -> None:
         self._read([bound for _, *pair in statement.loops for bound in pair])
         self._forget_assigned(statement.body)
-        self._folded(statement, statement.loops)
+        self._loops(statement, statement.loops)
         for target in statement.targets:
             self.values.bind(target, Unknown(-np.inf, np.inf))
 
-    def _folded(self, statement: Reduce, loops: Sequence[tuple[Scalar, Scalar, Scalar]]) -> None:
+    def _loops(self, statement: Reduce, loops: Sequence[tuple[Scalar, Scalar, Scalar]]) -> None:
         if not loops:
             self._statements(statement.body)
             self._read(statement.values)
@@ -233,7 +229,7 @@ class Accesses:
         span = (self._spans(statement.body) + 2) * prod(_extent(i) for i, *_ in inner)
         with self._loop(index, start, stop, span) as extent:
             if extent:
-                self._folded(statement, inner)
+                self._loops(statement, inner)
         if not inner and statement.whole and extent % statement.lanes:
             raise Fault(f"{extent} terms are no multiple of {statement.lanes} lanes")
 
@@ -327,7 +323,7 @@ class Accesses:
             seen.add((node, id(mask)))
             keep.append(mask)
             if node.op in ("local", "index") and node not in self.values.bound:
-                raise Undefined(f"the {node.op} {node.attribute[0]} is used where there is none")
+                raise Fault(f"the {node.op} {node.attribute[0]} is used where there is none")
             if node.op == "load":
                 self._element(node.attribute, node.args, mask, writes=False)
             if node.op != "guard":
@@ -397,25 +393,8 @@ LONGEST = 3
 """So many steps of a loop whose end is found on the way are looked at, one by one."""
 
 
-def shape_of(one: Buffer) -> tuple[int, ...]:
-    """The shape of a buffer of a program, which has no sizes in it."""
-    return tuple(int(extent.attribute) for extent in one.shape)
-
-
 def _extent(index: Scalar) -> int:
     extent: int | None = index.attribute[2]
     if extent is None:
         raise Fault(f"the loop over {index.attribute[0]} has no bound")
     return extent
-
-
-def _hands_on(loop: For) -> bool:
-    """Whether an iteration changes a local that was declared outside."""
-    inside = list(walk(loop.body))
-    declared = {x for each in inside if isinstance(each, (Let, Reduce)) for x in each.targets}
-    return any(
-        target not in declared
-        for each in inside
-        if isinstance(each, Assign)
-        for target in each.targets
-    )

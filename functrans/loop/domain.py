@@ -1,4 +1,4 @@
-"""Abstract evaluation of index expressions: their values in all iterations of the loops around.
+"""Abstract interpretation of index expressions: their values in all iterations of their loops.
 
 Each loop is an axis of NumPy arrays, in the order in which the loops are entered; an expression is
 evaluated for all iterations at once, with an extent of 1 along loops that it does not depend on.
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.loop.intervals import interval
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar
 
 
@@ -34,8 +35,8 @@ class TooLarge(Exception):
     """There are more iterations than can be looked at one by one."""
 
 
-class Undefined(Exception):
-    """An index outside of its loop, or a local that was not declared."""
+class Fault(Exception):
+    """A promise that a kernel breaks, in words."""
 
 
 def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
@@ -98,12 +99,12 @@ class Values:
         """The value of an expression that is the same in all iterations."""
         value = self(expression)
         if isinstance(value, Unknown) or value.size != 1:
-            raise Undefined(f"{expression} is not one number")
+            raise Fault(f"{expression} is not one number")
         return int(value.item())
 
-    def supposing(self, condition: Scalar, holds: bool, expression: Scalar) -> Value:
+    def assuming(self, condition: Scalar, holds: bool, expression: Scalar) -> Value:
         """The value of an expression where a condition on data holds, or does not."""
-        known = dict(self._supposed(condition, holds))
+        known = dict(self._assumed(condition, holds))
         if not known:
             return self(expression)
         before, self._known = self._known, [known]
@@ -112,7 +113,7 @@ class Values:
         finally:
             self._known = before
 
-    def _supposed(self, condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, Value]]:
+    def _assumed(self, condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, Value]]:
         """What follows for the two sides of a comparison."""
         if condition.op not in ("lt", "le"):
             return
@@ -140,28 +141,28 @@ class Values:
     def _evaluate(self, node: Scalar, args: list[Value]) -> Value:
         if node.op in ("index", "local"):
             if node not in self.bound:
-                raise Undefined(f"the {node.op} {node.attribute[0]} is used where there is none")
+                raise Fault(f"the {node.op} {node.attribute[0]} is used where there is none")
             return self.bound[node]
         if node.op == "size":
             return np.asarray(self.sizes[node.attribute])
         if node.op in ("const", "zero") and node.dtype.kind in "biu":
             return np.asarray(node.attribute or 0, node.dtype)
         if not _is_enumerated(node):
-            return _any(node.dtype)
+            return _full_range(node.dtype)
         if node.op == "checked":
             return _checked(*args)
         if node.op == "required":
             return args[1]
         if node.op in _CHOICES and isinstance(args[0], Unknown):
-            return _either(
-                self.supposing(node.args[0], True, node.args[1]),
-                self.supposing(node.args[0], False, node.args[2]),
+            return _union(
+                self.assuming(node.args[0], True, node.args[1]),
+                self.assuming(node.args[0], False, node.args[2]),
             )
         if node.op == "guard":
             return self._evaluate(Scalar("where", node.args, node.dtype), args)
         exact = [arg for arg in args if not isinstance(arg, Unknown)]
         if len(exact) < len(args):
-            return _bounds(node, args)
+            return _range_of(node, args)
         with np.errstate(all="ignore"):
             if node.op == "convert":
                 return exact[0].astype(node.dtype)
@@ -175,7 +176,7 @@ def _is_enumerated(node: Scalar) -> bool:
     )
 
 
-def _any(dtype: np.dtype[Any]) -> Unknown:
+def _full_range(dtype: np.dtype[Any]) -> Unknown:
     if dtype == BOOL:
         return Unknown(0, 1)
     if dtype.kind == "f":
@@ -202,42 +203,28 @@ def bounds(value: Value) -> Unknown:
 _CHOICES = ("where", "unlikely", "guard")
 
 
-def _either(x: Value, y: Value) -> Unknown:
+def _union(x: Value, y: Value) -> Unknown:
     pairs = bounds(x), bounds(y)
     return Unknown(min(pair.low for pair in pairs), max(pair.high for pair in pairs))
 
 
-def _bounds(node: Scalar, args: Sequence[Value]) -> Unknown:
-    """Interval arithmetic."""
-    whole = _any(node.dtype)
+def _range_of(node: Scalar, args: Sequence[Value]) -> Unknown:
+    """The range of an operation, from those of its operands."""
+    whole = _full_range(node.dtype)
     if node.op in _CHOICES:
-        return _either(*args[1:])
-    pairs = [bounds(arg) for arg in args]
-    (a, b), (c, d) = pairs[0], pairs[-1]
+        return _union(*args[1:])
+    (a, b), *_, (c, d) = [bounds(arg) for arg in (*args, args[-1])]
+    result: tuple[float, float] | None
     match node.op:
         case "convert":
-            result = Unknown(a, b) if node.dtype != BOOL else whole
-        case "add":
-            result = Unknown(a + c, b + d)
-        case "sub":
-            result = Unknown(a - d, b - c)
-        case "neg":
-            result = Unknown(-b, -a)
-        case "mul":
-            corners = [x * y for x in (a, b) for y in (c, d)]
-            result = Unknown(min(corners), max(corners))
-        case "min":
-            result = Unknown(min(a, c), min(b, d))
-        case "max":
-            result = Unknown(max(a, c), max(b, d))
-        case "idiv" if a >= 0 and c == d > 0:
-            result = Unknown(a // c, b // c)
-        case "irem" if c == d > 0:
-            result = Unknown(0 if a >= 0 else 1 - c, c - 1)
+            result = (a, b) if node.dtype != BOOL else None
+        case "irem" if a < 0 and c == d > 0:
+            result = 1 - c, c - 1
         case "and" if c == d >= 0:
-            result = Unknown(0, d)
+            result = 0, d
         case _:
-            result = whole
+            result = interval(node.op, (a, b), (c, d))
     # a sum that leaves the dtype wraps around
-    inside = whole.low <= result.low and result.high <= whole.high
-    return result if inside else whole
+    if result is None or result[0] < whole.low or result[1] > whole.high:
+        return whole
+    return Unknown(*result)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.loop.collect import Fault
+from functrans.loop.domain import Fault
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import expanded
 from functrans.loop.nodes import identity

@@ -60,9 +60,9 @@ class Function:
         return postorder([self.result])
 
     @cached_property
-    def size(self) -> int:
+    def node_count(self) -> int:
         """The nodes, those of functions inside included; parameters are not counted."""
-        return size(self.nodes) - len(self.parameters)
+        return node_count(self.nodes) - len(self.parameters)
 
     @cached_property
     def widest(self) -> int:
@@ -97,9 +97,9 @@ def rebuilt(nodes: Iterable[Scalar], done: dict[Scalar, Scalar]) -> dict[Scalar,
     return done
 
 
-def size(nodes: Iterable[Scalar]) -> int:
+def node_count(nodes: Iterable[Scalar]) -> int:
     """How many nodes there are, with what is inside of functions."""
-    return sum(node.attribute.size if node.op == "apply" else 1 for node in nodes)
+    return sum(node.attribute.node_count if node.op == "apply" else 1 for node in nodes)
 
 
 def often(kernel: Kernel) -> set[Function]:

@@ -84,23 +84,20 @@ def fold(op: str, extents: Sequence[Scalar | int], body: Callable[..., Scalar]) 
     counts = [extent if isinstance(extent, int) else None for extent in extents]
     known = [count for count in counts if count is not None]
     if len(known) == len(counts) and 0 < math.prod(known) <= UNROLLED:
-        parts = [
-            body(*map(as_index, position)) for position in itertools.product(*map(range, known))
-        ]
-        return _combine_pairwise(op, parts)
+        positions = itertools.product(*map(range, known))
+        return combine_pairwise(op, [body(*map(as_index, position)) for position in positions])
     indices = tuple(index("k", count) for count in counts)
     value = body(*indices)
     return Scalar("fold", (value, *map(as_index, extents)), value.dtype, (op, indices))
 
 
-def _combine_pairwise(op: str, parts: list[Scalar]) -> Scalar:
-    while len(parts) > 1:
-        pairs = [
-            Scalar(op, (parts[i], parts[i + 1]), parts[0].dtype)
-            for i in range(0, len(parts) - 1, 2)
-        ]
-        parts = pairs + parts[len(parts) - len(parts) % 2 :]
-    return parts[0]
+def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:
+    """The terms combined as a balanced tree."""
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        odd = terms[len(terms) - len(terms) % 2 :]
+        terms = [Scalar(op, pair, terms[0].dtype) for pair in pairs] + odd
+    return terms[0]
 
 
 def guard(condition: Scalar, value: Scalar, otherwise: Scalar | Number) -> Scalar:

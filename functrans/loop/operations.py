@@ -9,7 +9,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
-from functrans.loop.functions import size
+from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
 from functrans.loop.statements import For, If, Reduce, Statement, Store, While
@@ -82,7 +82,7 @@ class _Operations:
             return 0
         if not self.of_data[node] and node.dtype in (INDEX, BOOL):
             return 0
-        return size([node])
+        return node_count([node])
 
 
 class _Tally:

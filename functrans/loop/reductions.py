@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from functrans.loop.functions import size
+from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
@@ -98,7 +98,7 @@ def _reduce(
     loops = tuple((i, START, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
     stop = loops[-1][2]
     lanes = 1 if body else _partials(values, stop, lanes, target)
-    return _in_levels(
+    return _blocked(
         Reduce(
             tuple(targets),
             tuple(fold.attribute[0] for fold in group),
@@ -112,7 +112,7 @@ def _reduce(
     )
 
 
-def _in_levels(whole: Reduce, lengths: Reductions) -> Reduce:
+def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
     """The reduction; a sum of many floats as one of partial sums."""
     if not any(
         op == "add" and target.dtype.kind == "f"
@@ -146,7 +146,7 @@ def _in_levels(whole: Reduce, lengths: Reductions) -> Reduce:
         inner = ((counter, first, last), *inner)
     partial = tuple(local(target.dtype, target.attribute[0]) for target in whole.targets)
     body = replace(whole, targets=partial, loops=inner)
-    return _in_levels(Reduce(whole.targets, whole.ops, partial, outer, (body,)), lengths)
+    return _blocked(Reduce(whole.targets, whole.ops, partial, outer, (body,)), lengths)
 
 
 def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target) -> int:
@@ -154,7 +154,7 @@ def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target
     wanted = lanes
     if lanes > 1 and "accumulators" in target.stages:
         plain, most = target.reductions.plain_body, target.reductions.accumulators
-        operations = size(node for node in postorder(values) if node.args)
+        operations = node_count(node for node in postorder(values) if node.args)
         wanted *= most if operations <= plain else most // 2 if operations <= 3 * plain else 1
     while stop.op == "const" and wanted > max(stop.attribute, 1):
         wanted //= 2

@@ -1,4 +1,4 @@
-"""Scalar expressions made smaller: constants folded, int64 sums in normal form.
+"""Algebraic simplification of scalar expressions: constants folded, int64 sums in normal form.
 
 What is done to floats is exact in IEEE arithmetic, with one exception: a ``zero`` node, a zero that
 stands for "nothing there" (an off-diagonal element of an identity matrix, the outside of a padded
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.loop.intervals import interval
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, wrapped
 
@@ -128,27 +129,8 @@ class Simplifier:
         inner = [self._bounds[arg] for arg in node.args]
         if not inner or None in inner or node.dtype != INDEX:
             return None
-        (a, b), *others = (pair for pair in inner if pair is not None)
-        c, d = others[0] if others else (0, 0)
-        match node.op:
-            case "add":
-                return a + c, b + d
-            case "sub":
-                return a - d, b - c
-            case "neg":
-                return -b, -a
-            case "mul":
-                corners = (a * c, a * d, b * c, b * d)
-                return min(corners), max(corners)
-            case "min":
-                return min(a, c), min(b, d)
-            case "max":
-                return max(a, c), max(b, d)
-            case "idiv" if a >= 0 and c == d > 0:
-                return a // c, b // c
-            case "irem" if a >= 0 and c == d > 0:
-                return (a, b) if b < c else (0, c - 1)
-        return None
+        first, *others = (pair for pair in inner if pair is not None)
+        return interval(node.op, first, others[0] if others else (0, 0))
 
     def terms(self, node: Scalar) -> tuple[dict[Scalar, int], int]:
         """An int64 expression as a sum of factors times terms, and a constant.
@@ -398,9 +380,9 @@ def _idiv(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar |
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
-    split = simplifier.divide(x, int(y.attribute))
-    if split is not None:
-        return split[0]
+    divided = simplifier.divide(x, int(y.attribute))
+    if divided is not None:
+        return divided[0]
     if x.op == "idiv" and x.args[1].op == "const" and x.args[1].attribute > 0:
         # truncating twice is truncating once
         product = int(x.args[1].attribute) * int(y.attribute)
@@ -415,8 +397,8 @@ def _irem(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar |
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
-    split = simplifier.divide(x, int(y.attribute))
-    return None if split is None else split[1]
+    divided = simplifier.divide(x, int(y.attribute))
+    return None if divided is None else divided[1]
 
 
 def _extremum(op: str) -> Any:

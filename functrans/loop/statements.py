@@ -1,4 +1,4 @@
-"""The loop IR: statements over memory, whose right-hand sides are scalar expressions.
+"""Intermediate representation of loops: statements over memory, made of scalar expressions.
 
 A `Kernel` is a list of statements over `Buffer` parameters and integer sizes. To the operations of
 `functrans.loop.scalar` and `functrans.loop.nodes` it adds four leaves: `load` (an element of a
@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,20 @@ class Buffer:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape of a buffer of a program, in which all extents are constants."""
+        return tuple([int(extent.attribute) for extent in self.shape])
+
+    @property
+    def count(self) -> int:
+        """The number of its elements."""
+        return prod(self.extents)
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * self.dtype.itemsize
 
 
 def buffer(name: str, dtype: Any, shape: Iterable[Scalar | int]) -> Buffer:
@@ -182,7 +197,7 @@ class Address:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """How a call can be done for some of its rows.
+    """Along which axes of its operands a call may be blocked: how to do it for some of its rows.
 
     Parameters
     ----------

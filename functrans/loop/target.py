@@ -18,9 +18,9 @@ Stage = Literal["vectorise", "tile", "accumulators", "split_reductions", "batch_
 
 - ``vectorise``: iterations, and terms of a sum, are done several at once, in the lanes of vectors;
 - ``tile``: loops go over tiles, where an array is read across the order that it lies in;
-- ``accumulators``: sums are several sums side by side, in as many vectors;
+- ``accumulators``: sums have several accumulators, in as many vectors;
 - ``split_reductions``: long reductions go in blocks, which threads share;
-- ``batch_partition``: scans go over parts of a batch, which threads share.
+- ``batch_partition``: scans go over blocks of a batch, which threads share.
 """
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -282,17 +282,17 @@ class Outlining(NamedTuple):
 
 
 class BatchPartition(NamedTuple):
-    """Scans over a batch whose rows do not mix, cut into parts that threads share.
+    """Scans over a batch whose rows do not mix, cut into blocks that threads share.
 
     Measured: all together (the gradient of an LSTM).
     """
 
     least_rows: int = 8
-    """A part has a multiple of so many rows: vectors stay whole, and products stay products."""
-    most_parts: int = 16
-    """There are so many parts at most."""
+    """A block has a multiple of so many rows: vectors stay whole, and products stay products."""
+    most_blocks: int = 16
+    """There are so many blocks at most."""
     least_work: int = 1_000_000
-    """Scalar operations of a loop that are worth being cut into parts."""
+    """Scalar operations of a loop that are worth being cut into blocks."""
 
 
 class Kernels(NamedTuple):

@@ -1,4 +1,4 @@
-"""Verification of kernels: every read after a write, every index in its buffer, no data race.
+"""Verification of kernels: definite assignment, no data race, every index inside of its buffer.
 
 Checked is, on the accesses of a kernel as it is called (`functrans.loop.collect`):
 
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.loop.access import NEVER, Access, Array, Independent
-from functrans.loop.collect import Accesses, Fault
-from functrans.loop.domain import LARGEST, TooLarge
+from functrans.loop.access import NEVER, Access, Array, IndependentLoop
+from functrans.loop.collect import Accesses
+from functrans.loop.domain import LARGEST, Fault, TooLarge
 from functrans.loop.statements import Buffer
 
 
@@ -60,12 +60,12 @@ def _check_reads(
 ) -> Array:
     """When each element of a buffer is first written; nothing is read before that."""
     size = prod(accesses.shapes[one])
-    # a row of scratch for each iteration that may be another thread's
-    extents = accesses.shared_out() if before is None else ()
-    extra, parts = range(len(extents)), prod(extents)
-    if size * parts > LARGEST:
+    # scratch is private to each iteration that may be another thread's
+    extents = accesses.band_extents() if before is None else ()
+    extra, copies = range(len(extents)), prod(extents)
+    if size * copies > LARGEST:
         raise TooLarge
-    first = np.full(size * parts, NEVER)
+    first = np.full(size * copies, NEVER)
     if before is not None:
         first[before] = -1
     for access in found:
@@ -76,26 +76,33 @@ def _check_reads(
             elements, times = _keys(access, size, extra, extents)
             bad = first[elements] >= times
             if bad.any():
-                where = np.unravel_index(int(elements[bad][0]) % max(size, 1), accesses.shapes[one])
+                index = np.unravel_index(int(elements[bad][0]) % max(size, 1), accesses.shapes[one])
                 raise Fault(
-                    f"{one}[{', '.join(map(str, where))}] is read before it is written"
+                    f"{one}[{', '.join(map(str, index))}] is read before it is written"
                     + (" in the same iteration" if extra else "")
                 )
     return first
 
 
 def _keys(
-    access: Access, size: int, extra: Sequence[int], extents: Sequence[int]
-) -> tuple[Array, Array]:
-    """The elements of an access, told apart by the iterations of some loops, and its times."""
-    elements, times, *iterations = access.flat(extra, extents)
+    access: Access,
+    size: int,
+    privatised: Sequence[int],
+    extents: Sequence[int],
+    others: Sequence[int] = (),
+) -> tuple[Array, ...]:
+    """The elements of an access, their times, and the iterations of other loops.
+
+    Elements in different iterations of the ``privatised`` loops are different ones.
+    """
+    elements, times, *iterations = access.flat((*privatised, *others), extents)
     key: Any = 0
-    for axis, number in zip(extra, iterations, strict=True):
+    for axis, number in zip(privatised, iterations, strict=False):
         key = key * extents[axis] + number
-    return elements + key * size, times
+    return elements + key * size, times, *iterations[len(privatised) :]
 
 
-def _check_independent(given: Independent, private: Sequence[Buffer]) -> None:
+def _check_independent(given: IndependentLoop, private: Sequence[Buffer]) -> None:
     """Whether the iterations of a loop have nothing to do with each other."""
     written = dict.fromkeys(access.buffer for access in given.accesses if access.writes)
     for one in written.keys() - set(private):
@@ -103,32 +110,25 @@ def _check_independent(given: Independent, private: Sequence[Buffer]) -> None:
         _check_apart(given, one, own)
 
 
-def _check_apart(given: Independent, one: Buffer, own: Sequence[Access]) -> None:
+def _check_apart(given: IndependentLoop, one: Buffer, own: Sequence[Access]) -> None:
     axis = len(given.extents) - 1
     outer = [d for d in range(axis) if any(_depends(access, d) for access in own)]
     size = 1 + max(int(access.elements.max(initial=0)) for access in own)
     total = size * prod(given.extents[d] for d in outer)
     if total > LARGEST:
         raise TooLarge
-    extra = (*outer, axis)
     low = np.full(total, NEVER)
     high = np.full(total, -1)
     first = np.full(total, NEVER)
-    flat: list[tuple[Access, Array, Array, Array]] = []
-    for access in own:
-        elements, times, *iterations = access.flat(extra, given.extents)
-        key: Any = 0
-        for d, number in zip(outer, iterations[:-1], strict=True):
-            key = key * given.extents[d] + number
-        flat.append((access, elements + key * size, times, iterations[-1]))
-    for access, keys, times, iteration in flat:
+    flat = [(access, _keys(access, size, outer, given.extents, (axis,))) for access in own]
+    for access, (keys, times, iteration) in flat:
         if access.writes:
             np.minimum.at(low, keys, iteration)
             np.maximum.at(high, keys, iteration)
             np.minimum.at(first, keys, times)
     label = given.loop.index.attribute[0]
     kind = "parallel loop" if given.loop.parallel else f"loop of {given.loop.lanes} lanes"
-    for access, keys, times, iteration in flat:
+    for access, (keys, times, iteration) in flat:
         met = (high[keys] >= 0) & ((low[keys] != iteration) | (high[keys] != iteration))
         if met.any():
             element = int(keys[met][0]) % size

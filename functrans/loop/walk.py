@@ -1,4 +1,4 @@
-"""Walking over statements, and rewriting them: what visitors of the loop language are made of."""
+"""Traversal and rewriting of statements: what visitors of the loop language are made of."""
 
 from __future__ import annotations
 
@@ -76,6 +76,14 @@ def may_fail(statements: Iterable[Statement]) -> bool:
 def routines(statements: Iterable[Statement]) -> tuple[str, ...]:
     """The library routines that are called."""
     return tuple(sorted({each.symbol for each in walk(statements) if isinstance(each, Call)}))
+
+
+def carries_a_local(loop: For) -> bool:
+    """Whether a dependence is carried by a local: an iteration changes one declared outside."""
+    inside = list(walk(loop.body))
+    declared = {x for each in inside if isinstance(each, (Let, Reduce)) for x in each.targets}
+    changed = {x for each in inside if isinstance(each, Assign) for x in each.targets}
+    return not changed <= declared
 
 
 def loaded(statements: Iterable[Statement]) -> set[Buffer]:

@@ -1,1 +1,1 @@
-"""From graphs to loops to code: the schedule, the loop IR and its printers."""
+"""Lowering: from graphs of arrays to kernels of the loop IR."""

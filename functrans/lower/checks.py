@@ -40,7 +40,7 @@ def roots_read_what_is_made(draft: Draft) -> None:
     made = set(draft.inputs)
     for root in draft.roots:
         _check_reads(f"the root of {root.target}", root.loads, made | stored(root.call))
-        made.update((root.target, *root.also))
+        made.update((root.target, *root.also_written))
 
 
 def each_root_has_a_loop(draft: Draft) -> None:
@@ -51,7 +51,7 @@ def each_root_has_a_loop(draft: Draft) -> None:
     made = set(draft.inputs)
     for loop in draft.loops:
         inside = _roots_in(loop)
-        made.update(one for root in inside for one in (root.target, *root.also))
+        made.update(one for root in inside for one in (root.target, *root.also_written))
         for root in inside:
             _check_reads(f"the nest of {root.target}", root.loads, made | stored(root.call))
 

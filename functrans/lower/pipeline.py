@@ -19,19 +19,19 @@ from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
-from functrans.lower.kernel.arena import place
-from functrans.lower.kernel.batch_partition import in_parts
+from functrans.lower.kernel.arena import allocate
+from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
 from functrans.lower.kernel.steps import Formal, Steps
-from functrans.lower.nest.bodies import Bodies, within_bounds
+from functrans.lower.nest.bodies import NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan
-from functrans.lower.select.materialise import choose
-from functrans.lower.select.recomputation import expected, graph_work, too_often
+from functrans.lower.select.materialise import materialised
+from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
 from functrans.lower.select.selection import select
-from functrans.lower.select.split_reductions import in_blocks
+from functrans.lower.select.split_reductions import split_reductions
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise.machine.passes import rewritten
 
@@ -66,8 +66,8 @@ def materialisation(draft: Draft) -> Draft:
     Leaves the values that are kept: used often, or where data decide, or too dear to repeat.
     """
     graph, target = draft.graph, draft.target
-    kept, asked = choose(graph, target), graph_work(graph, target)
-    kept |= too_often(graph, asked, expected(graph, kept, target), target)
+    kept, asked = materialised(graph, target), graph_work(graph, target)
+    kept |= excessive(graph, asked, expected_demand(graph, kept, target), target)
     return replace(draft, kept=frozenset(kept), asked=asked)
 
 
@@ -95,7 +95,7 @@ def reduction_splitting(draft: Draft) -> Draft:
     if "split_reductions" not in draft.target.stages:
         return draft
     loops, simplify = draft.chosen.loops, draft.chosen.puller.simplify
-    split = [in_blocks(root, loops, draft.target, simplify) for root in draft.roots]
+    split = [split_reductions(root, loops, draft.target, simplify) for root in draft.roots]
     return replace(draft, roots=tuple(root for parts in split for root in parts))
 
 
@@ -123,7 +123,7 @@ def loop_generation(draft: Draft) -> Draft:
     for root in draft.roots:
         for source in root.loads:
             readers.setdefault(source, []).append(root)
-    bodies = Bodies(readers, draft.target, draft.chosen.puller.simplify)
+    bodies = NestBuilder(readers, draft.target, draft.chosen.puller.simplify)
     nests = [nest for loop in draft.loops for nest in bodies.build(loop)]
     work = sum(operations_of(nest.body) for nest in nests)
     return replace(draft, nests=tuple(nests), work=work)
@@ -148,9 +148,9 @@ def work_sharing(draft: Draft) -> Draft:
     Expects nests, whose independent loops say so.
     Leaves nests with no more on a thread's stack than fits; their outermost loops are shared.
     """
-    nests = [within_bounds(nest, draft.target) for nest in draft.nests]
+    nests = [limit_stack(nest, draft.target) for nest in draft.nests]
     if "batch_partition" in draft.target.stages:
-        nests = [in_parts(nest, draft.target) for nest in nests]
+        nests = [partition_batch(nest, draft.target) for nest in nests]
     return replace(draft, nests=tuple(nests))
 
 
@@ -188,7 +188,7 @@ def memory_planning(draft: Draft) -> Draft:
     """
     outputs = tuple(draft.homes.get(one, one) for one in draft.chosen.outputs)
     used = [step.buffers for step in draft.steps]
-    offsets, arena = place(used, {*draft.inputs, *outputs}, draft.target)
+    offsets, arena = allocate(used, {*draft.inputs, *outputs}, draft.target)
     return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena))
 
 
@@ -284,7 +284,7 @@ def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
     for _ in range(limits.rounds):
         if best.work <= limits.bound * draft.asked:
             break
-        more = too_often(draft.graph, draft.asked, last.chosen.demand(), target)
+        more = excessive(draft.graph, draft.asked, last.chosen.demand(), target)
         if not more:
             break
         lower = _Inner(target, *last.chosen.inner).lower

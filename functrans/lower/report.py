@@ -1,12 +1,11 @@
-"""A plan in words: its nests, what they store, where values live, and what they cost."""
+"""Reports on plans: the schedule in words (nests, stores, offsets), and a cost model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
-from functrans.loop.functions import size
+from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
@@ -63,27 +62,19 @@ def nest_cost(step: Step) -> NestCost:
     read, written = loaded(step.kernel.body), stored(step.kernel.body)
     return NestCost(
         operations_of(step.kernel.body, step.sizes),
-        sum(_bytes(actual[one]) for one in read if one in actual),
-        sum(_bytes(actual[one]) for one in written if one in actual),
+        sum(actual[one].nbytes for one in read if one in actual),
+        sum(actual[one].nbytes for one in written if one in actual),
     )
-
-
-def _bytes(one: Buffer) -> int:
-    return prod(_shape(one)) * one.dtype.itemsize
-
-
-def _shape(one: Buffer) -> tuple[int, ...]:
-    return tuple(int(extent.attribute) for extent in one.shape)
 
 
 def outline(plan: Plan) -> str:
     """The nests of a plan, one after another."""
     lines = []
     for one, offset in plan.offsets.items():
-        lines.append(f"{one.name}: {one.dtype}{list(_shape(one))} in the arena at {offset}")
+        lines.append(f"{one.name}: {one.dtype}{list(one.extents)} in the arena at {offset}")
     for source, target in plan.overwritten.items():
         one = plan.inputs[source]
-        lines.append(f"output {target}: {one.dtype}{list(_shape(one))} lives in input {source}")
+        lines.append(f"output {target}: {one.dtype}{list(one.extents)} lives in input {source}")
     for number, step in enumerate(plan.steps):
         work = operations_of(step.kernel.body, step.sizes)
         lines.append(f"nest {number}: {work} operations")
@@ -117,8 +108,8 @@ class _Outline:
         """One line about a statement."""
         match statement:
             case Store():
-                place = f"{self.name(statement.target)}[{self.indices(statement.indices)}]"
-                return f"{place} {statement.op or ''}= {self.sources(statement)}"
+                element = f"{self.name(statement.target)}[{self.indices(statement.indices)}]"
+                return f"{element} {statement.op or ''}= {self.sources(statement)}"
             case Let() | Assign():
                 names = ", ".join(target.attribute[0] for target in statement.targets[:4])
                 more = ", ..." if len(statement.targets) > 4 else ""
@@ -158,7 +149,7 @@ class _Outline:
     def sources(self, statement: Statement) -> str:
         """How many operations an expression has, and what it is made of."""
         nodes = postorder(expressions(statement))
-        operations = size(n for n in nodes if n.args and n.op != "load" and n.dtype != INDEX)
+        operations = node_count(n for n in nodes if n.args and n.op != "load" and n.dtype != INDEX)
         read = dict.fromkeys(self.name(n.attribute) for n in nodes if n.op == "load")
         read |= dict.fromkeys(n.attribute[0] for n in nodes if n.op == "local")
         return f"{operations} operations on {', '.join(read) or 'constants'}"

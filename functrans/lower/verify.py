@@ -1,4 +1,4 @@
-"""Verification of plans: each kernel on its own, and the memory that they hand on.
+"""Verification of plans: each kernel on its own, and the data flow through memory between them.
 
 A plan is gone through kernel by kernel, with a note of which elements of which buffers have been
 written. Temporaries that share a place in the arena destroy each other. In the end every output
@@ -8,20 +8,18 @@ has been written. Where data decide how a program goes on, it is gone through se
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import prod
 
 import numpy as np
 
 from functrans.errors import PlanError
 from functrans.loop.access import Scenario
-from functrans.loop.collect import Accesses, Fault, shape_of
-from functrans.loop.domain import TooLarge, Undefined
+from functrans.loop.collect import Accesses
+from functrans.loop.domain import Fault, TooLarge
 from functrans.loop.footprints import footprint
 from functrans.loop.statements import Buffer, For
 from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
 from functrans.loop.walk import stored
-from functrans.lower.kernel.arena import bytes_of
 from functrans.lower.plan import Plan, Step
 
 SCENARIOS = (
@@ -65,16 +63,16 @@ class _Plan:
         self.too_large = 0
         self.temporaries = list(plan.offsets)
         self.starts = np.array(list(plan.offsets.values()), np.int64)
-        self.stops = self.starts + np.array(list(map(bytes_of, self.temporaries)), np.int64)
-        self.written = {one: np.ones(_size(one), bool) for one in plan.inputs}
+        self.stops = self.starts + np.array([one.nbytes for one in self.temporaries], np.int64)
+        self.written = {one: np.ones(one.count, bool) for one in plan.inputs}
         for one in (*plan.outputs, *plan.offsets):
-            self.written.setdefault(one, np.zeros(_size(one), bool))
+            self.written.setdefault(one, np.zeros(one.count, bool))
 
     def run(self, in_part: Sequence[int]) -> None:
         for number, step in enumerate(self.plan.steps):
             try:
                 self._step(step)
-            except (Fault, Undefined) as fault:
+            except Fault as fault:
                 raise PlanError(
                     f"kernel {number} of a compiled program breaks a promise of the compiler, "
                     f"which is a fault of functrans and not of your program: {fault}\n"
@@ -83,15 +81,15 @@ class _Plan:
         for number, one in enumerate(self.plan.outputs):
             missing = np.flatnonzero(~self.written[one])
             if missing.size and number not in in_part:
-                where = np.unravel_index(int(missing[0]), shape_of(one))
+                index = np.unravel_index(int(missing[0]), one.extents)
                 raise PlanError(
                     "a compiled program breaks a promise of the compiler, which is a fault of "
                     f"functrans and not of your program: output {number} is not written at "
-                    f"{tuple(map(int, where))}"
+                    f"{tuple(map(int, index))}"
                 )
 
     def _step(self, step: Step) -> None:
-        self._check_places(step)
+        self._check_offsets(step)
         loop = step.kernel.parallel
         if step.extent != (_stop(step, loop) if loop is not None else 0):
             raise Fault(f"its parallel loop is called for {step.extent} iterations")
@@ -106,38 +104,34 @@ class _Plan:
             self.uncertain |= accesses.uncertain
         except TooLarge:
             self.too_large += 1
-            after = {inner: np.ones(_size(one), bool) for inner, one in own.items()}
+            after = {inner: np.ones(one.count, bool) for inner, one in own.items()}
         self._destroy(changed)
         for inner, outer in own.items():
             if outer in changed:
                 self.written[outer] = after[inner]
 
-    def _check_places(self, step: Step) -> None:
+    def _check_offsets(self, step: Step) -> None:
         """Whether the temporaries of a kernel are in the arena, and apart."""
-        places = sorted(
-            (self.plan.offsets[one], self.plan.offsets[one] + bytes_of(one), one.name)
+        ranges = sorted(
+            (self.plan.offsets[one], self.plan.offsets[one] + one.nbytes, one.name)
             for one in step.buffers
             if one in self.plan.offsets
         )
         end = 0
-        for start, stop, name in places:
+        for start, stop, name in ranges:
             if start < end or stop > self.plan.arena:
                 raise Fault(f"the place of {name} in the arena is not its own")
             end = max(end, stop)
 
     def _destroy(self, changed: Iterable[Buffer]) -> None:
-        """What shares its place with something that is written is lost."""
+        """What overlaps in the arena with something that is written is lost."""
         for one in changed:
             if one in self.plan.offsets:
-                start, stop = self.plan.offsets[one], self.plan.offsets[one] + bytes_of(one)
+                start, stop = self.plan.offsets[one], self.plan.offsets[one] + one.nbytes
                 for number in np.flatnonzero((self.starts < stop) & (start < self.stops)):
                     other = self.temporaries[number]
                     if other is not one:
-                        self.written[other] = np.zeros(_size(other), bool)
-
-
-def _size(one: Buffer) -> int:
-    return prod(shape_of(one))
+                        self.written[other] = np.zeros(other.count, bool)
 
 
 def _stop(step: Step, loop: For) -> int:

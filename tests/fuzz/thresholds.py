@@ -44,7 +44,7 @@ LOW = {
     "recomputation": {"bound": (1, 2)},
     "batch_partition": {
         "least_rows": (1, 2, 8),
-        "most_parts": (3, 16),
+        "most_blocks": (3, 16),
         "least_work": (0, 100, 1_000_000),
     },
     "unrolling": {

@@ -6,7 +6,6 @@ import numpy as np
 
 from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.walk import stored
-from functrans.lower.kernel.arena import bytes_of
 from functrans.run.foreign import blas
 
 
@@ -34,12 +33,12 @@ def evaluate_plan(plan, operands, order=range):
         for one, value in zip(plan.inputs, operands, strict=True)
     }
     for one in plan.outputs:
-        memory.setdefault(one, Memory(np.zeros(shape_of(one), one.dtype), written=False))
+        memory.setdefault(one, Memory(np.zeros(one.extents, one.dtype), written=False))
     arena = np.zeros(plan.arena, np.uint8)
-    places = {one: (first, first + bytes_of(one)) for one, first in plan.offsets.items()}
+    places = {one: (first, first + one.nbytes) for one, first in plan.offsets.items()}
     for one, (first, end) in places.items():
         assert end <= plan.arena
-        array = arena[first:end].view(one.dtype).reshape(shape_of(one))
+        array = arena[first:end].view(one.dtype).reshape(one.extents)
         memory[one] = Memory(array, written=False)
     status = 0
     for step in plan.steps:
@@ -53,7 +52,3 @@ def evaluate_plan(plan, operands, order=range):
         status = evaluate(step.kernel, given, step.sizes, call_routine, order) or status
     assert all(memory[one].written.all() for one in plan.outputs)
     return [memory[one].array for one in plan.outputs], status
-
-
-def shape_of(one):
-    return [int(extent.attribute) for extent in one.shape]

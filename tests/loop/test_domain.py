@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans.loop.domain import LARGEST, TooLarge, Undefined, Unknown, Values, aligned, bounds
+from functrans.loop.domain import LARGEST, Fault, TooLarge, Unknown, Values, aligned, bounds
 from functrans.loop.nodes import INDEX, bounded, index
 from functrans.loop.scalar import const, idiv, irem, maximum, minimum, where
 from functrans.loop.statements import buffer, load, local, size
@@ -30,9 +30,9 @@ def test_every_iteration(values):
 
 def test_numbers(values):
     assert values.number(N * 2 + 1) == 25
-    with pytest.raises(Undefined, match="not one number"):
+    with pytest.raises(Fault, match="not one number"):
         values.number(P)
-    with pytest.raises(Undefined):
+    with pytest.raises(Fault):
         values.number(DATA)
 
 
@@ -54,9 +54,9 @@ def test_bounds_of_data(values, expression, low, high):
 
 
 def test_what_a_comparison_says(values):
-    assert values.supposing(DATA < N, True, DATA).high == 11
-    assert values.supposing(DATA < N, False, DATA).low == 12
-    low = values.supposing(const(3, INDEX) <= DATA, True, DATA)
+    assert values.assuming(DATA < N, True, DATA).high == 11
+    assert values.assuming(DATA < N, False, DATA).low == 12
+    low = values.assuming(const(3, INDEX) <= DATA, True, DATA)
     assert low.low == 3
 
 
@@ -67,7 +67,7 @@ def test_scopes(values):
         assert values.number(t + 1) == 6
         values.bind(t, np.asarray(7))
         assert values.number(t + 1) == 8
-    with pytest.raises(Undefined, match="is used where there is none"):
+    with pytest.raises(Fault, match="is used where there is none"):
         values(t + 1)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from functrans.ir.primitive import registry
-from functrans.loop.functions import expanded, function_of, often, size
+from functrans.loop.functions import expanded, function_of, node_count, often
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const, evaluate, postorder
 from functrans.loop.statements import For, Kernel, Store, buffer, load
@@ -22,7 +22,7 @@ def test_a_function_is_one_node_that_counts_for_many():
     sine = function_of(registry["sin"], (F8,), ())
     node = sine((load(X, (P,)),))
     assert (node.op, node.dtype) == ("apply", F8)
-    assert size([node]) == sine.size > 20
+    assert node_count([node]) == sine.size > 20
     assert function_of(registry["sin"], (F8,), ()) is sine
 
 

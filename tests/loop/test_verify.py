@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from functrans.loop.access import Scenario
-from functrans.loop.collect import Accesses, Fault
-from functrans.loop.domain import TooLarge, Undefined
+from functrans.loop.collect import Accesses
+from functrans.loop.domain import Fault, TooLarge
 from functrans.loop.footprints import footprint
 from functrans.loop.nodes import INDEX, bounded, guard, index
 from functrans.loop.scalar import const, convert, eq, irem, where
@@ -185,16 +185,16 @@ def test_locals():
     add = Assign((total,), (total + load(X, (K,)),))
     start, end = Let((total,), (const(0, F8),)), Store(Y, (ZERO,), total)
     run([start, loop(K, [add]), end], [X, Y], [X])
-    with pytest.raises(Undefined, match="local total"):
+    with pytest.raises(Fault, match="local total"):
         run([loop(K, [add]), end], [X, Y], [X])
-    with pytest.raises(Undefined, match="local total"):
+    with pytest.raises(Fault, match="local total"):
         run([loop(K, [start]), end], [X, Y], [X])
     with pytest.raises(Fault, match="leaves a local for the next"):
         run([start, loop(K, [add], lanes=2), end], [X, Y], [X])
 
 
 def test_the_index_of_another_loop():
-    with pytest.raises(Undefined, match="index j"):
+    with pytest.raises(Fault, match="index j"):
         run([loop(K, [Store(Y, (J,), const(1, F8))])], [Y])
 
 

@@ -14,7 +14,7 @@ from functrans.emit.llvm import kernel as emit_llvm
 from functrans.errors import PlanError
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.graph import Graph
-from functrans.loop.collect import Fault
+from functrans.loop.domain import Fault
 from functrans.loop.statements import For, Reduce
 from functrans.loop.target import CPU, STAGES
 from functrans.loop.walk import walk
@@ -42,7 +42,7 @@ TARGETS = {
     "no vectors": target(vector_bytes=8, stages=()),
     "vectors of 16 bytes": target(vector_bytes=16),
     "64 threads": target(
-        SMALL, reductions={"blocks": 64, "long": 1}, batch_partition={"most_parts": 64}
+        SMALL, reductions={"blocks": 64, "long": 1}, batch_partition={"most_blocks": 64}
     ),
     "small": SMALL,
     "grid": target(SMALL, parallel_loops=2),

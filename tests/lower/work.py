@@ -3,7 +3,7 @@
 from functrans import jit
 from functrans.loop.operations import operations_of
 from functrans.lower import pipeline
-from functrans.lower.select.partition import split
+from functrans.lower.select.partition import partition
 from functrans.lower.select.recomputation import graph_work
 from tests.targets import target
 
@@ -19,7 +19,7 @@ TARGET = target(vector_bytes=32)
 def asked_and_done(graph):
     """The operations of a graph, each element computed once, and those of the plan for it."""
     asked = done = 0
-    for segment in split(graph, TARGET):
+    for segment in partition(graph, TARGET):
         if segment.call is None:
             plan = pipeline.plan(segment.graph, TARGET)
             asked += graph_work(segment.graph, TARGET)

@@ -1,1 +1,1 @@
-"""Nests become kernels: work is partitioned, sizes become arguments, results take their places."""
+"""Nests become kernels: partitioned batches, donated inputs, symbolic sizes, memory."""

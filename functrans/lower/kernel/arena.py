@@ -1,10 +1,13 @@
-"""Memory planning: temporaries in one arena, by their lifetimes."""
+"""Memory allocation: temporaries share one arena, by their live ranges.
+
+Expects the buffers that each step uses. Leaves an offset for each temporary, such that those that
+are alive at the same time do not overlap.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from math import prod
 
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
@@ -13,10 +16,10 @@ Life = tuple[int, int]
 """The first and the last step that use a buffer."""
 
 
-def place(
+def allocate(
     used: Sequence[Sequence[Buffer]], elsewhere: set[Buffer], target: Target
 ) -> tuple[dict[Buffer, int], int]:
-    """Put the temporaries into one arena; those that are never alive together may share a place.
+    """Offsets of the temporaries in one arena; those that are never alive together may overlap.
 
     Parameters
     ----------
@@ -38,7 +41,7 @@ def place(
         for one in buffers:
             if one not in elsewhere:
                 lives[one] = lives.get(one, (time, time))[0], time
-    sizes = {one: _size_of(one, target) for one in lives}
+    sizes = {one: size_in_arena(one, target) for one in lives}
     most = target.arena.small
     small = {one: life for one, life in lives.items() if sizes[one] <= most}
     offsets, end = _in_slots(small, sizes)
@@ -49,7 +52,7 @@ def place(
 
 
 def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict[Buffer, int], int]:
-    """Places that are handed on among buffers of one size: in linear time, as there may be many."""
+    """Free lists, one for each size, for small buffers: in linear time, as there may be many."""
     offsets: dict[Buffer, int] = {}
     free: dict[int, list[tuple[int, int]]] = {}
     end = 0
@@ -69,10 +72,10 @@ def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict
 def _packed(
     lives: dict[Buffer, Life], sizes: dict[Buffer, int], base: int
 ) -> tuple[dict[Buffer, int], int]:
-    """Places above a base in as little memory as is easily found."""
+    """First fit above a base, the largest first: as little memory as is easily found."""
     offsets: dict[Buffer, int] = {}
     end = base
-    # the largest first: small ones fit into what is left between them
+    # small ones fit into what is left between them
     for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
         taken = sorted(
             (offsets[other], offsets[other] + sizes[other])
@@ -89,9 +92,9 @@ def _packed(
     return offsets, end
 
 
-def _size_of(one: Buffer, target: Target) -> int:
+def size_in_arena(one: Buffer, target: Target) -> int:
     """The bytes of a buffer, up to a multiple of the alignment; few numbers share a cache line."""
-    count = bytes_of(one)
+    count = one.nbytes
     if count <= target.alignment // 2:
         return 1 << max(count - 1, target.arena.word - 1).bit_length()
     return _up_to(count, target.alignment)
@@ -99,8 +102,3 @@ def _size_of(one: Buffer, target: Target) -> int:
 
 def _up_to(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
-
-
-def bytes_of(one: Buffer) -> int:
-    """What the elements of a buffer take."""
-    return prod(int(extent.attribute) for extent in one.shape) * one.dtype.itemsize

@@ -1,9 +1,12 @@
-"""Scans over a batch whose rows do not mix: threads share the rows.
+"""Batch partitioning: threads share the rows of a batch where a scan does not mix them.
+
+Expects the nest of a scan. Leaves a parallel loop over blocks of rows around all of it, or the nest
+as it is.
 
 The steps of a scan come one after the other, and what one step does is often too little to share.
 But where a step does the same for each row of its carry (the samples of a batch in a recurrent
-network), each part of the rows can go through all steps on its own: one loop over parts, outside of
-everything, takes the place of many small parallel ones. The parts do not depend on the number of
+network), each block of rows can go through all steps on its own: one loop over blocks, outside of
+everything, takes the place of many small parallel ones. The blocks do not depend on the number of
 threads, so neither do the bits of the results.
 """
 
@@ -16,23 +19,23 @@ import numpy as np
 
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder
-from functrans.loop.statements import Address, Assign, Buffer, Call, For, If, Let, Statement, Store
+from functrans.loop.statements import Address, Buffer, Call, For, If, Statement, Store
 from functrans.loop.target import BatchPartition, Target
-from functrans.loop.walk import expressions, stored, walk
+from functrans.loop.walk import carries_a_local, expressions, stored, walk
 from functrans.lower.kernel.definite_assignment import used_by, written_first
 from functrans.lower.nest.bodies import Nest
 
 ZERO = const(0, INDEX)
 
 
-def in_parts(nest: Nest, target: Target) -> Nest:
-    """The nest as a parallel loop over parts of rows, if it is a scan that allows it."""
+def partition_batch(nest: Nest, target: Target) -> Nest:
+    """The nest as a parallel loop over blocks of rows, if it is a scan that allows it."""
     limits = target.batch_partition
     if nest.work < limits.least_work or not _is_scan(nest.body):
         return nest
     for extent in _row_extents(nest.body):
-        if extent >= 2 * limits.least_rows and _Rows(nest, extent).separate():
-            return replace(nest, body=(_cut(nest, extent, limits),))
+        if extent >= 2 * limits.least_rows and _RowDependences(nest, extent).are_independent():
+            return replace(nest, body=(_blocked(nest, extent, limits),))
     return nest
 
 
@@ -58,11 +61,11 @@ def _row_extents(body: Sequence[Statement]) -> list[int]:
     return list(found)
 
 
-class _Rows:
-    """Whether the statements of a nest keep to the row that they are about.
+class _RowDependences:
+    """Dependence analysis: whether no statement of a nest uses a row in the computation of another.
 
-    Every part does all that is not about rows, and has scratch of its own for it. What is done for
-    its rows is all that it has of what is.
+    Every block does all that is not about rows, and has scratch of its own for it. Of what is about
+    rows it has its own rows only.
 
     Parameters
     ----------
@@ -79,36 +82,36 @@ class _Rows:
         self.axes: dict[Buffer, int] = {}
         """Along which axis the rows of each buffer lie that is written by rows."""
         self.shared: set[Buffer] = set()
-        """Buffers in which every part has all elements, or writes the same into."""
+        """Buffers of which every block reads any element, or writes the same ones."""
 
-    def separate(self) -> bool:
-        """Whether each part can do all statements for its own rows."""
-        return all(map(self._keeps, self.body)) and not self.shared & self.axes.keys()
+    def are_independent(self) -> bool:
+        """Whether each block can do all statements for its own rows."""
+        return all(map(self._is_row_wise, self.body)) and not self.shared & self.axes.keys()
 
-    def _keeps(self, statement: Statement) -> bool:
+    def _is_row_wise(self, statement: Statement) -> bool:
         match statement:
-            case For() if _covers(statement, self.extent):
-                return self._row(statement)
+            case For() if _is_over_rows(statement, self.extent):
+                return self._is_own_row_loop(statement)
             case For():
-                return self._reads_whole(statement) and all(map(self._keeps, statement.body))
+                return self._reads_shared(statement) and all(map(self._is_row_wise, statement.body))
             case Call():
                 return self._call(statement)
             case Store():
                 self.shared.add(statement.target)
-                # parts may write the same at once, but not update it
+                # blocks may write the same at once, but not update it
                 plain = statement.op is None or statement.target in self.scratch
-                return plain and self._reads_whole(statement)
-        return self._reads_whole(statement) and not any(
+                return plain and self._reads_shared(statement)
+        return self._reads_shared(statement) and not any(
             isinstance(each, (Store, Call)) for each in walk([statement])
         )
 
-    def _reads_whole(self, statement: Statement) -> bool:
-        """Whether the expressions in the statement itself read nothing that other parts write."""
+    def _reads_shared(self, statement: Statement) -> bool:
+        """Whether the expressions in the statement itself read nothing that other blocks write."""
         inner = [statement] if isinstance(statement, For) else walk([statement])
-        return all(self._whole(x.attribute) for each in inner for x in self._loads(each))
+        return all(self._may_share(x.attribute) for each in inner for x in self._loads(each))
 
-    def _whole(self, one: Buffer) -> bool:
-        """Whether a part may read any element of a buffer, if nothing is written to it by rows."""
+    def _may_share(self, one: Buffer) -> bool:
+        """Whether a block may read any element of a buffer that is not written by rows."""
         self.shared.add(one)
         return one in self.scratch
 
@@ -117,41 +120,41 @@ class _Rows:
             if node.op == "load" and node.attribute in self.written:
                 yield node
 
-    def _row(self, loop: For) -> bool:
-        """Whether a loop over the rows reads and writes its own row only."""
-        if _hands_on(loop):
+    def _is_own_row_loop(self, loop: For) -> bool:
+        """Whether each iteration of a loop over the rows reads and writes its own row only."""
+        if carries_a_local(loop):
             return False
         inside = list(walk(loop.body))
         if any(isinstance(each, Call) for each in inside):
             return False
-        places = [(x.attribute, x.args) for each in inside for x in self._loads(each)]
+        loads = [(x.attribute, x.args) for each in inside for x in self._loads(each)]
         stores = [(each.target, each.indices) for each in inside if isinstance(each, Store)]
         found: dict[Buffer, list[Sequence[Scalar]]] = {}
-        for one, position in (*places, *stores):
+        for one, position in (*loads, *stores):
             found.setdefault(one, []).append(position)
         targets = {one for one, _ in stores}
         return all(
-            all(self._own(one, position, loop.index) for position in positions)
-            or self._within(one, loop)
-            or (one not in targets and self._whole(one))
+            all(self._is_own_row(one, position, loop.index) for position in positions)
+            or self._is_private(one, loop)
+            or (one not in targets and self._may_share(one))
             for one, positions in found.items()
         )
 
-    def _within(self, one: Buffer, loop: For) -> bool:
+    def _is_private(self, one: Buffer, loop: For) -> bool:
         """Whether each iteration has written what it reads of a row on the stack."""
-        if one not in self.scratch or _uses(loop.body, one) < _uses(self.body, one):
+        if one not in self.scratch or _naming(loop.body, one) < _naming(self.body, one):
             return False
         return written_first(loop.body, one)
 
-    def _own(self, one: Buffer, position: Sequence[Scalar], row: Scalar) -> bool:
+    def _is_own_row(self, one: Buffer, position: Sequence[Scalar], row: Scalar) -> bool:
         axes = [axis for axis, i in enumerate(position) if i is row]
         if len(axes) != 1 or any(
             row in postorder([i]) for axis, i in enumerate(position) if axis != axes[0]
         ):
             return False
-        return self._lies(one, axes[0])
+        return self._has_row_axis(one, axes[0])
 
-    def _lies(self, one: Buffer, axis: int) -> bool:
+    def _has_row_axis(self, one: Buffer, axis: int) -> bool:
         return self.axes.setdefault(one, axis) == axis
 
     def _call(self, call: Call) -> bool:
@@ -168,53 +171,41 @@ class _Rows:
                 axis = cut.axes.get(number)
                 if axis is None or argument.indices[axis] is not ZERO:
                     return False
-                if not self._lies(argument.target, axis):
+                if not self._has_row_axis(argument.target, axis):
                     return False
         return True
 
 
-def _hands_on(loop: For) -> bool:
-    """Whether an iteration leaves a number for the next one, as in a running sum."""
-    declared: set[Scalar] = set()
-    changed: set[Scalar] = set()
-    for each in walk(loop.body):
-        if isinstance(each, Let):
-            declared.update(each.targets)
-        elif isinstance(each, Assign):
-            changed.update(each.targets)
-    return not changed <= declared
-
-
-def _covers(loop: For, extent: int) -> bool:
+def _is_over_rows(loop: For, extent: int) -> bool:
     return loop.start is ZERO and loop.stop is const(extent, INDEX)
 
 
-def _uses(body: Iterable[Statement], one: Buffer) -> int:
+def _naming(body: Iterable[Statement], one: Buffer) -> int:
     """How many statements name a buffer themselves."""
     return sum(one in used_by(each) for each in walk(body))
 
 
-def _cut(nest: Nest, extent: int, limits: BatchPartition) -> For:
-    """The loop over parts, with the statements for the rows of a part inside."""
-    least = -(-extent // limits.most_parts)
+def _blocked(nest: Nest, extent: int, limits: BatchPartition) -> For:
+    """The loop over blocks, with the statements for the rows of a block inside."""
+    least = -(-extent // limits.most_blocks)
     length = -(-least // limits.least_rows) * limits.least_rows
-    part = index("rows", -(-extent // length))
-    start = Scalar("mul", (part, const(length, INDEX)), INDEX)
+    block = index("rows", -(-extent // length))
+    start = Scalar("mul", (block, const(length, INDEX)), INDEX)
     end = Scalar("add", (start, const(length, INDEX)), INDEX)
     stop = Scalar("min", (end, const(extent, INDEX)), INDEX)
 
     def cut(statement: Statement) -> Statement:
         match statement:
-            case For() if _covers(statement, extent):
+            case For() if _is_over_rows(statement, extent):
                 return replace(statement, start=start, stop=stop, repeatable=False, whole=False)
             case For():
                 return replace(statement, body=tuple(map(cut, statement.body)))
             case Call():
                 return statement.for_rows(start, Scalar("sub", (stop, start), INDEX))
             case Store() if statement.target not in nest.scratch:
-                # all parts have found the same; one of them writes it
-                return If(eq(part, ZERO), (statement,))
+                # all blocks have found the same; one of them writes it
+                return If(eq(block, ZERO), (statement,))
         return statement
 
-    count = const(part.attribute[2], INDEX)
-    return For(part, ZERO, count, tuple(map(cut, nest.body)), parallel=True)
+    count = const(block.attribute[2], INDEX)
+    return For(block, ZERO, count, tuple(map(cut, nest.body)), parallel=True)

@@ -1,4 +1,4 @@
-"""Whether what statements read of a buffer is what they have written there before."""
+"""Definite assignment analysis: whether statements read of a buffer only what they have written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def used_by(statement: Statement) -> set[Buffer]:
 def written_first(body: Sequence[Statement], one: Buffer) -> bool:
     """Whether each element that is read of a buffer has been written by a statement before.
 
-    If that cannot be seen, it is said not to be so.
+    Conservative: False where that is not known.
     """
     simplify = Simplifier()
     written: list[Box] = []

@@ -1,4 +1,6 @@
-"""Results that live in inputs which the caller gives up.
+"""Buffer donation: results are written into inputs that the caller gives up.
+
+Expects nests in order. Leaves nests in which such a result and its input may be one buffer.
 
 Buffers never overlap, and machine code counts on it. So a result that is to overwrite a donated
 input becomes one buffer with it, before kernels are made, and only where nothing is read after it
@@ -34,7 +36,7 @@ from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
 
-_PLAIN = frozenset({"index", "const", "add", "sub", "mul", "neg"})
+_AFFINE = frozenset({"index", "const", "add", "sub", "mul", "neg"})
 """What an index may be made of: it means the same wherever its loops go on."""
 
 
@@ -52,22 +54,22 @@ def donate(
     """
     like: dict[Hashable, list[Buffer]] = {}
     for out in outputs:
-        like.setdefault(_kind(out), []).append(out)
-    donated = [x for x in donated if _worth_it(x) and _kind(x) in like]
+        like.setdefault(_layout(out), []).append(out)
+    donated = [x for x in donated if _is_reusable(x) and _layout(x) in like]
     if not donated:
         return list(nests), {}
     bodies = [nest.body for nest in nests]
-    readers, writers = _places(map(loaded, bodies)), _places(map(stored, bodies))
+    readers, writers = _occurrences(map(loaded, bodies)), _occurrences(map(stored, bodies))
     homes: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
 
     def pairs() -> Iterator[tuple[Buffer, Buffer]]:
         # first what is made of the input itself: there a copy may go
-        made = _made_of(bodies)
+        made = _dependents(bodies)
         order = {out: number for number, out in enumerate(outputs)}
         direct = {
             x: sorted(
-                (out for out in made.get(x, ()) if out in order and _kind(out) == _kind(x)),
+                (out for out in made.get(x, ()) if out in order and _layout(out) == _layout(x)),
                 key=order.__getitem__,
             )
             for x in donated
@@ -75,7 +77,7 @@ def donate(
         yield from ((x, out) for x in donated for out in direct[x])
         for x in donated:
             if x not in taken:
-                yield from ((x, out) for out in like[_kind(x)] if out not in direct[x])
+                yield from ((x, out) for out in like[_layout(x)] if out not in direct[x])
 
     for source, target in pairs():
         if target in homes or source in taken:
@@ -86,10 +88,10 @@ def donate(
         if any(source in loaded(tried.get(n, bodies[n])) for n in later):
             continue
         if first in tried:
-            joined = _Joining(source, target).block(tried[first])
-            if joined is None:
+            aliased = _Aliasing(source, target).block(tried[first])
+            if aliased is None:
                 continue
-            tried[first] = joined
+            tried[first] = aliased
         homes[target] = source
         taken.add(source)
         for n, body in tried.items():
@@ -98,26 +100,26 @@ def donate(
     return kept, homes
 
 
-def _places(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
+def _occurrences(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
     """In which nests buffers are found, in order."""
-    places: dict[Buffer, list[int]] = {}
+    numbers: dict[Buffer, list[int]] = {}
     for number, buffers in enumerate(found):
         for one in buffers:
-            places.setdefault(one, []).append(number)
-    return places
+            numbers.setdefault(one, []).append(number)
+    return numbers
 
 
-def _kind(one: Buffer) -> Hashable:
+def _layout(one: Buffer) -> Hashable:
     """What two buffers have in common if one array could be both."""
     return one.dtype, one.shape
 
 
-def _worth_it(source: Buffer) -> bool:
-    """Numbers, and arrays of nothing, are not worth it."""
+def _is_reusable(source: Buffer) -> bool:
+    """Whether reuse is worth it: not of numbers, nor of empty arrays."""
     return bool(source.shape) and all(n.attribute != 0 for n in source.shape)
 
 
-def _made_of(bodies: Sequence[Body]) -> dict[Buffer, set[Buffer]]:
+def _dependents(bodies: Sequence[Body]) -> dict[Buffer, set[Buffer]]:
     """Which buffers' elements are computed from elements of which: targets by source."""
     made: dict[Buffer, set[Buffer]] = {}
     for each in (each for body in bodies for each in walk(body) if isinstance(each, Store)):
@@ -132,7 +134,7 @@ def _loads(nodes: Iterable[Scalar], source: Buffer) -> list[Scalar]:
 
 
 def _without_copies(body: Body, source: Buffer, target: Buffer) -> Body:
-    """The statements without those that copy an element to its own place."""
+    """The statements without those that copy an element to itself."""
     kept: list[Statement] = []
     for each in body:
         match each:
@@ -156,8 +158,8 @@ def _stores(statement: Statement, target: Buffer) -> bool:
     return target in stored([statement])
 
 
-class _Joining:
-    """Makes statements right for a target that lives in the source."""
+class _Aliasing:
+    """Orders the loads and stores of statements for a target that is one buffer with the source."""
 
     def __init__(self, source: Buffer, target: Buffer) -> None:
         self.source = source
@@ -173,13 +175,13 @@ class _Joining:
             return body
         rest: Body | None = None
         if all(isinstance(each, (Store, Let)) for each in body[first:]):
-            rest = self._computed_first(body[first:])
+            rest = self._compute_before_stores(body[first:])
         else:
             if self.source not in loaded(after):
-                joined = self._statement(here)
-                rest = (joined, *after) if joined is not None else None
+                aliased = self._statement(here)
+                rest = (aliased, *after) if aliased is not None else None
             if rest is None:
-                rest = self._read_first(body[first:])
+                rest = self._load_before_stores(body[first:])
         return None if rest is None else (*before, *rest)
 
     def _statement(self, statement: Statement) -> Statement | None:
@@ -190,27 +192,27 @@ class _Joining:
                 if chosen is None or otherwise is None:
                     return None
                 return If(statement.condition, chosen, otherwise)
-            case For() if self._keeps_to_itself(statement):
+            case For() if self._has_own_slice(statement):
                 inner = self.block(statement.body)
                 # an iteration that is done again would read what it has written
                 return None if inner is None else replace(statement, body=inner, repeatable=False)
         return None
 
-    def _keeps_to_itself(self, loop: For) -> bool:
-        """Whether each iteration has a part of the source to itself, which is what it writes."""
+    def _has_own_slice(self, loop: For) -> bool:
+        """Whether each iteration has a slice of the source to itself, which is what it writes."""
         inside = list(walk(loop.body))
         if self._in_calls(inside):
             return False
         bound = {each.index for each in inside if isinstance(each, For)}
         bound.update(i for each in inside if isinstance(each, Reduce) for i, *_ in each.loops)
-        places = [node.args for node in self._loads_in(loop.body)]
-        places += [each.indices for each in self._stores_in(inside)]
+        positions = [node.args for node in self._loads_in(loop.body)]
+        positions += [each.indices for each in self._stores_in(inside)]
         moves = Coefficients(loop.index)
-        for entries in zip(*places, strict=True):
+        for entries in zip(*positions, strict=True):
             nodes = postorder(entries[:1])
             if (
                 all(entry is entries[0] for entry in entries)
-                and all(node.op in _PLAIN and node not in bound for node in nodes)
+                and all(node.op in _AFFINE and node not in bound for node in nodes)
                 and moves.of(entries[0]) not in (0, None)
             ):
                 return True
@@ -231,7 +233,7 @@ class _Joining:
             each for each in statements if isinstance(each, Store) and each.target is self.target
         ]
 
-    def _computed_first(self, body: Body) -> Body | None:
+    def _compute_before_stores(self, body: Body) -> Body | None:
         """Plain statements, with the values that are stored computed before the first is.
 
         What they have in common is then still computed once: of what memory that has changed was
@@ -251,21 +253,21 @@ class _Joining:
             (stores if isinstance(each, Store) else computed).append(each)
         return (*computed, *stores)
 
-    def _read_first(self, body: Body) -> Body | None:
+    def _load_before_stores(self, body: Body) -> Body | None:
         """The statements behind a declaration that reads all that they need of the source."""
         if any(isinstance(each, For) and each.parallel for each in body):
             return None
         if any(isinstance(each, While) for each in walk(body)) or self._in_calls(walk(body)):
             return None
         found = self._loads_in(body)
-        if not all(self._is_there(node.args, body) for node in found):
+        if not all(self._is_in_bounds(node.args, body) for node in found):
             return None
         names = {node.args: local(self.source.dtype, self.source.name) for node in found}
         relocation = Relocation(Simplifier())
         relocation.held[self.source] = dict(names)
         return Let(tuple(names.values()), tuple(found)), *relocation.statements(body)
 
-    def _is_there(self, position: Position, body: Body) -> bool:
+    def _is_in_bounds(self, position: Position, body: Body) -> bool:
         """Whether a position is one, and inside of the array, when the statements begin."""
         stores = self._stores_in(body)
         for axis, (entry, extent) in enumerate(zip(position, self.source.shape, strict=True)):
@@ -274,6 +276,6 @@ class _Joining:
             # what is written there exists
             if not any(store.indices[axis] is entry for store in stores):
                 return False
-            if not all(node.op in _PLAIN for node in postorder([entry])):
+            if not all(node.op in _AFFINE for node in postorder([entry])):
                 return False
         return True

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functrans.ir.graph import Graph
 from functrans.loop.statements import Buffer, Call, For
 from functrans.loop.target import Target
-from functrans.lower.kernel.symbolic_sizes import generalise
+from functrans.lower.kernel.symbolic_sizes import parametrise
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.plan import Step
 from functrans.lower.select.roots import Subprogram
@@ -55,7 +55,7 @@ class Steps:
             if call is not None:
                 yield from self._called(call)
                 continue
-            kernel, arguments, sizes = generalise(nest.body, nest.scratch, self.homes, self.target)
+            kernel, arguments, sizes = parametrise(nest.body, nest.scratch, self.homes, self.target)
             extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
             yield Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work)
 

@@ -1,7 +1,8 @@
-"""Kernels without their sizes: extents become arguments, so that one kernel serves many sizes.
+"""Symbolic sizes: extents become parameters of kernels, so that one kernel serves many sizes.
 
-Small numbers stay: they decide how code is written. An argument is thus known to be larger than
-the largest constant of the target.
+Expects the statements of a nest. Leaves a kernel, and the buffers and sizes to call it with. Small
+numbers stay: they decide how code is written. An argument is thus known to be larger than the
+largest constant of the target.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "min", "max", "where"})
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
 
 
-def generalise(
+def parametrise(
     body: Sequence[Statement],
     scratch: Sequence[Buffer],
     homes: Mapping[Buffer, Buffer],
@@ -28,10 +29,10 @@ def generalise(
 
     ``homes`` are the buffers that other ones live in.
     """
-    return _Generaliser(scratch, homes, target.kernels.largest_constant).run(body)
+    return _Parametriser(scratch, homes, target.kernels.largest_constant).run(body)
 
 
-class _Generaliser:
+class _Parametriser:
     def __init__(
         self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer], largest: int
     ) -> None:

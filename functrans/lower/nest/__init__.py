@@ -1,1 +1,1 @@
-"""Roots become nests of loops: fusion, and what is done to a single loop."""
+"""Loop transformations: roots are fused into nests, whose loops are split, tiled, vectorised."""

@@ -1,16 +1,20 @@
-"""Sums as several sums side by side, so that an addition need not wait for the one before it."""
+"""Multiple accumulators: a sum as interleaved sums, so that additions overlap in time.
+
+Expects expressions with folds. Leaves expressions whose long folds are combinations of several ones
+that share a loop.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, combine_pairwise, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier, from_terms
 from functrans.loop.target import Target
 
 
-def side_by_side(
+def with_accumulators(
     expressions: Sequence[Scalar], count: int, target: Target, simplify: Simplifier
 ) -> list[Scalar]:
     """The expressions with their outermost folds cut into interleaved ones, which share a loop.
@@ -44,17 +48,12 @@ def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:
     each, left = divmod(int(extents[-1].attribute), count)
     step = index("k", each)
 
-    def part(length: int, place: Scalar) -> Scalar:
-        (moved,) = simplify.substitute([value], {innermost: place})
+    def partial(length: int, position: Scalar) -> Scalar:
+        (moved,) = simplify.substitute([value], {innermost: position})
         own = (*outer, step) if length > 1 else tuple(outer)
         stops = (*extents[:-1], const(length, INDEX)) if length > 1 else tuple(extents[:-1])
         return Scalar("fold", (moved, *stops), fold.dtype, (op, own)) if own else moved
 
-    parts = [part(each, from_terms({step: count}, first)) for first in range(count)]
-    parts += [part(1, const(each * count + i, INDEX)) for i in range(left)]
-    while len(parts) > 1:
-        pairs = [
-            Scalar(op, tuple(parts[i : i + 2]), fold.dtype) for i in range(0, len(parts) - 1, 2)
-        ]
-        parts = pairs + parts[len(pairs) * 2 :]
-    return parts[0]
+    partials = [partial(each, from_terms({step: count}, first)) for first in range(count)]
+    partials += [partial(1, const(each * count + i, INDEX)) for i in range(left)]
+    return combine_pairwise(op, partials)

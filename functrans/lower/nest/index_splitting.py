@@ -1,7 +1,8 @@
-"""Cutting a loop's range where conditions on its index change, so that no iteration tests them.
+"""Index-set splitting: a loop's range is cut where conditions on its index change.
 
 An array that is padded, concatenated or written to in a slice is read under a condition on the
-index. Within each piece of the range every such condition is decided, and simplified away.
+index. Within each piece of the range every such condition is decided, and simplified away. Expects
+the nodes of what is in a loop; leaves the pieces of its range, in order.
 """
 
 from __future__ import annotations
@@ -69,10 +70,11 @@ def divisor_of(node: Scalar, index: Scalar) -> int | None:
     return int(by.attribute)
 
 
-def row_length(index: Scalar, extent: int, nodes: Iterable[Scalar], target: Target) -> int | None:
-    """The length of the rows that expressions take a loop index apart into, from 0 to an extent.
+def row_extent(index: Scalar, extent: int, nodes: Iterable[Scalar], target: Target) -> int | None:
+    """Delinearisation: the extent of rows, where expressions divide a loop index by it.
 
     That is what is left of a reshape. With a loop over rows and one along them, nothing is divided.
+    None if the index, from 0 to an extent, is not to be taken apart.
     """
     found = {
         divisor_of(node, index)

@@ -1,9 +1,10 @@
-"""Loops over tiles, where an array is read across the order that it lies in.
+"""Loop tiling: loops over tiles, where an array is read across the order that it lies in.
 
 A vector loop that takes every thousandth element fetches a cache line for each of them. If a cache
 holds all these lines until their next elements are asked for, all is well, and long rows are
 written without a break. If not (lines a power of two apart have few places in a cache), the loop
-along which the elements are neighbours is cut into blocks, and each block is done inside.
+along which the elements are neighbours is cut into blocks, and each block is done inside. Expects a
+nest of loops without carried dependences; leaves one that does the same in another order.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ def tiled(loop: For, target: Target) -> For:
     plain = all(isinstance(each, (Store, Let)) for each in vector.body)
     if len(nest) < 2 or vector.lanes == 1 or not plain:
         return loop
-    along = _along_the_lines(nest[:-1], vector, target)
+    along = _contiguous_loop(nest[:-1], vector, target)
     if along is None or _extent(along) < 2 * target.tiling.block:
         return loop
-    return _in_tiles(nest, along, target.tiling)
+    return _tile(nest, along, target.tiling)
 
 
 def _perfect_nest(loop: For) -> list[For]:
@@ -44,13 +45,13 @@ def _perfect_nest(loop: For) -> list[For]:
     return nest
 
 
-def _along_the_lines(outer: Sequence[For], vector: For, target: Target) -> For | None:
-    """The loop that goes from neighbour to neighbour in what the vector loop reads with gaps."""
+def _contiguous_loop(outer: Sequence[For], vector: For, target: Target) -> For | None:
+    """The loop with stride one in what the vector loop reads with a larger stride."""
     loads = [x for x in postorder(_expressions(vector.body)) if x.op == "load"]
     inner = Coefficients(vector.index)
     count = _extent(vector)
     distant = [
-        x for x in loads if not _stays(x, inner.of_element(x.attribute, x.args), count, target)
+        x for x in loads if not _is_cached(x, inner.of_element(x.attribute, x.args), count, target)
     ]
     votes: Counter[For] = Counter()
     for each in outer:
@@ -60,7 +61,7 @@ def _along_the_lines(outer: Sequence[For], vector: For, target: Target) -> For |
     return best if most else None
 
 
-def _stays(element: Scalar, step: int | None, count: int, target: Target) -> bool:
+def _is_cached(element: Scalar, step: int | None, count: int, target: Target) -> bool:
     """Whether the cache lines of so many elements, some steps apart, are all in the cache."""
     if not step or abs(step) <= target.tiling.near:
         return True
@@ -72,7 +73,7 @@ def _expressions(body: Sequence[Statement]) -> list[Scalar]:
     return [x for statement in body for x in expressions(statement)]
 
 
-def _in_tiles(nest: Sequence[For], along: For, lengths: Tiling) -> For:
+def _tile(nest: Sequence[For], along: For, lengths: Tiling) -> For:
     """Blocks of one loop where it was, and the block's iterations around a tile of the vectors."""
     vector = nest[-1]
     is_long = _extent(along) >= lengths.long

@@ -1,1 +1,1 @@
-"""What of a graph lives in memory, and how each element is made."""
+"""Instruction selection: which values are materialised, and how their elements are made."""

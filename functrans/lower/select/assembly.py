@@ -1,4 +1,4 @@
-"""Assembly of arrays from parts, each of which is written to its own place.
+"""Scatter assembly: concatenations, and the like, as loops that write each part to its place.
 
 Which part an element is in would else be asked at every element, in as many comparisons as there
 are parts.
@@ -16,11 +16,11 @@ from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import Buffer, Statement, Store, buffer
 from functrans.loop.walk import loaded
-from functrans.lower.select.recomputation import Made
+from functrans.lower.select.recomputation import Evaluation
 from functrans.lower.select.root import Root
 from functrans.lower.select.roots import Roots
 from functrans.ops.compiled.emission import Position
-from functrans.ops.compiled.places import Index, apart, covers, is_whole
+from functrans.ops.compiled.places import Index, covers, disjoint, is_whole
 from functrans.ops.compiled.statements import nest, vectorised
 
 Parts = Sequence[tuple[Index, Atom]]
@@ -32,7 +32,7 @@ def assembled(roots: Roots, aval: Aval, given: Parts, *, adds: bool) -> Buffer:
     name = roots.name()
     base = parts.pop(0)[1] if parts and is_whole(parts[0][0], aval.shape) else None
     places = [place for place, _ in parts]
-    in_order = (adds and base is not None) or not apart(places)
+    in_order = (adds and base is not None) or not disjoint(places)
     if base is not None:
         target = roots.add(base, name, copied=True)
     else:
@@ -40,9 +40,9 @@ def assembled(roots: Roots, aval: Aval, given: Parts, *, adds: bool) -> Buffer:
         if in_order or not covers(places, aval.shape):
             _add_zeros(roots, target, aval)
     if in_order:
-        _add_in_order(roots, target, parts, "add" if adds else None)
+        _add_overlapping(roots, target, parts, "add" if adds else None)
     else:
-        _Parts(roots, target).add(parts)
+        _DisjointParts(roots, target).add(parts)
     return target
 
 
@@ -52,8 +52,8 @@ def _add_zeros(roots: Roots, target: Buffer, aval: Aval) -> None:
     roots.all.append(Root(target, loops, tuple(range(len(loops))), ((loops, zero),)))
 
 
-class _Parts:
-    """Parts that go to different places: in any order, and with loops of their own."""
+class _DisjointParts:
+    """Parts in disjoint places: written in any order, and with loops of their own."""
 
     def __init__(self, roots: Roots, target: Buffer) -> None:
         self.roots = roots
@@ -64,7 +64,7 @@ class _Parts:
     def add(self, parts: Parts) -> None:
         limits = self.roots.target.joins
         for place, x in parts:
-            root = self._root(place, x, len(parts))
+            root = self._part_root(place, x, len(parts))
             loops = root.loops
             if len(place) - 1 in root.axes or root.folds:
                 self.roots.all.append(root)
@@ -76,19 +76,19 @@ class _Parts:
             self.together.append(root)
         self._flush()
 
-    def _root(self, place: Index, x: Atom, parts: int) -> Root:
+    def _part_root(self, place: Index, x: Atom, parts: int) -> Root:
         limits = self.roots.target.joins
         own = self.roots.loop_axes(x)
         if not own and x.aval.size > limits.few_elements and x.aval.size * parts > limits.together:
             # the elements of all parts would be too much code
             own = (max(range(x.aval.ndim), key=x.aval.shape.__getitem__),)
         loops, elements = self.roots.elements(x, own)
-        placed = tuple((_placed(self.roots, place, at), value) for at, value in elements)
+        placed = tuple((_in_whole(self.roots, place, at), value) for at, value in elements)
         kept = [axis for axis, entry in enumerate(place) if not isinstance(entry, int)]
         axes = tuple(kept[axis] for axis in own)
         before = place[: axes[0] + 1] if axes else ()
         elsewhere = not is_whole(before, x.aval.shape[: len(before)])
-        return Root(self.target, loops, axes, placed, part=True, apart=elsewhere)
+        return Root(self.target, loops, axes, placed, part=True, distant=elsewhere)
 
     def _flush(self) -> None:
         """Make one root of those over the same loops."""
@@ -98,7 +98,7 @@ class _Parts:
             self.together.clear()
 
 
-def _placed(roots: Roots, place: Index, position: Position) -> Position:
+def _in_whole(roots: Roots, place: Index, position: Position) -> Position:
     """Where in the whole the element of a part goes."""
     own = iter(position)
     return tuple(
@@ -109,26 +109,28 @@ def _placed(roots: Roots, place: Index, position: Position) -> Position:
     )
 
 
-def _add_in_order(roots: Roots, target: Buffer, parts: Parts, op: str | None) -> None:
+def _add_overlapping(roots: Roots, target: Buffer, parts: Parts, op: str | None) -> None:
     """Parts of which a later one changes what an earlier one has written."""
     statements: list[Statement] = []
     for number, (place, x) in enumerate(parts):
         loops = tuple(index("u", n) for n in x.aval.shape)
         value = roots.puller.element(x, loops)
         if x not in roots.buffers:
-            roots.made.append(Made(x, (loops,), loops))
+            roots.evaluations.append(Evaluation(x, (loops,), loops))
         dense = bool(loops) and isinstance(place[-1], tuple) and place[-1][2] == 1
-        statements += _written(roots, target, _placed(roots, place, loops), loops, value, op, dense)
+        statements += _stores(
+            roots, target, _in_whole(roots, place, loops), loops, value, op, dense
+        )
         last = number == len(parts) - 1
         if loops or len(statements) >= roots.target.joins.together or last:
             call = tuple(statements)
             read = (*loaded(call), target)
             work = 4 * max(x.aval.size, 1)
-            roots.all.append(Root(target, (), (), (), call=call, operands=read, given_work=work))
+            roots.all.append(Root(target, (), (), (), call=call, operands=read, call_work=work))
             statements = []
 
 
-def _written(
+def _stores(
     roots: Roots,
     target: Buffer,
     place: Position,

@@ -1,4 +1,4 @@
-"""What an `emit` rule is handed: it turns what the rule says into roots."""
+"""Instruction selection by `emit` rules: what a rule says becomes roots."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ class Emitter:
                 (),
                 call=tuple(statements),
                 operands=(*reads, *self._started),
-                also=tuple(also),
+                also_written=tuple(also),
                 scratch=tuple(stack),
-                given_work=work,
+                call_work=work,
             )
         )
 

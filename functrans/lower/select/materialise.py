@@ -1,6 +1,6 @@
-"""Materialisation: which values of a graph are worth computing once and keeping.
+"""Materialisation: which values of a graph are computed once and kept in memory.
 
-What is not kept is computed wherever it is used: that is right for what is cheap, or used once.
+The others are recomputed wherever they are used: that is right for what is cheap, or used once.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from functrans.loop.target import Materialisation, Target
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import assembles, in_memory
 
-AS_A_WHOLE = Pattern(0, 2, (), (), 0)
+OPAQUE = Pattern(0, 2, (), (), 0)
 """The pattern of what a library or a loop computes: from memory to memory."""
 
 
 def _pattern(eqn: Eqn, target: Target) -> Pattern:
     if assembles(eqn, target):
         return Pattern(0, 1, (1,) * len(eqn.inputs), (False,) * len(eqn.inputs), 0)
-    return AS_A_WHOLE if in_memory(eqn, target) else pattern(eqn)
+    return OPAQUE if in_memory(eqn, target) else pattern(eqn)
 
 
-def choose(graph: Graph, target: Target) -> set[Var]:
+def materialised(graph: Graph, target: Target) -> set[Var]:
     """The variables to compute once and keep, beside the outputs."""
     uses: dict[Var, list[tuple[Eqn, int]]] = {}
     for eqn in graph.eqns:
@@ -38,13 +38,13 @@ def choose(graph: Graph, target: Target) -> set[Var]:
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}
     constants: set[Atom] = set()
-    dear: set[Atom] = set()
+    slow: set[Atom] = set()
     for eqn in graph.eqns:
         own = patterns[eqn]
-        if own.dear or not dear.isdisjoint(eqn.inputs):
-            dear.update(eqn.outputs)
+        if own.slow or not slow.isdisjoint(eqn.inputs):
+            slow.update(eqn.outputs)
         cost = own.cost
-        if own is not AS_A_WHOLE:
+        if own is not OPAQUE:
             cost += sum(
                 costs.get(x, 0) * reads for x, reads in zip(eqn.inputs, own.reads, strict=True)
             )
@@ -61,11 +61,11 @@ def choose(graph: Graph, target: Target) -> set[Var]:
             used = uses.get(var, [])
             if (
                 depth > limits.deepest
-                or (var in dear and _spreads(var, used, joins, limits))
-                or _keep(var, own, cost, used, patterns, joins, var in outputs, limits)
+                or (var in slow and _is_broadcast(var, used, joins, limits))
+                or _is_materialised(var, own, cost, used, patterns, joins, var in outputs, limits)
             ):
                 chosen.add(var)
-                dear.discard(var)
+                slow.discard(var)
                 costs[var] = depths[var] = 0
             else:
                 costs[var] = cost
@@ -73,10 +73,10 @@ def choose(graph: Graph, target: Target) -> set[Var]:
     return chosen
 
 
-def _spreads(
+def _is_broadcast(
     var: Var, uses: list[tuple[Eqn, int]], joins: Set[Eqn], limits: Materialisation
 ) -> bool:
-    """Whether each element is used again and again, and not just in turn by the innermost loop."""
+    """Whether each element is used for many results, and not just in turn by the innermost loop."""
     shape = var.aval.shape
     if not shape or shape[-1] <= UNROLLED:
         return False
@@ -88,7 +88,7 @@ def _spreads(
     )
 
 
-def _keep(
+def _is_materialised(
     var: Var,
     own: Pattern,
     cost: int,
@@ -102,7 +102,7 @@ def _keep(
         return False
     if own.folds > 1 or cost > limits.largest_expression:
         return True
-    if any(patterns[eqn] is AS_A_WHOLE for eqn, _ in uses):
+    if any(patterns[eqn] is OPAQUE for eqn, _ in uses):
         return True
     if is_output:
         # computed for the output in any case, and loaded or shared from there

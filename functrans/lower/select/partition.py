@@ -1,4 +1,7 @@
-"""Program partitioning: a graph is cut where a primitive has no compiled form, and NumPy called."""
+"""Graph partitioning: segments to compile, and calls of NumPy where there is no compiled form.
+
+Expects any graph. Leaves segments in an order in which each finds what it takes.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ def compiled(eqn: Eqn, target: Target) -> bool:
     return all(compiled(each, target) for inner in inner_graphs(eqn) for each in inner.eqns)
 
 
-def split(graph: Graph, target: Target) -> list[Segment]:
-    """The segments of a graph in order; a single one if everything can be compiled."""
+def partition(graph: Graph, target: Target) -> list[Segment]:
+    """The segments of a graph, in order; a single one if everything can be compiled."""
     if all(compiled(eqn, target) for eqn in graph.eqns):
         return [Segment(graph.inputs, (), (), graph)]
     groups = _groups(graph, target)
@@ -66,7 +69,7 @@ def split(graph: Graph, target: Target) -> list[Segment]:
                 tuple(inputs),
                 outputs,
                 tuple(dead),
-                checked(Graph(inputs, group, outputs), "split"),
+                checked(Graph(inputs, group, outputs), "partition"),
                 group[0] if is_call else None,
             )
         )

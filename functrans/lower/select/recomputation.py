@@ -1,4 +1,4 @@
-"""How often each value of a graph is computed, and what must be kept lest it be too often.
+"""Recomputation: how often each value is computed, and which to materialise where that is too much.
 
 What is not kept in memory is computed wherever it is used: at each tap of a convolution, for each
 column of a product, and there for each of the values that it is made of. How often is known when
@@ -41,8 +41,8 @@ def graph_work(graph: Graph, target: Target) -> int:
     return total
 
 
-class Made(NamedTuple):
-    """A value that is computed as a whole: at which indices, and the loops around."""
+class Evaluation(NamedTuple):
+    """The evaluation of a value as a whole: at which indices, and the loops around."""
 
     atom: Atom
     positions: tuple[Index, ...]
@@ -86,7 +86,7 @@ class Demand(NamedTuple):
     shares: dict[Var, Counter[Var]]
 
 
-def demand(recorder: Recorder, made: Iterable[Made]) -> Demand:
+def demand(recorder: Recorder, made: Iterable[Evaluation]) -> Demand:
     """How many elements of each value are computed."""
     found = Demand(Counter(), {})
     for one in made:
@@ -95,7 +95,7 @@ def demand(recorder: Recorder, made: Iterable[Made]) -> Demand:
     return found
 
 
-def _add(one: Made, var: Var, recorder: Recorder, found: Demand) -> None:
+def _add(one: Evaluation, var: Var, recorder: Recorder, found: Demand) -> None:
     once = prod(loop.attribute[2] for loop in one.loops)
     times = {(var, position): once for position in one.positions}
     readers: dict[Element, Var] = {}
@@ -129,8 +129,8 @@ def _readers_first(
     return reversed(done)
 
 
-def expected(graph: Graph, kept: Set[Var], target: Target) -> Demand:
-    """How often values are computed at least, as far as that is known without the expressions.
+def expected_demand(graph: Graph, kept: Set[Var], target: Target) -> Demand:
+    """A lower bound of the demand, as far as that is known without the expressions.
 
     Different windows of a value are different elements of it, and each product that sums over it
     has a loop of its own: there it is computed for each. All else that reads it may find it at the
@@ -166,8 +166,8 @@ def expected(graph: Graph, kept: Set[Var], target: Target) -> Demand:
     return found
 
 
-def too_often(graph: Graph, asked: int, found: Demand, target: Target) -> set[Var]:
-    """What to keep of the values that are computed wherever they are used.
+def excessive(graph: Graph, asked: int, found: Demand, target: Target) -> set[Var]:
+    """The values to materialise among those that are recomputed wherever they are used.
 
     From the results on, so that what is kept counts as computed once when it comes to what it is
     made of.
@@ -184,7 +184,11 @@ def too_often(graph: Graph, asked: int, found: Demand, target: Target) -> set[Va
             now = sum(count * share.get(reader, 1.0) for reader, count in shares.items())
             size = var.aval.size
             saved = (now - size) * costs[var]
-            if now > limits.often * size and saved > _worth(var, asked, target) and _works(eqn):
+            if (
+                now > limits.often * size
+                and saved > _least_saving(var, asked, target)
+                and _computes(eqn)
+            ):
                 chosen.add(var)
                 now = size
             share[var] = now / times
@@ -206,13 +210,13 @@ def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
     return costs
 
 
-def _worth(var: Var, asked: int, target: Target) -> float:
+def _least_saving(var: Var, asked: int, target: Target) -> float:
     """How many operations have to be saved for a value to be kept."""
     limits, size = target.recomputation, var.aval.size
     is_far = size * var.aval.dtype.itemsize > target.cache
     return max(limits.through_memory * size if is_far else 0, asked / limits.little)
 
 
-def _works(eqn: Eqn) -> bool:
+def _computes(eqn: Eqn) -> bool:
     """Whether an equation does more than moving elements."""
     return not eqn.primitive.transpose_moves and pattern(eqn).work > 0

@@ -1,4 +1,4 @@
-"""A root: a value with an iteration space of its own, and how each of its elements is made."""
+"""The root of an expression tree: a value with an iteration space of its own, and its elements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 
 from functrans.caches import cached_property
 from functrans.loop.affine import Coefficients
-from functrans.loop.functions import size
+from functrans.loop.functions import node_count
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Statement
 from functrans.loop.target import Target
@@ -33,15 +33,15 @@ class Root:
         For a value that a library computes, how it is called. There are no elements then.
     operands : tuple of Buffer
         What the call reads.
-    also : tuple of Buffer
+    also_written : tuple of Buffer
         What the call writes besides the target.
     scratch : tuple of Buffer
         Rows that the call needs on the stack.
-    given_work : int
+    call_work : int
         The work of the call.
     part : bool
         Whether it is one part of a join, which has the same target as the others.
-    apart : bool
+    distant : bool
         Whether other parts are far from it in memory: it shares no loop with them.
     """
 
@@ -52,11 +52,11 @@ class Root:
     output: bool = False
     call: tuple[Statement, ...] = ()
     operands: tuple[Buffer, ...] = ()
-    also: tuple[Buffer, ...] = ()
+    also_written: tuple[Buffer, ...] = ()
     scratch: tuple[Buffer, ...] = ()
-    given_work: int = 0
+    call_work: int = 0
     part: bool = False
-    apart: bool = False
+    distant: bool = False
 
     @cached_property
     def nodes(self) -> list[Scalar]:
@@ -64,9 +64,9 @@ class Root:
         return postorder(expression for _, expression in self.elements)
 
     @cached_property
-    def size(self) -> int:
+    def node_count(self) -> int:
         """How many nodes there are, with what is inside of functions."""
-        return size(self.nodes)
+        return node_count(self.nodes)
 
     @cached_property
     def loads(self) -> dict[Buffer, list[Scalar]]:
@@ -81,50 +81,50 @@ class Root:
     def folds(self) -> list[Scalar]:
         return [node for node in self.nodes if node.op == "fold"]
 
-    def by_rows(self, target: Target) -> bool:
+    def vectorises_folds(self, target: Target) -> bool:
         """Whether vectors go along the folds, and not along the innermost loop."""
         if not self.folds:
             return False
         if not self.loops or extent_of(self.loops[-1]) < target.unrolling.one_vector:
             return True
-        across, along = self._misses
-        return self._ragged or along < across
+        across, along = self._strided_loads
+        return self._has_ragged_folds or along < across
 
-    def down_columns(self, target: Target) -> bool:
-        """Whether there are folds that go in steps over what the innermost loop has in a row."""
-        across, along = self._misses
-        return across < along and not self.by_rows(target)
+    def has_strided_folds(self, target: Target) -> bool:
+        """Whether folds have a stride where the innermost loop is contiguous: sums of columns."""
+        across, along = self._strided_loads
+        return across < along and not self.vectorises_folds(target)
 
     @cached_property
-    def _ragged(self) -> bool:
+    def _has_ragged_folds(self) -> bool:
         """Whether folds are of different lengths: vectors cannot go along the innermost loop."""
         own = Coefficients(self.loops[-1])
         return any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:])
 
     @cached_property
-    def _misses(self) -> tuple[int, int]:
-        """How many loads of folds have gaps, along the innermost loop and along the folds."""
+    def _strided_loads(self) -> tuple[int, int]:
+        """How many loads of folds have a stride, along the innermost loop and along the folds."""
         if not self.folds or not self.loops:
             return 0, 0
         own = Coefficients(self.loops[-1])
-        misses = [0, 0]
+        strided = [0, 0]
         for fold in self.folds:
             inner = Coefficients(fold.attribute[1][-1])
             for node in postorder(fold.args[:1]):
                 if node.op == "load":
                     for i, factors in enumerate((own, inner)):
-                        misses[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
-        return misses[0], misses[1]
+                        strided[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
+        return strided[0], strided[1]
 
     @cached_property
     def work(self) -> int:
         """Roughly how many scalar operations there are in all."""
         if self.call:
-            return self.given_work
+            return self.call_work
         steps = 0
         for fold in self.folds:
-            steps += fold_steps(fold) * max(size(postorder(fold.args[:1])) // 2, 1)
-        return (self.size + steps) * prod(map(extent_of, self.loops))
+            steps += fold_steps(fold) * max(node_count(postorder(fold.args[:1])) // 2, 1)
+        return (self.node_count + steps) * prod(map(extent_of, self.loops))
 
 
 def fold_steps(fold: Scalar) -> int:

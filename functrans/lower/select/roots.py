@@ -1,4 +1,4 @@
-"""Roots: the values of a graph that are computed as a whole, once.
+"""Expression trees and their roots: the values of a graph that are computed as a whole, once.
 
 A *root* has an iteration space of its own: it is stored element by element, to memory or, when the
 nests have been fused, to a local number. Everything else is pulled into the expressions of roots.
@@ -14,14 +14,14 @@ from math import prod
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Graph, Var
-from functrans.loop.functions import size
+from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
-from functrans.lower.select.recomputation import Demand, Made, Recorder, demand
+from functrans.lower.select.recomputation import Demand, Evaluation, Recorder, demand
 from functrans.lower.select.root import Root
-from functrans.lower.select.unrolling import Loops, folded_along_rows, small_axes, told_apart
+from functrans.lower.select.unrolling import Loops, axes_to_unroll, branches_on, folded_along_rows
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
 
@@ -64,7 +64,7 @@ class Roots:
         )
         self.loops = Loops()
         self.all: list[Root] = []
-        self.made: list[Made] = []
+        self.evaluations: list[Evaluation] = []
         self.outputs: list[Buffer] = []
         self.inner: list[Inner] = []
         self.shared: dict[Hashable, Any] = {}
@@ -72,22 +72,22 @@ class Roots:
 
     def demand(self) -> Demand:
         """How often the values are computed that are not kept."""
-        return demand(self.puller, self.made)
+        return demand(self.puller, self.evaluations)
 
     def finish(self, atoms: Sequence[Atom]) -> None:
         """Give the graph's outputs buffers of their own, and see what has to be in memory."""
         makers: dict[Buffer, int] = {}
         for number, root in enumerate(self.all):
-            for target in (root.target, *root.also):
+            for target in (root.target, *root.also_written):
                 makers.setdefault(target, number)
         for operand in [operand for root in self.all for operand in root.operands]:
             if operand in makers:
                 self._stays(makers[operand])
         for number, atom in enumerate(atoms):
-            where = self.buffers.get(atom) if isinstance(atom, Var) else None
-            if where is not None and where in makers and where not in self.outputs:
-                self._stays(makers[where])
-                self.outputs.append(where)
+            home = self.buffers.get(atom) if isinstance(atom, Var) else None
+            if home is not None and home in makers and home not in self.outputs:
+                self._stays(makers[home])
+                self.outputs.append(home)
             else:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
 
@@ -97,7 +97,7 @@ class Roots:
             self.all[number] = replace(self.all[number], output=True)
 
     def loop_axes(self, atom: Atom) -> tuple[int, ...]:
-        """The axes that a value is computed in loops over."""
+        """The axes of a value that become loops; the others are unrolled."""
         shape = atom.aval.shape
         limits = self.target.unrolling
         if prod(shape) <= limits.sums:
@@ -106,18 +106,18 @@ class Roots:
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
         most = limits.sums if reduces else limits.elements
-        most = min(most, max(limits.largest_body // size(nodes), 1))
-        unrolled, front = small_axes(shape, limits.longest, most)
-        if any(told_apart(nodes, trial[axis]) for axis in front):
+        most = min(most, max(limits.largest_body // node_count(nodes), 1))
+        unrolled, front = axes_to_unroll(shape, limits.longest, most)
+        if any(branches_on(nodes, trial[axis]) for axis in front):
             unrolled += front
         # what comes once needs no loop: the next one is then the outermost, which threads share
         unrolled += tuple(i for i, n in enumerate(shape) if n == 1 and i not in unrolled)
         if len(unrolled) == len(shape) and shape[-1] >= limits.one_vector:
             # nothing is large: vectors pay all the same where an element is much work
-            if size(nodes) >= limits.much_work and not told_apart(nodes, trial[-1]):
+            if node_count(nodes) >= limits.much_work and not branches_on(nodes, trial[-1]):
                 return (len(shape) - 1,)
         elif len(shape) - 1 in unrolled and shape[-1] > limits.largest_interleaved:
-            if shape not in self.folded and not told_apart(nodes, trial[-1]):
+            if shape not in self.folded and not branches_on(nodes, trial[-1]):
                 unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
 
@@ -159,5 +159,7 @@ class Roots:
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
         if atom not in self.buffers:
-            self.made.append(Made(atom, tuple(position for position, _ in elements), loops))
+            self.evaluations.append(
+                Evaluation(atom, tuple(position for position, _ in elements), loops)
+            )
         return loops, elements

@@ -1,4 +1,4 @@
-"""Instruction selection: what is done from memory to memory, and what is pulled by elements.
+"""Instruction selection: which equations go from memory to memory, which are pulled by elements.
 
 Expects a graph of equations that all have a compiled form, and a choice of what is kept. Leaves its
 roots in an order in which each comes after those that it reads.

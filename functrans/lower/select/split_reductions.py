@@ -1,4 +1,6 @@
-"""Long reductions to few results, in blocks: so that threads can share them.
+"""Reduction splitting: long reductions to few results go in blocks, which threads can share.
+
+Expects a root. Leaves it, or a root of partial results and one that combines them.
 
 The sum of a million numbers has no loop but its own. It becomes a loop over blocks, each summed
 on its own, and a sum of these. The blocks depend on the extents and on nothing else, so the bits
@@ -13,14 +15,14 @@ from dataclasses import replace
 from math import prod
 
 from functrans.loop.nodes import INDEX, index
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import Target
 from functrans.lower.select.root import Root, extent_of
 
 
-def in_blocks(
+def split_reductions(
     root: Root,
     loops: Callable[[Sequence[int]], tuple[Scalar, ...]],
     target: Target,
@@ -39,8 +41,8 @@ def in_blocks(
     limits = target.reductions
     blocks = limits.blocks
     extents = [extent_of(loop) for loop in root.loops]
-    folds = [fold for fold in root.folds if _can_be_cut(fold, root.folds, blocks)]
-    steps = sum(_steps(fold) for fold in folds) * prod(extents)
+    folds = [fold for fold in root.folds if _is_splittable(fold, root.folds, blocks)]
+    steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
     if prod(extents) > limits.few_iterations or steps < limits.long:
         return [root]
     inner = loops([blocks, *extents])
@@ -69,35 +71,19 @@ def in_blocks(
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
 
 
-def _steps(fold: Scalar) -> int:
+def _trip_count(fold: Scalar) -> int:
     return prod(int(extent.attribute) for extent in fold.args[1:] if extent.op == "const")
 
 
-def _can_be_cut(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
+def _is_splittable(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
     """Whether a fold is not inside of another, has none inside, and is long in one direction."""
     extents = [extent for extent in fold.args[1:] if extent.op == "const"]
     if not extents or max(int(extent.attribute) for extent in extents) < blocks:
         return False
     others = [other for other in folds if other is not fold]
     bound = {i for other in others for i in other.attribute[1]}
-    return not any(_contains(fold, other) for other in others) and not any(
-        node in bound for node in _nodes(fold)
-    )
-
-
-def _contains(fold: Scalar, other: Scalar) -> bool:
-    return other in _nodes(fold)
-
-
-def _nodes(fold: Scalar) -> set[Scalar]:
-    seen: set[Scalar] = set()
-    stack = [fold]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(node.args)
-    return seen
+    nodes = set(postorder([fold]))
+    return nodes.isdisjoint(others) and nodes.isdisjoint(bound)
 
 
 def _partial(fold: Scalar, block: Scalar, blocks: int) -> Scalar:

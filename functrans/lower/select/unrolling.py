@@ -1,4 +1,4 @@
-"""Which axes of a value are written out, element by element, and which are loops."""
+"""Loop unrolling: which axes of a value are written out element by element, and which are loops."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Loops:
         return self._indices[key]
 
 
-def small_axes(
+def axes_to_unroll(
     shape: Sequence[int], longest: int, most: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes to write out, and those to write out if their elements are made differently.
+    """The axes to unroll, and those to unroll if their elements are made differently.
 
     The first are the last ones, which vectors could not go along; the others are in front of a
     large axis. None is longer than ``longest``, they are ``most`` elements together at most.
@@ -57,8 +57,8 @@ def small_axes(
     return tuple(sorted(last)), tuple(sorted(front))
 
 
-def told_apart(nodes: Sequence[Scalar], index: Scalar) -> bool:
-    """Whether an expression does different things for different values of an index."""
+def branches_on(nodes: Sequence[Scalar], index: Scalar) -> bool:
+    """Whether an expression has conditions or divisions that depend on an index."""
     depends: set[Scalar] = set()
     for node in nodes:
         if node is index or not depends.isdisjoint(node.args):
@@ -74,5 +74,5 @@ def folded_along_rows(graph: Graph, target: Target) -> set[Shape]:
     return {
         eqn.inputs[0].aval.shape
         for eqn in graph.eqns
-        if emitted(eqn, target) is None and pattern(eqn).sweeps
+        if emitted(eqn, target) is None and pattern(eqn).folds_rows
     }

@@ -1,4 +1,4 @@
-"""Elements of a graph's values as scalar expressions.
+"""Pull-style evaluation: elements of a graph's values as scalar expressions.
 
 To have an element of a value, have the elements of the operands that it is made of: elementwise
 operations take the same index, movements another, reductions a loop over indices (a ``fold``).
@@ -58,22 +58,22 @@ class Puller:
         # a chain of elementwise operations may be longer than Python's stack
         stack = [(atom, position)]
         while stack:
-            one, where = stack[-1]
-            if where in self._elements.setdefault(one, {}):
+            one, here = stack[-1]
+            if here in self._elements.setdefault(one, {}):
                 stack.pop()
                 continue
-            operands = self._operands(one, where)
+            operands = self._operands(one, here)
             missing = [(x, at) for x, at in operands if at not in self._elements.get(x, ())]
             if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
-            self._elements[one][where] = self.simplify(self._compute(one, where, operands))
+            self._elements[one][here] = self.simplify(self._compute(one, here, operands))
         return self._elements[atom][position]
 
-    def keep(self, var: Var, where: Buffer) -> None:
+    def keep(self, var: Var, home: Buffer) -> None:
         """From now on load the variable: forget the elements that have been computed."""
-        self.buffers[var] = where
+        self.buffers[var] = home
         self._elements[var] = {}
 
     def _operands(self, atom: Atom, position: Index) -> list[tuple[Atom, Index]]:
@@ -100,9 +100,8 @@ class Puller:
             return _result(eqn.primitive.scalar(*numbers, **eqn.params), eqn, atom)
         assert eqn.primitive.pull is not None
 
-        def read(number: int, where: Any) -> Scalar:
-            simple = tuple(self.simplify(i) for i in where)
-            return self.element(eqn.inputs[number], simple)
+        def read(number: int, indices: Any) -> Scalar:
+            return self.element(eqn.inputs[number], tuple(map(self.simplify, indices)))
 
         avals = [x.aval for x in eqn.inputs]
         return _result(eqn.primitive.pull(read, position, *avals, **eqn.params), eqn, atom)
@@ -134,9 +133,9 @@ class Pattern(NamedTuple):
         For each operand, whether it is read at indices that come from data.
     work : int
         The operations on data for an element, all steps of its folds together.
-    dear : bool
+    slow : bool
         Whether it is one operation that takes many times as long as an addition.
-    sweeps : bool
+    folds_rows : bool
         Whether an element of the result is made of all that its one operand has along the last
         axis.
     """
@@ -146,8 +145,8 @@ class Pattern(NamedTuple):
     reads: tuple[int, ...]
     by_data: tuple[bool, ...]
     work: int
-    dear: bool = False
-    sweeps: bool = False
+    slow: bool = False
+    folds_rows: bool = False
 
 
 def pattern(eqn: Eqn) -> Pattern:
@@ -167,9 +166,9 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
     position = tuple(index("i", n) for n in shape)
     reads: list[tuple[int, Index]] = []
 
-    def read(number: int, where: Any) -> Scalar:
-        reads.append((number, tuple(where)))
-        return Scalar("probe", tuple(where), avals[number].dtype, number)
+    def read(number: int, indices: Any) -> Scalar:
+        reads.append((number, tuple(indices)))
+        return Scalar("probe", tuple(indices), avals[number].dtype, number)
 
     if primitive.scalar is not None:
         numbers = [Scalar("probe", (), x.dtype, i) for i, x in enumerate(avals)]
@@ -186,24 +185,26 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
                 steps *= int(extent.attribute) if extent.op == "const" else 1
     cost = sum(node.dtype != INDEX and bool(node.args) and node.op != "probe" for node in nodes)
     times = Counter(number for number, _ in reads)
-    moving = {number for number, where in reads if _has_probe(where)}
+    moving = {number for number, position in reads if _is_from_data(position)}
     counts = tuple(max(times[number], 1) for number in range(len(avals)))
     by_data = tuple(number in moving for number in range(len(avals)))
-    dear = cost == 1 and any(node.op in SLOW for node in nodes)
+    slow = cost == 1 and any(node.op in SLOW for node in nodes)
     bound = {i for node in nodes if node.op == "fold" for i in node.attribute[1]}
-    sweeps = len(avals) == 1 and _sweeps(avals[0].shape, [where for _, where in reads], bound)
-    return Pattern(cost, steps, counts, by_data, operations(values), dear, sweeps)
+    folds_rows = len(avals) == 1 and _folds_rows(
+        avals[0].shape, [position for _, position in reads], bound
+    )
+    return Pattern(cost, steps, counts, by_data, operations(values), slow, folds_rows)
 
 
-def _sweeps(shape: Shape, reads: Sequence[Index], bound: Set[Scalar]) -> bool:
+def _folds_rows(shape: Shape, reads: Sequence[Index], bound: Set[Scalar]) -> bool:
     """Whether reads of an array go through all of its last axis, in a fold or one by one."""
     if not shape or not reads:
         return False
-    last = {as_index(where[-1]) for where in reads}
+    last = {as_index(position[-1]) for position in reads}
     if len(last) == 1 and not bound.isdisjoint(last):
         return True
     return len(last) == shape[-1] and all(i.op == "const" for i in last)
 
 
-def _has_probe(where: Index) -> bool:
-    return any(node.op == "probe" for node in postorder(where))
+def _is_from_data(position: Index) -> bool:
+    return any(node.op == "probe" for node in postorder(position))

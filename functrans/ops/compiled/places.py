@@ -1,4 +1,4 @@
-"""Places of parts in arrays: basic indices, known when a program is planned.
+"""Places: the strided subarrays that parts of arrays are written to, as constant basic indices.
 
 A place has an entry for each axis: an integer, which drops the axis, or ``(start, size, step)``,
 with a start that is not negative and a step that may be.
@@ -33,8 +33,8 @@ def sliced_shape(index: Index) -> Shape:
     return tuple([entry[1] for entry in index if not isinstance(entry, int)])
 
 
-def apart(indices: Sequence[Index]) -> bool:
-    """Whether no element is in two of the places, as far as is easily told."""
+def disjoint(indices: Sequence[Index]) -> bool:
+    """Whether no element is in two of the places; False where that is not easily known."""
     groups = [list(indices)]
     for axis in range(len(indices[0]) if indices else 0):
         inner: list[list[Index]] = []
@@ -51,7 +51,7 @@ def apart(indices: Sequence[Index]) -> bool:
 
 
 def _ends(entry: object) -> tuple[int, int]:
-    """The first and the last place along an axis."""
+    """The first and the last index along an axis."""
     if isinstance(entry, int):
         return entry, entry
     assert isinstance(entry, tuple)
@@ -61,7 +61,7 @@ def _ends(entry: object) -> tuple[int, int]:
 
 
 def covers(indices: Sequence[Index], shape: Shape) -> bool:
-    """Whether places that are apart leave nothing out."""
+    """Whether disjoint places leave nothing out."""
     return sum(prod(map(_extent, index)) for index in indices) == prod(shape)
 
 

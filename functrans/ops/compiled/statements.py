@@ -1,4 +1,4 @@
-"""Statements that `emit` rules are made of: plain loops, and rows that are stored as vectors."""
+"""Loop nests for `emit` rules: plain ones, and rows that are stored as vectors."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
 from functrans.lower import pipeline, report
 from functrans.lower.plan import Plan, Step
-from functrans.lower.select.partition import Segment, compiled, split
+from functrans.lower.select.partition import Segment, compiled, partition
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
 from functrans.run.call.numba_program import NumbaProgram, numba_program
@@ -49,7 +49,7 @@ class Program:
     ) -> None:
         self.graph = graph
         self.backend = backend
-        self.segments = split(graph, host.target())
+        self.segments = partition(graph, host.target())
         if len(self.segments) > 1:
             donated = ()
         self.parts = [

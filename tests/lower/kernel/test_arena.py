@@ -7,7 +7,7 @@ import pytest
 
 from functrans.loop.statements import buffer
 from functrans.loop.target import CPU
-from functrans.lower.kernel.arena import _size_of, place
+from functrans.lower.kernel.arena import allocate, size_in_arena
 
 F8 = np.dtype(float)
 
@@ -18,11 +18,11 @@ def arrays(*counts):
 
 def placed(*used, elsewhere=()):
     """Where temporaries are, and how long the arena is, for what each step uses."""
-    return place(used, set(elsewhere), CPU)
+    return allocate(used, set(elsewhere), CPU)
 
 
 def size_of(one):
-    return _size_of(one, CPU)
+    return size_in_arena(one, CPU)
 
 
 def check(used, elsewhere=()):

@@ -9,7 +9,7 @@ from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
 from functrans.loop.target import CPU
-from functrans.lower.kernel.batch_partition import in_parts
+from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.nest.bodies import Nest
 from tests.targets import take_host_for
 
@@ -207,7 +207,7 @@ def copied_to(row, *at):
 
 
 def is_cut(given):
-    return in_parts(given, CPU) is not given
+    return partition_batch(given, CPU) is not given
 
 
 def test_a_row_on_the_stack_is_not_cut_where_others_read_it():

@@ -7,7 +7,7 @@ from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const, idiv
 from functrans.loop.statements import For, Kernel, Store, buffer, load, size
 from functrans.loop.text import text
-from functrans.lower.kernel.symbolic_sizes import generalise
+from functrans.lower.kernel.symbolic_sizes import parametrise
 from tests.lower.by_hand import done_by
 
 F8 = np.dtype(float)
@@ -27,7 +27,7 @@ def copied(n, shift=0, scale=2.0):
 
 
 def kernel_of(body, scratch=(), homes=None):
-    return done_by(generalise, body, scratch, homes=homes or {})
+    return done_by(parametrise, body, scratch, homes=homes or {})
 
 
 def printed(kernel):

@@ -9,7 +9,7 @@ from functrans.loop.scalar import const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Store, buffer, load
 from functrans.loop.target import CPU
-from functrans.lower.nest.accumulators import side_by_side
+from functrans.lower.nest.accumulators import with_accumulators
 from tests.lower.by_hand import done_by, results
 
 F8 = np.dtype(float)
@@ -20,7 +20,7 @@ def folds(expressions):
 
 
 def cut(expressions, count):
-    return done_by(side_by_side, expressions, count, simplify=Simplifier())
+    return done_by(with_accumulators, expressions, count, simplify=Simplifier())
 
 
 @pytest.mark.parametrize("op", ["add", "max"])

@@ -8,7 +8,7 @@ import pytest
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const, eq, evaluate, idiv, irem, ne, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.lower.nest.index_splitting import divisor_of, pieces, row_length
+from functrans.lower.nest.index_splitting import divisor_of, pieces, row_extent
 from tests.lower.by_hand import done_by
 
 EXTENT = 100
@@ -93,4 +93,4 @@ def test_divisors():
 )
 def test_rows(divisors, length):
     nodes = postorder([each for d in divisors for each in (idiv(P, number(d)), irem(P, number(d)))])
-    assert done_by(row_length, index=P, extent=EXTENT, nodes=nodes) == length
+    assert done_by(row_extent, index=P, extent=EXTENT, nodes=nodes) == length

@@ -5,7 +5,7 @@ import pytest
 from functrans.loop.nodes import INDEX, guard, index
 from functrans.loop.scalar import const, idiv, postorder
 from functrans.loop.statements import buffer, load
-from functrans.lower.select.unrolling import Loops, folded_along_rows, small_axes, told_apart
+from functrans.lower.select.unrolling import Loops, axes_to_unroll, branches_on, folded_along_rows
 from tests.ir.written import graph
 from tests.lower.by_hand import done_by
 
@@ -27,7 +27,7 @@ from tests.lower.by_hand import done_by
     ],
 )
 def test_small_axes(shape, last, front):
-    assert small_axes(shape, 16, 64) == (last, front)
+    assert axes_to_unroll(shape, 16, 64) == (last, front)
 
 
 X, P = buffer("x", float, (9, 9)), index("i", 9)
@@ -46,7 +46,7 @@ V = load(X, (P, P))
     ],
 )
 def test_what_differs_from_element_to_element(expression, answer):
-    assert told_apart(postorder([expression]), P) is answer
+    assert branches_on(postorder([expression]), P) is answer
 
 
 def test_nests_agree_on_indices():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from functrans.lower.select.materialise import choose
+from functrans.lower.select.materialise import materialised
 from tests.ir.written import graph
 from tests.lower.by_hand import done_by
 
@@ -13,7 +13,7 @@ def kept(*equations, inputs="x:f64[1000]", returns=None):
     returns = returns or names[-1]
     text = "\n".join([f"{{ {inputs} ->", *equations, f"return {returns} }}"])
     made = graph(text)
-    chosen = done_by(choose, made)
+    chosen = done_by(materialised, made)
     return {name for name, eqn in zip(names, made.eqns, strict=True) if eqn.outputs[0] in chosen}
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from functrans.ir.evaluate import evaluate
 from functrans.ir.types import Aval
-from functrans.lower.select.partition import compiled, split
+from functrans.lower.select.partition import compiled, partition
 from functrans.ops.calls.external import Elements
 from tests.ir.written import graph
 from tests.lower.by_hand import done_by
@@ -25,14 +25,14 @@ def parts(made):
     """What each segment does: the equations to compile, or the call."""
     return [
         [eqn.primitive.name for eqn in segment.graph.eqns] if segment.call is None else "call"
-        for segment in done_by(split, made)
+        for segment in done_by(partition, made)
     ]
 
 
 def run(made, inputs):
     """The results of a graph, segment by segment; what is dead is forgotten."""
     known = dict(zip(made.inputs, inputs, strict=True))
-    for segment in done_by(split, made):
+    for segment in done_by(partition, made):
         found = evaluate(segment.graph, [known[var] for var in segment.inputs])
         known.update(zip(segment.outputs, found, strict=True))
         for var in segment.dead:
@@ -42,7 +42,7 @@ def run(made, inputs):
 
 def test_what_can_be_compiled_is_one_segment():
     made = written("{ x:f64[3] ->\n a = sin x\n b = exp a\n return b }")
-    (segment,) = done_by(split, made)
+    (segment,) = done_by(partition, made)
     assert segment.graph is made
     assert (segment.inputs, segment.call) == (made.inputs, None)
 
@@ -97,7 +97,7 @@ def test_the_segments(name):
 def test_values_are_given_up_after_their_last_use():
     text, _ = CASES["a call between"]
     made = written(text)
-    before, called, after = done_by(split, made)
+    before, called, after = done_by(partition, made)
     a, b, c = (eqn.outputs[0] for eqn in made.eqns)
     (x,) = made.inputs
     assert (before.inputs, before.outputs, before.dead) == ((x,), (a,), ())

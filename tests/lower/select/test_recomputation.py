@@ -10,9 +10,9 @@ from functrans.loop.scalar import const
 from functrans.loop.statements import For, Store, buffer, load
 from functrans.loop.target import CPU
 from functrans.lower import pipeline as schedule
-from functrans.lower.select.materialise import choose
+from functrans.lower.select.materialise import materialised
 from functrans.lower.select.partition import compiled
-from functrans.lower.select.recomputation import expected, graph_work, too_often
+from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.selection import select
 from functrans.optimise.machine.passes import rewritten
 from tests.lower.work import asked_and_done, check, check_graph
@@ -247,9 +247,9 @@ def test_windows_are_found_before_expressions_are_made(monkeypatch):
 def expectation(function, *args):
     """What is expected to be computed more than once, by the times for each element."""
     graph = rewritten(jit(function).lower(*args).graph(), CPU)
-    found = expected(graph, choose(graph, CPU), CPU)
+    found = expected_demand(graph, materialised(graph, CPU), CPU)
     often = {var: n / var.aval.size for var, n in found.times.items() if n > var.aval.size}
-    kept = too_often(graph, graph_work(graph, CPU), found, CPU)
+    kept = excessive(graph, graph_work(graph, CPU), found, CPU)
     return sorted(often.values()), kept
 
 

@@ -9,7 +9,7 @@ from functrans.loop.scalar import const, convert
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Store, buffer, load
 from functrans.loop.target import CPU
-from functrans.lower.select.split_reductions import in_blocks
+from functrans.lower.select.split_reductions import split_reductions
 from functrans.lower.select.unrolling import Loops
 from tests.emit.test_statements import by_llvm
 from tests.lower.by_hand import done_by, root
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 
 def cut(one, loops):
-    return done_by(in_blocks, one, loops, simplify=Simplifier())
+    return done_by(split_reductions, one, loops, simplify=Simplifier())
 
 
 def extents(one):

@@ -5,7 +5,7 @@ import pytest
 
 from functrans import grad, jit, lax
 from functrans.loop.target import CPU
-from functrans.lower.select.partition import split
+from functrans.lower.select.partition import partition
 from functrans.run.call.compiled import compile_graph
 from tests.primitives.harness import cases
 
@@ -17,7 +17,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_the_samples(case):
-    assert len(split(case.graph(), CPU)) == 1
+    assert len(partition(case.graph(), CPU)) == 1
     (got,) = compile_graph(case.graph())(*case.operands)
     (want,) = case.numpy(*case.operands)
     assert got.dtype == want.dtype

@@ -8,7 +8,7 @@ import pytest
 
 import functrans as ft
 from functrans.ops.compiled.elements import pattern
-from functrans.ops.compiled.places import apart, covers
+from functrans.ops.compiled.places import covers, disjoint
 
 MANY = 243
 
@@ -135,9 +135,9 @@ def test_integers_and_parts_without_elements():
 
 
 def test_places():
-    assert apart([((0, 2, 1), 0), ((0, 2, 1), 1), ((2, 2, 1), (0, 3, 1))])
-    assert not apart([((0, 2, 1),), ((1, 2, 1),)])
-    assert not apart([((0, 2, 1), 0), ((0, 2, 1), 0)])
+    assert disjoint([((0, 2, 1), 0), ((0, 2, 1), 1), ((2, 2, 1), (0, 3, 1))])
+    assert not disjoint([((0, 2, 1),), ((1, 2, 1),)])
+    assert not disjoint([((0, 2, 1), 0), ((0, 2, 1), 0)])
     assert covers([((0, 2, 1), 0), ((0, 2, 1), 1)], (2, 2))
     assert not covers([((0, 2, 1), 0)], (2, 2))
 

@@ -1,4 +1,4 @@
-"""Loops whose number of steps is found on the way, as machine code.
+"""Dynamic extents: loops whose number of steps is found on the way, as machine code.
 
 Compiled programs have arrays of fixed sizes. So a while loop that stacks residuals runs twice:
 first without the stacks, to count its steps, then with stacks of the next power of two. A scan over
@@ -65,7 +65,7 @@ def run_scan(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[An
     if program is None:
         return _step_by_step(eqn, operands, compile)
     first = 1 + params["n_consts"] + params["n_carry"]
-    results = program(*operands[:first], *(_room(x, extent) for x in operands[first:]))
+    results = program(*operands[:first], *(_padded(x, extent) for x in operands[first:]))
     n_carry = params["n_carry"]
     return [*results[:n_carry], *(y[:steps] for y in results[n_carry:])]
 
@@ -89,7 +89,7 @@ def _extent(steps: int) -> int:
     return max(LEAST, 1 << (steps - 1).bit_length())
 
 
-def _room(stack: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
+def _padded(stack: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
     """The stack with room for more; that it was cut from, if it was."""
     shape = (extent, *stack.shape[1:])
     whole = stack.base
@@ -142,10 +142,10 @@ def _fixed(
 def _of_extent(
     primitive: Primitive, avals: tuple[Aval, ...], params: tuple[tuple[str, Any], ...], extent: int
 ) -> Graph:
-    return applied_once(primitive, [_sized(aval, extent) for aval in avals], dict(params))
+    return applied_once(primitive, [_with_extent(aval, extent) for aval in avals], dict(params))
 
 
-def _sized(aval: Aval, extent: int) -> Aval:
+def _with_extent(aval: Aval, extent: int) -> Aval:
     if aval.shape[:1] != (GROWS,):
         return aval
     return aval.update(shape=(extent, *aval.shape[1:]))

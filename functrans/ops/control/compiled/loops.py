@@ -1,13 +1,13 @@
-"""Loops and branches with inner graphs, as native loops and branches.
+"""Code generation for loops and branches with inner graphs, as native loops and branches.
 
 The inner graph is lowered as if it were a program of its own, on buffers that stand for its
 inputs and outputs. Then these are put where they belong: a step's slice of a stacked array, or the
 carry. A carry that is used element by element, at constant indices, is held in locals (registers);
-any other one has two places in memory, of which a step reads one and writes the other.
+any other one is double-buffered: a step reads one of two buffers and writes the other.
 
-Many loops side by side (a scan under vmap) whose steps do not mix them change places with the loop
-over the steps: each then runs through all its steps with its carry in registers, many of them in
-the lanes of vectors, and threads share them.
+Loop interchange: where the steps of a scan do not mix the lanes of a batch (under vmap), the loop
+over lanes goes outside: each then runs through all its steps with its carry in registers, many of
+them in the lanes of vectors, and threads share them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from math import prod
 
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.relocation import Position, Relocation, constant_positions
@@ -76,8 +75,8 @@ class _Loop:
         self.counter = index("t", at.eqn.params.get("length"))
         self.before: list[Statement] = []
         self.after: list[Statement] = []
-        self.current: dict[int, dict[Position, Scalar]] = {}
-        self.places: dict[int, Buffer] = {}
+        self.in_locals: dict[int, dict[Position, Scalar]] = {}
+        self.in_memory: dict[int, Buffer] = {}
 
     def _call(self, loop: Sequence[Statement], inner: Sequence[Inner], work: int) -> None:
         stack = tuple(row for each in inner for row in each.scratch)
@@ -90,11 +89,11 @@ class _Loop:
         if self.loop.counted:
             steps = local(INDEX, "steps")
             self.before.append(Let((steps,), (load(self.steps_given[0], ()),)))
-        lanes = None if self.loop.counted else self._side_by_side()
+        lanes = None if self.loop.counted else self._independent_lanes()
         if lanes is not None:
             self._call(self._interchanged(lanes), [self.body], work)
             return
-        self._hold_carry([self.body])
+        self._allocate_carry([self.body])
         parity = Scalar("and", (self.counter, ONE), INDEX)
         body = self._step(self.body, parity, self._row(steps), self.stacks)
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
@@ -108,7 +107,7 @@ class _Loop:
         last = Scalar("sub", (steps, ONE), INDEX)
         return self.simplify(Scalar("sub", (last, self.counter), INDEX))
 
-    def _side_by_side(self) -> For | None:
+    def _independent_lanes(self) -> For | None:
         """The one loop that the body is, if its iterations keep to their own part of the carry."""
         if len(self.body.statements) != 1 or not self.init:
             return None
@@ -121,7 +120,7 @@ class _Loop:
         for start, before, after in zip(self.init, self.own_carry, self.next_carry, strict=True):
             used = _positions_of(loop.body, before) | _positions_of(loop.body, after)
             axes = {at.index(loop.index) for at in used if loop.index in at}
-            if len(axes) != 1 or _size(start) // loop.index.attribute[2] > most:
+            if len(axes) != 1 or start.count // loop.index.attribute[2] > most:
                 return None
             (axis,) = axes
             if any(
@@ -154,8 +153,8 @@ class _Loop:
             names = tuple(local(start.dtype, "carry") for _ in positions)
             first.append(Let(names, tuple(load(start, at) for at in positions)))
             last += [Store(result, at, x) for at, x in zip(positions, names, strict=True)]
-            self.current[number] = dict(zip(positions, names, strict=True))
-            relocation.held[before] = self.current[number]
+            self.in_locals[number] = dict(zip(positions, names, strict=True))
+            relocation.held[before] = self.in_locals[number]
             relocation.made[after] = {}
         steps = (*relocation.statements(loop.body), self._next_carry(relocation))
         inner = For(self.counter, ZERO, length, steps)
@@ -165,7 +164,7 @@ class _Loop:
         """The carry that is held in locals becomes what the step has made."""
         old: list[Scalar] = []
         new: list[Scalar] = []
-        for number, names in self.current.items():
+        for number, names in self.in_locals.items():
             made = relocation.made[self.next_carry[number]]
             old += names.values()
             new += [made[at] for at in names]
@@ -176,7 +175,7 @@ class _Loop:
         test = self.at.lower(self.loop.cond)
         steps = local(INDEX, "steps")
         self.before.append(Let((steps,), (ZERO,)))
-        self._hold_carry([self.body, test])
+        self._allocate_carry([self.body, test])
         parity = Scalar("and", (steps, ONE), INDEX)
         ask = self._relocation(test, parity)
         (answer,) = test.outputs
@@ -191,11 +190,11 @@ class _Loop:
         loop = WhileLoop(prepare, condition, (*body, count))
         self._call((loop,), [self.body, test], 1000 * max(self.body.work, 1))
 
-    def _hold_carry(self, users: Sequence[Inner]) -> None:
+    def _allocate_carry(self, users: Sequence[Inner]) -> None:
         """Decide where the carry lives, and put the first one there."""
         most = self.at.target.control.most_locals
         for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
-            in_locals = _size(start) <= most
+            in_locals = start.count <= most
             for user in users:
                 own = {user.inputs[self.loop.n_consts + number]}
                 if user is self.body:
@@ -205,19 +204,19 @@ class _Loop:
                 positions = _positions(start)
                 names = tuple(local(start.dtype, "carry") for _ in positions)
                 self.before.append(Let(names, tuple(load(start, at) for at in positions)))
-                self.current[number] = dict(zip(positions, names, strict=True))
+                self.in_locals[number] = dict(zip(positions, names, strict=True))
             else:
                 both = buffer(f"{result.name}_carry", start.dtype, (2, *start.shape))
-                self.places[number] = both
+                self.in_memory[number] = both
                 self.before += _copy(start, (), both, (ZERO,))
 
     def _store_carry(self, parity: Scalar) -> None:
         """Store the last carry as the result."""
         for number, result in enumerate(self.carry_out):
-            if number in self.current:
-                self.after += [Store(result, at, x) for at, x in self.current[number].items()]
+            if number in self.in_locals:
+                self.after += [Store(result, at, x) for at, x in self.in_locals[number].items()]
             else:
-                self.after += _copy(self.places[number], (parity,), result, ())
+                self.after += _copy(self.in_memory[number], (parity,), result, ())
 
     def _relocation(self, inner: Inner, parity: Scalar) -> Relocation:
         """The inputs of an inner graph that takes the consts and the carry."""
@@ -225,10 +224,10 @@ class _Loop:
         for own, const_ in zip(inner.inputs, self.consts, strict=False):
             relocation.moved[own] = const_, ()
         for number, own in enumerate(inner.inputs[self.loop.n_consts :][: self.loop.n_carry]):
-            if number in self.current:
-                relocation.held[own] = self.current[number]
+            if number in self.in_locals:
+                relocation.held[own] = self.in_locals[number]
             else:
-                relocation.moved[own] = self.places[number], (parity,)
+                relocation.moved[own] = self.in_memory[number], (parity,)
         return relocation
 
     def _step(
@@ -240,23 +239,17 @@ class _Loop:
             relocation.moved[own] = stack, (row,)
         other = Scalar("sub", (ONE, parity), INDEX)
         for number, made in enumerate(self.next_carry):
-            if number in self.current:
+            if number in self.in_locals:
                 relocation.made[made] = {}
             else:
-                relocation.moved[made] = self.places[number], (other,)
+                relocation.moved[made] = self.in_memory[number], (other,)
         statements = relocation.statements(inner.statements)
-        return (*statements, self._next_carry(relocation)) if self.current else statements
-
-
-def _size(one: Buffer) -> int:
-    return prod(int(extent.attribute) for extent in one.shape)
+        return (*statements, self._next_carry(relocation)) if self.in_locals else statements
 
 
 def _positions(one: Buffer, but: int | None = None) -> list[Position]:
     """Every index of an array; of one axis only the first."""
-    ranges = [
-        range(1 if axis == but else int(extent.attribute)) for axis, extent in enumerate(one.shape)
-    ]
+    ranges = [range(1 if axis == but else n) for axis, n in enumerate(one.extents)]
     return [tuple(const(i, INDEX) for i in position) for position in product(*ranges)]
 
 
@@ -275,7 +268,7 @@ def _positions_of(statements: Sequence[Statement], one: Buffer) -> set[Position]
 def _copy(
     source: Buffer, source_at: Position, target: Buffer, target_at: Position
 ) -> list[Statement]:
-    """Loops that copy an array between places in buffers; the places are given by first indices."""
+    """Loops that copy an array between subarrays of buffers, which first indices select."""
     shape = source.shape[len(source_at) :]
     if any(int(extent.attribute) == 0 for extent in shape):
         return []

@@ -1,4 +1,4 @@
-"""Factors of small matrices as expressions of their elements, written out.
+"""Gaussian elimination and Cholesky factors of small matrices, unrolled: expressions of elements.
 
 A matrix is a list of rows, each a list of Scalars. Rows change places by selecting and not by
 branching, so many matrices can be done side by side in the lanes of vectors.

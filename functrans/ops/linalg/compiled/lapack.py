@@ -1,4 +1,4 @@
-"""Linear algebra on larger matrices, as calls of LAPACK and BLAS.
+"""Library calls of LAPACK and BLAS: linear algebra on larger matrices.
 
 Row-major matrices are what the routines take for their transposes: the lower triangle of ours is
 the upper one of theirs, and the factors of theirs solve with ours if they are asked to transpose.
@@ -112,25 +112,25 @@ def cofactor(at: Emission) -> None:
     """Cofactors, from the singular values."""
     a, target = at.operand(0), at.result()
     calls = _Calls(a)
-    if calls.size:
+    if calls.count:
         _call(at, calls, calls.cofactor(target), target, times=20)
 
 
 def _call(at: Emission, calls: _Calls, body: Statements, result: Buffer, times: int = 1) -> None:
     """Do statements for each matrix; they take about the time of a product."""
-    columns = _extents(result)[-1]
-    at.call(calls.for_each(body), work=times * calls.size * columns // 8)
+    columns = result.extents[-1]
+    at.call(calls.for_each(body), work=times * calls.count * columns // 8)
 
 
 def _work_of_determinants(a: Buffer) -> int:
-    return 16 * prod(_extents(a)[:-1])
+    return 16 * prod(a.extents[:-1])
 
 
 def _factors(at: Emission, a: Buffer) -> Factors:
     """The factors of the transposes of matrices, computed once for all that ask for them."""
 
     def make() -> Factors:
-        *leading, n, _ = _extents(a)
+        *leading, n, _ = a.extents
         factors = Factors(
             at.scratch("lu", a.dtype, (*leading, n, n)),
             at.scratch("pivots", INT, (*leading, n)),
@@ -138,14 +138,10 @@ def _factors(at: Emission, a: Buffer) -> Factors:
         )
         calls = _Calls(a)
         statements = calls.for_each(calls.factorise(factors))
-        at.call(statements, work=calls.size * n // 12, writes=factors)
+        at.call(statements, work=calls.count * n // 12, writes=factors)
         return factors
 
     return at.shared((_factors, a), make)
-
-
-def _extents(one: Buffer) -> list[int]:
-    return [int(extent.attribute) for extent in one.shape]
 
 
 class _Calls:
@@ -155,11 +151,11 @@ class _Calls:
     """
 
     def __init__(self, a: Buffer) -> None:
-        *leading, self.n = _extents(a)[:-1]
+        *leading, self.n = a.extents[:-1]
         self.a = a
         self.dtype = a.dtype
         self.leading = tuple(leading)
-        self.size = prod(_extents(a))
+        self.count = a.count
         self.at = tuple(index("b", extent) for extent in leading)
 
     def for_each(self, body: Statements) -> Statements:
@@ -180,47 +176,50 @@ class _Calls:
         return self._copy(b"A", self.a, factors.lower_upper, n), getrf
 
     def solve(self, factors: Factors, b: Buffer, x: Buffer, *, transpose_a: bool) -> Statements:
-        n, columns = _extents(b)[-2:]
-        turned, info = self._own(x, "turned", self.dtype, columns, n), self._own(x, "info", INT, 1)
+        n, columns = b.extents[-2:]
+        turned, info = (
+            self._work(x, "turned", self.dtype, columns, n),
+            self._work(x, "info", INT, 1),
+        )
         trans = b"N" if transpose_a else b"T"
         getrs = self._call(
             "getrs", trans, n, columns, factors.lower_upper, n, factors.pivots, turned, n, info,
             reads=(factors.lower_upper, factors.pivots, turned), writes=(turned, info),
         )  # fmt: skip
         return (
-            self._demand(self._regular(factors), SINGULAR),
+            self._require(self._regular(factors), SINGULAR),
             self._transpose(b, turned, n, columns),
             getrs,
             self._transpose(turned, x, columns, n),
         )
 
     def inv(self, factors: Factors, inverse: Buffer) -> Statements:
-        n, info = self.n, self._own(inverse, "info", INT, 1)
-        room = self._own(inverse, "room", self.dtype, BLOCK, n)
+        n, info = self.n, self._work(inverse, "info", INT, 1)
+        room = self._work(inverse, "room", self.dtype, BLOCK, n)
         getri = self._call(
             "getri", n, inverse, n, factors.pivots, room, BLOCK * n, info,
             reads=(inverse, factors.pivots), writes=(inverse, room, info),
         )  # fmt: skip
         return (
-            self._demand(self._regular(factors), SINGULAR),
+            self._require(self._regular(factors), SINGULAR),
             self._copy(b"A", factors.lower_upper, inverse, n),
             getri,
         )
 
     def cholesky(self, factor: Buffer) -> Statements:
         n, zero = self.n, const(0, self.dtype)
-        info = self._own(factor, "info", INT, 1)
+        info = self._work(factor, "info", INT, 1)
         return (
             self._call("laset", b"L", n, n, zero, zero, factor, n, writes=(factor,)),
             self._copy(b"U", self.a, factor, n),
             self._call("potrf", b"U", n, factor, n, info, reads=(factor,), writes=(factor, info)),
-            self._demand(eq(load(info, (*self.at, ZERO)), 0), NOT_POSITIVE_DEFINITE),
+            self._require(eq(load(info, (*self.at, ZERO)), 0), NOT_POSITIVE_DEFINITE),
         )
 
     def solve_triangular(
         self, b: Buffer, x: Buffer, *, lower: bool, transpose_a: bool, unit_diagonal: bool
     ) -> Statements:
-        n, columns = _extents(b)[-2:]
+        n, columns = b.extents[-2:]
         uplo, diag = b"U" if lower else b"L", b"U" if unit_diagonal else b"N"
         # our matrix on the left is theirs, its transpose, on the right
         left, right = (b"N", b"T") if transpose_a else (b"T", b"N")
@@ -233,7 +232,7 @@ class _Calls:
                 "trsm", b"R", uplo, right, diag, columns, n, const(1, self.dtype), self.a, n,
                 x, columns, reads=(self.a, x), writes=(x,),
             )  # fmt: skip
-        check = () if unit_diagonal else self._demand_diagonal()
+        check = () if unit_diagonal else self._require_diagonal()
         return (*check, self._copy(b"A", b, x, columns), solve)
 
     def det(self, factors: Factors, target: Buffer) -> Statements:
@@ -247,11 +246,11 @@ class _Calls:
     def cofactor(self, target: Buffer) -> Statements:
         """From the singular values, so that singular matrices need no exception."""
         n, dtype = self.n, self.dtype
-        copied, u, vt = (self._own(target, name, dtype, n, n) for name in ("copy", "u", "vt"))
-        s, info = self._own(target, "s", dtype, n), self._own(target, "info", INT, 1)
+        copied, u, vt = (self._work(target, name, dtype, n, n) for name in ("copy", "u", "vt"))
+        s, info = self._work(target, "s", dtype, n), self._work(target, "info", INT, 1)
         columns = 4 * n + 128
-        room = self._own(target, "room", dtype, columns, n)
-        integers = self._own(target, "integers", INT, 8, n)
+        room = self._work(target, "room", dtype, columns, n)
+        integers = self._work(target, "integers", INT, 8, n)
         gesdd = self._call(
             "gesdd", b"A", n, n, copied, n, s, u, n, vt, n, room, columns * n, integers, info,
             reads=(copied,), writes=(copied, s, u, vt, room, integers, info),
@@ -266,7 +265,7 @@ class _Calls:
         return (
             self._copy(b"A", self.a, copied, n),
             gesdd,
-            self._demand(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
+            self._require(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
             *before_u,
             *before_vt,
             self._times_others(u, s, sign_u * sign_vt),
@@ -278,9 +277,9 @@ class _Calls:
         calls = _Calls(a)
         calls.at = self.at
         factors = Factors(
-            self._own(a, "lu", a.dtype, self.n, self.n),
-            self._own(a, "pivots", INT, self.n),
-            self._own(a, "info", INT, 1),
+            self._work(a, "lu", a.dtype, self.n, self.n),
+            self._work(a, "pivots", INT, self.n),
+            self._work(a, "info", INT, 1),
         )
         fold, sign, _ = calls._sign_and_logarithm(factors)
         return (*calls.factorise(factors), fold), sign
@@ -314,17 +313,17 @@ class _Calls:
         """Whether the matrix is not singular."""
         return eq(load(factors.info, (*self.at, ZERO)), 0)
 
-    def _demand(self, condition: Scalar, status: int) -> Statement:
+    def _require(self, condition: Scalar, status: int) -> Statement:
         """Fail unless a condition holds."""
         return Let((local(BOOL, "well"),), (required(condition, condition, status),))
 
-    def _demand_diagonal(self) -> Statements:
+    def _require_diagonal(self) -> Statements:
         """Fail if there is a zero on the diagonal."""
         i = index("i", self.n)
         regular = local(BOOL, "regular")
         loop = (i, ZERO, const(self.n, INDEX))
         fold = Reduce((regular,), ("and",), (ne(load(self.a, (*self.at, i, i)), 0),), (loop,))
-        return fold, self._demand(regular, SINGULAR)
+        return fold, self._require(regular, SINGULAR)
 
     def _copy(self, uplo: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
         """Copy a matrix, or a triangle of it."""
@@ -340,7 +339,7 @@ class _Calls:
         inner = For(j, ZERO, const(columns, INDEX), (store,))
         return For(i, ZERO, const(rows, INDEX), (inner,))
 
-    def _own(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
+    def _work(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
         """Working memory for a result."""
         return buffer(f"{result.name}_{name}", dtype, (*self.leading, *shape))
 

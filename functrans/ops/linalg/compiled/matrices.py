@@ -1,4 +1,4 @@
-"""Linear algebra: small matrices are written out, larger ones are LAPACK's."""
+"""Instruction selection for linear algebra: small matrices are unrolled, others are LAPACK's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equations about small matrices, written out: one expression for each element of the result.
+"""Unrolled linear algebra on small matrices: one expression for each element of the result.
 
 The leading axes are loops, which fuse with those of what makes the matrices and of what uses them,
 and whose iterations are done in the lanes of vectors. Larger matrices are LAPACK's
@@ -30,12 +30,12 @@ Solver = Callable[[Row], Row]
 
 def inv(at: Emission) -> None:
     """The inverse matrices."""
-    _by_rows(at, lambda rows: _by_place(elimination.inverse(rows)))
+    _by_rows(at, lambda rows: _enumerated(elimination.inverse(rows)))
 
 
 def cholesky(at: Emission) -> None:
     """The lower triangular factors."""
-    _by_rows(at, lambda rows: _by_place(elimination.cholesky(rows)))
+    _by_rows(at, lambda rows: _enumerated(elimination.cholesky(rows)))
 
 
 def det(at: Emission) -> None:
@@ -72,7 +72,7 @@ def solve(at: Emission) -> None:
         return
     *leading, column = at.loops([*writer.leading, writer.columns])
     kept = at.scratch("factors", writer.dtype, (*writer.leading, 2, writer.n, writer.n))
-    writer.compute(kept, lambda place: _packed(writer.rows(place)))
+    writer.compute(kept, lambda position: _packed(writer.rows(position)))
     writer.column(column, leading, partial(solution, _unpacked(kept, tuple(leading), writer.n)))
 
 
@@ -103,8 +103,8 @@ def _by_rows(at: Emission, *makers: Callable[[Rows], Elements]) -> None:
         writer.compute(at.result(number), partial(_of_rows, make, writer))
 
 
-def _of_rows(make: Callable[[Rows], Elements], writer: _Writer, place: Position) -> Elements:
-    return make(writer.rows(place))
+def _of_rows(make: Callable[[Rows], Elements], writer: _Writer, position: Position) -> Elements:
+    return make(writer.rows(position))
 
 
 class _Writer:
@@ -118,14 +118,14 @@ class _Writer:
         self.dtype = at.eqn.outputs[0].aval.dtype
         self.operands = [at.operand(number) for number in range(len(at.eqn.inputs))]
 
-    def rows(self, place: Position) -> Rows:
+    def rows(self, position: Position) -> Rows:
         """The matrix at an index of the leading axes."""
         n = range(self.n)
-        return [[load(self.operands[0], (*place, *_position((i, j)))) for j in n] for i in n]
+        return [[load(self.operands[0], (*position, *_constants((i, j)))) for j in n] for i in n]
 
-    def right_side(self, place: Position, column: Scalar) -> Row:
+    def right_side(self, position: Position, column: Scalar) -> Row:
         """A column of the right-hand side."""
-        return [load(self.operands[1], (*place, const(i, INDEX), column)) for i in range(self.n)]
+        return [load(self.operands[1], (*position, const(i, INDEX), column)) for i in range(self.n)]
 
     def columns_fit(self) -> bool:
         """Whether all columns of the right-hand side are written out."""
@@ -136,36 +136,38 @@ class _Writer:
         work = self.n**2 * max(self.n, self.columns)
         if prod(self.leading) * work <= self.at.target.matrices.most_multiplications:
             indices: Position = ()
-            places = [_position(place) for place in product(*map(range, self.leading))]
+            positions = [_constants(indices) for indices in product(*map(range, self.leading))]
         else:
             indices = self.at.loops(self.leading)
-            places = [indices]
+            positions = [indices]
         elements = [
-            Element((*place, *_position(inner)), self.at.simplify(value))
-            for place in places
-            for inner, value in make(place)
+            Element((*position, *_constants(inner)), self.at.simplify(value))
+            for position in positions
+            for inner, value in make(position)
         ]
         self.at.compute(target, indices, range(len(indices)), elements)
 
     def solutions(self, solver: Callable[[Rows], Solver]) -> None:
         """All columns of the solution, written out."""
 
-        def make(place: Position) -> Elements:
-            solve = solver(self.rows(place))
-            columns = [solve(self.right_side(place, const(j, INDEX))) for j in range(self.columns)]
-            return _by_place(elimination.transposed(columns))
+        def make(position: Position) -> Elements:
+            solve = solver(self.rows(position))
+            columns = [
+                solve(self.right_side(position, const(j, INDEX))) for j in range(self.columns)
+            ]
+            return _enumerated(elimination.transposed(columns))
 
         self.compute(self.at.result(), make)
 
     def column(self, column: Scalar, leading: Sequence[Scalar], solve: Solver) -> None:
         """The solutions in a loop over columns."""
-        place = tuple(leading)
+        position = tuple(leading)
         elements = [
-            Element((*place, const(i, INDEX), column), self.at.simplify(x))
-            for i, x in enumerate(solve(self.right_side(place, column)))
+            Element((*position, const(i, INDEX), column), self.at.simplify(x))
+            for i, x in enumerate(solve(self.right_side(position, column)))
         ]
-        axes = (*range(len(place)), len(place) + 1)
-        self.at.compute(self.at.result(), (*place, column), axes, elements)
+        axes = (*range(len(position)), len(position) + 1)
+        self.at.compute(self.at.result(), (*position, column), axes, elements)
 
 
 def logarithm(x: Scalar) -> Scalar:
@@ -180,28 +182,28 @@ def _factors(rows: Rows) -> Factors:
 
 
 def _packed(rows: Rows) -> Elements:
-    """The factors of a matrix as numbers: the triangles, and 1 for rows that changed places."""
+    """The factors of a matrix as numbers: the triangles, and 1 for rows that changed positions."""
     found = _factors(rows)
-    for (i, j), value in _by_place(found.upper):
+    for (i, j), value in _enumerated(found.upper):
         yield (0, i, j), value
     for (k, i), swap in found.swaps.items():
         yield (1, k, i), where(swap, const(1, rows[0][0].dtype), 0)
 
 
 def _unpacked(kept: Buffer, at: Position, n: int) -> Factors:
-    def element(*place: int) -> Scalar:
-        return load(kept, (*at, *_position(place)))
+    def element(*position: int) -> Scalar:
+        return load(kept, (*at, *_constants(position)))
 
     upper = [[element(0, i, j) for j in range(n)] for i in range(n)]
     swaps = {(k, i): ne(element(1, k, i), 0) for k in range(n) for i in range(k + 1, n)}
     return Factors(upper, swaps)
 
 
-def _by_place(rows: Rows) -> Elements:
+def _enumerated(rows: Rows) -> Elements:
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
             yield (i, j), value
 
 
-def _position(place: Sequence[int]) -> Position:
-    return tuple(const(i, INDEX) for i in place)
+def _constants(position: Sequence[int]) -> Position:
+    return tuple(const(i, INDEX) for i in position)
