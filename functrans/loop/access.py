@@ -1,4 +1,4 @@
-"""Records of memory accesses: the elements that a statement touches, in which iterations, and when.
+"""Memory accesses: the elements that a statement touches, in which iterations, and when.
 
 Each loop around is an axis of the arrays, as in `functrans.loop.domain`. The time of an access is
 the step in which a plain machine, doing one thing after another, would come to it.

@@ -1,4 +1,4 @@
-"""How index expressions move with a loop index: vector loads and gathers are told apart by it."""
+"""Affine analysis of index expressions: the strides of loads and stores along a loop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Coefficients:
         return None
 
     def of_element(self, target: Buffer, indices: tuple[Scalar, ...]) -> int | None:
-        """The factor for the element's place in memory, counted in elements."""
+        """The stride in memory, counted in elements."""
         total = 0
         stride: int | None = 1
         for extent, position in zip(reversed(target.shape), reversed(indices), strict=True):

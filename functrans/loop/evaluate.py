@@ -1,4 +1,4 @@
-"""What a kernel means: an interpreter of the loop language, one number after another.
+"""Interpreter of the loop language: what a kernel means, one number after another.
 
 The reference for the printers. It does things in the order that they are written in, and what is in
 a band of parallel loops in any order that it is told; memory that nobody has written yet is known
@@ -80,9 +80,9 @@ def evaluate(
             run.clear_scratch()
             run.statements(kernel.body)
             return run.status
-        places = list(run.places(band))
-        for number in order(len(places)):
-            outside, inside = places[number]
+        chunks = list(run.chunks(band))
+        for number in order(len(chunks)):
+            outside, inside = chunks[number]
             # another thread may do it, which has its own rows and locals
             run.clear_scratch()
             run.known = dict(outside)
@@ -145,8 +145,8 @@ class _Run:
             case Call():
                 self._call(statement)
 
-    def places(self, band: Sequence[For]) -> Iterator[tuple[dict[Scalar, Any], range]]:
-        """Where the loops of a band are, the innermost at as many iterations as it has lanes."""
+    def chunks(self, band: Sequence[For]) -> Iterator[tuple[dict[Scalar, Any], range]]:
+        """The iterations of a band of loops; of the innermost one, as many as it has lanes."""
         loop, *inner = band
         start, stop = int(self.value(loop.start)), int(self.value(loop.stop))
         if not inner:
@@ -155,7 +155,7 @@ class _Run:
             return
         for number in range(start, stop):
             self.known[loop.index] = np.int64(number)
-            yield from self.places(inner)
+            yield from self.chunks(inner)
 
     def iterations(self, loop: For, numbers: Iterable[int]) -> None:
         """Some of the iterations of a loop."""

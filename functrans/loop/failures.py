@@ -1,8 +1,8 @@
-"""How compiled code says that it has failed: a number, and the exception that it stands for.
+"""Error codes of compiled code, and the exceptions that they stand for.
 
 Machine code cannot raise. It stores the number (its status, 0 if all is well) and goes on, with
-results that nobody will see; whoever called it raises NumPy's exception, in NumPy's words. Where
-there is no memory for its temporaries, it does nothing but say so.
+results that are discarded; the caller raises NumPy's exception, in NumPy's words. Where there is no
+memory for its temporaries, it returns that code at once.
 """
 
 from __future__ import annotations

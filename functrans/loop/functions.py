@@ -1,4 +1,4 @@
-"""Scalar functions of many operations, which stay one node until code is written.
+"""Outlined scalar functions: many operations that stay one node until code is written.
 
 A sine is sixty operations and as many more for huge arguments. What decides about loops and memory
 need not see them: an elementwise primitive of many operations is pulled as one ``apply`` node, and
@@ -21,7 +21,7 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Kernel
-from functrans.loop.walk import expressions, walk
+from functrans.loop.walk import scalars
 
 FEWEST = 12
 """Operations that are worth being a function."""
@@ -104,8 +104,7 @@ def node_count(nodes: Iterable[Scalar]) -> int:
 
 def often(kernel: Kernel) -> set[Function]:
     """The functions that a kernel has many of."""
-    roots = [root for statement in walk(kernel.body) for root in expressions(statement)]
-    applied = [node for node in postorder(roots) if node.op == "apply"]
+    applied = [node for node in scalars(kernel.body) if node.op == "apply"]
     of_operands = Counter(node.args for node in applied)
     counts = Counter(node.attribute for node in applied)
     alone = Counter(node.attribute for node in applied if of_operands[node.args] == 1)

@@ -1,4 +1,4 @@
-"""Scalar nodes that bind an index or take a branch: what a `pull` rule uses beside arithmetic.
+"""Scalar nodes for loops and branches: what a `pull` rule uses beside arithmetic.
 
 All indices are int64 Scalars. `fold` is the inner loop of a reduction or contraction, `guard` reads
 an element only where there is one (padding, concatenation), `bounded` makes an index that comes
@@ -19,6 +19,8 @@ from functrans.loop.scalar import BOOL, Number, Scalar, const, where
 
 INDEX = np.dtype(np.int64)
 
+ZERO = const(0, INDEX)
+
 _fresh = itertools.count()
 
 
@@ -38,6 +40,13 @@ def as_index(value: Scalar | int) -> Scalar:
 
 FOLDS = ("add", "mul", "min", "max", "and", "or")
 """The operations that a `fold` may combine with: associative up to rounding, and commutative."""
+
+
+def block_range(block: Scalar, length: int, stop: Scalar) -> tuple[Scalar, Scalar]:
+    """Blocking: where a block of so many iterations of a loop starts and stops."""
+    start = Scalar("mul", (block, const(length, INDEX)), INDEX)
+    end = Scalar("add", (start, const(length, INDEX)), INDEX)
+    return start, Scalar("min", (end, stop), INDEX)
 
 
 def identity(op: str, dtype: np.dtype[Any]) -> Number:
@@ -125,7 +134,7 @@ def bounded(position: Scalar, extent: Scalar | int, mode: str = "raise") -> Scal
     """
     size = as_index(extent)
     if mode == "clip":
-        low = where(position < 0, const(0, INDEX), position)
+        low = where(position < 0, ZERO, position)
         return where(low < size, low, size - 1)
     if mode == "wrap":
         rest = Scalar("irem", (position, size), INDEX)

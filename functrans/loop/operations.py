@@ -1,4 +1,4 @@
-"""How many operations expressions and statements take: what they do to data.
+"""Cost model: the operations on data that expressions and statements take.
 
 To find where an element is, from the indices of loops and from nothing else, does not count.
 """

@@ -1,4 +1,4 @@
-"""Folds become loops: the fold nodes of some expressions as `Reduce` statements before them.
+"""Reductions: the fold nodes of some expressions become `Reduce` statements before them.
 
 A long sum of floats is one of partial sums, each of a bounded number of terms: what rounding takes
 from it grows with the logarithm of its length, as in pairwise summation.
@@ -10,19 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from functrans.loop.functions import node_count
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce, Statement, local
 from functrans.loop.target import Reductions, Target
 
-START = const(0, INDEX)
-
 
 def lower_folds(
     expressions: Sequence[Scalar], lanes: int, simplify: Simplifier, target: Target
 ) -> tuple[list[Statement], list[Scalar]]:
-    """Statements that compute the folds, and the expressions with locals in their places.
+    """Statements that compute the folds, and the expressions with locals instead of them.
 
     Folds over equal extents that do not need each other share one loop.
 
@@ -95,7 +93,7 @@ def _reduce(
     for fold in group:
         known[fold] = local(fold.dtype, "sum" if fold.attribute[0] == "add" else fold.attribute[0])
         targets.append(known[fold])
-    loops = tuple((i, START, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
+    loops = tuple((i, ZERO, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
     stop = loops[-1][2]
     lanes = 1 if body else _partials(values, stop, lanes, target)
     return _blocked(
@@ -113,16 +111,16 @@ def _reduce(
 
 
 def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
-    """The reduction; a sum of many floats as one of partial sums."""
+    """Blocked summation: the reduction, a sum of many floats as one of partial sums."""
     if not any(
         op == "add" and target.dtype.kind == "f"
         for op, target in zip(whole.ops, whole.targets, strict=True)
     ):
         return whole
     steps = 1
-    for place in reversed(range(len(whole.loops))):
-        counter, start, stop = whole.loops[place]
-        lanes = whole.lanes if place == len(whole.loops) - 1 else 1
+    for depth in reversed(range(len(whole.loops))):
+        counter, start, stop = whole.loops[depth]
+        lanes = whole.lanes if depth == len(whole.loops) - 1 else 1
         extent = counter.attribute[2] or 0
         inside = -(-extent // lanes)
         if steps * inside > lengths.most_steps:
@@ -131,7 +129,7 @@ def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
     else:
         return whole
     length = max(lengths.steps // steps, 1) * lanes
-    outer, inner = whole.loops[:place], whole.loops[place + 1 :]
+    outer, inner = whole.loops[:depth], whole.loops[depth + 1 :]
     if length == 1:
         outer = (*outer, (counter, start, stop))
     else:
@@ -142,7 +140,7 @@ def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
             last = Scalar("min", (last, stop), INDEX)
         if stop.op != "const":
             last = Scalar("max", (first, last), INDEX)
-        outer = (*outer, (block, START, const(block.attribute[2], INDEX)))
+        outer = (*outer, (block, ZERO, const(block.attribute[2], INDEX)))
         inner = ((counter, first, last), *inner)
     partial = tuple(local(target.dtype, target.attribute[0]) for target in whole.targets)
     body = replace(whole, targets=partial, loops=inner)
@@ -150,7 +148,7 @@ def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
 
 
 def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target) -> int:
-    """How many partial results to keep, for a vector register's number of lanes."""
+    """The lanes of all accumulators together, for a vector register's number of lanes."""
     wanted = lanes
     if lanes > 1 and "accumulators" in target.stages:
         plain, most = target.reductions.plain_body, target.reductions.accumulators

@@ -1,4 +1,4 @@
-"""Statements with some of their buffers elsewhere: inside other buffers, or in locals."""
+"""Buffer substitution: statements on other memory, inside other buffers or in locals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Position = tuple[Scalar, ...]
 
 
 class Relocation:
-    """Rewrites the statements of an inner graph for the place that they are put in.
+    """Inlines the statements of an inner graph: on the buffers of the graph around.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class Relocation:
     def __init__(self, simplify: Simplifier) -> None:
         self.simplify = simplify
         self.moved: dict[Buffer, tuple[Buffer, Position]] = {}
-        """Buffers that are parts of others: element ``i`` is the other's at ``prefix + i``."""
+        """Buffers that are subarrays of others: element ``i`` is the other's at ``prefix + i``."""
         self.held: dict[Buffer, dict[Position, Scalar]] = {}
         """Buffers of which each element is a local."""
         self.made: dict[Buffer, dict[Position, Scalar]] = {}
         """Buffers that are written: each store declares a local, which is entered here."""
 
     def expressions(self, expressions: Sequence[Scalar]) -> list[Scalar]:
-        """Expressions that load from the new places."""
+        """Expressions that load from the new memory."""
         replaced: dict[Scalar, Scalar] = {}
         for node in postorder(expressions):
             if node.op != "load":
@@ -63,13 +63,13 @@ class Relocation:
     def _one(self, expression: Scalar) -> Scalar:
         return self.expressions([expression])[0]
 
-    def _place(self, target: Buffer, position: Position) -> tuple[Buffer, Position]:
+    def _element(self, target: Buffer, position: Position) -> tuple[Buffer, Position]:
         inner = tuple(self.expressions(position))
         new, prefix = self.moved.get(target, (target, ()))
         return new, (*prefix, *inner)
 
     def statements(self, statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        """The statements, for their new place: inside of a loop, so without loops in parallel."""
+        """The statements on the new memory: inside of a loop, so without loops in parallel."""
         return tuple(map(self.statement, statements))
 
     def statement(self, old: Statement) -> Statement:
@@ -83,7 +83,7 @@ class Relocation:
             body=self.statements,
             values=self.expressions,
             indices=self.expressions,
-            element=self._place,
+            element=self._element,
             buffer=lambda one: self.moved.get(one, (one,))[0],
         )
         if isinstance(new, For):

@@ -67,10 +67,14 @@ def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
         yield from walk(children(statement))
 
 
+def scalars(statements: Iterable[Statement]) -> list[Scalar]:
+    """Every node of the expressions in statements, once, operands first."""
+    return postorder([root for each in walk(statements) for root in expressions(each)])
+
+
 def may_fail(statements: Iterable[Statement]) -> bool:
     """Whether the statements may set the flag that says that the call has failed."""
-    roots = [root for statement in walk(statements) for root in expressions(statement)]
-    return any(node.op in ("checked", "required") for node in postorder(roots))
+    return any(node.op in ("checked", "required") for node in scalars(statements))
 
 
 def routines(statements: Iterable[Statement]) -> tuple[str, ...]:

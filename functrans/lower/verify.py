@@ -1,7 +1,7 @@
 """Verification of plans: each kernel on its own, and the data flow through memory between them.
 
 A plan is gone through kernel by kernel, with a note of which elements of which buffers have been
-written. Temporaries that share a place in the arena destroy each other. In the end every output
+written. Temporaries that overlap in the arena destroy each other. In the end every output
 has been written. Where data decide how a program goes on, it is gone through several times.
 """
 
@@ -120,7 +120,7 @@ class _Plan:
         end = 0
         for start, stop, name in ranges:
             if start < end or stop > self.plan.arena:
-                raise Fault(f"the place of {name} in the arena is not its own")
+                raise Fault(f"the memory of {name} in the arena is not its own")
             end = max(end, stop)
 
     def _destroy(self, changed: Iterable[Buffer]) -> None:

@@ -17,15 +17,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder
 from functrans.loop.statements import Address, Buffer, Call, For, If, Statement, Store
 from functrans.loop.target import BatchPartition, Target
 from functrans.loop.walk import carries_a_local, expressions, stored, walk
 from functrans.lower.kernel.definite_assignment import used_by, written_first
 from functrans.lower.nest.bodies import Nest
-
-ZERO = const(0, INDEX)
 
 
 def partition_batch(nest: Nest, target: Target) -> Nest:
@@ -190,9 +188,7 @@ def _blocked(nest: Nest, extent: int, limits: BatchPartition) -> For:
     least = -(-extent // limits.most_blocks)
     length = -(-least // limits.least_rows) * limits.least_rows
     block = index("rows", -(-extent // length))
-    start = Scalar("mul", (block, const(length, INDEX)), INDEX)
-    end = Scalar("add", (start, const(length, INDEX)), INDEX)
-    stop = Scalar("min", (end, const(extent, INDEX)), INDEX)
+    start, stop = block_range(block, length, const(extent, INDEX))
 
     def cut(statement: Statement) -> Statement:
         match statement:

@@ -31,7 +31,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.loop.walk import expressions, loaded, stored, walk
+from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -129,10 +129,6 @@ def _dependents(bodies: Sequence[Body]) -> dict[Buffer, set[Buffer]]:
     return made
 
 
-def _loads(nodes: Iterable[Scalar], source: Buffer) -> list[Scalar]:
-    return [node for node in nodes if node.op == "load" and node.attribute is source]
-
-
 def _without_copies(body: Body, source: Buffer, target: Buffer) -> Body:
     """The statements without those that copy an element to itself."""
     kept: list[Statement] = []
@@ -225,8 +221,7 @@ class _Aliasing:
         )
 
     def _loads_in(self, body: Body) -> list[Scalar]:
-        roots = [node for each in walk(body) for node in expressions(each)]
-        return _loads(postorder(roots), self.source)
+        return [x for x in scalars(body) if x.op == "load" and x.attribute is self.source]
 
     def _stores_in(self, statements: Iterable[Statement]) -> list[Store]:
         return [

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 
-from functrans.loop.nodes import INDEX, index
-from functrans.loop.reductions import START, lower_folds
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier, from_terms
 from functrans.loop.statements import (
@@ -30,7 +30,7 @@ from functrans.loop.statements import (
     serial,
 )
 from functrans.loop.target import Target
-from functrans.loop.walk import expressions, loaded, stored, walk
+from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
@@ -226,7 +226,7 @@ class NestBuilder:
             return
         inner = For(
             counter,
-            START,
+            ZERO,
             const(extent, INDEX),
             tuple(body),
             lanes=lanes,
@@ -234,7 +234,7 @@ class NestBuilder:
             whole=extent % lanes == 0 and not (outermost and rows is None),
         )
         if rows is not None:
-            inner = For(rows, START, const(extent_of(rows), INDEX), (inner,))
+            inner = For(rows, ZERO, const(extent_of(rows), INDEX), (inner,))
         elif outermost and "tile" in self.target.stages:
             inner = tiled(inner, self.target)
         yield _mark_parallel(inner, self.target.parallel_loops) if outermost else inner
@@ -281,18 +281,18 @@ class NestBuilder:
             yield Store(target, tuple(self.simplify.substitute(kept, self._index_values)), value)
 
     def _vector_length(self, values: Sequence[Scalar], root: Root) -> int:
-        """How many of the numbers of a root fit into a vector register."""
+        """The lanes of one vector register, for the widest numbers of a root."""
         widest = max(root.target.dtype.itemsize, *_widths(values))
         return self.target.lanes(widest)
 
     def _accumulators(self, root: Root, registers: int) -> int:
-        """How many sums side by side keep the adders busy, where one takes so many registers."""
+        """How many accumulators hide the latency of adding, where one takes so many registers."""
         if root.node_count > self.limits.narrow_body:
             return 1
         return self.target.reductions.accumulators // (max(registers, 1) * len(root.folds))
 
     def _lanes(self, loop: Loop, extent: int) -> int:
-        """How many of so many iterations to do at once."""
+        """How many of so many iterations are lanes of vectors at once."""
         roots = [child for child in loop.children if isinstance(child, Root)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.target.lanes(widest)
@@ -375,9 +375,8 @@ def _carries_values(
     made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
     if not made:
         return False
-    inside = list(walk(after))
-    needed = {x for each in inside if isinstance(each, Assign) for x in each.targets}
-    needed.update(postorder(x for each in inside for x in expressions(each)))
+    needed = {x for each in walk(after) if isinstance(each, Assign) for x in each.targets}
+    needed.update(scalars(after))
     return not made.isdisjoint(needed)
 
 

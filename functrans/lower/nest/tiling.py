@@ -15,13 +15,11 @@ from dataclasses import replace
 from math import gcd
 
 from functrans.loop.affine import Coefficients
-from functrans.loop.nodes import INDEX, index
-from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.statements import For, Let, Statement, Store
+from functrans.loop.nodes import INDEX, ZERO, block_range, index
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import For, Let, Store
 from functrans.loop.target import Target, Tiling
-from functrans.loop.walk import expressions
-
-ZERO = const(0, INDEX)
+from functrans.loop.walk import scalars
 
 
 def tiled(loop: For, target: Target) -> For:
@@ -47,7 +45,7 @@ def _perfect_nest(loop: For) -> list[For]:
 
 def _contiguous_loop(outer: Sequence[For], vector: For, target: Target) -> For | None:
     """The loop with stride one in what the vector loop reads with a larger stride."""
-    loads = [x for x in postorder(_expressions(vector.body)) if x.op == "load"]
+    loads = [x for x in scalars(vector.body) if x.op == "load"]
     inner = Coefficients(vector.index)
     count = _extent(vector)
     distant = [
@@ -67,10 +65,6 @@ def _is_cached(element: Scalar, step: int | None, count: int, target: Target) ->
         return True
     apart = gcd(step * element.dtype.itemsize, target.cache // target.cache_ways)
     return 2 * count * max(apart, target.cache_line) <= target.cache
-
-
-def _expressions(body: Sequence[Statement]) -> list[Scalar]:
-    return [x for statement in body for x in expressions(statement)]
 
 
 def _tile(nest: Sequence[For], along: For, lengths: Tiling) -> For:
@@ -102,6 +96,4 @@ def _extent(loop: For | Scalar) -> int:
 def _block(loop: For, length: int) -> tuple[Scalar, Scalar, Scalar]:
     """The index of a loop's blocks, and where one starts and stops."""
     block = index("block", -(-_extent(loop) // length))
-    start = Scalar("mul", (block, const(length, INDEX)), INDEX)
-    end = Scalar("add", (start, const(length, INDEX)), INDEX)
-    return block, start, Scalar("min", (end, loop.stop), INDEX)
+    return block, *block_range(block, length, loop.stop)

@@ -61,10 +61,10 @@ def split_reductions(
             at = const(number, INDEX)
             elements.append(((*inner, at), simplify(_partial(moved, inner[0], blocks))))
             block = index("block", blocks)
-            part = load(partial, (block, *root.loops, at))
+            term = load(partial, (block, *root.loops, at))
             op = fold.attribute[0]
             count = const(blocks, INDEX)
-            known[fold] = Scalar("fold", (part, count), dtype, (op, (block,)))
+            known[fold] = Scalar("fold", (term, count), dtype, (op, (block,)))
         new.append(Root(partial, inner, tuple(range(len(inner))), tuple(elements)))
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]

@@ -16,7 +16,7 @@ from functrans.ir.graph import Atom, Eqn, Literal, Var
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop.functions import function_of
-from functrans.loop.nodes import INDEX, as_index, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
@@ -26,8 +26,6 @@ Index = tuple[Scalar, ...]
 
 SLOW = ("div", "sqrt")
 """Operations that take many times as long as an addition."""
-
-ZERO = const(0, INDEX)
 
 
 def broadcast_index(position: Index, shape: Shape) -> Index:

@@ -1,4 +1,4 @@
-"""The `emit` slot: the compiled form of a primitive as statements, from memory to memory.
+"""The `emit` slot of primitives: their compiled form as statements, from memory to memory.
 
 A `pull` rule says how one element of a result is made, and the planner decides when. Some
 operations are more than the sum of their elements: a scan, a running sum, a product of matrices.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrans.loop.nodes import INDEX
+from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For, Statement, Store
 from functrans.loop.target import Target
-
-ZERO = const(0, INDEX)
 
 
 def nest(loops: Sequence[Scalar], body: Sequence[Statement]) -> tuple[Statement, ...]:

@@ -1,4 +1,4 @@
-"""Calling a program from Python: its arrays are checked, and their addresses are collected.
+"""Calling convention of programs: Python's arrays are checked, and their addresses collected.
 
 Natively this takes a fraction of a microsecond, because it reads the objects themselves. Where they
 are not laid out as `functrans.run.call.layouts` says, Python does it, with the same results. Either

@@ -1,4 +1,4 @@
-"""Graphs as functions of arrays: compiled once, or found on disk."""
+"""Just-in-time compilation: graphs as functions of arrays, compiled once or found on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where CPython's and NumPy's objects have what the native entry reads, checked on real ones.
+"""Object layouts of CPython and NumPy that the native entry relies on, checked on real objects.
 
 The numbers are right for all CPythons with a global lock and all NumPys that this was tried with,
 but neither promises them: a Python without that lock has a longer head of objects. So they are

@@ -1,8 +1,8 @@
-"""Memory of large results, used again.
+"""Memory pool: the memory of large results is used again.
 
 A large array's memory comes fresh from the system, which has to fill it with zeros first: for 40 MB
-that takes 8 ms, several times what it takes to write numbers there. So memory of results that
-nobody has any more is kept for results of the same size, up to ``functrans.config.recycle_bytes``.
+that takes 8 ms, several times what it takes to write numbers there. So memory of results that are
+no longer referenced is kept for results of the same size, up to ``functrans.config.recycle_bytes``.
 
 NumPy lets an array have an allocator of its own (NEP 49, "Data allocation strategies"): the arrays
 are plain ones that own their data. Their allocator is native code, in ``memory.ll``.

@@ -1,4 +1,4 @@
-"""Whose memory results are in: the caller's alone."""
+"""Alias analysis of results: each gets memory that it shares with no input and no other result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native function that runs a program's steps, on the addresses of its arrays.
+"""Runtime of programs: the native function that runs the steps, on the addresses of arrays.
 
 It is one function for all programs, a small interpreter. A program is a table of words (a NumPy
 array of int64)::

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position, Relocation, constant_positions
-from functrans.loop.scalar import BOOL, Scalar, const, eq, postorder
+from functrans.loop.scalar import BOOL, Scalar, const, eq
 from functrans.loop.simplify import from_terms
 from functrans.loop.statements import (
     Assign,
@@ -34,12 +34,11 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.statements import While as WhileLoop
-from functrans.loop.walk import expressions, walk
+from functrans.loop.walk import scalars, walk
 from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.control.layout import Scan, cut
 from functrans.ops.control.while_loop import While
 
-ZERO = const(0, INDEX)
 ONE = const(1, INDEX)
 
 
@@ -255,13 +254,9 @@ def _positions(one: Buffer, but: int | None = None) -> list[Position]:
 
 def _positions_of(statements: Sequence[Statement], one: Buffer) -> set[Position]:
     """Where statements read or write a buffer."""
-    found: set[Position] = set()
-    for statement in walk(statements):
-        for node in postorder(expressions(statement)):
-            if node.op == "load" and node.attribute is one:
-                found.add(node.args)
-        if isinstance(statement, Store) and statement.target is one:
-            found.add(statement.indices)
+    found = {x.args for x in scalars(statements) if x.op == "load" and x.attribute is one}
+    stores = (each for each in walk(statements) if isinstance(each, Store) and each.target is one)
+    found.update(each.indices for each in stores)
     return found
 
 

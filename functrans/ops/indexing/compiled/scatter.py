@@ -24,8 +24,8 @@ def emit(combine: str | None, at: Emission) -> None:
     own, rest = dict(zip(axes, found, strict=True)), iter(loops[ndim:])
     position = [own[axis] if axis in own else next(rest) for axis in range(x.ndim)]
     values = [at.element(1, loops), *position]
-    before, (value, *where) = lower_folds(values, 1, at.simplify, at.target)
-    store = Store(target, tuple(where), value, combine)
+    before, (value, *position) = lower_folds(values, 1, at.simplify, at.target)
+    store = Store(target, tuple(position), value, combine)
     if before or updates.size == 0 or len(loops) == ndim or x.ndim - 1 in axes:
         statements = nest(loops, (*before, store))
     else:  # the numbers of a row go to places of their own: their order does not matter

@@ -16,13 +16,13 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.types import Shape
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert
 from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statement, Store, load
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
 
-ZERO, ONE = const(0, INDEX), const(1, INDEX)
+ONE = const(1, INDEX)
 
 _ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
 

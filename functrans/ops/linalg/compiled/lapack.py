@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
-from functrans.loop.nodes import INDEX, index, required
+from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, where
 from functrans.loop.statements import (
     Address,
@@ -30,7 +30,6 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.statements import ZERO
 from functrans.ops.linalg.compiled.written_out import logarithm
 
 INT = np.dtype(np.int32)

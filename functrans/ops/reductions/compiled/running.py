@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, identity, index
+from functrans.loop.nodes import INDEX, ZERO, identity, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
-from functrans.ops.compiled.statements import ZERO, nest
+from functrans.ops.compiled.statements import nest
 
 
 class _Pass(NamedTuple):
