@@ -90,23 +90,23 @@ class Access:
     def flat(self, extra: Sequence[int] = (), extents: Sequence[int] = ()) -> tuple[Array, ...]:
         """The elements, the times of the first access to each, and the iterations.
 
-        ``extra`` are loops whose iterations are told apart even if the elements do not depend on
-        them; the iterations are given for these, one array for each.
+        ``extra`` are loops in each iteration of which an element is another one, as if privatised;
+        the iterations are given for these, one array for each.
         """
-        told = {axis: extents[axis] for axis in extra}
-        kept = {axis for axis, extent in enumerate(self.elements.shape) if extent > 1} | set(told)
-        mask, times = self._when(kept, told)
+        private = {axis: extents[axis] for axis in extra}
+        kept = {axis for axis, n in enumerate(self.elements.shape) if n > 1} | private.keys()
+        mask, times = self._when(kept, private)
         arrays = [self.elements, times, np.asarray(True) if mask is None else mask]
-        arrays += [along(axis, np.arange(extent), axis + 1) for axis, extent in told.items()]
+        arrays += [along(axis, np.arange(extent), axis + 1) for axis, extent in private.items()]
         elements, times, chosen, *iterations = np.broadcast_arrays(*aligned(*arrays))
         return tuple(x[chosen] for x in (elements, times, *iterations))
 
-    def _when(self, kept: Container[int], told: Mapping[int, int]) -> tuple[Array | None, Array]:
+    def _when(self, kept: Container[int], private: Mapping[int, int]) -> tuple[Array | None, Array]:
         """Whether, and when first, the access happens in iterations of some of the loops."""
         masked = () if self.mask is None else self.mask.shape
         times = np.asarray(self.start)
         for axis, span in enumerate(self.spans):
-            extent = max(_extent_along(masked, axis), told.get(axis, 1))
+            extent = max(_extent_along(masked, axis), private.get(axis, 1))
             if axis in kept:
                 extent = max(extent, _extent_along(self.elements.shape, axis))
             times, step = aligned(times, along(axis, np.arange(extent) * span, axis + 1))
@@ -123,7 +123,7 @@ def _extent_along(shape: Sequence[int], axis: int) -> int:
     return shape[axis] if axis < len(shape) else 1
 
 
-def chosen_by(values: Array, mask: Array) -> Array:
+def masked_by(values: Array, mask: Array) -> Array:
     """The values where a mask lets them through."""
     values, mask = np.broadcast_arrays(*aligned(values, mask))
     chosen: Array = values[mask]

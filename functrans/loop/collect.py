@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, chosen_by
+from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, masked_by
 from functrans.loop.domain import LARGEST, Fault, TooLarge, Unknown, Value, Values, aligned
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
@@ -196,7 +196,7 @@ class Accesses:
                 if int(iterations.min()) < 0 or extent > _extent(index):
                     raise Fault(f"the loop over {index.attribute[0]} leaves its extent")
                 if not (iterations < last).all():
-                    self._narrow(iterations < last)
+                    self._restrict(iterations < last)
                 self.values.bind(index, iterations)
             self.extents.append(extent)
             self.spans.append(span)
@@ -249,7 +249,7 @@ class Accesses:
             else:
                 holds = condition if wanted else ~condition
                 taken = bool(holds.any())
-                self._narrow(holds)
+                self._restrict(holds)
             if taken:
                 with self.values.scope():
                     self._statements(body)
@@ -298,7 +298,7 @@ class Accesses:
             raise Fault(f"the columns of {one} overlap in a call")
         elements = corner + i + j * leading
         mask = inside if self.mask is None else np.logical_and(*aligned(inside, self.mask))
-        used = chosen_by(elements, mask)
+        used = masked_by(elements, mask)
         if used.size and not 0 <= used.min() <= used.max() < prod(self.shapes[one]):
             raise Fault(f"a call reaches outside of {one}")
         for wanted, writes in ((region.reads, False), (region.writes, True)):
@@ -307,7 +307,7 @@ class Accesses:
 
     # -- elements -----------------------------------------------------------------------------
 
-    def _narrow(self, mask: Array) -> None:
+    def _restrict(self, mask: Array) -> None:
         self.mask = mask if self.mask is None else np.logical_and(*aligned(self.mask, mask))
 
     def _read(self, roots: Iterable[Scalar]) -> None:
@@ -372,7 +372,7 @@ class Accesses:
                 value = along(extra, np.arange(value.low, value.high + 1, dtype=int), extra + 1)
                 extra += 1
             elif inside:
-                used = value if mask is None else chosen_by(value, mask)
+                used = value if mask is None else masked_by(value, mask)
                 if used.size and not 0 <= used.min() <= used.max() < extent:
                     raise Fault(
                         f"index {axis} of {one} goes from {used.min()} to {used.max()}, "

@@ -140,22 +140,22 @@ def function_of(
     result = Simplifier()(primitive.scalar(*parameters, **dict(params)))
     if result.dtype.kind != "f" or len(postorder([result])) < FEWEST:
         return None
-    return Function(parameters, _rare_parts_apart(result), primitive.name)
+    return Function(parameters, _outline_rare(result), primitive.name)
 
 
-def _rare_parts_apart(result: Scalar) -> Scalar:
-    """The expression with what is rarely needed as functions of what is known by then."""
+def _outline_rare(result: Scalar) -> Scalar:
+    """The expression with what is rarely needed outlined: as functions of what is known by then."""
     done: dict[Scalar, Scalar] = {}
-    for node in _usual(result):
+    for node in _common_nodes(result):
         args = [done.get(arg, arg) for arg in node.args]
         if node.op == "unlikely":
-            args[1] = _apart(node, done)
+            args[1] = _outlined(node, done)
         same = tuple(args) == node.args
         done[node] = node if same else Scalar(node.op, tuple(args), node.dtype, node.attribute)
     return done[result]
 
 
-def _usual(result: Scalar) -> list[Scalar]:
+def _common_nodes(result: Scalar) -> list[Scalar]:
     """The nodes that are not only for what is rarely needed, operands first."""
     known: set[Scalar] = set()
     found: list[Scalar] = []
@@ -173,7 +173,7 @@ def _usual(result: Scalar) -> list[Scalar]:
     return found
 
 
-def _apart(unlikely: Scalar, done: dict[Scalar, Scalar]) -> Scalar:
+def _outlined(unlikely: Scalar, done: dict[Scalar, Scalar]) -> Scalar:
     """The rare value of a choice, as a function if it is long, of what has been rewritten."""
     condition, rare, common = unlikely.args
     known = {node for node in postorder([condition, common]) if node.op != "const"}

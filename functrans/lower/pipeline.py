@@ -141,7 +141,7 @@ def merging(draft: Draft) -> Draft:
 
 
 def work_sharing(draft: Draft) -> Draft:
-    """Partition work among threads: a scan over a batch becomes a parallel loop over parts of it.
+    """Partition work among threads: a scan over a batch becomes a parallel loop over blocks of it.
 
     `kernel/batch_partition.py`. Here threads get their pieces: ranges of outermost parallel loops.
 

@@ -22,7 +22,7 @@ from functrans.loop.scalar import Scalar, const, convert, eq, postorder
 from functrans.loop.statements import Address, Buffer, Call, For, If, Statement, Store
 from functrans.loop.target import BatchPartition, Target
 from functrans.loop.walk import carries_a_local, expressions, stored, walk
-from functrans.lower.kernel.definite_assignment import used_by, written_first
+from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 from functrans.lower.nest.bodies import Nest
 
 
@@ -142,7 +142,7 @@ class _RowDependences:
         """Whether each iteration has written what it reads of a row on the stack."""
         if one not in self.scratch or _naming(loop.body, one) < _naming(self.body, one):
             return False
-        return written_first(loop.body, one)
+        return assigned_before_use(loop.body, one)
 
     def _is_own_row(self, one: Buffer, position: Sequence[Scalar], row: Scalar) -> bool:
         axes = [axis for axis, i in enumerate(position) if i is row]

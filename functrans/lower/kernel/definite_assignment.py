@@ -23,7 +23,7 @@ def used_by(statement: Statement) -> set[Buffer]:
     return found
 
 
-def written_first(body: Sequence[Statement], one: Buffer) -> bool:
+def assigned_before_use(body: Sequence[Statement], one: Buffer) -> bool:
     """Whether each element that is read of a buffer has been written by a statement before.
 
     Conservative: False where that is not known.
@@ -31,13 +31,13 @@ def written_first(body: Sequence[Statement], one: Buffer) -> bool:
     simplify = Simplifier()
     written: list[Box] = []
     for each in body:
-        if not _reads_written((each,), one, written, set(), simplify):
+        if not _uses_assigned((each,), one, written, set(), simplify):
             return False
-        written += _stores(each, one, {}, simplify)
+        written += _assigned(each, one, {}, simplify)
     return True
 
 
-def _reads_written(
+def _uses_assigned(
     body: Sequence[Statement],
     one: Buffer,
     written: Sequence[Box],
@@ -59,12 +59,12 @@ def _reads_written(
             if each.op is not None and each.indices not in before:
                 return False
             before.add(each.indices)
-        if not _reads_written(children(each), one, written, before, simplify):
+        if not _uses_assigned(children(each), one, written, before, simplify):
             return False
     return True
 
 
-def _stores(
+def _assigned(
     statement: Statement, one: Buffer, extents: Mapping[Scalar, int], simplify: Simplifier
 ) -> Iterator[Box]:
     """What a statement writes in any case, in loops of which the extents are given."""
@@ -80,7 +80,7 @@ def _stores(
             if start.op == stop.op == "const" and start.attribute == 0 < stop.attribute:
                 inner = {**extents, statement.index: int(stop.attribute)}
                 for each in statement.body:
-                    yield from _stores(each, one, inner, simplify)
+                    yield from _assigned(each, one, inner, simplify)
 
 
 def _range(

@@ -6,7 +6,7 @@ import pytest
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import Address, Call, For, If, Store, buffer, load
-from functrans.lower.kernel.definite_assignment import used_by, written_first
+from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 
 F8 = np.dtype(float)
 ROW, OUT, SQUARE = buffer("row", F8, (10,)), buffer("out", F8, (10,)), buffer("s", F8, (4, 5))
@@ -75,31 +75,31 @@ NO = {
 
 @pytest.mark.parametrize("name", YES)
 def test_it_was_written(name):
-    assert written_first(YES[name], ROW)
+    assert assigned_before_use(YES[name], ROW)
 
 
 @pytest.mark.parametrize("name", NO)
 def test_it_was_not_or_that_is_not_seen(name):
-    assert not written_first(NO[name], ROW)
+    assert not assigned_before_use(NO[name], ROW)
 
 
 @pytest.mark.parametrize(("rows", "columns", "known"), [(4, 5, True), (2, 3, True), (5, 5, False)])
 def test_matrices(rows, columns, known):
-    assert written_first((flat(), of_square(rows, columns)), SQUARE) is known
+    assert assigned_before_use((flat(), of_square(rows, columns)), SQUARE) is known
 
 
 def test_the_diagonal_is_not_all():
     i = index("i", 4)
     diagonal = For(i, number(0), number(4), (Store(SQUARE, (i, i), ONE),))
-    assert not written_first((diagonal, of_square(4, 4)), SQUARE)
+    assert not assigned_before_use((diagonal, of_square(4, 4)), SQUARE)
 
 
 def test_a_range_that_two_loops_go_through():
     i, j = index("i", 2), index("j", 5)
     inner = For(j, number(0), number(5), (Store(ROW, (i * 5 + j,), ONE),))
-    assert written_first((For(i, number(0), number(2), (inner,)), read()), ROW)
+    assert assigned_before_use((For(i, number(0), number(2), (inner,)), read()), ROW)
     gaps = For(j, number(0), number(5), (Store(ROW, (i * 6 + j,), ONE),))
-    assert not written_first((For(i, number(0), number(2), (gaps,)), read()), ROW)
+    assert not assigned_before_use((For(i, number(0), number(2), (gaps,)), read()), ROW)
 
 
 def test_what_a_statement_uses_itself():
