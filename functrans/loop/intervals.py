@@ -8,7 +8,7 @@ N = TypeVar("N", int, float)
 
 
 def interval(op: str, x: tuple[N, N], y: tuple[N, N]) -> tuple[N, N] | None:
-    """The least and the greatest result that does not wrap; None if no rule gives them."""
+    """The least and the greatest result, as if nothing wrapped; None if no rule gives them."""
     (a, b), (c, d) = x, y
     match op:
         case "add":

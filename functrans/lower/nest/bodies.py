@@ -318,7 +318,7 @@ class NestBuilder:
 
 
 def _mark_parallel(loop: For, count: int) -> For:
-    """A loop, with so many of its band marked as parallel: no dependence is carried by a nest.
+    """A loop, with so many of its band marked as parallel: they carry no dependence.
 
     Rows and locals are private to an iteration of the innermost loop around all of their uses.
     """

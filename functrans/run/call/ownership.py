@@ -1,4 +1,4 @@
-"""Alias analysis of results: each gets memory that it shares with no input and no other result."""
+"""Aliasing of results: each gets memory that it shares with no input and no other result."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def _factors(rows: Rows) -> Factors:
 
 
 def _packed(rows: Rows) -> Elements:
-    """The factors of a matrix as numbers: the triangles, and 1 for rows that changed positions."""
+    """The factors of a matrix as numbers: the triangles, and 1 for rows that were exchanged."""
     found = _factors(rows)
     for (i, j), value in _enumerated(found.upper):
         yield (0, i, j), value
