@@ -1,6 +1,7 @@
 """Materialisation: which values of a graph are computed once and kept in memory.
 
 The others are recomputed wherever they are used: that is right for what is cheap, or used once.
+Expects a graph that has been rewritten for the machine. Leaves a set of its variables.
 """
 
 from __future__ import annotations
