@@ -79,7 +79,7 @@ def test_the_readme_has_the_two_commands_each_on_one_line():
     assert "examples/digits.py" in commands["example"]
     assert "pytest" in commands["tests"]
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert [name for name, command in commands.items() if f"\n{command}\n" not in contributing] == []
+    assert [c for c in commands.values() if f"\n{c}\n" not in contributing] == []
 
 
 # ---- the runner itself ---------------------------------------------------------------------------

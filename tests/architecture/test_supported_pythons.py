@@ -1,4 +1,4 @@
-"""The Pythons that we support are the same in the package's metadata and wherever they are tested."""
+"""The Pythons that we support are named alike in the metadata and where they are tested."""
 
 import re
 import tomllib
