@@ -10,7 +10,7 @@ import pytest
 from functrans import config
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
@@ -78,6 +78,8 @@ def test_the_readme_has_the_two_commands_each_on_one_line():
     assert list(commands) == ["example", "tests"]
     assert "examples/digits.py" in commands["example"]
     assert "pytest" in commands["tests"]
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert [c for c in commands.values() if f"\n{c}\n" not in contributing] == []
 
 
 # ---- the runner itself ---------------------------------------------------------------------------

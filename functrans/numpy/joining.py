@@ -191,15 +191,13 @@ def dsplit(ary: Any, indices_or_sections: Any) -> Any:
     return _split_along(2, "dsplit", array(ary), indices_or_sections)
 
 
-if hasattr(np, "unstack"):  # NumPy 2.1
-
-    @answers(np.unstack, views=True)
-    def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-        """The arrays that are stacked along an axis."""
-        x = array(x)
-        if x.ndim == 0:
-            raise ValueError("Input array must be at least 1-d.")
-        return tuple(views.moveaxis(x, axis, 0))
+@answers(np.unstack, views=True)
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The arrays that are stacked along an axis."""
+    x = array(x)
+    if x.ndim == 0:
+        raise ValueError("Input array must be at least 1-d.")
+    return tuple(views.moveaxis(x, axis, 0))
 
 
 # -- repeating, inserting, leaving out -------------------------------------------------------------

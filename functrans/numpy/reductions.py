@@ -140,21 +140,20 @@ def _array_api_running(
     return concatenate([full_p(shape=shape, value=neutral, dtype=out.dtype), out], axis=axis)
 
 
-if hasattr(np, "cumulative_sum"):  # NumPy 2.1
+@answers(np.cumulative_sum)
+def cumulative_sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """The sums of the elements up to each one."""
+    return _array_api_running(cumsum_p, 0, x, axis, dtype, include_initial)
 
-    @answers(np.cumulative_sum)
-    def cumulative_sum(
-        x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
-    ) -> Any:
-        """The sums of the elements up to each one."""
-        return _array_api_running(cumsum_p, 0, x, axis, dtype, include_initial)
 
-    @answers(np.cumulative_prod)
-    def cumulative_prod(
-        x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
-    ) -> Any:
-        """The products of the elements up to each one."""
-        return _array_api_running(cumprod_p, 1, x, axis, dtype, include_initial)
+@answers(np.cumulative_prod)
+def cumulative_prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """The products of the elements up to each one."""
+    return _array_api_running(cumprod_p, 1, x, axis, dtype, include_initial)
 
 
 @answers(np.count_nonzero)

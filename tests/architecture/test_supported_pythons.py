@@ -1,0 +1,27 @@
+"""The Pythons that we support are named alike in the metadata and where they are tested."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def named():
+    """The versions that the metadata name, oldest first."""
+    pattern = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+    return [m[1] for c in PROJECT["project"]["classifiers"] if (m := pattern.fullmatch(c))]
+
+
+def test_the_oldest_is_the_one_that_is_required():
+    oldest = named()[0]
+    assert PROJECT["project"]["requires-python"] == f">={oldest}"
+    assert PROJECT["tool"]["mypy"]["python_version"] == oldest
+    assert PROJECT["tool"]["ruff"]["target-version"] == "py" + oldest.replace(".", "")
+
+
+def test_every_one_is_in_the_matrix():
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^ +python: \[(.*)\]$", text, re.MULTILINE)
+    assert re.findall(r'"([^"]+)"', row) == named()
