@@ -38,6 +38,11 @@ def typechecked(transform: Callable[P, T]) -> Callable[P, T]:
     return transformed
 
 
+def is_asked() -> bool:
+    """Whether what stages of the compiler leave is to be checked."""
+    return config.check_plans
+
+
 def checked(graph: Graph, by: str) -> Graph:
     """The graph itself, which a pass of the compiler has made; it is checked if that is asked for.
 
@@ -53,7 +58,7 @@ def checked(graph: Graph, by: str) -> Graph:
     GraphTypeError
         With the name of the pass, and the equation that is wrong.
     """
-    if config.check_plans:
+    if is_asked():
         _check(graph, by, False)
     return graph
 

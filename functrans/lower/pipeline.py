@@ -12,7 +12,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
-from functrans import config
+from functrans.ir import check
 from functrans.ir.graph import Graph
 from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, buffer
@@ -270,7 +270,7 @@ def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> D
         start = perf_counter()
         draft = stage.run(draft)
         seconds = perf_counter() - start
-        if config.check_plans:
+        if check.is_asked():
             stage.check(draft)
         if watch is not None:
             watch(stage, draft, seconds)
