@@ -109,7 +109,7 @@ def _of_function(function: FunctionType) -> list[Any]:
     if _is_ours(function):
         return [*parts, function.__module__]  # its file is one that every program follows from
     for name, *attributes in globals_of(function.__code__):
-        spaces = [function.__globals__, function.__builtins__]  # type: ignore[attr-defined]
+        spaces = [function.__globals__, function.__builtins__]
         found = [space[name] for space in spaces if name in space]
         if not found:
             raise Nameless(name)
