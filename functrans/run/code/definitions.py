@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import _lru_cache_wrapper, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -109,7 +109,7 @@ def _of_function(function: FunctionType) -> list[Any]:
     if _is_ours(function):
         return [*parts, function.__module__]  # its file is one that every program follows from
     for name, *attributes in globals_of(function.__code__):
-        spaces = [function.__globals__, function.__builtins__]
+        spaces = [function.__globals__, cast(Any, function).__builtins__]
         found = [space[name] for space in spaces if name in space]
         if not found:
             raise Nameless(name)
