@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ops.control.cond import cond_p
-from functrans.ops.control.scan import counted_scan_p
+from functrans.ops.control.layout import Scan
+from functrans.ops.control.while_loop import While, while_p
 from functrans.optimise.rewrite import Rewriter
 
 
@@ -58,27 +59,18 @@ class Loop:
 
     def __init__(self, eqn: Eqn) -> None:
         self.eqn = eqn
-        body: Graph = eqn.params["body"]
-        cond: Graph | None = eqn.params.get("cond")
-        n_consts, n_carry = eqn.params["n_consts"], eqn.params["n_carry"]
-        counted = int(eqn.primitive is counted_scan_p)
-        self.before = list(eqn.inputs[:counted])
-        outer = eqn.inputs[counted:]
+        loop = While.of(eqn) if eqn.primitive is while_p else Scan.of(eqn)
+        body, n_carry = loop.body, loop.n_carry
+        cond = loop.cond if isinstance(loop, While) else None
+        before, consts, init, rows = loop.parts(eqn.inputs)
+        self.before = list(before)
         graphs = [body] if cond is None else [body, cond]
-        names = list(zip(*(g.inputs[: n_consts + n_carry] for g in graphs), strict=True))
-        self.consts = [Const(*pair) for pair in zip(names[:n_consts], outer, strict=False)]
-        self.carry = [
-            Carry(*row)
-            for row in zip(
-                names[n_consts:],
-                outer[n_consts : n_consts + n_carry],
-                body.outputs[:n_carry],
-                eqn.outputs[:n_carry],
-                strict=True,
-            )
-        ]
-        last = n_consts + n_carry
-        self.rows = [Row(*row) for row in zip(body.inputs[last:], outer[last:], strict=True)]
+        named = len(consts) + n_carry
+        names = list(zip(*(g.inputs[:named] for g in graphs), strict=True))
+        self.consts = [Const(*pair) for pair in zip(names[: len(consts)], consts, strict=True)]
+        carried = names[len(consts) :], init, body.outputs[:n_carry], eqn.outputs[:n_carry]
+        self.carry = [Carry(*each) for each in zip(*carried, strict=True)]
+        self.rows = [Row(*row) for row in zip(body.inputs[named:], rows, strict=True)]
         # a while loop gives its number of steps behind the carry
         self.count = list(eqn.outputs[n_carry : n_carry + (cond is not None)])
         stacks = eqn.outputs[n_carry + len(self.count) :]
