@@ -58,8 +58,7 @@ def _of_process() -> Any:
 def _of_library() -> Any:
     # a graph says less than the text that is made of it: what makes it is this library, as it is
     circumstances = _of_process().copy()
-    for line in _sources():
-        circumstances.update(line.encode())
+    circumstances.update("".join(_sources()).encode())
     return circumstances
 
 
@@ -92,13 +91,18 @@ def _cpu() -> Iterator[object]:
 def _sources() -> Iterator[str]:
     """The library's own files: somebody may be at work on them, and leave the version as it is."""
     package = Path(__file__).parents[2]
-    for folder, folders, names in os.walk(package):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith((".py", ".ll")):
-                with suppress(OSError):
-                    about = os.stat(os.path.join(folder, name))
-                    yield f"{name} {about.st_size} {about.st_mtime_ns}\n"
+    yield from _files(str(package))
     for archive in filter(Path.is_file, package.parents):  # it was imported from a zip file
         about = archive.stat()
         yield f"{archive.name} {about.st_size} {about.st_mtime_ns}\n"
+
+
+def _files(folder: str) -> Iterator[str]:
+    """Those of a folder, and of the folders in it, in an order that is always the same."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda each: each.name):
+            if entry.name.endswith((".py", ".ll")):
+                about = entry.stat()
+                yield f"{entry.name} {about.st_size} {about.st_mtime_ns}\n"
+            elif "." not in entry.name and entry.name != "__pycache__":
+                yield from _files(entry.path)
