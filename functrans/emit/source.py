@@ -383,9 +383,7 @@ class _Printer:
 
 
 def _binary(op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
-    infix = (_BOOL_INFIX | _INFIX if dtype != BOOL else _INFIX | _BOOL_INFIX).get(op)
-    if dtype != BOOL and op in _BOOL_INFIX:
-        infix = _INFIX.get(op)
+    infix = (_INFIX | _BOOL_INFIX if dtype == BOOL else _INFIX).get(op)
     if infix is None:
         # of a zero and a negative one NumPy gives the second, but of half floats the first
         first = dtype == _HALF and op in ("min", "max")

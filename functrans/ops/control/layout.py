@@ -1,8 +1,8 @@
 """What the loops and branches share: how their operands are laid out, and how graphs are refitted.
 
-The primitives are `scan_p` and `counted_scan_p` (control_scan), `while_p` (control_while) and
-`cond_p` (control_cond). Their inner graphs are closed: what a body uses from outside is among its
-first inputs, the consts.
+The primitives are `scan_p` and `counted_scan_p` (scan.py), `while_p` (while_loop.py) and `cond_p`
+(cond.py). Their inner graphs are closed: what a body uses from outside is among its first inputs,
+the consts.
 
 A while loop that is differentiated in reverse stacks residuals, and how many is known only when it
 has run. Such a *stack* has the extent `GROWS` in the place of its length. Nothing but the loops
