@@ -33,6 +33,7 @@ ORDER = [
     {"run"},
     {"api"},
     {"numpy", "lax", "testing", "debug"},
+    {"scipy", "random"},
     {"__init__"},
     {"__main__"},
 ]
@@ -45,6 +46,8 @@ COMPILERS = {"numba", "llvmlite"}
 # Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;
 # the strings that it is called with are read as imports wherever they stand.
 COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
+# A package whose modules are imported when they are first named, from a list of their names.
+COMPUTED |= {Path("functrans/scipy/__init__.py")}
 
 
 @dataclass(frozen=True)

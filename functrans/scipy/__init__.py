@@ -1,0 +1,22 @@
+"""SciPy's functions under SciPy's names and signatures, for arrays and for traced values.
+
+``from functrans.scipy import special`` is to `scipy.special` what `functrans.numpy` is to `numpy`:
+on plain arrays outside of a trace SciPy computes; on traced values the same call is recorded. Many
+of SciPy's own functions take traced values themselves; what is here takes them always. A module is
+imported when it is first used.
+"""
+
+from importlib import import_module as _import_module
+from typing import Any
+
+__all__ = ["special"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return _import_module(f"{__name__}.{name}")
+    raise AttributeError(f"functrans.scipy has no {name!r}; it has {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return __all__
