@@ -154,13 +154,13 @@ def _check_subclass(x: np.ndarray[Any, Any], name: Callable[..., str], *place: A
 
 def aval_of_leaf(x: Any) -> Aval:
     """The type of an array, number or tracer."""
-    return x.aval if isinstance(x, Tracer) else aval_of(x)
+    return x._aval if isinstance(x, Tracer) else aval_of(x)
 
 
 def value_of_leaf(x: Any) -> Any:
     """The value of an array, number or tracer; `UNKNOWN` if a tracer has none."""
     if isinstance(x, Tracer):
-        return x.known_value
+        return x._known_value
     return x if isinstance(x, (np.ndarray, np.generic)) else aval_of(x).dtype.type(x)
 
 

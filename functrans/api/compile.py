@@ -330,8 +330,8 @@ class JitFunction:
                 )
                 if isinstance(value, Tracer):
                     raise StaticArgumentError(
-                        f"{name} is static, but it is traced by {value.owner.kind}: what is static "
-                        "is a constant of the compiled program"
+                        f"{name} is static, but it is traced by {value._owner.kind}: what is "
+                        "static is a constant of the compiled program"
                     ) from None
                 raise StaticArgumentError(
                     f"{name} is static, so it must be hashable, but {describe(value)} is not: pass "

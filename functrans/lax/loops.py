@@ -143,7 +143,7 @@ def _scan(
 def _described(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
-    return f"one array ({value.aval})" if isinstance(value, Tracer) else describe(value)
+    return f"one array ({value._aval})" if isinstance(value, Tracer) else describe(value)
 
 
 def _length(rows: Tree, xs: Any, length: int | None) -> int:

@@ -88,7 +88,7 @@ def closed(bodies: Sequence[Body], graphs: Sequence[Graph]) -> tuple[list[Graph]
 
 
 def _identity(captured: Any) -> int:
-    return id(captured.variable if isinstance(captured, Tracer) else captured)
+    return id(captured._variable if isinstance(captured, Tracer) else captured)
 
 
 def _with_captures(graph: Graph, body: Body, captures: dict[int, Any]) -> Graph:

@@ -79,7 +79,7 @@ def known(x: Any) -> Any:
     """The plain array behind a tracer of integers or truths, or None if it has none."""
     if not isinstance(x, Tracer):
         return np.asarray(x)
-    value = x.known_value
+    value = x._known_value
     return None if value is UNKNOWN else np.asarray(value)
 
 
@@ -108,7 +108,7 @@ def counting(size: int, axis: int = 0, ndim: int = 1) -> Any:
 def duplicate(x: Any) -> Any:
     """A copy, which can be assigned to."""
     if isinstance(x, Tracer):
-        x.check_usable()
+        x._check_usable()
         return copy(x)
     return np.array(x)
 

@@ -146,7 +146,7 @@ protocols.attributes.update(
         "real": lambda self: self,
         "imag": elementwise.imag,
         "flat": _refused_attribute("flat", "use x.ravel(), or x.reshape(-1)[i] = v"),
-        "base": lambda self: None if self.as_view is None else self.as_view.base,
+        "base": lambda self: None if self._as_view is None else self._as_view.base,
         "device": lambda self: "cpu",
     }
 )

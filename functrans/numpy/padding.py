@@ -14,6 +14,7 @@ from functrans.numpy.joining import take_along_one
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import embed
 from functrans.ops.arrays.structural import broadcast_to
+from functrans.trace.tracer import Tracer
 
 __all__ = ["pad"]
 
@@ -65,7 +66,7 @@ def _widths(pad_width: Any, ndim: int) -> Pairs:
 
 
 def _constant(x: Any, widths: Pairs, values: Any) -> Any:
-    if np.ndim(values) == 0 and not hasattr(values, "variable") and values == 0:
+    if np.ndim(values) == 0 and not isinstance(values, Tracer) and values == 0:
         index = tuple((before, n, 1) if n else (0, 0, 1)
                       for n, (before, _) in zip(x.shape, widths, strict=True))  # fmt: skip
         shape = tuple(n + sum(pair) for n, pair in zip(x.shape, widths, strict=True))

@@ -28,7 +28,7 @@ Promotion = Callable[[tuple[DtypeKey, ...]], tuple[np.dtype[Any], ...]]
 def dtype_key(x: Any) -> DtypeKey:
     """What a value brings to promotion."""
     if isinstance(x, Tracer):
-        return x.variable.aval.promotes_as
+        return x._variable.aval.promotes_as
     if isinstance(x, (np.ndarray, np.generic)):
         if not is_supported(x.dtype):
             raise DtypeError(
@@ -48,7 +48,7 @@ def dtype_key(x: Any) -> DtypeKey:
 def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     """The value in a dtype that promotion has chosen for it."""
     if isinstance(x, Tracer):
-        if x.variable.aval.dtype == dtype:
+        if x._variable.aval.dtype == dtype:
             return x
         return structural.cast(x, dtype=dtype)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -135,4 +135,4 @@ def unchanged(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 def strong_dtype(x: Any) -> np.dtype[Any]:
     """The dtype that a value has on its own."""
-    return aval_of(x).dtype if not isinstance(x, Tracer) else x.variable.aval.dtype
+    return aval_of(x).dtype if not isinstance(x, Tracer) else x._variable.aval.dtype

@@ -84,7 +84,7 @@ def strengthened(result: Any) -> Any:
     """A ufunc gives an array even of Python numbers, whose dtype no longer yields."""
     if isinstance(result, tuple):
         return tuple(map(strengthened, result))
-    if hasattr(result, "variable") and result.variable.aval.weak:
+    if hasattr(result, "_variable") and result._variable.aval.weak:
         return operators["strengthen"](result)
     return result
 

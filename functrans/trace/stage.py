@@ -98,7 +98,7 @@ def stage(
         for i, (aval, value) in enumerate(zip(avals, values, strict=True)):
             tracers.append(trace.input(aval, value, partial(name, i)))
             if outcomes is not None:
-                tracers[-1].value = UNKNOWN
+                tracers[-1]._value = UNKNOWN
         return trace.graph(function(*tracers))
 
     graph = _recorded(trace, make)

@@ -111,9 +111,9 @@ class Trace:
     def lift(self, x: Any) -> Tracer | Literal:
         """What stands for any value in this trace: its tracer, or a literal for a scalar."""
         if isinstance(x, Tracer):
-            if x.as_view is not None:
-                x.refresh()
-            return x if x.owner is self else self._capture_outer(x)
+            if x._as_view is not None:
+                x._refresh()
+            return x if x._owner is self else self._capture_outer(x)
         aval = aval_of(x)
         if aval.shape == () and not (self.concrete and is_float(aval.dtype)):
             return Literal(aval.dtype.type(x), aval)
@@ -122,23 +122,23 @@ class Trace:
     def atom(self, x: Any) -> Atom:
         """What stands for any value in this trace's graph."""
         lifted = self.lift(x)
-        return lifted if isinstance(lifted, Literal) else lifted.variable
+        return lifted if isinstance(lifted, Literal) else lifted._variable
 
     def _capture_outer(self, outer: Tracer) -> Tracer:
-        outer.check_usable()
-        known = self._captured.get(outer.variable)
+        outer._check_usable()
+        known = self._captured.get(outer._variable)
         if known is None:
             # the outer tracer may be assigned to later: keep what it stands for now
-            frozen = Tracer(outer.owner, outer.variable, outer.value)
-            known = (frozen, self._capture(frozen, outer.variable.aval, outer.known_value))
-            self._captured[outer.variable] = known
+            frozen = Tracer(outer._owner, outer._variable, outer._value)
+            known = (frozen, self._capture(frozen, outer._variable.aval, outer._known_value))
+            self._captured[outer._variable] = known
         return known[1]
 
     def _capture_constant(self, x: Any, aval: Aval) -> Tracer:
         if aval.shape == ():
             return self._capture(x, aval, x)
         known = self._captured.get(id(x))
-        if known is not None and (known[1].value is x or np.array_equal(known[1].value, x)):
+        if known is not None and (known[1]._value is x or np.array_equal(known[1]._value, x)):
             return known[1]
         # the user may write to the array later: what the graph means is the array as it is now
         frozen = x
@@ -160,7 +160,7 @@ class Trace:
         if value is not UNKNOWN:
             self.values[var] = value
         tracer = Tracer(self, var, value)
-        tracer.argument = argument
+        tracer._argument = argument
         return tracer
 
     # -- recording -----------------------------------------------------------------------------
@@ -184,9 +184,16 @@ class Trace:
 
         Its value is computed now if it is wanted soon: in a concrete trace of simple operations.
         """
-        lifted = [self.lift(x) for x in operands]
-        atoms = [x if isinstance(x, Literal) else x.variable for x in lifted]
-        values = [x.value for x in lifted]
+        atoms: list[Atom] = []
+        values: list[Any] = []
+        for x in operands:
+            lifted = self.lift(x)
+            if isinstance(lifted, Literal):
+                atoms.append(lifted)
+                values.append(lifted.value)
+            else:
+                atoms.append(lifted._variable)
+                values.append(lifted._value)
         if self.rewriting or _holds(values, UNKNOWN):
             return self._record(primitive, atoms, params)
         if primitive.higher_order or not self.concrete:
@@ -239,8 +246,8 @@ class Trace:
     ) -> tuple[Tracer, ...]:
         outs = self._append(primitive, atoms, params, user_source())
         for out in outs:
-            out.value = PENDING
-            self._pending[out.variable] = self.eqns[-1]
+            out._value = PENDING
+            self._pending[out._variable] = self.eqns[-1]
         return outs
 
     def _record_computed(
@@ -276,7 +283,7 @@ class Trace:
         ]
         atoms = [self.atom(x) for x in operands]
         self.eqns.append(
-            Eqn(eqn.primitive, atoms, [o.variable for o in outs], eqn.params, eqn.source)
+            Eqn(eqn.primitive, atoms, [o._variable for o in outs], eqn.params, eqn.source)
         )
         return tuple(outs)
 
@@ -318,17 +325,17 @@ class Trace:
             if number < len(self.outcomes):
                 outcome = self.outcomes[number]
             else:
-                outcome = bool(self.value_of(tracer.variable))
-            asked = Tracer(self, tracer.variable, UNKNOWN)
+                outcome = bool(self.value_of(tracer._variable))
+            asked = Tracer(self, tracer._variable, UNKNOWN)
             self.decisions.append(Decision(asked, outcome, user_source()))
             return outcome
         if not isinstance(self.parent, Trace):
             return UNKNOWN
-        outside = self._in_enclosing_trace(tracer.variable)
+        outside = self._in_enclosing_trace(tracer._variable)
         value = outside
         if isinstance(outside, Tracer):
-            value = outside.known_value
-            value = outside.owner.decide(outside) if value is UNKNOWN else value
+            value = outside._known_value
+            value = outside._owner.decide(outside) if value is UNKNOWN else value
         if value is not UNKNOWN:
             self.decisions.append(Decision(tracer, bool(value), user_source()))
         return value

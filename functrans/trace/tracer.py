@@ -54,7 +54,7 @@ def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
             other = protocols.operators["asarray"](other)
         operation = protocols.operators.get(name) or registry[name]
         result = operation(self, other)
-        if self.ndim == 0 and self.as_view is None:
+        if self.ndim == 0 and self._as_view is None:
             # NumPy's scalars are immutable: the name is bound to a new one
             return result
         assign(self, result, f"{name} in place")
@@ -89,47 +89,47 @@ class Tracer:
     """
 
     __slots__ = (
-        "__weakref__", "argument", "as_view", "owner", "value", "variable", "version",
+        "__weakref__", "_argument", "_as_view", "_owner", "_value", "_variable", "_version",
     )  # fmt: skip
     __hash__ = None  # type: ignore[assignment]  # as np.ndarray, which compares elementwise
     __array_priority__ = 1000
 
-    owner: Trace
-    variable: Var
-    value: Any
-    as_view: View | None
-    version: int
-    argument: Callable[[], str] | None
+    _owner: Trace
+    _variable: Var
+    _value: Any
+    _as_view: View | None
+    _version: int
+    _argument: Callable[[], str] | None
 
     def __init__(self, trace: Trace, var: Var, value: Any) -> None:
-        self.owner = trace
-        self.variable = var
-        self.value = value
-        self.as_view = None
-        self.version = 0
-        self.argument = None
+        self._owner = trace
+        self._variable = var
+        self._value = value
+        self._as_view = None
+        self._version = 0
+        self._argument = None
 
     # -- what it stands for --------------------------------------------------------------------
 
     @property
-    def aval(self) -> Aval:
-        return self.variable.aval
+    def _aval(self) -> Aval:
+        return self._variable.aval
 
     @property
     def shape(self) -> Shape:
-        return self.variable.aval.shape
+        return self._variable.aval.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.variable.aval.dtype
+        return self._variable.aval.dtype
 
     @property
     def ndim(self) -> int:
-        return len(self.variable.aval.shape)
+        return len(self._variable.aval.shape)
 
     @property
     def size(self) -> int:
-        return self.variable.aval.size
+        return self._variable.aval.size
 
     @property
     def itemsize(self) -> int:
@@ -140,61 +140,64 @@ class Tracer:
         return self.size * self.itemsize
 
     @property
-    def known_value(self) -> Any:
+    def _known_value(self) -> Any:
         """The value if there is one (computed now, if it had been put off), else `UNKNOWN`."""
-        if self.as_view is not None:
-            self.refresh()
-        if self.value is PENDING:
-            self.value = self.owner.value_of(self.variable)
-        return self.value
+        if self._as_view is not None:
+            self._refresh()
+        if self._value is PENDING:
+            self._value = self._owner.value_of(self._variable)
+        return self._value
 
-    def check_usable(self) -> None:
+    def _check_usable(self) -> None:
         """Raise if the function that this tracer belongs to has returned."""
         trace = current.get()
         while trace is not None:
-            if trace is self.owner:
+            if trace is self._owner:
                 return
             trace = trace.parent  # type: ignore[attr-defined]
-        if self.owner.alive:
+        if self._owner.alive:
             raise LeakedTracerError(
-                f"a value traced by {self.owner.kind} ({self.aval}) is used in another thread than "
+                f"{self._described()} is used in another thread than "
                 f"the one that it is traced in{located(user_source())}.\n"
                 "Let the function that is transformed do its work in one thread; jit uses several."
             )
         raise LeakedTracerError(
-            f"a value traced by {self.owner.kind} ({self.aval}) is used after the function that it "
+            f"{self._described()} is used after the function that it "
             f"was traced in has returned{self._made_at()}.\n"
             "Return it from the function instead of keeping it in a global, an attribute or a list."
         )
 
+    def _described(self) -> str:
+        return f"a value traced by {self._owner.kind} ({self._aval})"
+
     def _made_at(self) -> str:
-        for eqn in self.owner.eqns:
-            if self.variable in eqn.outputs:
+        for eqn in self._owner.eqns:
+            if self._variable in eqn.outputs:
                 return f"; it was made{located(eqn.source)}"
-        return f"; it is {self.argument()}" if self.argument else ""
+        return f"; it is {self._argument()}" if self._argument else ""
 
     def __repr__(self) -> str:
-        value = self.known_value
+        value = self._known_value
         if value is UNKNOWN:
-            return f"Tracer({self.aval}, traced by {self.owner.kind})"
-        return f"Tracer({self.aval}, value={value!r}, traced by {self.owner.kind})"
+            return f"Tracer({self._aval}, traced by {self._owner.kind})"
+        return f"Tracer({self._aval}, value={value!r}, traced by {self._owner.kind})"
 
     def __format__(self, spec: str) -> str:
-        value = self.known_value
+        value = self._known_value
         return repr(self) if value is UNKNOWN or not spec else format(value, spec)
 
     # -- Python's conversions ------------------------------------------------------------------
 
     def _no_value(self) -> str:
-        cause = self.owner.cause
-        return f"it is traced by {cause}, where {self.aval} stands for " + (
+        cause = self._owner.cause
+        return f"it is traced by {cause}, where {self._aval} stands for " + (
             "every element along the mapped axis" if cause == "vmap" else "any value"
         )
 
     def __bool__(self) -> bool:
-        value = self.known_value
+        value = self._known_value
         if value is UNKNOWN:
-            value = self.owner.decide(self)
+            value = self._owner.decide(self)
         if value is UNKNOWN:
             raise TracerBoolError(
                 f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
@@ -213,7 +216,7 @@ class Tracer:
         return self._integer("int()")
 
     def _integer(self, wanted: str) -> int:
-        value = self.known_value
+        value = self._known_value
         if value is UNKNOWN:
             error = TracerIndexError(
                 f"Python needs one integer here, for {wanted}{located(user_source())}, but "
@@ -221,10 +224,10 @@ class Tracer:
                 "if `a` is a plain array), use functrans.lax.fori_loop for a loop of this length, "
                 "or make the argument static: jit(f, static_argnums=...)."
             )
-            self.owner.refusal = error
+            self._owner.refusal = error
             raise error
         if wanted == "an index" and is_float(self.dtype):
-            raise TypeError(f"a float ({self.aval}) cannot be used as an index")
+            raise TypeError(f"a float ({self._aval}) cannot be used as an index")
         return int(value)
 
     def __float__(self) -> float:
@@ -247,7 +250,7 @@ class Tracer:
 
     def _plain(self, target: str) -> Any:
         """The value, for a conversion that loses no derivative; else raise."""
-        value = self.known_value
+        value = self._known_value
         if value is UNKNOWN:
             reason = self._no_value()
             last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
@@ -256,9 +259,9 @@ class Tracer:
             last = "If a constant is meant, write functrans.stop_gradient(x)."
         else:
             return value
-        self.check_usable()
+        self._check_usable()
         raise TracerConversionError(
-            f"a value traced by {self.owner.kind} ({self.aval}) cannot become {target}"
+            f"{self._described()} cannot become {target}"
             f"{located(user_source())}: {reason}.\n"
             "Use NumPy's functions (np.sin, not math.sin). Make the arrays that you store it in by "
             f"np.zeros_like(x), np.stack([x, y]) or functrans.numpy.zeros(n). {last}"
@@ -266,8 +269,8 @@ class Tracer:
 
     def _is_constant(self) -> bool:
         """Whether the derivative is zero whatever it is taken by, as behind `stop_gradient`."""
-        unexplained = {self.variable}
-        for eqn in reversed(self.owner.eqns):
+        unexplained = {self._variable}
+        for eqn in reversed(self._owner.eqns):
             if not unexplained.isdisjoint(eqn.outputs):
                 unexplained.difference_update(eqn.outputs)
                 if not isinstance(eqn.primitive.jvp, Piecewise):
@@ -284,14 +287,14 @@ class Tracer:
 
     def __reduce__(self) -> NoReturn:
         raise TracerConversionError(
-            f"a value traced by {self.owner.kind} ({self.aval}) cannot be pickled"
+            f"{self._described()} cannot be pickled"
             f"{located(user_source())}: it stands for an array only while the function is traced"
         )
 
     # -- NumPy's protocols ---------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        self.check_usable()
+        self._check_usable()
         return protocols.apply_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -302,6 +305,9 @@ class Tracer:
 
     def __getattr__(self, name: str) -> Any:
         return protocols.attribute(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *protocols.methods, *protocols.attributes})
 
     # -- containers ----------------------------------------------------------------------------
 
@@ -328,23 +334,23 @@ class Tracer:
     def __delitem__(self, index: Any) -> NoReturn:
         raise MutationError("an array cannot lose elements: use np.delete(x, i)")
 
-    def refresh(self) -> None:
+    def _refresh(self) -> None:
         """If this is a view, read it again if what it is a view of has been written to."""
         # views of views may be more than Python's stack has room for
         views: list[tuple[View, Tracer]] = []
         one = self
-        while one.as_view is not None and (not views or views[-1][1] is not one):
-            views.append((one.as_view, one))
-            one = one.as_view.base
+        while one._as_view is not None and (not views or views[-1][1] is not one):
+            views.append((one._as_view, one))
+            one = one._as_view.base
         for view, each in reversed(views):
             view.refresh(each)
 
-    def become(self, other: Tracer) -> None:
+    def _become(self, other: Tracer) -> None:
         """Stand for what another tracer stands for, from now on."""
-        other.refresh()
-        self.variable = other.variable
-        self.value = other.value
-        self.version += 1
+        other._refresh()
+        self._variable = other._variable
+        self._value = other._value
+        self._version += 1
 
     # -- operators -----------------------------------------------------------------------------
 

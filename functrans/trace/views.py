@@ -53,11 +53,11 @@ class View:
         self.read = read
         self.write = write
         self.operation = operation
-        self.seen = base.version
+        self.seen = base._version
 
     def refresh(self, view: Tracer) -> None:
         # the base has been refreshed already
-        if self.base.version == self.seen:
+        if self.base._version == self.seen:
             return
         if not callable(self.write):
             raise MutationError(
@@ -65,8 +65,8 @@ class View:
                 f"{located(user_source())}: whether NumPy shares the memory of the two depends on "
                 "the layout.\nTake a copy, or take it again after the assignment."
             )
-        self.seen = self.base.version
-        view.become(self.read(self.base))
+        self.seen = self.base._version
+        view._become(self.read(self.base))
 
 
 class Overwritten(View):
@@ -94,7 +94,7 @@ def make_view(
     operation: str,
 ) -> Tracer:
     """Mark a tracer as a view of another one."""
-    view.as_view = View(base, read, write, operation)
+    view._as_view = View(base, read, write, operation)
     return view
 
 
@@ -122,48 +122,48 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
                 f"cast to the array's {target.dtype}: convert one of them by .astype"
             )
         result = result.astype(target.dtype)
-    target.become(result)
-    view = target.as_view
+    target._become(result)
+    view = target._as_view
     if view is not None:
         if callable(view.write):
             assign(view.base, view.write(view.base, target), operation)
-            view.seen = view.base.version
+            view.seen = view.base._version
         else:
             _overwrite(view)
-            target.as_view = None
+            target._as_view = None
 
 
 def _overwrite(view: View) -> None:
     """Let nobody read what a view of uncertain kind was taken of, and what that is a view of."""
     base: Tracer | None = view.base
     while base is not None:
-        above = base.as_view
-        base.as_view = Overwritten(base, view.operation)
+        above = base._as_view
+        base._as_view = Overwritten(base, view.operation)
         base = None if above is None else above.base
 
 
 def _check_writable(target: Tracer, operation: str) -> None:
-    target.refresh()
-    if target.owner is not current.get():
+    target._refresh()
+    if target._owner is not current.get():
         _refuse(
             operation,
             "the array belongs to an enclosing function.\n"
             "Return the new value from the inner function instead.",
         )
-    if target.argument is not None:
+    if target._argument is not None:
         _refuse(
             operation,
-            f"the array is {target.argument()}, which the caller still holds.\n"
+            f"the array is {target._argument()}, which the caller still holds.\n"
             "Work on a copy (x = x.copy()), or write x = x.at[i].set(v).",
         )
-    if target.as_view is not None:
-        if target.as_view.write is None:
+    if target._as_view is not None:
+        if target._as_view.write is None:
             _refuse(
                 operation,
-                f"the array was made by {target.as_view.operation}, whose result NumPy does not "
+                f"the array was made by {target._as_view.operation}, whose result NumPy does not "
                 "let be written to.\nWork on a copy: x = x.copy().",
             )
-        _check_writable(target.as_view.base, operation)
+        _check_writable(target._as_view.base, operation)
 
 
 def _refuse(operation: str, why: str) -> NoReturn:

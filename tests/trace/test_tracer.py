@@ -36,6 +36,21 @@ def traced(function, *values, known=False):
     return results[0] if results else None
 
 
+def test_a_tracer_shows_what_an_array_shows():
+    seen = []
+    traced(lambda x: seen.append({name for name in dir(x) if not name.startswith("_")}), X)
+    assert {"T", "at", "dtype", "mean", "reshape", "shape", "sum"} <= seen[0]
+    assert seen[0] - set(dir(np.ndarray)) == {"at", "ptp"}  # ptp was a method until NumPy 2
+
+
+def test_other_libraries_do_not_take_a_tracer_for_their_own():
+    def probe(x):
+        for name in ("variable", "aval", "value", "owner", "version", "argument", "values"):
+            assert not hasattr(x, name), name
+
+    traced(probe, X)
+
+
 BINARY = [
     operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
     operator.pow, operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,

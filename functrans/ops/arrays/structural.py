@@ -17,6 +17,7 @@ from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols
 from functrans.trace.dtypes import dtype_of
+from functrans.trace.tracer import Tracer
 
 # -- reshape ---------------------------------------------------------------------------------------
 
@@ -288,11 +289,10 @@ cast: Primitive = primitive(
 
 def astype(x: Any, dtype: Any) -> Any:
     """``x`` as a strong array of another dtype."""
-    aval = getattr(x, "aval", None)
-    if aval is None:
+    if not isinstance(x, Tracer):
         return np.asarray(x).astype(dtype)[()]
     dtype = dtype_of(dtype)
-    return x if aval.dtype == dtype and not aval.weak else cast(x, dtype=dtype)
+    return x if x.dtype == dtype and not x._aval.weak else cast(x, dtype=dtype)
 
 
 protocols.operators["astype"] = astype

@@ -226,15 +226,15 @@ def copy(x: Any) -> Any:
     """The same numbers, and nothing shared."""
     if not isinstance(x, Tracer):
         return x.copy()
-    if x.owner is not current.get():
+    if x._owner is not current.get():
         return structural.cast(x, dtype=x.dtype)
-    x.refresh()
+    x._refresh()
     return unlinked(x)
 
 
 def unlinked(x: Any) -> Any:
     """A tracer for the same value that is no view of anything."""
-    return Tracer(x.owner, x.variable, x.value) if isinstance(x, Tracer) else x
+    return Tracer(x._owner, x._variable, x._value) if isinstance(x, Tracer) else x
 
 
 # -- methods and attributes of tracers -------------------------------------------------------------

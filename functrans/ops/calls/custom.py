@@ -103,7 +103,7 @@ def _closed(function: Callable[..., Sequence[Any]], avals: Sequence[Aval], what:
     for outer in staged.captures:
         if isinstance(outer, Tracer):
             raise CustomRuleError(
-                f"{what} uses a traced value of an enclosing function ({outer.aval}): pass it to "
+                f"{what} uses a traced value of an enclosing function ({outer._aval}): pass it to "
                 "the function as an argument, and through the residuals"
             )
 
@@ -179,7 +179,7 @@ def _check_constants(tangents: Sequence[Any], what: str, operands: Sequence[Any]
     for tangent, x in zip(tangents, operands, strict=True):
         if tangent is not None:
             raise CustomRuleError(
-                f"{what} uses a value of an enclosing function ({x.aval}) that is being "
+                f"{what} uses a value of an enclosing function ({x._aval}) that is being "
                 "differentiated: its rule cannot know of it. Pass it to the function as an argument"
             )
 

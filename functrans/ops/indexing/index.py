@@ -208,7 +208,7 @@ def _item(item: Any) -> Any:
 def _known_mask(mask: Any) -> Any:
     if not isinstance(mask, Tracer):
         return mask
-    value = mask.known_value
+    value = mask._known_value
     if value is UNKNOWN:
         refuse(mask)
     return np.asarray(value)
@@ -257,10 +257,10 @@ def _in_bounds(i: int, extent: int, axis: int) -> int:
 
 def _range(of: slice, extent: int) -> Range:
     for bound in (of.start, of.stop, of.step):
-        if isinstance(bound, Tracer) and bound.known_value is UNKNOWN:
+        if isinstance(bound, Tracer) and bound._known_value is UNKNOWN:
             raise TracerIndexError(
                 f"the bounds of a slice must be known, they decide its size"
-                f"{located(user_source())}; this one is traced by {bound.owner.kind}.\n"
+                f"{located(user_source())}; this one is traced by {bound._owner.kind}.\n"
                 "For n elements from a traced start on, write x[start + np.arange(n)]."
             )
     start, stop, step = of.indices(extent)
@@ -272,7 +272,7 @@ def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int
     """Integer arrays for the axes from one on, with the extents that they index."""
     if not isinstance(item, _Mask):
         extent = shape[axis]
-        value = item.known_value if isinstance(item, Tracer) else item
+        value = item._known_value if isinstance(item, Tracer) else item
         if value is not UNKNOWN:
             _check_elements(value, extent, axis)
         yield item, extent
@@ -383,7 +383,7 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
         return np.asarray(value, dtype)
     if isinstance(value, Tracer):
         # it may become the array's value as it is: a view has to be up to date
-        value.refresh()
+        value._refresh()
     return astype(asarray(value), dtype)
 
 
@@ -406,7 +406,7 @@ def _is_mask(index: Any) -> bool:
 
 
 def _is_unknown_mask(index: Any) -> bool:
-    return isinstance(index, Tracer) and _is_mask(index) and index.known_value is UNKNOWN
+    return isinstance(index, Tracer) and _is_mask(index) and index._known_value is UNKNOWN
 
 
 def _whole_of(value: Selected, x: Any, index: Any) -> Any:

@@ -25,8 +25,8 @@ def refuse(mask: Tracer) -> NoReturn:
     """Raise: the number of elements would have to be known."""
     raise TracerIndexError(
         f"how many elements a mask takes is not known{located(user_source())}: the mask is traced "
-        f"by {mask.owner.kind}. What it takes can be computed with element by element and assigned "
-        "back through the same mask, and nothing else.\n"
+        f"by {mask._owner.kind}. What it takes can be computed with element by element and "
+        "assigned back through the same mask, and nothing else.\n"
         "Go on with the whole array: np.where(mask, x, 0.0) instead of x[mask], "
         "x.sum(where=mask) instead of x[mask].sum()."
     )
@@ -40,14 +40,14 @@ class Selected:
 
     def __init__(self, full: Tracer, mask: Tracer) -> None:
         # as they are now: they may be assigned to later, and an index by a mask gives a copy
-        full.refresh()
-        mask.refresh()
-        self.full = Tracer(full.owner, full.variable, full.value)
-        self.mask = Tracer(mask.owner, mask.variable, mask.value)
+        full._refresh()
+        mask._refresh()
+        self.full = Tracer(full._owner, full._variable, full._value)
+        self.mask = Tracer(mask._owner, mask._variable, mask._value)
 
     def __repr__(self) -> str:
-        kind = self.mask.owner.kind
-        return f"<the elements of {self.full.aval} where a mask traced by {kind} holds>"
+        kind = self.mask._owner.kind
+        return f"<the elements of {self.full._aval} where a mask traced by {kind} holds>"
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         target = kwargs.pop("out", (None,))[0]
@@ -143,10 +143,10 @@ def same(first: Tracer, second: Tracer) -> bool:
 
     ``y[x > 0] = x[x > 0]`` computes its mask twice.
     """
-    if first.owner is not second.owner:
+    if first._owner is not second._owner:
         return False
-    makers = {var: eqn for eqn in first.owner.eqns for var in eqn.outputs}
-    return _same(first.variable, second.variable, makers)
+    makers = {var: eqn for eqn in first._owner.eqns for var in eqn.outputs}
+    return _same(first._variable, second._variable, makers)
 
 
 def _same(first: Atom, second: Atom, makers: dict[Var, Eqn]) -> bool:
