@@ -172,7 +172,7 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
     guess = flattened(initial_guess, "initial_guess")
     argument = tree.structure((initial_guess,))
     avals = [aval.update() for aval in guess.avals]
-    like = Tree([np.zeros(a.shape, a.dtype) for a in avals], guess.structure)
+    like = guess._replace(avals=tuple(avals))
     for aval, path in zip(avals, tree.paths(initial_guess), strict=True):
         if not is_float(aval.dtype):
             raise CustomRuleError(f"initial_guess{path} of custom_root must be a float, not {aval}")

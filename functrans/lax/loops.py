@@ -22,6 +22,7 @@ from functrans.lax.staging import (
     flattened,
     staged,
 )
+from functrans.ops.arrays.structural import astype
 from functrans.ops.control.scan import scan_p
 from functrans.ops.control.while_loop import While
 from functrans.trace.tracer import Tracer
@@ -106,11 +107,12 @@ def _scan(
     reverse: bool,
     unroll: int,
     what: str,
+    counts: bool = False,
 ) -> tuple[Any, Any]:
-    """A scan that a message calls ``what``."""
+    """A scan that a message calls ``what``; if it ``counts``, its elements are Python integers."""
     first, rows = flattened(init, "init"), flattened(xs, "xs")
     steps = _length(rows, xs, length)
-    row_avals = [aval.update(shape=aval.shape[1:]) for aval in rows.avals]
+    row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
     arguments = tree.structure((init, xs))
     y_structure: list[Any] = []
 
@@ -297,9 +299,15 @@ def _while(
     init: Any,
     max_steps: int | None,
     what: str,
+    counts: bool = False,
 ) -> Any:
-    """A while loop that a message calls ``what``."""
+    """A while loop that a message calls ``what``.
+
+    If it ``counts``, the first leaf is an int64 that its body takes for a Python integer.
+    """
     first = flattened(init, "init")
+    if counts:
+        first = first._replace(avals=(Aval((), np.int64, weak=True), *first.avals[1:]))
     arguments = tree.structure((init,))
 
     def step(value: Any) -> Any:
@@ -378,11 +386,11 @@ def fori_loop(
         def numbered(value: Any, i: Any) -> tuple[Any, Any]:
             return body(i, value), None
 
-        return _scan(numbered, init, numbers, None, False, 1, "fori_loop")[0]
+        return _scan(numbered, init, numbers, None, False, 1, "fori_loop", counts=True)[0]
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
         i, value = state
         return i + 1, body(i, value)
 
-    start = (lower if isinstance(lower, Tracer) else np.int64(lower), init)
-    return _while(lambda state: state[0] < upper, step, start, max_steps, "fori_loop")[1]
+    start = (astype(lower, np.int64), init)
+    return _while(lambda state: state[0] < upper, step, start, max_steps, "fori_loop", True)[1]

@@ -19,14 +19,11 @@ from functrans.tree.compare import Structure, difference
 
 
 class Tree(NamedTuple):
-    """A pytree, taken apart; ``leaves`` are arrays, numbers or tracers."""
+    """A pytree, taken apart; ``leaves`` are arrays, numbers or tracers, of the types ``avals``."""
 
     leaves: list[Any]
     structure: Structure
-
-    @property
-    def avals(self) -> tuple[Aval, ...]:
-        return tuple(aval_of_leaf(x) for x in self.leaves)
+    avals: tuple[Aval, ...]
 
 
 def flattened(value: Any, what: str) -> Tree:
@@ -36,7 +33,8 @@ def flattened(value: Any, what: str) -> Tree:
     def name(i: int) -> str:
         return f"{what}{tree.paths(value)[i]}"
 
-    return Tree([as_array(x, lambda i=i: name(i)) for i, x in enumerate(leaves)], structure)
+    arrays = [as_array(x, lambda i=i: name(i)) for i, x in enumerate(leaves)]
+    return Tree(arrays, structure, tuple(map(aval_of_leaf, arrays)))
 
 
 class Body(NamedTuple):

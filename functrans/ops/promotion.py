@@ -15,6 +15,7 @@ from functrans.caches import cached
 from functrans.errors import DtypeError
 from functrans.ir.types import aval_of, describe, is_supported
 from functrans.ops.arrays import structural
+from functrans.ops.arrays.numbers import as_number
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -56,8 +57,10 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     return dtype.type(x)
 
 
-def _operand(x: Any, dtype: np.dtype[Any]) -> Any:
-    """As `cast`, but a Python number stays one if it can: among weak operands it is weak."""
+def _operand(x: Any, dtype: np.dtype[Any], weak: bool) -> Any:
+    """As `cast`, but a Python number stays one if it can: among ``weak`` operands it is weak."""
+    if weak and isinstance(x, Tracer):
+        return x if x.dtype == dtype else as_number(x, dtype=dtype)
     if isinstance(x, (Tracer, np.ndarray, np.generic)):
         return cast(x, dtype)
     return _PYTHON_NUMBERS.get(dtype, dtype.type)(x)
@@ -76,7 +79,8 @@ def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     dtypes = _casts(promotion, keys)
     if dtypes is None:
         return operands
-    return tuple([_operand(x, dtype) for x, dtype in zip(operands, dtypes, strict=True)])
+    weak = all(isinstance(key, type) for key in keys)
+    return tuple([_operand(x, dtype, weak) for x, dtype in zip(operands, dtypes, strict=True)])
 
 
 @cached(8192)

@@ -1,0 +1,33 @@
+"""Conversion among Python's numbers: an int that meets a float, where neither is an array.
+
+`cast` gives an array, whose dtype others yield to. What stands for a Python number still does when
+it has become a float: ``1.0 + 0.01 * i`` leaves the float32 that it is multiplied with as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.loop import scalar
+from functrans.ops.arrays.structural import cast
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases, integers
+
+as_number: Primitive = primitive(
+    "as_number",
+    infer=lambda x, *, dtype: x.update(dtype=dtype),
+    numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    linear=LINEAR,
+    transpose=[lambda ct, x, *, dtype: cast(ct, dtype=x.dtype)],
+    batch=lambda operands, axes, *, dtype: (as_number(operands[0], dtype=dtype), axes[0]),
+    scalar=lambda x, *, dtype: scalar.convert(x, dtype),
+    elementwise=True,
+    samples=cases(
+        ((), {"dtype": np.dtype(np.float64)}),
+        ((integers(-3, 3), ()), {"dtype": np.dtype(np.float64)}),
+        ((integers(-3, 3), (2,)), {"dtype": np.dtype(np.float64)}),
+    ),
+)  # fmt: skip
