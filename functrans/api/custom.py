@@ -13,6 +13,7 @@ from functrans.api.arguments import (
     aval_of_leaf,
     check_callable,
     decorated,
+    known_values,
     leaf_names,
     name_of,
     normalized_argnums,
@@ -20,12 +21,13 @@ from functrans.api.arguments import (
 )
 from functrans.api.inner import Inner
 from functrans.errors import CustomRuleError
-from functrans.ir.graph import Graph
+from functrans.ir.graph import Atom
 from functrans.ir.primitive import Primitive, current
 from functrans.ir.types import Aval, is_float
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls import custom as ops
 from functrans.ops.promotion import cast
+from functrans.trace.stage import Staged
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
@@ -166,6 +168,11 @@ class _CustomCall:
     def avals(self) -> list[Aval]:
         return [aval_of_leaf(x) for x in self.inner.leaves]
 
+    @property
+    def values(self) -> list[Any]:
+        """What the leaves are, if that is known of all."""
+        return known_values(self.inner.leaves) or []
+
     def arguments(self, leaves: Sequence[Any]) -> Any:
         """The differentiated arguments from their leaves."""
         return self.inner.structure.unflatten(leaves)
@@ -269,7 +276,12 @@ class custom_jvp(_Custom):
             ]
 
         moving = [aval for aval, flag in zip(call.avals, floating, strict=True) if flag]
-        return ops.Rule([flat], lambda graphs: [*call.avals, *moving], self.what)
+        return ops.Rule(
+            [flat],
+            avals=lambda before: [*call.avals, *moving],
+            known=lambda before: call.values,
+            what=self.what,
+        )
 
 
 class custom_vjp(_Custom):
@@ -368,16 +380,23 @@ class custom_vjp(_Custom):
             )
             return self._cotangents(call, results)
 
-        def avals(graphs: Sequence[Graph]) -> Sequence[Aval]:
-            if not graphs:
-                return call.avals
-            outs = call.inner.out_avals
-            return [
-                *graphs[0].out_avals[len(outs) :],
-                *(aval for aval in outs if is_float(aval.dtype)),
-            ]
+        outs = call.inner.out_avals
 
-        return ops.Rule([flat_forward, flat_backward], avals, self.what)
+        def residuals(forward: Staged) -> Sequence[Atom]:
+            return forward.graph.outputs[len(outs) :]
+
+        def avals(before: Sequence[Staged]) -> Sequence[Aval]:
+            if not before:
+                return call.avals
+            cotangents = [aval for aval in outs if is_float(aval.dtype)]
+            return [*(atom.aval for atom in residuals(before[0])), *cotangents]
+
+        def known(before: Sequence[Staged]) -> Sequence[Any]:
+            if not before:
+                return call.values
+            return [before[0].value_of(atom) for atom in residuals(before[0])]
+
+        return ops.Rule([flat_forward, flat_backward], avals, known, self.what)
 
     def _cotangents(self, call: _CustomCall, results: Any) -> list[Any]:
         """The leaves of what the backward rule returned, checked against the arguments."""

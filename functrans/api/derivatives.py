@@ -172,7 +172,8 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
         ``function(*primals)``.
     pullback : callable
         Takes a cotangent, in the structure of the result, and returns a tuple with the cotangent
-        of each primal. It may be called any number of times.
+        of each primal. It may be called any number of times. None for a part of the cotangent
+        stands for zeros.
     aux
         With ``has_aux`` only.
 
@@ -203,7 +204,7 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
             )
         cotangents = matching(
             cotangent, problem.out_structure, [aval_of_leaf(x) for x in problem.outs],
-            "the cotangent", f"the result of {name_of(function)}",
+            "the cotangent", f"the result of {name_of(function)}", absent=True,
         )  # fmt: skip
         padding = [None] * (len(linear.nonzero) - problem.out_count)
         return problem.derivative(linear.pull([*cotangents, *padding]), point, cotangents)

@@ -71,9 +71,9 @@ class Point:
         values = known_values(leaves)
         avals = [aval_of_leaf(x) for x in leaves]
         staged = stage(function, avals, kind=kind, values=values, operands=leaves, name=name)
-        self.graph = resolve(staged.graph)
-        self.inputs = [*leaves, *staged.captures]
-        self.moving = (True,) * len(leaves) + (False,) * len(staged.captures)
+        self.graph, captures = resolve(staged.graph)
+        self.inputs = [*leaves, *staged.captures, *captures]
+        self.moving = (True,) * len(leaves) + (False,) * (len(self.inputs) - len(leaves))
         if not any(isinstance(x, Tracer) for x in self.inputs):
             self.read: Callable[[Atom], Any] = staged.value_of
         elif values is not None:

@@ -185,20 +185,32 @@ def filled_tangents(
     return problem.out_structure.unflatten(own(filled, [*point.inputs, *given]))
 
 
-def matching(given: Any, structure: Any, avals: Sequence[Aval], what: str, of: str) -> list[Any]:
-    """The leaves of a tangent or cotangent, checked against what it belongs to."""
+def matching(
+    given: Any, structure: Any, avals: Sequence[Aval], what: str, of: str, *, absent: bool = False
+) -> list[Any]:
+    """The leaves of a tangent or cotangent, checked against what it belongs to.
+
+    None in the place of a leaf or of a subtree stands for zeros; with ``absent`` it stays None.
+    """
     leaves, found = tree.flatten(given)
     if found != structure:
-        raise TreeMismatchError(
-            f"{what} must have the structure of {of}: {difference(structure, found)}"
-        )
+        leaves = _with_absent_parts(given, structure)
+        if leaves is None:
+            # what is absent is no difference
+            found = tree.structure(tree.map(lambda x: 0, given, is_leaf=_is_absent))
+            raise TreeMismatchError(
+                f"{what} must have the structure of {of}: {difference(structure, found)}"
+            )
 
     def at(i: int) -> str:
-        path = tree.paths(given)[i]
+        path = tree.paths(structure.unflatten(range(len(avals))))[i]
         return f"at {path}: " if path else ""
 
-    result = []
+    result: list[Any] = []
     for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
+        if x is None:
+            result.append(None if absent else zeros_like(aval))
+            continue
         x = as_array(x, lambda i: f"{what}: {at(i)}what is given", i)
         shape = aval_of_leaf(x).shape
         if shape != aval.shape:
@@ -207,3 +219,19 @@ def matching(given: Any, structure: Any, avals: Sequence[Aval], what: str, of: s
             )
         result.append(cast(x, aval.dtype))
     return result
+
+
+def _is_absent(node: Any) -> bool:
+    return node is None
+
+
+def _with_absent_parts(given: Any, structure: Any) -> list[Any] | None:
+    """The leaves of a tree of which parts are None; None if it does not have the structure."""
+    numbered = structure.unflatten(range(structure.num_leaves))
+    try:
+        places = tree.broadcast_prefix(given, numbered, _is_absent)
+    except TreeMismatchError:
+        return None
+    present = [x for x in places if x is not None]
+    # a leaf that would have to be spread over several has not the structure
+    return places if len(present) == tree.structure(given).num_leaves else None

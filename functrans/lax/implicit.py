@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functrans.api.arguments import aval_of_leaf, known_values
 from functrans.api.custom import custom_jvp
 from functrans.api.derivatives import jvp

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, axes_of, axis_of, flat
+from functrans.numpy.arrays import INDEX, array, axes_of, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.ops.arrays import shape as ops
 from functrans.ops.arrays import structural, views
+from functrans.ops.elementwise.arithmetic import remainder
+from functrans.ops.indexing.gather import gather
 
 __all__ = [
     "atleast_1d",
@@ -221,9 +223,28 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     x = array(a)
     if axis is None:
         return _reshape(roll(flat(x), shift, 0), x.shape)
-    for s, i in np.broadcast(shift, axis):
+    shifts, axes = array(shift), np.asarray(axis)
+    if max(shifts.ndim, axes.ndim) > 1:
+        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
+    places = known(shifts)
+    if places is None:
+        (count,) = np.broadcast_shapes(shifts.shape, axes.shape, (1,))
+        steps = structural.broadcast_to(shifts, shape=(count,))
+        for k, i in enumerate(np.broadcast_to(axes, (count,))):
+            x = _rolled(x, steps[k], axis_of(int(i), x.ndim))
+        return x
+    for s, i in np.broadcast(places, axes):
         x = ops.roll(x, shift=int(s), axis=axis_of(int(i), x.ndim))
     return x
+
+
+def _rolled(x: Any, shift: Any, axis: int) -> Any:
+    """The elements moved by a number of places that is known only when the program runs."""
+    extent = x.shape[axis]
+    if extent == 0:
+        return x
+    positions = remainder(structural.iota(size=extent, dtype=INDEX) - shift, extent)
+    return structural.move_axis(gather(x, positions, axes=(axis,)), 0, axis)
 
 
 # -- index arrays of a shape -----------------------------------------------------------------------

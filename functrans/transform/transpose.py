@@ -13,6 +13,7 @@ from functrans.caches import cached
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import cast, zeros_like
 from functrans.ops.indexing.masked import Masked, added, applied
 from functrans.trace.source import located
@@ -130,6 +131,12 @@ def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -
         )
     if primitive.several:
         return primitive.transpose([applied(ct) for ct in arriving], *operands, **eqn.params)
+    moving = {i for i, x in enumerate(operands) if isinstance(x, Aval)}
+    if not any(moving.issubset(group) for group in primitive.linear_groups(len(operands))):
+        raise NotDifferentiableError(
+            f"{primitive.name} is not linear in the operands that it is to be transposed in"
+            f"{located(eqn.source)}: the rule of a custom_jvp must be linear in the tangents"
+        )
     (cotangent,) = arriving
     if not isinstance(cotangent, Masked) or primitive.elementwise:
         return primitive.transpose(cotangent, *operands, **eqn.params)

@@ -195,3 +195,29 @@ def test_fori_loop_with_known_and_with_traced_bounds(bounds):
     close(grad(lambda x: f(x, *bounds))(0.7), grad(g)(0.7))
     close(jit(f)(0.7, *bounds), g(0.7))
     close(jit(grad(f))(0.7, *bounds), grad(g)(0.7))
+
+
+@pytest.mark.parametrize("bounds", [(0, 4), (np.int32(1), np.int64(4))])
+@pytest.mark.parametrize("start", [np.float32(1), np.ones(2, np.float32), np.int8(1), 1.0, 1])
+@pytest.mark.parametrize(
+    "step", [lambda i, v: v + i, lambda i, v: v * (1.0 + 0.25 * i), lambda i, v: v + i * i + True]
+)
+def test_the_index_of_fori_loop_is_a_python_integer(bounds, start, step):
+    def python(v):
+        for i in range(*bounds):
+            v = step(i, v)
+        return v
+
+    if np.asarray(python(start)).dtype != np.asarray(start).dtype and isinstance(start, np.int8):
+        pytest.skip("an integer that becomes a float is no carry")
+    expected = np.asarray(python(start))
+    for loop in (lax.fori_loop, jit(lax.fori_loop, static_argnums=2)):
+        found = loop(*bounds, step, start)
+        assert np.asarray(found).dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_numbers_that_meet_numbers_stay_numbers():
+    x = np.float32(2)
+    assert jit(lambda n, x: x * (1.0 + 0.5 * n))(3, x).dtype == np.float32
+    assert grad(lambda x: x * (1.0 + 0.5 * jit(lambda n: n * 2)(3)))(x).dtype == np.float32

@@ -6,8 +6,6 @@ it has become a float: ``1.0 + 0.01 * i`` leaves the float32 that it is multipli
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from functrans.ir.primitive import LINEAR, Primitive

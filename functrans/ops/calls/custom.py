@@ -8,21 +8,22 @@ function that is traced only when a derivative is taken: the rule may call the f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.errors import CustomRuleError, LeakedTracerError, NotDifferentiableError
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Eqn, Graph
+from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.calls.call import results_of_graph
+from functrans.ops.calls.call import compact, results_of_graph, spread
 from functrans.ops.control.layout import check_operands, cut
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
-from functrans.trace.stage import replay, rewrite, stage
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.stage import Staged, replay, rewrite, stage
 from functrans.trace.tracer import Tracer
 
 # -- constants -------------------------------------------------------------------------------------
@@ -58,6 +59,17 @@ constant = primitive(
 # -- rules -----------------------------------------------------------------------------------------
 
 
+class Traced(NamedTuple):
+    """A rule's functions as graphs.
+
+    Each takes the ``captures`` first, values of enclosing functions that are still being traced,
+    and then its own arguments.
+    """
+
+    graphs: tuple[Graph, ...]
+    captures: tuple[Tracer, ...] = ()
+
+
 class Rule:
     """Python functions that give derivatives, to be traced when one is taken.
 
@@ -67,8 +79,10 @@ class Rule:
         Each takes and returns flat sequences of tracers; the later ones may depend on what the
         earlier ones found out.
     avals : callable
-        ``avals(graphs)`` gives the types that the next function takes, from the graphs of the ones
-        before.
+        ``avals(before)`` gives the types that the next function takes, from what was staged of the
+        ones before.
+    known : callable
+        ``known(before)`` gives the values of its first arguments, on which Python may branch.
     what : str
         What the rule belongs to, for messages.
     """
@@ -76,42 +90,62 @@ class Rule:
     def __init__(
         self,
         functions: Sequence[Callable[..., Sequence[Any]]],
-        avals: Callable[[Sequence[Graph]], Sequence[Aval]],
+        avals: Callable[[Sequence[Staged]], Sequence[Aval]],
+        known: Callable[[Sequence[Staged]], Sequence[Any]],
         what: str,
     ) -> None:
         self.functions = functions
         self.avals = avals
+        self.known = known
         self.what = what
 
-    def graphs(self) -> tuple[Graph, ...]:
+    def traced(self) -> Traced:
         """The rule's functions, traced."""
-        graphs: list[Graph] = []
+        before: list[Staged] = []
         for function in self.functions:
-            graphs.append(_closed(function, self.avals(graphs), self.what))
-        return tuple(graphs)
+            avals, known = self.avals(before), self.known(before)
+            values = [*known, *[UNKNOWN] * (len(avals) - len(known))]
+            before.append(_staged(function, avals, values, self.what))
+        captures = {
+            outer._variable: outer
+            for staged in before
+            for outer in staged.captures
+            if isinstance(outer, Tracer)
+        }
+        return Traced(
+            tuple(_closed(staged, list(captures)) for staged in before), tuple(captures.values())
+        )
 
 
-def _closed(function: Callable[..., Sequence[Any]], avals: Sequence[Aval], what: str) -> Graph:
+def _staged(
+    function: Callable[..., Sequence[Any]], avals: Sequence[Aval], values: Sequence[Any], what: str
+) -> Staged:
     try:
-        staged = stage(function, avals, kind=what)
+        return stage(function, avals, kind=what, values=values)
     except LeakedTracerError as error:
         raise CustomRuleError(
             f"the rule of {what} uses a traced value that is not among its arguments: it is called "
             "when the derivative is taken, after the function around it has returned.\nPass the "
             "value to the function as an argument (and to a backward rule through the residuals)."
         ) from error
-    for outer in staged.captures:
-        if isinstance(outer, Tracer):
-            raise CustomRuleError(
-                f"{what} uses a traced value of an enclosing function ({outer._aval}): pass it to "
-                "the function as an argument, and through the residuals"
-            )
 
-    def with_constants(*inputs: Any) -> list[Any]:
-        values = [constant(value=Constant(np.asarray(x))) for x in staged.captures]
-        return replay(staged.graph, [*inputs, *values])
 
-    return rewrite(with_constants, avals) if staged.captures else staged.graph
+def _closed(staged: Staged, captured: Sequence[Var]) -> Graph:
+    """The graph, with what any of the rule's functions captures first; arrays are constants."""
+    outside = [Var(var.aval) for var in captured]
+    own = staged.graph.in_avals[: len(staged.graph.inputs) - len(staged.captures)]
+
+    def function(*inputs: Any) -> list[Any]:
+        captures = dict(zip(captured, inputs, strict=False))
+        values = [
+            captures[x._variable]
+            if isinstance(x, Tracer)
+            else constant(value=Constant(np.asarray(x)))
+            for x in staged.captures
+        ]
+        return replay(staged.graph, [*inputs[len(captured) :], *values])
+
+    return rewrite(function, [*(var.aval for var in outside), *own])
 
 
 class BatchedRule(Rule):
@@ -123,19 +157,40 @@ class BatchedRule(Rule):
         self.size = size
         self.what = rule.what
 
-    def graphs(self) -> tuple[Graph, ...]:
-        return _batched(self.rule.graphs(), self.transform, self.size)
+    def traced(self) -> Traced:
+        graphs, captures = self.rule.traced()
+        return Traced(_batched(graphs, self.transform, self.size, len(captures)), captures)
 
 
-def _batched(graphs: Sequence[Graph], transform: Any, size: int) -> tuple[Graph, ...]:
-    return tuple(transform(g, (0,) * len(g.inputs), size, (0,) * len(g.outputs))[0] for g in graphs)
+def _batched(
+    graphs: Sequence[Graph], transform: Any, size: int, captures: int = 0
+) -> tuple[Graph, ...]:
+    return tuple(
+        transform(
+            g,
+            (*(None,) * captures, *(0,) * (len(g.inputs) - captures)),
+            size,
+            (0,) * len(g.outputs),
+        )[0]
+        for g in graphs
+    )
 
 
-def resolve(graph: Graph) -> Graph:
-    """The graph with the rules of its custom functions traced, also in inner graphs."""
+def resolve(graph: Graph) -> tuple[Graph, list[Tracer]]:
+    """The graph with the rules of its custom functions traced, also in inner graphs.
+
+    What the rules use of enclosing functions that are still being traced are further inputs.
+    """
+    outside: dict[Var, tuple[Var, Tracer]] = {}
+
+    def inside(captures: Sequence[Tracer]) -> list[Var]:
+        return [outside.setdefault(x._variable, (Var(x._variable.aval), x))[0] for x in captures]
+
     if not unresolved(graph):
-        return graph
-    return Graph(graph.inputs, [_resolve_eqn(eqn) for eqn in graph.eqns], graph.outputs)
+        return graph, []
+    eqns = [_resolve_eqn(eqn, inside) for eqn in graph.eqns]
+    inputs = [*graph.inputs, *(var for var, _ in outside.values())]
+    return Graph(inputs, eqns, graph.outputs), [outer for _, outer in outside.values()]
 
 
 def unresolved(graph: Graph) -> bool:
@@ -158,20 +213,36 @@ def _needs_resolving(value: Any) -> bool:
     return isinstance(value, Rule) or (isinstance(value, Graph) and unresolved(value))
 
 
-def _resolve_eqn(eqn: Eqn) -> Eqn:
+Inside = Callable[[Sequence[Tracer]], Sequence[Var]]
+"""What stands in a graph for values of enclosing functions."""
+
+
+def _resolve_eqn(eqn: Eqn, inside: Inside) -> Eqn:
     if not eqn.primitive.higher_order:
         return eqn
-    params = {name: _resolve_param(value) for name, value in eqn.params.items()}
-    return Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.source)
+    inputs, params = list(eqn.inputs), {}
+    for name, value in eqn.params.items():
+        if isinstance(value, Rule):
+            params[name], captures = value.traced()
+            inputs += inside(captures)
+        else:
+            params[name] = _resolve_inner(value)
+    return Eqn(eqn.primitive, inputs, eqn.outputs, params, eqn.source)
 
 
-def _resolve_param(value: Any) -> Any:
-    if isinstance(value, Rule):
-        return value.graphs()
+def _resolve_inner(value: Any) -> Any:
     if isinstance(value, Graph):
-        return resolve(value)
+        graph, captures = resolve(value)
+        if captures:
+            raise CustomRuleError(
+                "a custom rule of a function that is called inside of a loop, of a branch or of a "
+                f"compiled function uses a traced value of an enclosing function "
+                f"({captures[0]._aval}): pass it to the function as an argument, and through the "
+                "residuals"
+            )
+        return graph
     if isinstance(value, tuple):
-        return tuple(map(_resolve_param, value))
+        return tuple(map(_resolve_inner, value))
     return value
 
 
@@ -204,7 +275,7 @@ def _jvp_of_custom_jvp(
     _check_constants(tangents[arguments:], what, primals[arguments:])
     own, moving = primals[:arguments], tangents[:arguments]
     floating = [t for t, x in zip(_instantiated(moving, own), own, strict=True) if _has_tangent(x)]
-    results = replay(rule[0], [*own, *floating])
+    results = replay(rule[0], [*primals[len(graph.inputs) :], *own, *floating])
     count = len(graph.outputs)
     dots = iter(results[count:])
     return results[:count], [
@@ -234,23 +305,54 @@ def _batch_custom(
         for x, axis in zip(operands[:arguments], axes[:arguments], strict=True)
     ]
     everywhere = (0,) * len(graph.outputs)
-    batched, _ = transform(graph, ((0,) * arguments + tuple(axes[arguments:])), size, everywhere)
+    taken = len(graph.inputs)
+    batched, _ = transform(
+        graph, ((0,) * arguments + tuple(axes[arguments:taken])), size, everywhere
+    )
     if isinstance(rule, Rule):
         rule = BatchedRule(rule, transform, size)
     else:
         rule = _batched(rule, transform, size)
+    captures = [
+        place(x, axis, 0, size) for x, axis in zip(operands[taken:], axes[taken:], strict=True)
+    ]
     outs = primitive(
-        *own, *operands[arguments:], graph=batched, rule=rule, arguments=arguments, what=what
-    )
+        *own, *operands[arguments:taken], *captures,
+        graph=batched, rule=rule, arguments=arguments, what=what,
+    )  # fmt: skip
     return outs, everywhere
+
+
+def _transpose_custom(
+    cotangents: Sequence[Any],
+    *operands: Any,
+    transform: Any,
+    graph: Graph,
+    rule: Any,
+    arguments: int,
+    what: str,
+) -> list[Any]:
+    """A function that a rule applies to a tangent is linear: what it computes is transposed."""
+    taken = operands[: len(graph.inputs)]
+    linear = tuple(isinstance(x, Aval) for x in taken)
+    given = tuple(ct is not None for ct in cotangents)
+    transposed, nonzero = transform(graph, linear, given)
+    known = [x for x in taken if not isinstance(x, Aval)]
+    results = replay(transposed, [*known, *compact(cotangents)])
+    # before the cotangents come results that do not depend on the linear operands
+    found = spread(spread(results[len(results) - sum(nonzero) :], nonzero), linear)
+    return [*found, *[None] * (len(operands) - len(taken))]
 
 
 def _define(name: str, jvp: Callable[..., Any]) -> Primitive:
     defined: Primitive = primitive(
         name,
-        infer=results_of_graph,
-        numpy=lambda *values, graph, **params: tuple(evaluate(graph, values)),
+        infer=lambda *avals, graph, **params: results_of_graph(
+            *avals[: len(graph.inputs)], graph=graph
+        ),
+        numpy=lambda *values, graph, **params: tuple(evaluate(graph, values[: len(graph.inputs)])),
         jvp=jvp,
+        transpose=_transpose_custom,
         batch=lambda *args, **params: _batch_custom(defined, *args, **params),
         several=True,
         higher_order=True,
@@ -276,10 +378,10 @@ def _jvp_of_custom_vjp(
 ) -> tuple[Sequence[Any], Sequence[Any]]:
     _check_constants(tangents[arguments:], what, primals[arguments:])
     forward, backward = rule
-    own = primals[:arguments]
-    results = replay(forward, own)
+    own, captures = primals[:arguments], primals[len(graph.inputs) :]
+    results = replay(forward, [*captures, *own])
     count = len(graph.outputs)
-    outs, residuals = results[:count], results[count:]
+    outs, residuals = results[:count], [*captures, *results[count:]]
     moving = _instantiated(tangents[:arguments], own)
     dots = iter(
         custom_pullback(

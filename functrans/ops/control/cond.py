@@ -214,7 +214,8 @@ def _batch(
     branches: Branches,
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
     if axes[0] is not None:
-        return each_lane(cond_p, {"branches": branches}, operands, axes, size)
+        lanes = {"branches": branches}, operands, axes, size
+        return each_lane(cond_p, *lanes, _forwarded(branches))
     found = [transform(branch, tuple(axes[1:]), size) for branch in branches]
     out_axes = tuple(
         next((axis for axis in places if axis is not None), None)
@@ -231,6 +232,21 @@ def _batch(
         return rewrite(branch, graph.in_avals)
 
     return cond_p(*operands, branches=tuple(placed(*f) for f in found)), out_axes
+
+
+def _forwarded(branches: Branches) -> dict[int, int]:
+    """The results that are the same operand whichever branch is taken, and that operand."""
+    places = [
+        [graph.inputs.index(x) if x in graph.inputs else None for x in graph.outputs]
+        for graph in branches
+    ]
+    first, *others = places
+    # the first operand of all says which branch is taken
+    return {
+        result: place + 1
+        for result, place in enumerate(first)
+        if place is not None and all(other[result] == place for other in others)
+    }
 
 
 def _placed(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:

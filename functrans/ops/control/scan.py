@@ -13,8 +13,9 @@ first), ``n_consts``, ``n_carry``, ``unroll`` (a hint to the compiler).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from functrans.ir.evaluate import evaluate
@@ -252,10 +253,12 @@ def each_lane(
     operands: Sequence[Any],
     axes: Sequence[int | None],
     size: int,
+    forwarded: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
     """Apply a primitive to one lane after the other: each goes its own way.
 
-    It is a scan without a carry, so lanes may also run at the same time.
+    It is a scan without a carry, so lanes may also run at the same time. Results that are
+    ``forwarded``, and the operands that they are, need no lanes.
     """
     mapped = tuple(axis is not None for axis in axes)
     shared = where_not(mapped, operands)
@@ -273,8 +276,11 @@ def each_lane(
     ]
     graph = rewrite(body, avals)
     loop = Scan(scan_p, graph, size, False, len(shared), 0, 1)
-    results = loop.bind((), shared, (), lanes)
-    return results, (0,) * len(results)
+    results = list(loop.bind((), shared, (), lanes))
+    out_axes: list[int | None] = [0] * len(results)
+    for result, operand in forwarded.items():
+        results[result], out_axes[result] = operands[operand], axes[operand]
+    return results, out_axes
 
 
 # -- the primitives --------------------------------------------------------------------------------

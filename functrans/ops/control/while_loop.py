@@ -227,7 +227,12 @@ def _batch(
     mapped, (body, carry_axes, out_axes) = fixpoint(tuple(a is not None for a in i_axes), map_)
     cond, (predicate_axis,) = transform(loop.cond, c_axes + carry_axes, size)
     if predicate_axis is not None:
-        return each_lane(while_p, loop._asdict(), operands, axes, size)
+        unchanged = {
+            i: loop.n_consts + i
+            for i, atom in enumerate(loop.body.outputs[:n_carry])
+            if atom is loop.body.inputs[loop.n_consts + i]
+        }
+        return each_lane(while_p, loop._asdict(), operands, axes, size, unchanged)
     init = [
         place(x, axis, 0 if flag else None, size)
         for x, axis, flag in zip(init, i_axes, mapped, strict=True)
