@@ -326,7 +326,7 @@ def det(a: Any) -> Any:
     return det_p(asarray(a))
 
 
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: Any) -> Any:
     """The signs of the determinants, and the logarithms of their absolute values."""
     return SlogdetResult(*slogdet_p(asarray(a)))
 

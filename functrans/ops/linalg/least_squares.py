@@ -3,7 +3,9 @@
 The derivatives are those of Golub and Pereyra, "The differentiation of pseudo-inverses and
 nonlinear least squares problems whose variables separate" (1973), theorem 4.3. They hold for
 matrices of any rank, and for changes that leave the rank as it is: where others do not, the
-pseudo-inverse is not even continuous.
+pseudo-inverse is not even continuous. If singular values are dropped that are not 0, the matrix is
+not the one whose pseudo-inverse is taken, and their spaces turn with the others': a term is added,
+which is made of the singular vectors.
 """
 
 from __future__ import annotations
@@ -15,17 +17,30 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
-from functrans.ops.arrays.structural import astype, move_axis, place, reshape
+from functrans.ops.arrays.structural import (
+    astype,
+    expand_axes,
+    move_axis,
+    place,
+    reshape,
+    zeros,
+)
 from functrans.ops.define import primitive
+from functrans.ops.elementwise.choice import masked, select
+from functrans.ops.elementwise.compare import greater, not_equal
 from functrans.ops.linalg.matrices import (
     adjoint,
     check_matrices,
     far_apart,
+    on_columns,
+    on_rows,
     product,
     promoted,
     real_dtype,
     transposed,
 )
+from functrans.ops.linalg.svd import svd_p
+from functrans.ops.reductions.reduce import reduce_max
 from functrans.ops.samples import cases
 
 
@@ -73,7 +88,27 @@ def _tangent_of_pinv(a: Any, rcond: Any, out: Any, da: Any) -> Any:
     dah, outh = adjoint(da), adjoint(out)
     rows, columns = product(out, outh, dah), product(dah, outh, out)
     outside = rows - product(rows, a, out) + columns - product(out, a, columns)
-    return outside - product(out, da, out)
+    return outside - product(out, da, out) + _of_dropped(a, rcond, da)
+
+
+def _of_dropped(a: Any, rcond: Any, da: Any) -> Any:
+    """What singular values that are dropped, and are not 0, add to the derivative.
+
+    The part of ``U^H dA V`` between a value ``s`` that is kept and one, ``d``, that is dropped is
+    divided by ``s`` and by ``s**2 - d**2``; what is so divided if ``d`` is 0 is there already.
+    """
+    u, s, vh = svd_p(a, full=False)
+    if not s.shape[-1]:
+        return zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
+    largest = expand_axes(reduce_max(s, axes=(s.ndim - 1,)), (s.ndim - 1,))
+    counts = greater(s, largest * on_rows(rcond))
+    mixed = not_equal(on_rows(counts), on_columns(counts))
+    kept, dropped = masked(counts, s), masked(~counts, s)
+    kept, dropped = (on_rows(x * x) + on_columns(x * x) for x in (kept, dropped))
+    inner = product(adjoint(u), da, adjoint(vh))
+    turn = on_rows(s) * on_columns(s) * adjoint(inner) + dropped * inner
+    turn = masked(mixed, turn / select(mixed, kept * (kept - dropped), 1))
+    return product(adjoint(vh), adjoint(turn), adjoint(u))
 
 
 def _batch_pinv(operands: Any, axes: Any) -> tuple[Any, int]:
@@ -95,6 +130,7 @@ pinv_p: Primitive = primitive(
     samples=cases(
         ((far_apart, (3, 3)), _cutoff(), {}), ((far_apart, (4, 2)), _cutoff(), {}),
         ((far_apart, (2, 2, 3)), _cutoff(2), {}), ((far_apart, (1, 1)), _cutoff(), {}),
+        ((far_apart, (4, 5)), np.array(0.6), {}),
         (np.zeros((0, 2)), _cutoff(), {}), (np.zeros((2, 2, 0)), _cutoff(2), {}),
         ((far_apart, (2, 7, 9)), _cutoff(2), {}),
     ),
@@ -128,7 +164,8 @@ def _tangent_of_lstsq(a: Any, b: Any, rcond: Any, out: Any, da: Any) -> Any:
     residual = b - product(a, out)
     along = product(inverse, product(inverseh, product(dah, residual)) - product(da, out))
     across = product(dah, product(inverseh, out))
-    return along + across - product(inverse, product(a, across))
+    within = along + across - product(inverse, product(a, across))
+    return within + product(_of_dropped(a, rcond, da), b)
 
 
 def _batch_lstsq(operands: Any, axes: Any) -> tuple[Any, int]:
@@ -156,7 +193,7 @@ lstsq_p: Primitive = primitive(
         ((far_apart, (3, 3)), (3, 2), _cutoff(), {}), ((far_apart, (4, 2)), (4, 1), _cutoff(), {}),
         ((far_apart, (2, 2, 3)), (2, 2, 2), _cutoff(2), {}),
         ((far_apart, (1, 1)), (1, 1), _cutoff(), {}), (np.zeros((0, 2)), (0, 1), _cutoff(), {}),
-        (np.zeros((2, 0)), (2, 1), _cutoff(), {}),
+        (np.zeros((2, 0)), (2, 1), _cutoff(), {}), ((far_apart, (5, 4)), (5, 2), np.array(0.6), {}),
         ((far_apart, (2, 9, 7)), (2, 9, 3), _cutoff(2), {}),
     ),
 )  # fmt: skip
