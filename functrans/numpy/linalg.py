@@ -1,7 +1,4 @@
-"""`numpy.linalg`: what there is of it for traced values. The rest is refused by name.
-
-The derivative of a norm at 0 is taken to be 0, the subgradient of least length.
-"""
+"""`numpy.linalg`: what there is of it for traced values. The rest is refused by name."""
 
 from __future__ import annotations
 
@@ -11,36 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, axes_of, axis_of, flat, inexact
+from functrans.numpy.arrays import array, axis_of, common_dtype, flat, inexact, known
 from functrans.numpy.contraction import cross, outer, tensordot
 from functrans.numpy.contraction import dot as np_dot
-from functrans.numpy.define import answers, refuse
-from functrans.numpy.reductions import max, min, restored, root, sum
+from functrans.numpy.decompositions import cholesky, eigh, eigvalsh, qr, svd, svdvals
+from functrans.numpy.define import answers
+from functrans.numpy.norms import cond, matrix_norm, matrix_rank, norm, squares, vector_norm
+from functrans.numpy.reductions import max, sum
 from functrans.numpy.shapes import matrix_transpose
 from functrans.ops.arrays import views
-from functrans.ops.arrays.structural import astype, reshape
-from functrans.ops.elementwise.choice import absolute, select
-from functrans.ops.elementwise.compare import equal, not_equal
-from functrans.ops.elementwise.power import raise_to
+from functrans.ops.arrays.structural import astype, broadcast_to, expand_axes, reshape, zeros
+from functrans.ops.elementwise.compare import greater
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg import products
+from functrans.ops.linalg.least_squares import lstsq_p, pinv_p
+from functrans.ops.linalg.matrices import hermitian as hermitian_of
+from functrans.ops.linalg.svd import svd_p
 
 LinAlgError = np.linalg.LinAlgError
 
 __all__ = [
-    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "inv", "matmul", "matrix_norm",
-    "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "slogdet", "solve",
-    "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
+    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose",
+    "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
+    "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-# -- factors, solutions, determinants --------------------------------------------------------------
-
-
-@answers(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """The triangular factor of positive definite matrices, of which one triangle is read."""
-    return ops.cholesky(a, upper=upper)
+# -- solutions, determinants --------------------------------------------------------------
 
 
 @answers(np.linalg.inv)
@@ -65,6 +59,123 @@ def slogdet(a: Any) -> Any:
 def solve(a: Any, b: Any) -> Any:
     """``x`` with ``a @ x = b``; ``b`` is a vector if it has one axis, else matrices."""
     return ops.solve(a, b)
+
+
+@answers(np.linalg.pinv)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
+    """The pseudo-inverses of matrices.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    rcond, rtol : array of shape (...), optional
+        Singular values that are no larger than this, in proportion to the largest, count as 0: for
+        `rcond` 1e-15, if neither is given; for ``rtol=None`` ``max(M, N)`` times the machine
+        epsilon.
+    hermitian : bool
+        Whether the matrices are Hermitian: their lower triangles are read.
+
+    Returns
+    -------
+    array of shape (..., N, M)
+
+    Notes
+    -----
+    The derivative is that of [1]_ for changes that leave the rank as it is; where others do not,
+    the pseudo-inverse is not continuous.
+
+    References
+    ----------
+    .. [1] G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
+       squares problems whose variables separate", 1973.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> grad(lambda a: np.linalg.pinv(a)[0, 0])(np.diag([2.0, 0.0]))
+    array([[-0.25,  0.  ],
+           [ 0.  ,  0.  ]])
+    """
+    x = inexact(a)
+    if rcond is not None and rtol is not np._NoValue:
+        raise ValueError("`rtol` and `rcond` can't be both set.")
+    if rtol is None:
+        rcond = builtins.max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
+    elif rtol is not np._NoValue:
+        rcond = rtol
+    elif rcond is None:
+        rcond = 1e-15
+    cutoff = broadcast_to(array(rcond), shape=x.shape[:-2])
+    return pinv_p(hermitian_of(x, lower=True) if hermitian else x, cutoff)
+
+
+@answers(np.linalg.lstsq)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """The ``x`` of least length of those for which ``a @ x - b`` is shortest.
+
+    Parameters
+    ----------
+    a : array of shape (M, N)
+    b : array of shape (M,) or (M, K)
+    rcond : float, optional
+        Singular values that are no larger than this, in proportion to the largest, count as 0:
+        ``max(M, N)`` times the machine epsilon, if nothing is said.
+
+    Returns
+    -------
+    x : array of shape (N,) or (N, K)
+    residuals : array of shape (1,) or (K,), or (0,)
+        The squared lengths of ``b - a @ x``; empty if M <= N or if the rank is less than N. Under
+        `jit` and `vmap`, where the rank is not known, they are there whenever M > N.
+    rank : integer
+    s : array of shape (min(M, N),)
+        The singular values of ``a``.
+
+    Notes
+    -----
+    The derivative is that of [1]_, for matrices of any rank and changes that leave it as it is.
+
+    References
+    ----------
+    .. [1] G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
+       squares problems whose variables separate", 1973.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> x, y = np.arange(4.0), np.array([1.0, 3.0, 5.0, 7.0])
+    >>> grad(lambda y: np.linalg.lstsq(np.stack([x, np.ones(4)], 1), y)[0][0])(y).round(3)
+    array([-0.3, -0.1,  0.1,  0.3])
+    """
+    matrix, right = inexact(a), inexact(b)
+    is_vector = right.ndim == 1
+    columns = expand_axes(right, (1,)) if is_vector else right
+    for x in (matrix, columns):
+        if x.ndim != 2:
+            raise LinAlgError(f"{x.ndim}-dimensional array given. Array must be two-dimensional")
+    m, n = matrix.shape
+    if columns.shape[0] != m:
+        raise LinAlgError("Incompatible dimensions")
+    dtype = common_dtype(matrix, columns)
+    matrix, columns = astype(matrix, dtype), astype(columns, dtype)
+    if rcond is None:
+        rcond = builtins.max(m, n) * float(np.finfo(dtype).eps)
+    x = lstsq_p(matrix, columns, array(rcond))
+    values = svd_p(matrix, full=False)[1]
+    rank = _rank(values, rcond)
+    of_all = known(rank)
+    if m <= n or (of_all is not None and of_all != n):
+        residuals = zeros((0,), values.dtype)
+    else:
+        residuals = sum(squares(columns - products.matmul(matrix, x)), 0)
+    return reshape(x, shape=(n,)) if is_vector else x, residuals, rank, values
+
+
+def _rank(values: Any, rcond: Any) -> Any:
+    largest = max(values, -1, initial=0)
+    return astype(sum(greater(values, largest * rcond)), np.int32)
 
 
 @answers(np.linalg.matrix_power)
@@ -163,92 +274,3 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums along a diagonal of the matrices along the last two axes."""
     return sum(diagonal(x, offset=offset), -1, dtype)
-
-
-# -- norms -----------------------------------------------------------------------------------------
-
-
-@answers(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """A norm of vectors or matrices; where it is 0, so is its derivative."""
-    x = inexact(x)
-    if axis is None:
-        if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
-            axes = tuple(range(x.ndim))
-            return restored(root(sum(flat(x) * flat(x))), axes, keepdims)
-        axis = tuple(range(x.ndim))
-    axes = tuple(axis_of(i, x.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,)))
-    if len(axes) == 1:
-        return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
-    if len(axes) == 2:
-        return _matrix_norm(x, "fro" if ord is None else ord, axes, keepdims)
-    raise ValueError("Improper number of dimensions to norm.")
-
-
-def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    size = absolute(x)
-    if isinstance(ord, str):
-        raise ValueError(f"Invalid norm order '{ord}' for vectors")
-    if ord == np.inf:
-        return max(size, axes, keepdims=keepdims)
-    if ord == -np.inf:
-        return min(size, axes, keepdims=keepdims)
-    if ord == 0:
-        return sum(astype(not_equal(x, 0), x.dtype), axes, keepdims=keepdims)
-    if ord == 1:
-        return sum(size, axes, keepdims=keepdims)
-    if ord == 2:
-        return root(sum(x * x, axes, keepdims=keepdims))
-    # a power of 0 has no derivative below the first: what is 0 is left out
-    nothing = equal(size, 0)
-    powers = raise_to(select(nothing, 1, size), ord)
-    of_nothing = 0 if ord > 0 else np.inf
-    total = sum(select(nothing, of_nothing, powers), axes, keepdims=keepdims)
-    empty = equal(total, 0)
-    return select(empty, 0, raise_to(select(empty, 1, total), 1 / ord))
-
-
-def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    if axes[0] == axes[1]:
-        raise ValueError("Duplicate axes given.")
-    if ord in ("fro", "f"):
-        return root(sum(x * x, axes, keepdims=keepdims))
-    if ord in (1, -1, np.inf, -np.inf):
-        added, left = axes if ord in (1, -1) else axes[::-1]
-        totals = sum(absolute(x), added, keepdims=True)
-        extreme = max if ord > 0 else min
-        result = extreme(totals, left, keepdims=True)
-        return result if keepdims else reshape(result, shape=_without(x.shape, axes))
-    if ord in (2, -2, "nuc"):
-        refuse(f"np.linalg.norm of matrices with ord={ord!r}", "use the Frobenius norm, ord='fro'")
-    raise ValueError("Invalid norm order for matrices.")
-
-
-def _without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for i, n in enumerate(shape) if i not in axes)
-
-
-@answers(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """A norm of vectors, over any number of axes."""
-    x = inexact(x)
-    return _vector_norm(x, ord, axes_of(axis, x.ndim), keepdims)
-
-
-@answers(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """A norm of the matrices along the last two axes."""
-    x = inexact(x)
-    if x.ndim < 2:
-        raise ShapeError("matrix_norm takes arrays of two axes at the least")
-    return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)
-
-
-@answers(np.linalg.cond)
-def cond(x: Any, p: Any = None) -> Any:
-    """The condition number in a norm that needs no singular values."""
-    if p in (None, 2, -2, "nuc"):
-        refuse(f"np.linalg.cond with p={p!r}", "use p='fro', 1 or np.inf")
-    x = inexact(x)
-    axes = (x.ndim - 2, x.ndim - 1)
-    return _matrix_norm(x, p, axes, False) * _matrix_norm(ops.inv(x), p, axes, False)

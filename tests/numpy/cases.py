@@ -279,7 +279,31 @@ LINALG = [
          "np.linalg.trace(a)", "np.linalg.diagonal(a)", "np.linalg.cond(a, 1)",
          "np.linalg.tensorinv(a, ind=1)", "np.linalg.tensorsolve(a, a[0])"], sq,
     ),
-    *each(["np.linalg.cholesky(a)", "np.linalg.cholesky(a, upper=True)"], spd),
+    *each(
+        ["np.linalg.cholesky(a)", "np.linalg.cholesky(a, upper=True)", "np.linalg.eigh(a)",
+         "np.linalg.eigh(a, 'U')", "np.linalg.eigvalsh(a)", "np.linalg.svd(a, hermitian=True)",
+         "np.linalg.pinv(a - 9 * np.eye(3), hermitian=True)",
+         "np.linalg.matrix_rank(a, hermitian=True)",
+         "np.linalg.svd(a - 9 * np.eye(3), compute_uv=False, hermitian=True)"], spd,
+    ),
+    *each(
+        ["np.linalg.svd(a)", "np.linalg.svd(a, full_matrices=False)",
+         "np.linalg.svd(a, compute_uv=False)", "np.linalg.svdvals(a)", "np.linalg.qr(a)",
+         "np.linalg.qr(a.T, 'complete')", "np.linalg.qr(a, mode='r')", "np.linalg.pinv(a)",
+         "np.linalg.pinv(a, 0.5)", "np.linalg.pinv(a, rtol=None)", "np.linalg.lstsq(a, a[:, 0])",
+         "np.linalg.lstsq(a.T, a.T[:, :2])", "np.linalg.lstsq(a.T, a[0], 1e-3)",
+         "np.linalg.matrix_rank(a)", "np.linalg.matrix_rank(a, 2.5)", "np.linalg.matrix_rank(a[0])",
+         "np.linalg.matrix_rank(a, rtol=0.5)", "np.linalg.cond(a)", "np.linalg.cond(a, -2)",
+         "np.linalg.norm(a, 2)", "np.linalg.norm(a, -2)", "np.linalg.norm(a, 'nuc')"], m,
+    ),
+    *each(
+        ["np.linalg.cond(a, 'nuc')", "np.linalg.cond(a, 'fro')", "np.linalg.cond(a, -1)"], sq,
+    ),
+    *each(
+        ["np.linalg.svd(a, False)", "np.linalg.qr(a)", "np.linalg.norm(a, 'nuc', axis=(0, 2))",
+         "np.linalg.norm(a, 2, axis=(2, 0), keepdims=True)", "np.linalg.matrix_norm(a, ord=-2)",
+         "np.linalg.pinv(a, np.array([0.5, 0.1]))", "np.linalg.matrix_rank(a)"], t,
+    ),
     *each(
         [f"np.linalg.norm(a, {order}, axis={axis})" for order in (None, 1, 2, 3, 0.5, np.inf, 0)
          for axis in (0, 1)], m,

@@ -9,135 +9,52 @@ they have derivatives themselves.
 from __future__ import annotations
 
 import operator
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, Shape
+from functrans.ir.types import Aval
 from functrans.ops.arrays.shape import asarray, flip, roll
 from functrans.ops.arrays.structural import (
     broadcast_to,
-    cast,
     expand_axes,
     full_p,
-    iota,
     move_axis,
     place,
-    reduce_sum,
     reshape,
-    transpose,
 )
-from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import Lazy, lazy, primitive
+from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.arithmetic import multiply, negative
-from functrans.ops.elementwise.choice import masked
-from functrans.ops.elementwise.compare import equal, greater_equal
+from functrans.ops.linalg.matrices import (
+    adjoint,
+    broadcast_leading,
+    check_square,
+    compiled,
+    hermitian,
+    identity,
+    inner,
+    near_identity,
+    of_matrices,
+    positive_definite,
+    promoted,
+    regular,
+    same_square,
+    transposed,
+    triangle,
+)
 from functrans.ops.linalg.products import matmul
-from functrans.ops.promotion import floating, promote
-from functrans.ops.samples import Domain, cases
+from functrans.ops.samples import cases
 from functrans.trace.source import located, user_source
 
 _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
-
-# -- what the rules are written with ---------------------------------------------------------------
-
-
-def _t(x: Any) -> Any:
-    """Transposed matrices."""
-    n = x.ndim
-    return transpose(x, permutation=(*range(n - 2), n - 1, n - 2))
-
-
-def triangle(x: Any, *, lower: bool, unit_diagonal: bool = False) -> Any:
-    """The matrices with zeros outside of a triangle, or also on the diagonal."""
-    rows = reshape(iota(size=x.shape[-2], dtype=_INDEX), shape=(x.shape[-2], 1))
-    columns = iota(size=x.shape[-1], dtype=_INDEX)
-    inside = greater_equal(rows, columns) if lower else greater_equal(columns, rows)
-    if unit_diagonal:
-        inside = rows > columns if lower else columns > rows
-    return masked(broadcast_to(inside, shape=x.shape), x)
-
-
-_INDEX = np.dtype(np.int64)
-
-
-def _check_square(x: Aval, name: str) -> None:
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(
-            f"{name} takes square matrices along the last two axes, not an array of shape {x.shape}"
-        )
-
-
-def _promoted(*operands: Any, **params: Any) -> Any:
-    return promote(floating, operands), params
-
-
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-_ONE_MATRIX = 256
-"""Operations besides those for each element: roots, logarithms, signs."""
-
-
-def _operations(eqn: Eqn, of_graph: Any) -> int:
-    *batch, _, rows = eqn.inputs[0].aval.shape
-    sizes = sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
-    return 4 * rows * sizes + _ONE_MATRIX * prod(batch)
-
-
-def _compiled(rule: Lazy) -> Emit:
-    return Emit(
-        rule,
-        applies=lambda eqn, target: eqn.outputs[0].aval.dtype in _FLOATS,
-        operations=_operations,
-    )
-
-
-def _of_matrices(name: str, emit: Lazy, **slots: Any) -> Primitive:
-    """A primitive of one array of square matrices, which treats leading axes as NumPy does."""
-
-    def batch(operands: Any, axes: Any) -> Any:
-        result = op(move_axis(operands[0], axes[0], 0))
-        return (result, (0,) * len(result)) if op.several else (result, 0)
-
-    op = primitive(name, batch=batch, emit=_compiled(emit), prepare=_promoted, **slots)
-    return op
-
-
-def _same_square(name: str) -> Any:
-    def infer(a: Aval) -> Aval:
-        _check_square(a, name)
-        return a.update()
-
-    return infer
-
-
-def _positive_definite(rng: np.random.Generator, shape: Shape) -> Any:
-    x = rng.normal(size=shape)
-    return x @ np.swapaxes(x, -1, -2) + shape[-1] * np.eye(shape[-1])
-
-
-def _far_from_singular(rng: np.random.Generator, shape: Shape) -> Any:
-    return rng.normal(size=shape) + 2 * shape[-1] * np.eye(shape[-1])
-
-
-def _near_identity(rng: np.random.Generator, shape: Shape) -> Any:
-    return np.eye(shape[-1]) + rng.normal(size=shape) / (4 * shape[-1])
-
-
-positive_definite = Domain(_positive_definite)
-regular = Domain(_far_from_singular)
-near_identity = Domain(_near_identity)
-"""Of any size, their determinants are neither huge nor tiny."""
 
 # -- solving ---------------------------------------------------------------------------------------
 
 
 def _solution(a: Aval, b: Aval) -> Aval:
-    _check_square(a, "solve")
+    check_square(a, "solve")
     if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
         raise ShapeError(
             f"solve takes right-hand sides of shape {(*a.shape[:-1], 'any')} for matrices of shape "
@@ -162,7 +79,7 @@ def _solve(a: Any, b: Any, *, transpose_a: bool) -> Any:
 
 
 def _tangent_of_solve(a: Any, b: Any, out: Any, da: Any, *, transpose_a: bool) -> Any:
-    residual = matmul(_t(da) if transpose_a else da, out)
+    residual = matmul(transposed(da) if transpose_a else da, out)
     return negative(solve_p(a, residual, transpose_a=transpose_a))
 
 
@@ -179,8 +96,8 @@ solve_p: Primitive = primitive(
     # the same matrix again: one elimination serves both
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
     batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
-    emit=_compiled(lazy("functrans.ops.linalg.compiled.matrices:solve")),
-    prepare=_promoted,
+    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:solve")),
+    prepare=promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _of(False)), ((regular, (2, 3, 3)), (2, 3, 1), _of(True)),
         ((regular, (1, 1)), (1, 1), _of(False)), (np.zeros((0, 0)), np.zeros((0, 2)), _of(True)),
@@ -206,14 +123,14 @@ def _solve_triangular(
     if unit_diagonal:
         i = np.arange(a.shape[-1])
         a[..., i, i] = 1
-    return np.linalg.solve(_t(a) if transpose_a else a, b)
+    return np.linalg.solve(transposed(a) if transpose_a else a, b)
 
 
 def _tangent_of_triangular_solve(
     a: Any, b: Any, out: Any, da: Any, *, lower: bool, transpose_a: bool, unit_diagonal: bool
 ) -> Any:
     moved = triangle(da, lower=lower, unit_diagonal=unit_diagonal)
-    residual = matmul(_t(moved) if transpose_a else moved, out)
+    residual = matmul(transposed(moved) if transpose_a else moved, out)
     return negative(
         triangular_solve(
             a, residual, lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal
@@ -241,8 +158,8 @@ triangular_solve: Primitive = primitive(
         ),
     ],
     batch=lambda operands, axes, **params: _batch_solve(triangular_solve, operands, axes, params),
-    emit=_compiled(lazy("functrans.ops.linalg.compiled.matrices:triangular_solve")),
-    prepare=_promoted,
+    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:triangular_solve")),
+    prepare=promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _options(True)),
         ((regular, (3, 3)), (3, 2), _options(False, True)),
@@ -263,19 +180,18 @@ def _jvp_cholesky(primals: Any, tangents: Any, outs: Any) -> Any:
     """Murray (2016), equation 8: L times the lower half of inv(L) dA inv(L).T."""
     (da,), (factor,) = tangents, outs
     # only the lower triangle is read, and stands for the upper one too
-    symmetric = triangle(da, lower=True) + _t(triangle(da, lower=True, unit_diagonal=True))
-    half = triangular_solve(factor, symmetric, **_options(True))
-    whole = triangular_solve(factor, _t(half), **_options(True))
+    half = triangular_solve(factor, hermitian(da, lower=True), **_options(True))
+    whole = triangular_solve(factor, adjoint(half), **_options(True))
     diagonal_counts_half = triangle(whole, lower=True) + triangle(
         whole, lower=True, unit_diagonal=True
     )
     return matmul(factor, diagonal_counts_half * 0.5)
 
 
-cholesky_p = _of_matrices(
+cholesky_p = of_matrices(
     "cholesky",
     emit=lazy("functrans.ops.linalg.compiled.matrices:cholesky"),
-    infer=_same_square("cholesky"),
+    infer=same_square("cholesky"),
     numpy=np.linalg.cholesky,
     jvp=_jvp_cholesky,
     samples=cases(
@@ -293,32 +209,27 @@ regular_samples = cases(
     ((near_identity, (2, 9, 9)), {}),
 )  # fmt: skip
 
-inv_p: Primitive = _of_matrices(
+inv_p: Primitive = of_matrices(
     "inv",
     emit=lazy("functrans.ops.linalg.compiled.matrices:inv"),
-    infer=_same_square("inv"),
+    infer=same_square("inv"),
     numpy=np.linalg.inv,
     jvp=[lambda a, out, da: negative(matmul(matmul(out, da), out))],
     samples=regular_samples,
 )
 
 
-def _inner(x: Any, y: Any) -> Any:
-    """The inner products of matrices."""
-    return reduce_sum(multiply(x, y), axes=(x.ndim - 2, x.ndim - 1))
-
-
 def _infer_det(a: Aval) -> Aval:
-    _check_square(a, "det")
+    check_square(a, "det")
     return a.update(shape=a.shape[:-2])
 
 
-det_p = _of_matrices(
+det_p = of_matrices(
     "det",
     emit=lazy("functrans.ops.linalg.compiled.matrices:det"),
     infer=_infer_det,
     numpy=np.linalg.det,
-    jvp=[lambda a, out, da: _inner(cofactors(a), da)],
+    jvp=[lambda a, out, da: inner(cofactors(a), da)],
     samples=regular_samples,
 )
 
@@ -349,23 +260,23 @@ def _cofactors(a: Any) -> Any:
     n = s.shape[-1]
     others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1, dtype=a.dtype)
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return (sign[..., None, None] * u * others[..., None, :]) @ vh
+    return (sign[..., None, None] * u.conj() * others[..., None, :]) @ vh.conj()
 
 
 def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
     """That of det(a) inv(a).T; unlike the cofactors themselves, it needs the inverse."""
     (a,), (da,), (out,) = primals, tangents, outs
-    inverse = _t(inv_p(a))
-    scale = _inner(out, da)
+    inverse = transposed(inv_p(a))
+    scale = inner(out, da)
     return expand_axes(scale, (scale.ndim, scale.ndim + 1)) * inverse - matmul(
-        matmul(out, _t(da)), inverse
+        matmul(out, transposed(da)), inverse
     )
 
 
-cofactor: Primitive = _of_matrices(
+cofactor: Primitive = of_matrices(
     "cofactor",
     emit=lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
-    infer=_same_square("cofactor"),
+    infer=same_square("cofactor"),
     numpy=_cofactors,
     jvp=_jvp_cofactor,
     samples=regular_samples,
@@ -376,12 +287,12 @@ def _infer_slogdet(a: Aval) -> tuple[Aval, Aval]:
     return _infer_det(a), _infer_det(a)
 
 
-slogdet_p = _of_matrices(
+slogdet_p = of_matrices(
     "slogdet",
     emit=lazy("functrans.ops.linalg.compiled.matrices:slogdet"),
     infer=_infer_slogdet,
     numpy=lambda a: tuple(np.linalg.slogdet(a)),
-    jvp=lambda primals, tangents, outs: (None, _inner(_t(inv_p(primals[0])), tangents[0])),
+    jvp=lambda primals, tangents, outs: (None, inner(transposed(inv_p(primals[0])), tangents[0])),
     several=True,
     samples=regular_samples,
 )
@@ -391,11 +302,8 @@ MATRICES = (solve_p, triangular_solve, cholesky_p, inv_p, det_p, cofactor, slogd
 # -- with NumPy's signatures -----------------------------------------------------------------------
 
 
-class SlogdetResult(NamedTuple):
-    """The sign of a determinant, and the logarithm of its absolute value."""
-
-    sign: Any
-    logabsdet: Any
+SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
+"""NumPy's class: results of its own are of no other, so that branches may return either."""
 
 
 def cholesky(a: Any, *, upper: bool = False) -> Any:
@@ -405,7 +313,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Any:
     triangle that is read, each of which stands for two.
     """
     a = asarray(a)
-    return _t(cholesky_p(_t(a))) if upper else cholesky_p(a)
+    return adjoint(cholesky_p(adjoint(a))) if upper else cholesky_p(a)
 
 
 def inv(a: Any) -> Any:
@@ -418,7 +326,7 @@ def det(a: Any) -> Any:
     return det_p(asarray(a))
 
 
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: Any) -> Any:
     """The signs of the determinants, and the logarithms of their absolute values."""
     return SlogdetResult(*slogdet_p(asarray(a)))
 
@@ -454,17 +362,6 @@ def _solved(op: Primitive, a: Any, b: Any, params: dict[str, bool]) -> Any:
     return reshape(x, shape=x.shape[:-1]) if is_vector else x
 
 
-def broadcast_leading(first: Shape, second: Shape) -> Shape:
-    """The leading axes of two stacks of matrices, broadcast."""
-    try:
-        return np.broadcast_shapes(first, second)
-    except ValueError:
-        raise ShapeError(
-            f"the leading axes of stacks of matrices, {first} and {second}, do not broadcast"
-            f"{located(user_source())}"
-        ) from None
-
-
 def matrix_power(a: Any, n: int) -> Any:
     """The product of ``n`` copies of each matrix, or of their inverses if it is negative."""
     a = asarray(a)
@@ -481,9 +378,3 @@ def matrix_power(a: Any, n: int) -> Any:
         if exponent:
             a = matmul(a, a)
     return result
-
-
-def identity(n: int, dtype: Any) -> Any:
-    """The matrix of ones on the diagonal and zeros elsewhere."""
-    counter = iota(size=n, dtype=_INDEX)
-    return cast(equal(expand_axes(counter, (1,)), counter), dtype=np.dtype(dtype))

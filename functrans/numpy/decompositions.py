@@ -1,0 +1,210 @@
+"""Factors of matrices: `numpy.linalg`'s decompositions, with derivatives.
+
+What the derivatives are where a spectrum is degenerate is said by each function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array
+from functrans.numpy.define import answers, refuse
+from functrans.ops.arrays.shape import flip
+from functrans.ops.arrays.structural import astype, broadcast_to
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.logic import signbit
+from functrans.ops.indexing.gather import gather_along
+from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg.eigen import eigh_p
+from functrans.ops.linalg.matrices import adjoint, on_columns
+from functrans.ops.linalg.qr import qr_p
+from functrans.ops.linalg.svd import svd_p
+from functrans.ops.reductions.sorting import argsort
+
+__all__ = ["cholesky", "eigh", "eigvalsh", "qr", "svd", "svdvals"]
+
+# NumPy's classes: results of its own are of no other, so that branches may return either
+EighResult = type(np.linalg.eigh(np.eye(1)))
+SVDResult = type(np.linalg.svd(np.eye(1)))
+QRResult = type(np.linalg.qr(np.eye(1)))
+
+
+@answers(np.linalg.cholesky)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """The triangular factor of positive definite matrices, of which one triangle is read."""
+    return ops.cholesky(a, upper=upper)
+
+
+@answers(np.linalg.eigh)
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read.
+
+    Parameters
+    ----------
+    a : array of shape (..., N, N)
+    UPLO : {'L', 'U'}
+        Which triangle. The derivative is with respect to its elements, each of which stands for
+        two.
+
+    Returns
+    -------
+    eigenvalues : array of shape (..., N)
+        In ascending order.
+    eigenvectors : array of shape (..., N, N)
+        As columns.
+
+    Notes
+    -----
+    The derivative is that of perturbation theory [1]_. Where eigenvalues are equal (up to rounding)
+    the vectors of their common space are not determined, and how these turn into each other is
+    taken to be 0. So the first derivative is right of what treats equal eigenvalues alike and is
+    made of the eigenvalues, ``np.sum(f(w))``, or of projections on whole spaces. Of what is
+    made of both, ``(v * f(w)) @ v.T``, and of second derivatives, the part within the space is
+    missing: there, use matrix functions (`functrans.scipy.linalg.expm`, ``sqrtm``, ``logm``),
+    whose derivatives need no eigenvectors.
+
+    References
+    ----------
+    .. [1] M. Giles, "An extended collection of matrix derivative results for forward and reverse
+       mode algorithmic differentiation", 2008, section 3.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> grad(lambda a: np.linalg.eigh(a).eigenvalues[0])(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    array([[ 0.5,  0. ],
+           [-1. ,  0.5]])
+    """
+    return EighResult(*eigh_p(array(a), lower=_lower(UPLO)))
+
+
+@answers(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of Hermitian matrices, in ascending order; see `eigh`."""
+    return eigh_p(array(a), lower=_lower(UPLO))[0]
+
+
+def _lower(uplo: str) -> bool:
+    if uplo.upper() not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return uplo.upper() == "L"
+
+
+@answers(np.linalg.svd)
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """The singular values of matrices, in descending order, with their vectors.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    full_matrices : bool
+        Whether the vectors span the whole spaces, or only those of the ``K = min(M, N)`` singular
+        values.
+    compute_uv : bool
+        Whether the vectors are asked for.
+    hermitian : bool
+        Whether the matrices are Hermitian: their lower triangles are read.
+
+    Returns
+    -------
+    U : array of shape (..., M, M) or (..., M, K)
+    S : array of shape (..., K)
+    Vh : array of shape (..., N, N) or (..., K, N)
+
+    Notes
+    -----
+    The derivative is that of [1]_, for complex matrices with the phases of [2]_. Where singular
+    values are equal (up to rounding) the vectors of their spaces are not determined, and how they
+    turn among each other is taken to be 0. So the first derivative is right of sums of functions of
+    the singular values, and of the polar factor ``U @ Vh`` of regular matrices. The vectors that
+    only ``full_matrices`` adds are determined as a space: among themselves they do not turn.
+    Pseudo-inverses (`pinv`, `lstsq`) and the polar decomposition have derivatives of their own,
+    which are right everywhere.
+
+    References
+    ----------
+    .. [1] J. Townsend, "Differentiating the singular value decomposition", 2016.
+    .. [2] Z.-Q. Wan and S.-X. Zhang, "Automatic differentiation for complex valued SVD", 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> grad(lambda a: np.sum(np.linalg.svd(a, compute_uv=False)))(2 * np.eye(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    x = array(a)
+    if hermitian:
+        return _svd_of_hermitian(x, compute_uv)
+    if not compute_uv:
+        return svd_p(x, full=False)[1]
+    return SVDResult(*svd_p(x, full=bool(full_matrices)))
+
+
+def _svd_of_hermitian(x: Any, compute_uv: bool) -> Any:
+    """The eigenvalues without their signs, which the vectors on the right have."""
+    signed, vectors = eigh_p(x, lower=True)
+    sizes = absolute(signed)
+    order = flip(argsort(sizes, axis=sizes.ndim - 1), axes=(sizes.ndim - 1,))
+    values = gather_along(sizes, order, sizes.ndim - 1)
+    if not compute_uv:
+        return values
+    every = broadcast_to(on_columns(order), shape=vectors.shape)
+    u = gather_along(vectors, every, vectors.ndim - 1)
+    signs = select(signbit(signed), -1.0, 1.0)
+    ordered = gather_along(signs, order, signs.ndim - 1)
+    return SVDResult(u, values, adjoint(u * on_columns(astype(ordered, values.dtype))))
+
+
+@answers(np.linalg.svdvals)
+def svdvals(x: Any, /) -> Any:
+    """The singular values of matrices, in descending order; see `svd`."""
+    return svd_p(array(x), full=False)[1]
+
+
+@answers(np.linalg.qr)
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Matrices with orthonormal columns, and upper triangles: ``a = Q @ R``.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    mode : {'reduced', 'complete', 'r'}
+        Whether there are ``K = min(M, N)`` columns, or ``M``; or R alone. ('raw' is refused.)
+
+    Returns
+    -------
+    Q : array of shape (..., M, K) or (..., M, M)
+    R : array of shape (..., K, N) or (..., M, N)
+
+    Notes
+    -----
+    The derivative is that of [1]_, and there is one where the first K columns are independent; else
+    it raises `numpy.linalg.LinAlgError`. The columns that only 'complete' adds are determined
+    as a space: among themselves they do not turn.
+
+    References
+    ----------
+    .. [1] S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions
+       with application in optimum experimental design", 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> abs(grad(lambda a: np.linalg.qr(a, mode="r")[0, 0])(np.array([[3.0], [4.0]])))
+    array([[0.6],
+           [0.8]])
+    """
+    if mode == "raw":
+        refuse("np.linalg.qr with mode='raw'", "use mode='reduced'")
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"Unrecognized mode '{mode}'")
+    result = QRResult(*qr_p(array(a), complete=mode == "complete"))
+    return result.R if mode == "r" else result

@@ -1,0 +1,190 @@
+"""Norms and condition numbers of `numpy.linalg`, with derivatives that are never NaN.
+
+The derivative of a norm at 0 is taken to be 0, the subgradient of least length; so is that of a
+singular value which is 0 (up to rounding), in the norms that are made of singular values.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import INDEX, axes_of, axis_of, flat, inexact
+from functrans.numpy.define import answers
+from functrans.numpy.reductions import any, count_nonzero, max, min, restored, root, sum
+from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.stop import stop_gradient
+from functrans.ops.arrays.structural import astype, expand_axes, reshape, transpose
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal, greater, not_equal
+from functrans.ops.elementwise.logic import isnan
+from functrans.ops.elementwise.power import raise_to
+from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg.eigen import eigvalsh_p
+from functrans.ops.linalg.matrices import check_square, identity, negligible, on_rows
+from functrans.ops.linalg.svd import svd_p, svdvals_p
+
+__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
+
+# -- norms -----------------------------------------------------------------------------------------
+
+
+@answers(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A norm of vectors or matrices; where it is 0, so is its derivative."""
+    x = inexact(x)
+    if axis is None:
+        if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
+            axes = tuple(range(x.ndim))
+            return restored(root(sum(squares(flat(x)))), axes, keepdims)
+        axis = tuple(range(x.ndim))
+    axes = tuple(axis_of(i, x.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    if len(axes) == 1:
+        return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
+    if len(axes) == 2:
+        return _matrix_norm(x, "fro" if ord is None else ord, axes, keepdims)
+    raise ValueError("Improper number of dimensions to norm.")
+
+
+def squares(x: Any) -> Any:
+    """The squares of absolute values, without a root on the way."""
+    return x * x
+
+
+def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+    if ord == 0:
+        return sum(astype(not_equal(x, 0), x.dtype), axes, keepdims=keepdims)
+    if ord == 2:
+        return root(sum(squares(x), axes, keepdims=keepdims))
+    size = absolute(x)
+    if ord == np.inf:
+        return max(size, axes, keepdims=keepdims, initial=0)
+    if ord == -np.inf:
+        return min(size, axes, keepdims=keepdims)
+    if ord == 1:
+        return sum(size, axes, keepdims=keepdims)
+    # a power of 0 has no derivative below the first: what is 0 is left out
+    nothing = equal(size, 0)
+    powers = raise_to(select(nothing, 1, size), ord)
+    of_nothing = 0 if ord > 0 else np.inf
+    total = sum(select(nothing, of_nothing, powers), axes, keepdims=keepdims)
+    empty = equal(total, 0)
+    return select(empty, 0, raise_to(select(empty, 1, total), 1 / ord))
+
+
+def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if axes[0] == axes[1]:
+        raise ValueError("Duplicate axes given.")
+    if ord in ("fro", "f"):
+        return root(sum(squares(x), axes, keepdims=keepdims))
+    if ord in (1, -1, np.inf, -np.inf):
+        added, left = axes if ord in (1, -1) else axes[::-1]
+        totals = sum(absolute(x), added, keepdims=True)
+        result = (
+            max(totals, left, keepdims=True, initial=0)
+            if ord > 0
+            else min(totals, left, keepdims=True)
+        )
+        return result if keepdims else reshape(result, shape=_without(x.shape, axes))
+    if ord not in _OF_SINGULAR_VALUES:
+        raise ValueError("Invalid norm order for matrices.")
+    rest = tuple(i for i in range(x.ndim) if i not in axes)
+    values = svd_p(transpose(x, permutation=(*rest, *axes)), full=False)[1]
+    # the vectors of values that are 0 are arbitrary
+    kept = select(negligible(values), stop_gradient(values), values)
+    result = _OF_SINGULAR_VALUES[ord](kept)
+    return expand_axes(result, tuple(sorted(axes))) if keepdims else result
+
+
+_OF_SINGULAR_VALUES: dict[Any, Callable[[Any], Any]] = {
+    2: lambda values: max(values, -1, initial=0),
+    -2: lambda values: min(values, -1),
+    "nuc": lambda values: sum(values, -1),
+}
+"""Norms by their orders."""
+
+
+def _without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+@answers(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """A norm of vectors, over any number of axes."""
+    x = inexact(x)
+    return _vector_norm(x, ord, axes_of(axis, x.ndim), keepdims)
+
+
+@answers(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """A norm of the matrices along the last two axes."""
+    x = inexact(x)
+    if x.ndim < 2:
+        raise ShapeError("matrix_norm takes arrays of two axes at the least")
+    return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)
+
+
+# -- how near to singular --------------------------------------------------------------------------
+
+
+@answers(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition numbers of the matrices along the last two axes, in the norm of order ``p``.
+
+    Without an order, that of the largest to the smallest singular value. Singular matrices have
+    the condition number infinity.
+    """
+    x = inexact(x)
+    if not x.size and 0 in x.shape[-2:]:
+        raise np.linalg.LinAlgError("cond is not defined on empty arrays")
+    axes = (x.ndim - 2, x.ndim - 1)
+    if p in (None, 2, -2):
+        values = svd_p(x, full=False)[1]
+        ends = values[..., 0], values[..., -1]
+        ratio = ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
+        return select(isnan(ratio) & ~any(isnan(x), axes), np.inf, ratio)
+    check_square(x, "cond")
+    sign, _ = ops.slogdet_p(x)
+    singular = equal(sign, 0)
+    whole = select(on_rows(on_rows(singular)), identity(x.shape[-1], x.dtype), x)
+    both = _matrix_norm(x, p, axes, False) * _matrix_norm(ops.inv(whole), p, axes, False)
+    return select(singular, np.inf, both)
+
+
+@answers(np.linalg.matrix_rank)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """How many singular values are larger than a tolerance.
+
+    Parameters
+    ----------
+    A : array of shape (..., M, N), or with less than two axes
+    tol : array of shape (...), optional
+        The tolerance itself.
+    hermitian : bool
+        Whether the matrices are Hermitian: their lower triangles are read.
+    rtol : array of shape (...), optional
+        The tolerance in proportion to the largest singular value; ``max(M, N)`` times the machine
+        epsilon if none is given.
+
+    Returns
+    -------
+    array of integers, of shape (...)
+    """
+    if rtol is not None and tol is not None:
+        raise ValueError("`tol` and `rtol` can't be both set.")
+    x = inexact(A)
+    if x.ndim < 2:
+        return astype(any(not_equal(x, 0)), INDEX)
+    values = absolute(eigvalsh_p(x, lower=True)) if hermitian else svdvals_p(x)
+    if tol is not None:
+        return count_nonzero(greater(values, on_rows(asarray(tol))), axis=-1)
+    if rtol is None:
+        rtol = builtins.max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
+    largest = max(values, -1, keepdims=True, initial=0)
+    return count_nonzero(greater(values, largest * on_rows(asarray(rtol))), axis=-1)

@@ -1,0 +1,268 @@
+"""What linear algebra on the matrices along the last two axes is written with.
+
+`transposed` is the transpose, `adjoint` the conjugate transpose: the same for real matrices.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval, Shape
+from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    cast,
+    expand_axes,
+    iota,
+    move_axis,
+    reduce_sum,
+    reshape,
+    transpose,
+)
+from functrans.ops.compiled.emission import Emit
+from functrans.ops.define import Lazy, primitive
+from functrans.ops.elementwise.arithmetic import multiply
+from functrans.ops.elementwise.choice import absolute, masked, select
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
+from functrans.ops.linalg.products import matmul
+from functrans.ops.promotion import floating, promote
+from functrans.ops.reductions.reduce import reduce_max
+from functrans.ops.samples import Domain
+from functrans.trace.source import located, user_source
+
+INDEX = np.dtype(np.int64)
+
+# -- matrices of matrices --------------------------------------------------------------------------
+
+
+def transposed(x: Any) -> Any:
+    """Transposed matrices."""
+    n = x.ndim
+    return transpose(x, permutation=(*range(n - 2), n - 1, n - 2))
+
+
+def conjugated(x: Any) -> Any:
+    """The complex conjugates; real numbers are their own."""
+    return x
+
+
+def adjoint(x: Any) -> Any:
+    """Conjugate transposes."""
+    return conjugated(transposed(x))
+
+
+def real_part(x: Any) -> Any:
+    """The real parts; real numbers are their own."""
+    return x
+
+
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of norms and of singular values."""
+    return dtype
+
+
+def product(*factors: Any) -> Any:
+    """The product of matrices, from the left."""
+    result, *rest = factors
+    for factor in rest:
+        result = matmul(result, factor)
+    return result
+
+
+def triangle(x: Any, *, lower: bool, unit_diagonal: bool = False) -> Any:
+    """The matrices with zeros outside of a triangle, or also on the diagonal."""
+    rows = reshape(iota(size=x.shape[-2], dtype=INDEX), shape=(x.shape[-2], 1))
+    columns = iota(size=x.shape[-1], dtype=INDEX)
+    if unit_diagonal:
+        inside = greater(rows, columns) if lower else greater(columns, rows)
+    else:
+        inside = greater_equal(rows, columns) if lower else greater_equal(columns, rows)
+    return masked(broadcast_to(inside, shape=x.shape), x)
+
+
+def hermitian(x: Any, *, lower: bool) -> Any:
+    """The Hermitian matrices of which a triangle is given."""
+    strict = triangle(x, lower=lower, unit_diagonal=True)
+    return triangle(x, lower=lower) + adjoint(strict)
+
+
+def identity(n: int, dtype: Any) -> Any:
+    """The matrix of ones on the diagonal and zeros elsewhere."""
+    counter = iota(size=n, dtype=INDEX)
+    return cast(equal(expand_axes(counter, (1,)), counter), dtype=np.dtype(dtype))
+
+
+def inner(x: Any, y: Any) -> Any:
+    """The sums of the products of the elements of matrices."""
+    return reduce_sum(multiply(x, y), axes=(x.ndim - 2, x.ndim - 1))
+
+
+def columns_of(x: Any, start: int, stop: int) -> Any:
+    """Some neighbouring columns."""
+    return read_along(x, x.ndim - 1, start, stop - start)
+
+
+def rows_of(x: Any, start: int, stop: int) -> Any:
+    """Some neighbouring rows."""
+    return read_along(x, x.ndim - 2, start, stop - start)
+
+
+def beside(*parts: Any) -> Any:
+    """Matrices of equal heights, from left to right; what has no columns is left out."""
+    filled = [x for x in parts if x.shape[-1]] or parts[:1]
+    return concatenate(filled, axis=filled[0].ndim - 1)
+
+
+def above(*parts: Any) -> Any:
+    """Matrices of equal widths, from top to bottom; what has no rows is left out."""
+    filled = [x for x in parts if x.shape[-2]] or parts[:1]
+    return concatenate(filled, axis=filled[0].ndim - 2)
+
+
+def on_columns(x: Any) -> Any:
+    """Vectors, to be multiplied by the columns of matrices: all of a column by one number."""
+    return expand_axes(x, (x.ndim - 1,))
+
+
+def on_rows(x: Any) -> Any:
+    """Vectors, to be multiplied by the rows of matrices."""
+    return expand_axes(x, (x.ndim,))
+
+
+def reciprocal_where_apart(x: Any, scale: Any) -> Any:
+    """``1 / x``, but 0 where ``x`` is no more than rounding errors of numbers of size ``scale``.
+
+    Derivatives of factors are divided by the gaps of a spectrum. Within a space that belongs to
+    equal values there are no vectors of their own, and no derivatives of such.
+    """
+    apart = greater(absolute(x), scale)
+    return masked(apart, 1 / select(apart, x, 1))
+
+
+def rounding(values: Any) -> Any:
+    """The size of rounding errors in a spectrum, for each matrix, with a unit axis."""
+    count = values.shape[-1]
+    if not count:
+        return values
+    largest = reduce_max(absolute(values), axes=(values.ndim - 1,))
+    tolerance = count * float(np.finfo(values.dtype).eps)
+    return on_rows(largest * tolerance)
+
+
+def negligible(values: Any) -> Any:
+    """Which members of a spectrum are no more than rounding errors."""
+    return less_equal(absolute(values), rounding(values))
+
+
+# -- definitions -----------------------------------------------------------------------------------
+
+
+def check_matrices(x: Aval, name: str) -> None:
+    """Raise unless there are two axes at the least."""
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{name} takes matrices along the last two axes, not an array of shape {x.shape}"
+        )
+
+
+def check_square(x: Aval, name: str) -> None:
+    """Raise unless the last two axes have one size."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(
+            f"{name} takes square matrices along the last two axes, not an array of shape {x.shape}"
+        )
+
+
+def same_square(name: str) -> Any:
+    """The type rule of what makes square matrices of square matrices."""
+
+    def infer(a: Aval, **params: Any) -> Aval:
+        check_square(a, name)
+        return a.update()
+
+    return infer
+
+
+def promoted(*operands: Any, **params: Any) -> Any:
+    """Operands of one dtype, which is a float's."""
+    return promote(floating, operands), params
+
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+ONE_MATRIX = 256
+"""Operations besides those for each element: roots, logarithms, signs."""
+
+
+def _operations(eqn: Eqn, of_graph: Any) -> int:
+    *batch, _, rows = eqn.inputs[0].aval.shape
+    sizes = sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
+    return 4 * rows * sizes + ONE_MATRIX * prod(batch)
+
+
+def compiled(rule: Lazy) -> Emit:
+    """The compiled form of an operation on matrices of floats."""
+    return Emit(
+        rule,
+        applies=lambda eqn, target: eqn.outputs[0].aval.dtype in FLOATS,
+        operations=_operations,
+    )
+
+
+def of_matrices(name: str, emit: Lazy | None = None, **slots: Any) -> Primitive:
+    """A primitive of one array of matrices, which treats leading axes as NumPy does."""
+
+    def batch(operands: Any, axes: Any, **params: Any) -> Any:
+        result = op(move_axis(operands[0], axes[0], 0), **params)
+        return (result, (0,) * len(result)) if op.several else (result, 0)
+
+    form = None if emit is None else compiled(emit)
+    op = primitive(name, batch=batch, emit=form, prepare=promoted, **slots)
+    return op
+
+
+def broadcast_leading(first: Shape, second: Shape) -> Shape:
+    """The leading axes of two stacks of matrices, broadcast."""
+    try:
+        return np.broadcast_shapes(first, second)
+    except ValueError:
+        raise ShapeError(
+            f"the leading axes of stacks of matrices, {first} and {second}, do not broadcast"
+            f"{located(user_source())}"
+        ) from None
+
+
+# -- samples ---------------------------------------------------------------------------------------
+
+
+def _positive_definite(rng: np.random.Generator, shape: Shape) -> Any:
+    x = rng.normal(size=shape)
+    return x @ np.swapaxes(x, -1, -2) + shape[-1] * np.eye(shape[-1])
+
+
+def _far_from_singular(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.normal(size=shape) + 2 * shape[-1] * np.eye(shape[-1])
+
+
+def _near_identity(rng: np.random.Generator, shape: Shape) -> Any:
+    return np.eye(shape[-1]) + rng.normal(size=shape) / (4 * shape[-1])
+
+
+def _far_apart(rng: np.random.Generator, shape: Shape) -> Any:
+    rows, columns = shape[-2:]
+    values = np.eye(rows, columns) * (1 + np.arange(columns))
+    return values + rng.normal(size=shape) / (4 * max(rows, columns, 1))
+
+
+positive_definite = Domain(_positive_definite)
+regular = Domain(_far_from_singular)
+near_identity = Domain(_near_identity)
+"""Of any size, their determinants are neither huge nor tiny."""
+far_apart = Domain(_far_apart)
+"""Matrices, of any two sizes, whose eigenvalues or singular values are about 1, 2, 3, ..."""

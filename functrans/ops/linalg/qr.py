@@ -1,0 +1,128 @@
+"""QR factors, their derivatives by splitting ``Q^H dA R^-1`` into a skew and a triangular part.
+
+The rule is that of Walter and Lehmann, "Algorithmic differentiation of linear algebra functions
+with application in optimum experimental design" (2010). It holds where the leading columns of a
+matrix, as many as it has rows at the most, are independent; where they are not, the factors have no
+derivative, and asking for one is an error ("Singular matrix").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Eqn
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import zeros
+from functrans.ops.linalg.factorisations import triangular_solve
+from functrans.ops.linalg.matrices import (
+    above,
+    adjoint,
+    beside,
+    check_matrices,
+    columns_of,
+    far_apart,
+    of_matrices,
+    product,
+    rows_of,
+    transposed,
+    triangle,
+)
+from functrans.ops.samples import cases
+
+
+def _infer_qr(a: Aval, *, complete: bool) -> tuple[Aval, Aval]:
+    check_matrices(a, "qr")
+    *leading, m, n = a.shape
+    k = m if complete else min(m, n)
+    return a.update(shape=(*leading, m, k)), a.update(shape=(*leading, k, n))
+
+
+def _infer_r(a: Aval) -> Aval:
+    return _infer_qr(a, complete=False)[1]
+
+
+def _jvp_qr(primals: Any, tangents: Any, outs: Any, *, complete: bool) -> tuple[Any, Any]:
+    (da,), (q, r) = tangents, outs
+    m, n = da.shape[-2:]
+    k = min(m, n)
+    left, square = columns_of(q, 0, k), columns_of(rows_of(r, 0, k), 0, k)
+
+    moved = _divided(columns_of(da, 0, k), square)
+    inner = product(adjoint(left), moved)
+    turn = _skew(inner)
+    # all of `moved` that is not along the columns stays as it is
+    dq = moved - product(left, inner - turn)
+    dr = product(inner - turn, square)
+    if n > k:
+        rest = product(adjoint(left), columns_of(da, k, n))
+        dr = beside(dr, rest - product(turn, columns_of(r, k, n)))
+    if complete and m > k:
+        others = columns_of(q, k, m)
+        dq = beside(dq, -product(left, product(adjoint(moved), others)))
+        dr = above(dr, zeros((*dr.shape[:-2], m - k, n), dr.dtype))
+    return dq, dr
+
+
+def _divided(x: Any, r: Any) -> Any:
+    """``x r^-1``, for upper triangles."""
+    solution = triangular_solve(
+        r, transposed(x), lower=False, transpose_a=True, unit_diagonal=False
+    )
+    return transposed(solution)
+
+
+def _skew(x: Any) -> Any:
+    """The skew-Hermitian matrices with the lower triangles that are given.
+
+    The diagonal of ``R`` is real and stays real, so what is imaginary on the diagonal is here.
+    """
+    below = triangle(x, lower=True, unit_diagonal=True)
+    return below - adjoint(below)
+
+
+def _jvp_r(primals: Any, tangents: Any, outs: Any) -> Any:
+    both = qr_p(*primals, complete=False)
+    return _jvp_qr(primals, tangents, both, complete=False)[1]
+
+
+def _without_q(eqn: Eqn, wanted: Any) -> Eqn:
+    q, r = wanted
+    if q or not r or eqn.params["complete"]:
+        return eqn
+    return Eqn(r_p, eqn.inputs, eqn.outputs[1:], {}, eqn.source)
+
+
+def _complete(complete: bool) -> dict[str, bool]:
+    return {"complete": complete}
+
+
+qr_p: Primitive = of_matrices(
+    "qr",
+    infer=_infer_qr,
+    numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
+    several=True,
+    jvp=_jvp_qr,
+    trim=_without_q,
+    samples=cases(
+        ((far_apart, (3, 3)), _complete(False)), ((far_apart, (4, 2)), _complete(False)),
+        ((far_apart, (2, 4)), _complete(False)), ((far_apart, (2, 3, 2)), _complete(True)),
+        ((far_apart, (2, 3)), _complete(True)), ((far_apart, (1, 1)), _complete(False)),
+        (np.zeros((0, 2)), _complete(False)), (np.zeros((2, 0)), _complete(False)),
+        (np.zeros((2, 0)), _complete(True)), (np.zeros((0, 2, 2)), _complete(True)),
+        ((far_apart, (2, 9, 7)), _complete(False)),
+    ),
+)  # fmt: skip
+
+r_p: Primitive = of_matrices(
+    "r_of_qr",
+    infer=_infer_r,
+    numpy=lambda a: np.linalg.qr(a, "r"),
+    jvp=_jvp_r,
+    samples=cases(
+        ((far_apart, (3, 3)), {}), ((far_apart, (4, 2)), {}), ((far_apart, (2, 2, 4)), {}),
+        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 9, 7)), {}),
+    ),
+)  # fmt: skip

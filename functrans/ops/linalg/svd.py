@@ -1,0 +1,142 @@
+"""Singular values and vectors, their derivatives by perturbation of both spaces.
+
+The rule is that of Townsend, "Differentiating the singular value decomposition" (2016). With
+``P = U^H dA V`` in its Hermitian part ``H`` and the rest ``K``, the left vectors turn by
+``H[i, j] / (s[j] - s[i]) + K[i, j] / (s[j] + s[i])``, the right ones by the same with another sign
+before ``K``. (Townsend has one fraction for both, which cannot be taken apart where singular values
+are equal.) For complex matrices the diagonal of ``K`` is what Wan and Zhang, "Automatic
+differentiation for complex valued SVD" (2019), add; of the common phase of two vectors, which is
+not determined, each gets half.
+
+Where singular values are equal (up to rounding) the vectors of their spaces are not determined, and
+the first fraction is taken to be 0, as the second where both are 0. So the singular values, sums of
+functions of them, and the polar factor ``U V^H`` have their right first derivatives there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Eqn
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import reduce_sum
+from functrans.ops.linalg.matrices import (
+    adjoint,
+    beside,
+    check_matrices,
+    columns_of,
+    conjugated,
+    far_apart,
+    of_matrices,
+    on_columns,
+    on_rows,
+    product,
+    real_part,
+    reciprocal_where_apart,
+    rounding,
+    rows_of,
+)
+from functrans.ops.samples import cases
+
+
+def _infer_svd(a: Aval, *, full: bool) -> tuple[Aval, Aval, Aval]:
+    check_matrices(a, "svd")
+    *leading, m, n = a.shape
+    k = min(m, n)
+    u_shape = (*leading, m, m if full else k)
+    vh_shape = (*leading, n if full else k, n)
+    return a.update(shape=u_shape), _infer_svdvals(a), a.update(shape=vh_shape)
+
+
+def _infer_svdvals(a: Aval) -> Aval:
+    check_matrices(a, "svdvals")
+    return a.update(shape=(*a.shape[:-2], min(a.shape[-2:])))
+
+
+def _jvp_svd(primals: Any, tangents: Any, outs: Any, *, full: bool) -> tuple[Any, Any, Any]:
+    (da,), (u, s, vh) = tangents, outs
+    k = s.shape[-1]
+    left, right = columns_of(u, 0, k), rows_of(vh, 0, k)
+    along = product(da, adjoint(right))
+    across = product(adjoint(left), da)
+    inner = product(across, adjoint(right))
+
+    noise = on_rows(rounding(s))
+    even, odd = (inner + adjoint(inner)) * 0.5, (inner - adjoint(inner)) * 0.5
+    even = even * reciprocal_where_apart(on_columns(s) - on_rows(s), noise)
+    odd = odd * reciprocal_where_apart(on_columns(s) + on_rows(s), noise)
+    inverse = reciprocal_where_apart(s, rounding(s))
+
+    du = _turned(u, even + odd, along * on_columns(inverse), k)
+    dv = _turned(adjoint(vh), even - odd, adjoint(across) * on_columns(inverse), k)
+    return du, _changes(left, along), adjoint(dv)
+
+
+def _turned(u: Any, turn: Any, moved: Any, k: int) -> Any:
+    """How the columns of a unitary matrix change: among each other, and out of their space.
+
+    The first ``k`` columns span the space. The others, if there are any, only follow: among
+    themselves they do not turn, which is one choice among many.
+    """
+    rows, columns = u.shape[-2:]
+    left = columns_of(u, 0, k)
+    if columns > k:
+        rest = columns_of(u, k, columns)
+        out = product(adjoint(rest), moved)
+        return beside(product(left, turn) + product(rest, out), -product(left, adjoint(out)))
+    if rows > k:
+        moved = moved - product(left, product(adjoint(left), moved))
+        return product(left, turn) + moved
+    return product(left, turn)
+
+
+def _changes(left: Any, along: Any) -> Any:
+    """The diagonal of ``U^H dA V``."""
+    return real_part(reduce_sum(conjugated(left) * along, axes=(left.ndim - 2,)))
+
+
+def _jvp_svdvals(primals: Any, tangents: Any, outs: Any) -> Any:
+    u, _, vh = svd_p(*primals, full=False)
+    return _changes(u, product(tangents[0], adjoint(vh)))
+
+
+def _without_vectors(eqn: Eqn, wanted: Any) -> Eqn:
+    left, values, right = wanted
+    if left or right or not values:
+        return eqn
+    return Eqn(svdvals_p, eqn.inputs, eqn.outputs[1:2], {}, eqn.source)
+
+
+def _full(full: bool) -> dict[str, bool]:
+    return {"full": full}
+
+
+svd_p: Primitive = of_matrices(
+    "svd",
+    infer=_infer_svd,
+    numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
+    several=True,
+    jvp=_jvp_svd,
+    trim=_without_vectors,
+    samples=cases(
+        ((far_apart, (3, 3)), _full(False)), ((far_apart, (4, 2)), _full(False)),
+        ((far_apart, (2, 4)), _full(False)), ((far_apart, (2, 3, 2)), _full(True)),
+        ((far_apart, (2, 3)), _full(True)), ((far_apart, (1, 1)), _full(True)),
+        (np.zeros((0, 2)), _full(False)), (np.zeros((2, 0)), _full(False)),
+        (np.zeros((0, 2, 2)), _full(True)), ((far_apart, (2, 9, 7)), _full(False)),
+    ),
+)  # fmt: skip
+
+svdvals_p: Primitive = of_matrices(
+    "svdvals",
+    infer=_infer_svdvals,
+    numpy=lambda a: np.linalg.svd(a, compute_uv=False),
+    jvp=_jvp_svdvals,
+    samples=cases(
+        ((far_apart, (3, 3)), {}), ((far_apart, (4, 2)), {}), ((far_apart, (2, 2, 4)), {}),
+        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 9, 7)), {}),
+    ),
+)  # fmt: skip

@@ -1,0 +1,264 @@
+"""Spectra: derivatives where they are degenerate, what is pruned, vectors that only a space has."""
+
+import numpy as np
+import pytest
+
+import functrans as ft
+from functrans import grad, hessian, jacfwd, jit, jvp, vmap
+from functrans.testing import check_grads
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def orthogonal(n, seed=1):
+    return np.linalg.qr(draw(n, n, seed=seed))[0]
+
+
+def differences(f, a, direction, step=1e-6):
+    return (f(a + step * direction) - f(a - step * direction)) / (2 * step)
+
+
+def check_directions(f, a, *, symmetric=False):
+    """Derivatives along three directions, forward and reverse, against differences."""
+    for seed in range(3):
+        direction = draw(*a.shape, seed=seed)
+        if symmetric:
+            direction = direction + direction.T
+        expected = differences(f, a, direction)
+        np.testing.assert_allclose(jvp(f, (a,), (direction,))[1], expected, atol=1e-7, rtol=1e-7)
+        if np.ndim(expected) == 0:
+            backwards = np.sum(grad(f)(a) * direction)
+            np.testing.assert_allclose(backwards, expected, atol=1e-7, rtol=1e-7)
+
+
+# -- equal eigenvalues -----------------------------------------------------------------------------
+
+TURN = orthogonal(4)
+REPEATED = {
+    "identity": np.eye(4),
+    "zero": np.zeros((4, 4)),
+    "a pair": np.diag([2.0, 2.0, -1.0, 3.0]),
+    "a pair, turned": (TURN * [2.0, 2.0, -1.0, 3.0]) @ TURN.T,
+    "two pairs, turned": (TURN * [2.0, 2.0, 3.0, 3.0]) @ TURN.T,
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_sums_over_equal_eigenvalues(name):
+    for f in (np.exp, np.tanh, np.square):
+        check_directions(lambda a, f=f: f(np.linalg.eigvalsh(a)).sum(), REPEATED[name])
+        check_directions(lambda a, f=f: f(np.linalg.eigh(a)[0]).sum(), REPEATED[name])
+
+
+@pytest.mark.parametrize("name", ["a pair", "a pair, turned"])
+def test_projections_on_whole_spaces(name):
+    def projection(a):
+        _, v = np.linalg.eigh(a)
+        return v[:, 1:3] @ v[:, 1:3].T
+
+    check_directions(projection, REPEATED[name], symmetric=True)
+    check_directions(lambda a: np.sum(projection(a) * draw(4, 4)), REPEATED[name], symmetric=True)
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_nothing_is_infinite(name):
+    for f in (np.linalg.eigh, np.linalg.svd):
+        for output in f(REPEATED[name]):
+            assert np.isfinite(output).all()
+        number = len(f(np.eye(1)))
+        for i in range(number):
+            slopes = jacfwd(lambda a, f=f, i=i: f(a)[i])(REPEATED[name])
+            assert np.isfinite(slopes).all() and np.abs(slopes).max() < 10
+
+
+# -- equal singular values -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["identity", "a pair, turned", "two pairs, turned"])
+@pytest.mark.parametrize("shape", [(4, 4), (4, 6), (6, 4)])
+def test_sums_over_equal_singular_values(name, shape):
+    a = np.zeros(shape)
+    a[:4, :4] = REPEATED[name]
+    check_directions(lambda a: np.tanh(np.linalg.svd(a, compute_uv=False)).sum(), a)
+    check_directions(lambda a: np.linalg.norm(a, "nuc"), a)
+    check_grads(lambda a: np.linalg.norm(a, "nuc"), (a,), order=1)
+
+
+@pytest.mark.parametrize("name", ["identity", "a pair, turned", "two pairs, turned"])
+def test_the_polar_factor(name):
+    def polar(a):
+        u, _, vh = np.linalg.svd(a)
+        return u @ vh
+
+    check_directions(polar, REPEATED[name])
+
+
+def test_norms_of_matrices_without_full_rank():
+    a = np.outer([1.0, 2.0, 2.0], [3.0, 4.0])
+    least = np.outer([1.0, 2.0, 2.0], [3.0, 4.0]) / 15
+    for order in (2, "nuc"):
+        np.testing.assert_allclose(grad(np.linalg.norm)(a, order), least, atol=1e-14)
+    np.testing.assert_allclose(grad(np.linalg.norm)(a, -2), 0, atol=1e-14)
+    for order in (2, -2, "nuc", "fro", 1, np.inf):
+        np.testing.assert_array_equal(grad(np.linalg.norm)(np.zeros((2, 3)), order), 0)
+
+
+# -- vectors of which only the space is determined -------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(5, 2), (2, 5), (3, 3)])
+def test_full_matrices_span_the_right_spaces(shape):
+    a, weights = draw(*shape), draw(5, 5)
+
+    def spaces(a):
+        u, _, vh = np.linalg.svd(a)
+        k = min(shape)
+        left, right = u[:, k:] @ u[:, k:].T, vh[k:].T @ vh[k:]
+        return np.sum(left * weights[: len(left), : len(left)]) + np.sum(
+            right * weights[: len(right), : len(right)]
+        )
+
+    check_grads(spaces, (a,), order=2)
+
+    def stays_orthogonal(a):
+        u, _, vh = np.linalg.svd(a)
+        return u.T @ u, vh @ vh.T
+
+    for slopes in jacfwd(stays_orthogonal)(a):
+        np.testing.assert_allclose(slopes, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(5, 2), (4, 3), (3, 3), (2, 4)])
+def test_complete_qr(shape):
+    a, weights = draw(*shape), draw(5, 5)
+    k = min(shape)
+
+    def space(a):
+        q, r = np.linalg.qr(a, "complete")
+        rest = q[:, k:]
+        return np.sum(rest @ rest.T * weights[: len(q), : len(q)]) + np.sum(q @ r * a)
+
+    check_grads(space, (a,), order=2)
+
+
+def test_signs_and_order_of_singular_values_of_hermitian_matrices():
+    a = (TURN * [-3.0, 0.5, 2.0, -1.0]) @ TURN.T
+    check_directions(lambda a: np.linalg.svd(a, hermitian=True)[1], a, symmetric=True)
+
+    def whole(a):
+        u, s, vh = np.linalg.svd(a, hermitian=True)
+        return (u * s) @ vh
+
+    for seed in range(2):
+        direction = draw(4, 4, seed=seed)
+        direction = direction + direction.T
+        np.testing.assert_allclose(jvp(whole, (a,), (direction,))[1], direction, atol=1e-12)
+
+
+# -- pseudo-inverses of any rank -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (3, 3)])
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_pseudo_inverses_within_a_rank(shape, rank):
+    """Along factors, changes keep the rank."""
+    m, n = shape
+    left, right, b = draw(m, rank), draw(rank, n, seed=1), draw(m, 2, seed=2)
+
+    def pinv(left, right):
+        return np.linalg.pinv(left @ right, rcond=1e-6)
+
+    def solution(left, right, b):
+        return np.linalg.lstsq(left @ right, b, rcond=1e-6)[0]
+
+    check_grads(pinv, (left, right), order=2)
+    check_grads(solution, (left, right, b), order=2)
+
+
+@pytest.mark.parametrize("p", [None, 1, 2, "fro", np.inf])
+def test_singular_matrices_have_an_infinite_condition(p):
+    for a in (np.zeros((2, 2)), np.stack([np.eye(2), np.zeros((2, 2))])):
+        expected = np.linalg.cond(a, p)
+        np.testing.assert_allclose(jit(lambda a: np.linalg.cond(a, p))(a), expected)
+        np.testing.assert_allclose(vmap(lambda a: np.linalg.cond(a, p))(a[None])[0], expected)
+
+
+def test_results_of_lstsq():
+    a, b = draw(5, 2), draw(5, 3, seed=1)
+    check_grads(lambda a, b: np.linalg.lstsq(a, b)[:2], (a, b), order=2)
+    check_grads(lambda a, b: np.linalg.lstsq(a, b[:, 0])[0], (a, b), order=2)
+    check_grads(lambda a: np.linalg.lstsq(a, b)[3], (a,), order=2)
+    mapped = vmap(lambda a, b: np.linalg.lstsq(a, b)[0])(draw(4, 5, 2), draw(4, 5))
+    for i in range(4):
+        expected = np.linalg.lstsq(draw(4, 5, 2)[i], draw(4, 5)[i])[0]
+        np.testing.assert_allclose(mapped[i], expected)
+    # one matrix, many right-hand sides
+    mapped = vmap(lambda b: np.linalg.lstsq(a, b)[0], 1, 1)(b)
+    np.testing.assert_allclose(mapped, np.linalg.lstsq(a, b)[0])
+
+
+def test_least_squares_are_as_exact_as_lapacks():
+    """The residual of an ill-conditioned fit, which a product with the inverse would miss."""
+    x = np.linspace(0, 1, 40)
+    vandermonde = np.vander(x, 12)
+    b = vandermonde @ np.ones(12)
+    found = jit(lambda a, b: np.linalg.lstsq(a, b)[0])(vandermonde, b)
+    expected = np.linalg.lstsq(vandermonde, b)[0]
+    bound = 10 * np.abs(vandermonde @ expected - b).max() + 1e-14
+    assert np.abs(vandermonde @ found - b).max() < bound
+
+
+# -- what is computed ------------------------------------------------------------------------------
+
+
+def primitives_of(f, *args):
+    return [eqn.primitive.name for eqn in jit(f).lower(*args).graph().eqns]
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted", "other"),
+    [
+        (np.linalg.eigvalsh, "eigvalsh", "eigh"),
+        (lambda a: np.linalg.svd(a)[1], "svdvals", "svd"),
+        (lambda a: np.linalg.norm(a, 2), "svdvals", "svd"),
+        (lambda a: np.linalg.qr(a)[1], "r_of_qr", "qr"),
+    ],
+)
+def test_vectors_that_nobody_asks_for_are_not_computed(f, wanted, other):
+    a = draw(3, 3)
+    assert wanted in primitives_of(f, a) and other not in primitives_of(f, a)
+    derivative = primitives_of(grad(lambda a: np.sum(f(a))), a)
+    assert derivative.count(other) == 1 and wanted not in derivative
+
+
+def test_one_class_of_results():
+    for f in (np.linalg.slogdet, np.linalg.eigh, np.linalg.svd, np.linalg.qr):
+        seen = []
+        grad(lambda a, f=f, seen=seen: seen.append(f(a)) or np.sum(a))(np.eye(2))
+        assert type(seen[0]) is type(f(np.eye(2)))
+
+    def either(flag, a):
+        return ft.lax.cond(flag, np.linalg.slogdet, lambda a: np.linalg.slogdet(np.eye(2)), a)
+
+    assert either(True, 2 * np.eye(2)).logabsdet == pytest.approx(np.log(4))
+
+
+def test_factors_without_derivatives_say_so():
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        grad(lambda a: np.sum(np.linalg.qr(a)[0]))(np.ones((3, 2)))
+
+
+def test_hessians_of_separate_eigenvalues():
+    a = draw(4, 4) + np.diag([0.0, 5.0, 10.0, 15.0])
+    a = a + a.T
+    second = hessian(lambda a: np.linalg.eigvalsh(a)[1])(a)
+    for seed in range(2):
+        direction = draw(4, 4, seed=seed)
+        direction = direction + direction.T
+        w, v = np.linalg.eigh(a)
+        inner = v.T @ direction @ v
+        expected = 2 * sum(inner[1, j] ** 2 / (w[1] - w[j]) for j in (0, 2, 3))
+        found = np.einsum("ij,ijkl,kl", direction, second, direction)
+        assert found == pytest.approx(expected)
