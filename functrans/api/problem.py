@@ -192,6 +192,7 @@ def matching(
 
     None in the place of a leaf or of a subtree stands for zeros; with ``absent`` it stays None.
     """
+    leaves: list[Any] | None
     leaves, found = tree.flatten(given)
     if found != structure:
         leaves = _with_absent_parts(given, structure)

@@ -34,6 +34,7 @@ from functrans.numpy.quantiles import *  # noqa: F403
 from functrans.numpy.reductions import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
+from functrans.ops.indexing.at import at as at
 from functrans.trace import protocols as _protocols
 
 

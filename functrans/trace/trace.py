@@ -82,6 +82,8 @@ class Trace:
         self._pending: dict[Var, Eqn] = {}
         self._recorded: dict[Any, tuple[Tracer, ...]] = {}
         self._outside: dict[Var, Any] = {}
+        self._makers: dict[Var, Eqn] = {}
+        self._listed = 0
 
     @property
     def cause(self) -> str:
@@ -312,6 +314,19 @@ class Trace:
         ):
             self.values[var] = value
             del self._pending[var]
+
+    # -- how a value came about ----------------------------------------------------------------
+
+    def maker(self, var: Var) -> Eqn | None:
+        """The equation whose result a variable is."""
+        for eqn in self.eqns[self._listed :]:
+            self._makers.update(dict.fromkeys(eqn.outputs, eqn))
+        self._listed = len(self.eqns)
+        return self._makers.get(var)
+
+    def outside_of(self, var: Var) -> Any:
+        """The value of an enclosing trace, or the constant, that a variable stands for, or None."""
+        return next((outer for own, outer in self.captures if own is var), None)
 
     # -- deciding for the call at hand ---------------------------------------------------------
 

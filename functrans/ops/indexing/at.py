@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,22 @@ from functrans.ops.indexing.gather import (
     scatter_min,
     scatter_multiply,
 )
-from functrans.ops.indexing.index import Scatter, fitted, has_unique, plan_of, read, setitem, write
+from functrans.ops.indexing.index import (
+    Scatter,
+    fitted,
+    has_unique,
+    plan_of,
+    read,
+    setitem,
+    split_windows,
+    write,
+    written_back,
+)
 from functrans.ops.indexing.positions import index_shape
+from functrans.ops.indexing.windows import Window, read_window
 from functrans.ops.promotion import dtype_key
 from functrans.trace import protocols
+from functrans.trace.tracer import Tracer
 
 
 class At:
@@ -33,7 +45,7 @@ class At:
         self._x = x
 
     def __getitem__(self, index: Any) -> AtIndex:
-        return AtIndex(self._x, index)
+        return AtIndex(self._x, *split_windows(self._x.shape, index))
 
 
 class AtIndex:
@@ -45,11 +57,19 @@ class AtIndex:
     and `divide` have one in the value.
     """
 
-    __slots__ = ("_index", "_x")
+    __slots__ = ("_index", "_whole", "_windows", "_x")
 
-    def __init__(self, x: Any, index: Any) -> None:
-        self._x = x
+    def __init__(self, x: Any, windows: Sequence[Window], index: Any) -> None:
+        self._whole = x
+        self._windows = windows
         self._index = index
+        for window in windows:
+            x = read_window(x, window)
+        self._x = x
+
+    def _placed(self, new: Any) -> Any:
+        """The whole array with the new elements."""
+        return written_back(self._whole, self._windows, lambda x: new)
 
     def get(self) -> Any:
         """The elements, as a copy."""
@@ -58,10 +78,10 @@ class AtIndex:
     def set(self, value: Any, *, unique: bool = False) -> Any:
         """The elements replaced."""
         if not unique:
-            return setitem(self._x, self._index, value)
+            return self._placed(setitem(self._x, self._index, value))
         plan = plan_of(self._x.shape, self._index)
         fit = fitted(astype(asarray(value), self._x.dtype), plan.result_shape)
-        return write(self._x, plan, fit, unique=True)
+        return self._placed(write(self._x, plan, fit, unique=True))
 
     def add(self, value: Any, *, unique: bool = False) -> Any:
         """``value`` added to the elements."""
@@ -111,8 +131,9 @@ class AtIndex:
         plan = plan_of(x.shape, self._index)
         value = _same_kind(value, x.dtype)
         if index_shape(plan.arrays) == ():
-            return write(x, plan, operation(read(x, plan), fitted(value, plan.result_shape)))
-        return write(x, plan, fitted(value, plan.result_shape), scatter, unique)
+            new = operation(read(x, plan), fitted(value, plan.result_shape))
+            return self._placed(write(x, plan, new))
+        return self._placed(write(x, plan, fitted(value, plan.result_shape), scatter, unique))
 
 
 def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -129,8 +150,26 @@ def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def at(x: Any) -> At:
-    """``at(x)[index].add(v)`` is ``x.at[index].add(v)``, for plain arrays too."""
-    return At(x)
+    """Elements of an array, to be replaced in a copy: what ``x.at`` is, for plain arrays too.
+
+    Parameters
+    ----------
+    x : array
+
+    Returns
+    -------
+    At
+        ``at(x)[index]`` has the methods ``set``, ``add``, ``subtract``, ``multiply``, ``divide``,
+        ``power``, ``min``, ``max``, ``apply`` (each gives a new array) and ``get``. Where an
+        element is indexed more than once, values are combined with it one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> at(np.zeros(3))[[0, 0, 2]].add(1.0)
+    array([2., 0., 1.])
+    """
+    return At(x if isinstance(x, Tracer) else np.asarray(x))
 
 
-protocols.attributes["at"] = at
+protocols.attributes["at"] = At

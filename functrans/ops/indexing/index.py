@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.caches import cached
-from functrans.errors import TracerIndexError
 from functrans.ir.types import Shape, describe
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.arrays.slicing import read_slice, update_slice
@@ -25,6 +24,14 @@ from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.gather import gather, scatter_set, set_at
 from functrans.ops.indexing.positions import index_shape
 from functrans.ops.indexing.selected import Selected, refuse, same
+from functrans.ops.indexing.windows import (
+    Window,
+    has_unknown_bounds,
+    is_unknown,
+    read_window,
+    window_of,
+    write_window,
+)
 from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.source import located, user_source
@@ -257,12 +264,7 @@ def _in_bounds(i: int, extent: int, axis: int) -> int:
 
 def _range(of: slice, extent: int) -> Range:
     for bound in (of.start, of.stop, of.step):
-        if isinstance(bound, Tracer) and bound._known_value is UNKNOWN:
-            raise TracerIndexError(
-                f"the bounds of a slice must be known, they decide its size"
-                f"{located(user_source())}; this one is traced by {bound._owner.kind}.\n"
-                "For n elements from a traced start on, write x[start + np.arange(n)]."
-            )
+        assert not is_unknown(bound), "windows are taken before a plan is made"
     start, stop, step = of.indices(extent)
     size = len(range(start, stop, step))
     return (start, size, step) if size else (0, 0, 1)
@@ -348,6 +350,48 @@ def has_unique(plan: Plan) -> bool:
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``."""
+    windows, index = split_windows(x.shape, index)
+    for window in windows:
+        x = _windowed(x, window)
+    return _getitem(x, index)
+
+
+def split_windows(shape: Shape, index: Any) -> tuple[list[Window], Any]:
+    """The slices of an index whose bounds are traced, and the index into what they leave."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(map(has_unknown_bounds, items)):
+        return [], index
+    windows = [
+        window_of(item, shape[axis], axis)
+        for item, axis in _with_axes([_item(item) for item in items], shape)
+        if has_unknown_bounds(item)
+    ]
+    return windows, tuple([slice(None) if has_unknown_bounds(x) else x for x in items])
+
+
+def _windowed(x: Any, window: Window) -> Any:
+    result = read_window(x, window)
+    if not isinstance(x, Tracer):
+        return result
+    return make_view(
+        result,
+        x,
+        lambda base: read_window(base, window),
+        lambda base, new: write_window(base, window, new),
+        "indexing",
+    )
+
+
+def written_back(x: Any, windows: Sequence[Window], write: Callable[[Any], Any]) -> Any:
+    """``x`` with what is written to the window in a window in a window of it."""
+    if not windows:
+        return write(x)
+    first, *others = windows
+    inner = written_back(read_window(x, first), others, write)
+    return write_window(x, first, inner)
+
+
+def _getitem(x: Any, index: Any) -> Any:
     if _is_unknown_mask(index) and index.shape == x.shape[: index.ndim] and isinstance(x, Tracer):
         return Selected(x, index)
     plan = plan_of(x.shape, index)
@@ -365,6 +409,11 @@ def getitem(x: Any, index: Any) -> Any:
 
 def setitem(x: Any, index: Any, value: Any) -> Any:
     """What ``x`` is after ``x[index] = value``."""
+    windows, index = split_windows(x.shape, index)
+    return written_back(x, windows, lambda x: _setitem(x, index, value))
+
+
+def _setitem(x: Any, index: Any, value: Any) -> Any:
     if isinstance(value, Selected):
         full = _converted(_whole_of(value, x, index), x.dtype)
         return _choice(index, fitted(full, x.shape), x)

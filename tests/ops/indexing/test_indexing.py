@@ -323,8 +323,8 @@ def test_a_traced_index_out_of_bounds_names_the_axis():
 
 
 def test_the_bounds_of_a_slice_are_known():
-    with pytest.raises(TracerIndexError, match=r"x\[start \+ np\.arange\(n\)\]"):
-        jit(lambda x, i: x[i : i + 2])(np.ones(4), 1)
+    with pytest.raises(TracerIndexError, match=r"x\[start : start \+ n\]"):
+        jit(lambda x, i: x[i:])(np.ones(4), 1)
     assert grad(lambda x, i: x[i : i + 2].sum())(np.ones(4), 1).tolist() == [0, 1, 1, 0]
     assert jit(lambda x, i: x[i + np.arange(2)])(np.arange(4.0), 1).tolist() == [1, 2]
 

@@ -1,0 +1,350 @@
+"""Parts of arrays at places that are data, and sums over segments, under the names of `jax.lax`.
+
+``x[i : i + 3]`` does for most of it: there, a part that is not inside of the array raises. The
+functions here move it inside instead, as those of JAX do.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ops.arrays.shape import asarray, holds_tracer
+from functrans.ops.arrays.structural import astype, full_p, iota, move_axis, reshape
+from functrans.ops.elementwise.choice import maximum, minimum, select
+from functrans.ops.elementwise.compare import greater_equal, less
+from functrans.ops.indexing.gather import (
+    gather,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_multiply,
+    scatter_set,
+)
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+_INDEX = np.dtype(np.int64)
+
+
+def dynamic_slice(operand: Any, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> Any:
+    """The part of an array that starts at traced indices.
+
+    Parameters
+    ----------
+    operand : array
+    start_indices : sequence of int, or array of integers
+        One for each axis. A negative one counts from the end. A part that would stick out is moved
+        until it lies inside.
+    slice_sizes : sequence of int
+        The shape of the result.
+
+    Raises
+    ------
+    ShapeError
+        If there is not one of each for each axis, or if a size is larger than the array's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit, lax
+    >>> x = np.arange(12).reshape(3, 4)
+    >>> jit(lambda x, i: lax.dynamic_slice(x, (i, 2), (2, 2)))(x, 1)
+    array([[ 6,  7],
+           [10, 11]])
+    >>> lax.dynamic_slice(x, (5, 0), (1, 4))
+    array([[ 8,  9, 10, 11]])
+    """
+    x = asarray(operand)
+    sizes = [operator.index(size) for size in slice_sizes]
+    for axis, start in enumerate(_starts(x, start_indices, sizes, "slice_sizes")):
+        positions = start + iota(size=sizes[axis], dtype=_INDEX)
+        x = move_axis(gather(x, positions, axes=(axis,)), 0, axis)
+    return x
+
+
+def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
+    """`dynamic_slice` along one axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.dynamic_slice_in_dim(np.arange(5), 3, 2)
+    array([3, 4])
+    """
+    x = asarray(operand)
+    axis = _axis(axis, x.ndim)
+    sizes = [operator.index(slice_size) if i == axis else n for i, n in enumerate(x.shape)]
+    return dynamic_slice(x, [start_index if i == axis else 0 for i in range(x.ndim)], sizes)
+
+
+def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
+    """`dynamic_slice` of one element along one axis, which stays if ``keepdims`` says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.dynamic_index_in_dim(np.arange(5), 3, keepdims=False)
+    np.int64(3)
+    """
+    x = asarray(operand)
+    axis = _axis(axis, x.ndim)
+    part = dynamic_slice_in_dim(x, index, 1, axis)
+    return part if keepdims else part[(*(slice(None),) * axis, 0)]
+
+
+def dynamic_update_slice(operand: Any, update: Any, start_indices: Sequence[Any]) -> Any:
+    """An array with a part replaced, which starts at traced indices.
+
+    Parameters
+    ----------
+    operand : array
+    update : array
+        The new part, with as many axes; it is converted to the dtype of ``operand``.
+    start_indices : sequence of int, or array of integers
+        As for `dynamic_slice`.
+
+    Raises
+    ------
+    ShapeError
+        If ``update`` does not fit into the array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.dynamic_update_slice(np.zeros(4), np.ones(2), [1])
+    array([0., 1., 1., 0.])
+    """
+    x, new = asarray(operand), asarray(update)
+    starts = _starts(x, start_indices, new.shape, "the shape of update")
+    return _updated(x, astype(new, x.dtype), starts, 0)
+
+
+def _updated(x: Any, new: Any, starts: Sequence[Any], axis: int) -> Any:
+    """``x`` with its part from ``axis`` on replaced: a window in a window in a window."""
+    if axis == x.ndim:
+        return new
+    positions = starts[axis] + iota(size=new.shape[axis], dtype=_INDEX)
+    part = move_axis(gather(x, positions, axes=(axis,)), 0, axis)
+    inner = _updated(part, new, starts, axis + 1)
+    return scatter_set(x, move_axis(inner, axis, 0), positions, axes=(axis,), unique=True)
+
+
+def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int = 0) -> Any:
+    """`dynamic_update_slice` along one axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.dynamic_update_slice_in_dim(np.zeros((2, 3)), np.ones((2, 1)), 2, axis=1)
+    array([[0., 0., 1.],
+           [0., 0., 1.]])
+    """
+    x = asarray(operand)
+    axis = _axis(axis, x.ndim)
+    return dynamic_update_slice(x, update, [start_index if i == axis else 0 for i in range(x.ndim)])
+
+
+def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int = 0) -> Any:
+    """`dynamic_update_slice` of one element along one axis, which ``update`` may lack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.dynamic_update_index_in_dim(np.zeros(3), 5.0, 1)
+    array([0., 5., 0.])
+    """
+    x, new = asarray(operand), asarray(update)
+    axis = _axis(axis, x.ndim)
+    if new.ndim == x.ndim - 1:
+        new = reshape(new, shape=(*new.shape[:axis], 1, *new.shape[axis:]))
+    return dynamic_update_slice_in_dim(x, new, index, axis)
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
+    return axis % ndim
+
+
+def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
+    """Where a part of the given shape starts, moved until it lies inside of the array."""
+    starts = starts if isinstance(starts, (list, tuple)) else list(asarray(starts))
+    if len(starts) != x.ndim or len(sizes) != x.ndim:
+        raise ShapeError(
+            f"a part of an array of shape {x.shape} has {x.ndim} start_indices and as many axes, "
+            f"not {len(starts)} and {len(sizes)}{located(user_source())}"
+        )
+    for axis, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
+        if not 0 <= size <= extent:
+            raise ShapeError(
+                f"{what} has {size} along axis {axis}, and the array {extent}"
+                f"{located(user_source())}"
+            )
+    return [
+        _inside(start, extent, size)
+        for start, extent, size in zip(starts, x.shape, sizes, strict=True)
+    ]
+
+
+def _inside(start: Any, extent: int, size: int) -> Any:
+    if not holds_tracer(start):
+        first = operator.index(start)
+        return max(0, min(first + extent if first < 0 else first, extent - size))
+    start = astype(start, _INDEX)
+    from_front = select(less(start, 0), start + extent, start)
+    return maximum(minimum(from_front, extent - size), 0)
+
+
+# -- segments --------------------------------------------------------------------------------------
+
+
+def segment_sum(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
+    """Sums of rows that belong together.
+
+    Parameters
+    ----------
+    data : array of shape (n, ...)
+    segment_ids : array of int, of shape (n,)
+        The segment of each row. Rows of segments that there are not are left out.
+    num_segments : int, optional
+        How many segments there are: one more than the largest of the numbers, which then must be
+        known. Under `jit` and `vmap` it has to be given.
+    indices_are_sorted, unique_indices : bool
+        Taken for the sake of programs written for JAX; nothing depends on them but, for
+        `segment_prod`, that with ``unique_indices`` the result has a derivative.
+
+    Returns
+    -------
+    array of shape (num_segments, ...)
+        0 for a segment without rows.
+
+    Raises
+    ------
+    ShapeError
+        If ``segment_ids`` has not one number for each row, or if the number of segments is not
+        known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]), 3)
+    array([5., 0., 2.])
+    """
+    return _by_segment(scatter_add, lambda dtype: 0, data, segment_ids, num_segments, False)
+
+
+def segment_prod(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
+    """Products of rows that belong together; see `segment_sum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.segment_prod(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]), 3)
+    array([12.,  1.,  2.])
+    """
+    return _by_segment(
+        scatter_multiply, lambda dtype: 1, data, segment_ids, num_segments, unique_indices
+    )
+
+
+def segment_max(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
+    """The largest of rows that belong together; the least number that there is for no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.segment_max(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]), 3)
+    array([  4., -inf,   2.])
+    """
+    return _by_segment(scatter_max, _least, data, segment_ids, num_segments, False)
+
+
+def segment_min(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
+    """The least of rows that belong together; the largest number that there is for no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.segment_min(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]), 3)
+    array([ 3., inf,  2.])
+    """
+    return _by_segment(scatter_min, _largest, data, segment_ids, num_segments, False)
+
+
+def _least(dtype: np.dtype[Any]) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _largest(dtype: np.dtype[Any]) -> Any:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def _by_segment(
+    scatter: Callable[..., Any],
+    neutral: Callable[[np.dtype[Any]], Any],
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None,
+    unique: bool,
+) -> Any:
+    x, ids = asarray(data), asarray(segment_ids)
+    if ids.ndim != 1 or x.ndim == 0 or ids.shape[0] != x.shape[0]:
+        raise ShapeError(
+            f"segment_ids has one number for each row of data, which has shape {x.shape}, and not "
+            f"the shape {ids.shape}{located(user_source())}"
+        )
+    count = _number_of_segments(ids) if num_segments is None else operator.index(num_segments)
+    ids = astype(ids, _INDEX)
+    outside = np.logical_or(less(ids, 0), greater_equal(ids, count))
+    # rows that are left out go to one more segment, which is cut off
+    places = select(outside, count, ids)
+    empty = full_p(shape=(count + 1, *x.shape[1:]), value=neutral(x.dtype), dtype=x.dtype)
+    return scatter(empty, x, places, axes=(0,), unique=unique)[:count]
+
+
+def _number_of_segments(ids: Any) -> int:
+    value = ids._known_value if isinstance(ids, Tracer) else ids
+    if not isinstance(value, np.ndarray):
+        raise ShapeError(
+            f"the number of segments decides the shape of the result, and segment_ids is traced"
+            f"{located(user_source())}: say it by num_segments"
+        )
+    return int(value.max()) + 1 if value.size else 0

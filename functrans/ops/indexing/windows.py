@@ -1,0 +1,151 @@
+"""Windows: slices whose bounds are traced and whose size is known all the same.
+
+The bounds of ``x[i : i + 3]`` are sums of the same traced integers and of numbers, so they differ
+by a number, and that is the size of the result. Where the window is, is data. It has to lie inside
+of the array: NumPy would give fewer elements, and here an `IndexError` is raised as it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.errors import TracerIndexError
+from functrans.ir.graph import Eqn, Literal, Var
+from functrans.ops.arrays.structural import astype, iota, move_axis
+from functrans.ops.elementwise.arithmetic import add, multiply, negative, subtract
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import greater_equal, less
+from functrans.ops.indexing.gather import gather, scatter_set
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.source import located, user_source
+from functrans.trace.trace import Trace
+from functrans.trace.tracer import Tracer
+
+_INDEX = np.dtype(np.int64)
+
+_DEPTH = 64
+"""How many sums one on the other are looked through."""
+
+
+class Window(NamedTuple):
+    """The elements along an axis at ``positions``, which are data and all different."""
+
+    axis: int
+    positions: Any
+
+
+def is_unknown(bound: Any) -> bool:
+    """Whether a bound of a slice is known only when the program runs."""
+    return isinstance(bound, Tracer) and bound._known_value is UNKNOWN
+
+
+def has_unknown_bounds(item: Any) -> bool:
+    """Whether an entry of an index is a slice with a traced bound."""
+    return isinstance(item, slice) and (is_unknown(item.start) or is_unknown(item.stop))
+
+
+def window_of(of: slice, extent: int, axis: int) -> Window:
+    """The window that a slice with traced bounds is; TracerIndexError if its size is not known."""
+    step = 1 if of.step is None else of.step
+    if is_unknown(step) or int(step) < 1:
+        _refuse(of.step if is_unknown(step) else of.start)
+    for bound in (of.start, of.stop):
+        if bound is None or (isinstance(bound, Tracer) and bound.dtype not in _WIDE):
+            _refuse(of.stop if is_unknown(of.stop) else of.start)
+    first, last = _affine(of.start), _affine(of.stop)
+    if first.terms != last.terms:
+        _refuse(of.start)
+    size = len(range(0, last.offset - first.offset, int(step)))
+    start, stop = (astype(bound, _INDEX) for bound in (of.start, of.stop))
+    # from a negative start up to a stop that is not, NumPy goes from the end of the array
+    torn = select(less(start, 0), greater_equal(stop, 0), False)
+    positions = start + int(step) * iota(size=size, dtype=_INDEX)
+    return Window(axis, select(torn, extent, positions))
+
+
+def read_window(x: Any, window: Window) -> Any:
+    """The elements of the window, along its axis."""
+    return move_axis(gather(x, window.positions, axes=(window.axis,)), 0, window.axis)
+
+
+def write_window(x: Any, window: Window, new: Any) -> Any:
+    """``x`` with other elements in the window."""
+    updates = move_axis(new, window.axis, 0)
+    return scatter_set(x, updates, window.positions, axes=(window.axis,), unique=True)
+
+
+_WIDE = (np.dtype(np.int32), np.dtype(np.int64))
+"""The integers that an index does not overflow, nor wrap around below 0."""
+
+
+def _refuse(bound: Any) -> None:
+    raise TracerIndexError(
+        f"the bounds of a slice must be known, they decide its size{located(user_source())}; this "
+        f"one is traced by {bound._owner.kind}.\n"
+        "For n elements from a traced start on, write x[start : start + n] with a number n."
+    )
+
+
+# -- what bounds have in common --------------------------------------------------------------------
+
+
+class Affine(NamedTuple):
+    """A sum of variables, each times a number, and of a number."""
+
+    terms: dict[Var, int]
+    offset: int
+
+    def plus(self, other: Affine, factor: int) -> Affine:
+        terms = dict(self.terms)
+        for var, count in other.terms.items():
+            terms[var] = terms.get(var, 0) + factor * count
+        return Affine(
+            {var: count for var, count in terms.items() if count},
+            self.offset + factor * other.offset,
+        )
+
+
+def _affine(bound: Any) -> Affine:
+    if not isinstance(bound, Tracer) or not is_unknown(bound):
+        return Affine({}, int(bound))
+    return _of_variable(bound._owner, bound._variable, _DEPTH)
+
+
+def _of_variable(trace: Trace, var: Var, depth: int) -> Affine:
+    outer = trace.outside_of(var)
+    if isinstance(outer, Tracer):
+        return _affine(outer)
+    eqn = trace.maker(var) if depth else None
+    parts = _parts(eqn) if eqn is not None else None
+    if parts is None:
+        return Affine({var: 1}, 0)
+    total = Affine({}, 0)
+    for atom, factor in parts:
+        term = (
+            Affine({}, int(atom.value))
+            if isinstance(atom, Literal)
+            else _of_variable(trace, atom, depth - 1)
+        )
+        total = total.plus(term, factor)
+    return total
+
+
+def _parts(eqn: Eqn) -> Sequence[tuple[Any, int]] | None:
+    """What is added up, and how often, if an equation adds up; its dtype must not wrap."""
+    if eqn.outputs[0].aval.dtype not in _WIDE:
+        return None
+    operands = eqn.inputs
+    if eqn.primitive is add:
+        return [(operands[0], 1), (operands[1], 1)]
+    if eqn.primitive is subtract:
+        return [(operands[0], 1), (operands[1], -1)]
+    if eqn.primitive is negative:
+        return [(operands[0], -1)]
+    if eqn.primitive is multiply:
+        for number, other in (operands, operands[::-1]):
+            if isinstance(number, Literal):
+                return [(other, int(number.value))]
+    return None
