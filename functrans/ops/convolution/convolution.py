@@ -78,7 +78,7 @@ def extents(x: Shape, y: Shape, params: dict[str, Any]) -> dict[int, int]:
     found = dict(zip(params["y_labels"], y, strict=True)) | dict(
         zip(params["x_labels"], x, strict=True)
     )
-    return found | {label: window.count for label, window in params["windows"]}
+    return found | {label: window.places for label, window in params["windows"]}
 
 
 def _infer(x: Aval, y: Aval, **params: Any) -> Aval:
@@ -150,7 +150,7 @@ def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
         label: from_elements(window, x.shape[own.index(label)]) for label, window in apart.items()
     }
     shape = [
-        apart[label].count if label in apart else size
+        apart[label].places if label in apart else size
         for label, size in zip(out, products.shape, strict=False)
     ]
     axes = tuple(out.index(label) for label in apart)

@@ -25,7 +25,7 @@ from functrans.ir.primitive import LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, guard
-from functrans.ops.arrays.structural import move_axis
+from functrans.ops.arrays.structural import move_axis, reshape, transpose
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
 
@@ -37,7 +37,7 @@ class Window(NamedTuple):
 
     Parameters
     ----------
-    count : int
+    places : int
         The number of its positions.
     taps : int
         The number of elements that it sees at once.
@@ -46,7 +46,7 @@ class Window(NamedTuple):
         be zero, and the base is positive.
     """
 
-    count: int
+    places: int
     taps: int
     stride: int = 1
     dilation: int = 1
@@ -55,13 +55,13 @@ class Window(NamedTuple):
 
     def reach(self) -> tuple[int, int]:
         """The least and the largest ``base * i`` that is seen, by a window that sees anything."""
-        across = self.stride * (self.count - 1), self.dilation * (self.taps - 1)
+        across = self.stride * (self.places - 1), self.dilation * (self.taps - 1)
         low, high = sum(min(n, 0) for n in across), sum(max(n, 0) for n in across)
         return self.offset + low, self.offset + high
 
     def inside(self, extent: int) -> bool:
         """Whether all that is seen are elements of an axis so long."""
-        if not self.count or not self.taps:
+        if not self.places or not self.taps:
             return True
         low, high = self.reach()
         return self.base == 1 and low >= 0 and high < extent
@@ -76,8 +76,8 @@ class Window(NamedTuple):
 def from_taps(window: Window) -> Window:
     """The same relation, with the taps in the place of the positions."""
     return window._replace(
-        count=window.taps,
-        taps=window.count,
+        places=window.taps,
+        taps=window.places,
         stride=window.dilation,
         dilation=window.stride,
     )
@@ -87,7 +87,7 @@ def from_elements(window: Window, extent: int) -> Window:
     """The same relation, with the elements in the place of the positions, and these in theirs."""
     sign = 1 if window.stride > 0 else -1
     return window._replace(
-        count=extent,
+        places=extent,
         stride=sign * window.base,
         dilation=-sign * window.dilation,
         offset=-sign * window.offset,
@@ -102,7 +102,7 @@ def windowed_shape(shape: Shape, axes: Axes, windows: Sequence[Window]) -> Shape
     """The shape of the windows of an array: positions in the place of axes, and then the taps."""
     sizes = list(shape)
     for axis, window in zip(axes, windows, strict=True):
-        sizes[axis] = window.count
+        sizes[axis] = window.places
     return (*sizes, *(window.taps for window in windows))
 
 
@@ -220,7 +220,31 @@ windows_p = primitive(
 
 def windows_of(x: Any, *, axes: Axes, windows: tuple[Window, ...]) -> Any:
     """The windows of an array along some axes: positions in their place, the taps behind."""
+    tiles = tuple(
+        axis
+        for axis, window in zip(axes, windows, strict=True)
+        if window == Window(window.places, window.taps, stride=window.taps)
+        and window.places * window.taps == x.shape[axis]
+    )
+    if tiles and len(tiles) == len(axes):
+        return _tiled(x, axes, windows)
     return windows_p(x, axes=axes, windows=windows) if axes else x
+
+
+def _tiled(x: Any, axes: Axes, windows: tuple[Window, ...]) -> Any:
+    """Windows side by side, which hold each element once: only the shape is another one."""
+    shape: list[int] = []
+    places: list[int] = []
+    taps = [0] * len(axes)
+    for axis, extent in enumerate(x.shape):
+        places.append(len(shape))
+        if axis in axes:
+            number = axes.index(axis)
+            taps[number] = len(shape) + 1
+            shape += [windows[number].places, windows[number].taps]
+        else:
+            shape.append(extent)
+    return transpose(reshape(x, shape=tuple(shape)), permutation=(*places, *taps))
 
 
 # -- overlap_add -----------------------------------------------------------------------------------
@@ -244,7 +268,7 @@ def _overlap_add(x: Any, *, axes: Axes, windows: tuple[Window, ...], shape: Shap
         place: list[Any] = [slice(None)] * len(sizes)
         for axis, window, k in zip(axes, windows, taps, strict=True):
             start = window.dilation * k + window.offset - window.reach()[0]
-            stop = start + window.stride * window.count
+            stop = start + window.stride * window.places
             place[axis] = slice(start, stop if stop >= 0 else None, window.stride)
         total[tuple(place)] += x[(..., *taps)]
     out = np.zeros(shape, x.dtype)
@@ -279,7 +303,7 @@ class _Pairs(NamedTuple):
     ``pair(i, n)`` gives the conditions, the position and the tap.
     """
 
-    count: int
+    number: int
     pair: Any
 
 
@@ -293,21 +317,21 @@ def _pairs(window: Window, extent: int) -> _Pairs:
             last = scalar.idiv(place + ahead * window.stride, window.stride) - ahead
             p = last - n
             k = place - p * window.stride
-            return [k < window.taps, p >= 0, p < window.count], p, k
+            return [k < window.taps, p >= 0, p < window.places], p, k
 
         return _Pairs(-(-window.taps // window.stride), close)
-    if window.count < window.taps:
+    if window.places < window.taps:
         taps = from_elements(from_taps(window), extent)
 
         def by_position(i: Any, n: Any) -> tuple[list[Any], Any, Any]:
             holds, k = element_seen(taps, window.taps, i, n)
             return holds, n, k
 
-        return _Pairs(window.count, by_position)
+        return _Pairs(window.places, by_position)
     positions = from_elements(window, extent)
 
     def by_tap(i: Any, n: Any) -> tuple[list[Any], Any, Any]:
-        holds, p = element_seen(positions, window.count, i, n)
+        holds, p = element_seen(positions, window.places, i, n)
         return holds, p, n
 
     return _Pairs(window.taps, by_tap)
@@ -324,7 +348,7 @@ def _pull_overlap(read: Any, index: Any, x: Aval, *, axes: Axes, windows: Any, s
             taps.append(k)
         return where_all(conditions, read(0, (*at, *taps)))
 
-    return fold("add", [of.count for of in pairs], term)
+    return fold("add", [of.number for of in pairs], term)
 
 
 def _into(shape: Shape, *windows: Window, axes: Axes = (0,)) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 """Stub."""
+
 from typing import Any
 
 
