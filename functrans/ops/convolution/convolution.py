@@ -8,6 +8,7 @@ labels like others, and the derivatives are convolutions again, with the three i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ def roles(x: Labels, y: Labels, out: Labels, windows: Windows) -> Roles:
     )
 
 
-def extents(x: Shape, y: Shape, params: dict[str, Any]) -> dict[int, int]:
+def extents(x: Shape, y: Shape, params: Mapping[str, Any]) -> dict[int, int]:
     """The extent of the result, or else of the operands, along each label."""
     found = dict(zip(params["y_labels"], y, strict=True)) | dict(
         zip(params["x_labels"], x, strict=True)
