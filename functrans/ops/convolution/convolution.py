@@ -108,17 +108,18 @@ def _convolution(x: Any, y: Any, **params: Any) -> Any:
     taps = {label: first_tap + n for n, (label, _) in enumerate(windows)}
     named = (*labels, *taps.values())
     theirs = tuple(taps.get(label, label) for label in params["y_labels"])
-    rows = roles(labels, params["y_labels"], params["out"], windows).rows
-    axis = labels.index(rows[0]) if rows else 0
-    if not rows or seen.size <= LARGEST_VIEW or 0 in seen.shape:
+    lone = [a for a in labels if a in params["out"] and (a in taps or a not in theirs)]
+    if not lone or seen.size <= LARGEST_VIEW:
         return numpy_labelled(seen, named, y, theirs, params["out"])
-    # BLAS is given copies of the windows, of a part of the rows at a time
+    # BLAS is given copies of the windows, of a part of the places at a time
+    longest = max(lone, key=lambda label: seen.shape[labels.index(label)])
+    axis = labels.index(longest)
     step = max(LARGEST_VIEW * seen.shape[axis] // seen.size, 1)
     parts = [
         numpy_labelled(_part(seen, axis, start, step), named, y, theirs, params["out"])
         for start in range(0, seen.shape[axis], step)
     ]
-    return np.concatenate(parts, params["out"].index(rows[0]))
+    return np.concatenate(parts, params["out"].index(longest))
 
 
 def _part(x: Any, axis: int, start: int, step: int) -> Any:
