@@ -1,4 +1,4 @@
-"""Control flow as operations: loops and branches that are traced once and compile to machine loops.
+"""Control flow as operations, and sliding windows: scan, while_loop, cond, convolution, pooling.
 
 Besides: parts of arrays at traced places, and sums over segments.
 
@@ -9,8 +9,18 @@ whatever the number of steps.
 
 from functrans.lax.associative import associative_scan, cumlogsumexp
 from functrans.lax.branches import cond, select, switch
+from functrans.lax.convolution import (
+    ConvDimensionNumbers,
+    conv,
+    conv_dimension_numbers,
+    conv_general_dilated,
+    conv_general_dilated_patches,
+    conv_transpose,
+    conv_with_general_padding,
+)
 from functrans.lax.implicit import custom_linear_solve, custom_root
 from functrans.lax.loops import fori_loop, map, scan, while_loop
+from functrans.lax.pooling import avg_pool, max_pool, min_pool, reduce_window
 from functrans.lax.slicing import (
     dynamic_index_in_dim,
     dynamic_slice,
@@ -25,8 +35,16 @@ from functrans.lax.slicing import (
 )
 
 __all__ = [
+    "ConvDimensionNumbers",
     "associative_scan",
+    "avg_pool",
     "cond",
+    "conv",
+    "conv_dimension_numbers",
+    "conv_general_dilated",
+    "conv_general_dilated_patches",
+    "conv_transpose",
+    "conv_with_general_padding",
     "cumlogsumexp",
     "custom_linear_solve",
     "custom_root",
@@ -38,6 +56,9 @@ __all__ = [
     "dynamic_update_slice_in_dim",
     "fori_loop",
     "map",
+    "max_pool",
+    "min_pool",
+    "reduce_window",
     "scan",
     "segment_max",
     "segment_min",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as _np
 
 from functrans.errors import nearest as _nearest
+from functrans.numpy import lib as lib
 from functrans.numpy import linalg as linalg
 from functrans.numpy import methods as _methods  # noqa: F401  fills the tables of methods
 from functrans.numpy import special as special
@@ -34,6 +35,7 @@ from functrans.numpy.quantiles import *  # noqa: F403
 from functrans.numpy.reductions import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
+from functrans.numpy.stride_tricks import *  # noqa: F403
 from functrans.ops.indexing.at import at as at
 from functrans.trace import protocols as _protocols
 

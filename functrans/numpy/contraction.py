@@ -13,10 +13,11 @@ from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
-from functrans.ops.arrays.structural import broadcast_to, expand_axes, zeros
+from functrans.ops.arrays.structural import broadcast_to, expand_axes
+from functrans.ops.convolution import convolution
+from functrans.ops.convolution.windows import Window
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal
-from functrans.ops.indexing.gather import gather
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
 from functrans.trace.tracer import Tracer
@@ -110,41 +111,46 @@ def cross(
 # -- sums over windows -----------------------------------------------------------------------------
 
 
-def _windows(x: Any, width: int) -> Any:
-    """The stretches of a vector, one a row."""
-    starts = np.arange(x.shape[0] - width + 1)
-    return gather(x, starts[:, None] + np.arange(width), axes=(0,))
+_MODES = ("valid", "same", "full")
 
 
-def _slid(x: Any, y: Any, mode: str) -> Any:
+def _slid(x: Any, y: Any, mode: Any, backwards: bool) -> Any:
     """The products of a vector with another, not longer one, which is moved along it."""
     if y.size == 0:
         raise ValueError("neither of the two vectors may be empty")
-    if mode not in ("full", "same", "valid"):
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    if isinstance(mode, int) and 0 <= mode < len(_MODES):
+        mode = _MODES[mode]
     width = y.size
-    margins = {"full": (width - 1, width - 1), "same": (width // 2, (width - 1) // 2)}
-    left, right = margins.get(mode, (0, 0))
-    ends = [zeros((n,), x.dtype) for n in (left, right)]
-    return products.dot(_windows(concatenate([ends[0], x, ends[1]], axis=0), width), y)
-
-
-def _backwards(x: Any) -> Any:
-    return views.unlinked(views.flip(x, 0))
+    margins = {
+        "full": (width - 1, width - 1),
+        "same": (width // 2, (width - 1) // 2),
+        "valid": (0, 0),
+    }
+    if mode not in margins:
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    left, right = margins[mode]
+    places = x.size + left + right - width + 1
+    if backwards:
+        window = Window(places, width, dilation=-1, offset=width - 1 - left)
+    else:
+        window = Window(places, width, offset=-left)
+    return convolution.convolve(x, y, ((0,), (0,), (0,)), ((0, window),))
 
 
 @answers(np.convolve)
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     """The convolution of two vectors."""
     x, y = sorted((flat(array(a)), flat(array(v))), key=lambda x: -x.size)
-    return _slid(x, _backwards(y), mode)
+    return _slid(x, y, mode, backwards=True)
 
 
 @answers(np.correlate)
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """The correlation of two vectors."""
     x, y = flat(array(a)), flat(array(v))
-    return _slid(x, y, mode) if x.size >= y.size else _backwards(_slid(y, x, mode))
+    if x.size >= y.size:
+        return _slid(x, y, mode, backwards=False)
+    return views.unlinked(views.flip(_slid(y, x, mode, backwards=False), 0))
 
 
 # -- differences and integrals ---------------------------------------------------------------------

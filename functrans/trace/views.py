@@ -59,7 +59,7 @@ class View:
         # the base has been refreshed already
         if self.base._version == self.seen:
             return
-        if not callable(self.write):
+        if self.write == UNCERTAIN:
             raise MutationError(
                 f"an array was assigned to in place after {self.operation} of it was taken"
                 f"{located(user_source())}: whether NumPy shares the memory of the two depends on "

@@ -316,6 +316,13 @@ def _labelled(x_shape: Shape, y_shape: Shape, x: Labels, y: Labels, out: Labels)
     )
 
 
+def numpy_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labels) -> Any:
+    """What `contract_labelled` gives, for plain arrays: for the evaluation of other primitives."""
+    plan = _labelled(x.shape, y.shape, x_labels, y_labels, out)
+    product = _dot_general(x.reshape(plan.x_shape), y.reshape(plan.y_shape), **plan.params)
+    return np.transpose(product, plan.permutation)
+
+
 def contract_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labels) -> Any:
     """The product of two arrays, summed over the axes whose labels are not in ``out``.
 

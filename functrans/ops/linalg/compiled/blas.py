@@ -24,7 +24,7 @@ from functrans.ops.compiled.emission import Emission
 
 ONE = const(1, INDEX)
 
-_ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
+ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def counts(eqn: Eqn) -> Counts:
 
 def fits_blas(eqn: Eqn, target: Target) -> bool:
     """Whether BLAS has a routine for the numbers of a contraction."""
-    return eqn.outputs[0].aval.dtype in _ROUTINES
+    return eqn.outputs[0].aval.dtype in ROUTINES
 
 
 def is_large(eqn: Eqn, target: Target) -> bool:
@@ -102,7 +102,7 @@ def is_large(eqn: Eqn, target: Target) -> bool:
 
 def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
     """How BLAS is told of the transpose of a (rows, columns) matrix in a C-contiguous array."""
-    row, column = _spacing(shape, rows), _spacing(shape, columns)
+    row, column = spacing(shape, rows), spacing(shape, columns)
     if row is None or column is None:
         return None
     row_count = prod(shape[i] for i in rows)
@@ -114,7 +114,7 @@ def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix 
     return None
 
 
-def _spacing(shape: Shape, axes: Sequence[int]) -> int | None:
+def spacing(shape: Shape, axes: Sequence[int]) -> int | None:
     """The distance in memory between neighbours along axes taken together, if it is constant."""
     strides = [prod(shape[axis + 1 :]) for axis in axes]
     for i in range(len(axes) - 1):
@@ -196,7 +196,7 @@ def emit(at: Emission) -> None:
     by_rows = None
     if len(loops) == len(extents) and len(x_sides.free) == 1:
         by_rows = Rows(3, {8: x_sides.free[0], 11: len(x_sides.batch)})
-    body = (Call(_ROUTINES[dtype], arguments, (x, y), (target,), by_rows), *mirror)
+    body = (Call(ROUTINES[dtype], arguments, (x, y), (target,), by_rows), *mirror)
     for loop in reversed(loops):
         stop = const(loop.attribute[2], INDEX)
         body = (For(loop, ZERO, stop, body, parallel=loop is loops[0]),)

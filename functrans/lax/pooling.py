@@ -1,0 +1,284 @@
+"""Reductions over sliding windows: pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.lax.sliding import dilated, numbers, paddings, window
+from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.slicing import read_slice, update_slice
+from functrans.ops.arrays.structural import full_p, reduce_sum, reshape
+from functrans.ops.compiled.places import whole
+from functrans.ops.convolution.windows import Window, windows_of
+from functrans.ops.reductions.reduce import reduce_max, reduce_min, reduce_prod
+from functrans.trace.source import located, user_source
+
+Padding = str | Sequence[tuple[int, int]]
+
+_REDUCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.add: reduce_sum,
+    np.multiply: reduce_prod,
+    np.maximum: reduce_max,
+    np.minimum: reduce_min,
+}
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: Padding = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Combine what a window holds, wherever it is moved to.
+
+    Parameters
+    ----------
+    operand : array
+    init_value : number
+        The identity of the computation, such as 0 of a sum, or ``-np.inf`` of a maximum: it stands
+        in the padding, and between elements that are put apart.
+    computation : callable
+        ``np.add``, ``np.multiply``, ``np.maximum``, ``np.minimum``, or another associative function
+        of two arrays that combines them element by element.
+    window_dimensions : sequence of int
+        The extent of the window along each axis: 1 along those that are kept apart.
+    window_strides : sequence of int, optional
+        By how much it moves.
+    padding : {"SAME", "VALID", "SAME_LOWER"} or sequence of pairs
+        As for `conv_general_dilated`, for all axes.
+    base_dilation, window_dilation : sequence of int, optional
+        How far apart the elements of the array, or those of the window, are put.
+
+    Returns
+    -------
+    array
+        In the operand's dtype.
+
+    Raises
+    ------
+    ShapeError
+        If the parameters do not fit.
+
+    Notes
+    -----
+    Where several elements of a window are its maximum (or its minimum), they share the derivative
+    equally, as in ``np.max``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.reduce_window(np.array([1.0, 5.0, 2.0, 4.0]), -np.inf, np.maximum, (2,), (1,), "SAME")
+    array([5., 5., 4., 4.])
+    """
+    what = "reduce_window"
+    x = asarray(operand)
+    taps = numbers(window_dimensions, x.ndim, "window_dimensions", what, least=0)
+    strides = numbers(window_strides, x.ndim, "window_strides", what)
+    bases = numbers(base_dilation, x.ndim, "base_dilation", what)
+    dilations = numbers(window_dilation, x.ndim, "window_dilation", what)
+    pairs = paddings(
+        padding, list(map(dilated, x.shape, bases)), list(map(dilated, taps, dilations)), strides,
+        what,
+    )  # fmt: skip
+    windows = [
+        window(*each) for each in zip(x.shape, taps, strides, pairs, bases, dilations, strict=True)
+    ]
+    moving = [axis for axis, one in enumerate(windows) if one != Window(x.shape[axis], 1)]
+    if prod(taps) == 0:
+        return _full(tuple(one.places for one in windows), init_value, x.dtype)
+    if not _is_zero(init_value):
+        for axis in moving:
+            x, windows[axis] = _filled(x, axis, windows[axis], init_value)
+    seen = windows_of(x, axes=tuple(moving), windows=tuple(windows[axis] for axis in moving))
+    return _combined(seen, computation, x.ndim)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, (int, float, np.generic)) and bool(value == 0)
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    if np.ndim(value) != 0:
+        raise ShapeError(
+            "init_value of reduce_window must be one number, and has the shape "
+            f"{np.shape(value)}{located(user_source())}"
+        )
+    return full_p(shape=shape, value=value, dtype=np.dtype(dtype))
+
+
+def _filled(x: Any, axis: int, one: Window, value: Any) -> tuple[Any, Window]:
+    """An array with a number wherever a window sees no element of it, and the window on that."""
+    if one.inside(x.shape[axis]) or not one.places:
+        return x, one
+    low, high = one.reach()
+    first, last = one.seen(x.shape[axis])
+    shape = (*x.shape[:axis], high - low + 1, *x.shape[axis + 1 :])
+    rest = [whole(n) for n in shape]
+    taken = (*rest[:axis], (first, last - first, 1), *rest[axis + 1 :])
+    there = (first * one.base - low, last - first, one.base)
+    filled = update_slice(
+        _full(shape, value, x.dtype), read_slice(x, index=taken),
+        index=(*rest[:axis], there, *rest[axis + 1 :]),
+    )  # fmt: skip
+    return filled, one._replace(offset=one.offset - low, base=1)
+
+
+def _combined(x: Any, computation: Callable[[Any, Any], Any], first: int) -> Any:
+    """All along the axes from one on combined."""
+    axes = tuple(range(first, x.ndim))
+    known = _REDUCTIONS.get(computation)
+    if known is not None and not (known is reduce_sum and x.dtype.kind == "b"):
+        return known(x, axes=axes)
+    x = reshape(x, shape=(*x.shape[:first], prod(x.shape[first:])))
+    parts = [x[..., k] for k in range(x.shape[-1])]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        parts = [computation(a, b) for a, b in pairs] + parts[len(parts) - len(parts) % 2 :]
+    return parts[0]
+
+
+# -- of images -------------------------------------------------------------------------------------
+
+
+def max_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Padding = "VALID",
+) -> Any:
+    """The largest element of each window of images.
+
+    Parameters
+    ----------
+    inputs : array
+        A batch of images with the features last: ``(batch, ..., features)``.
+    window_shape : sequence of int
+        The extents of the window along the spatial axes between the two.
+    strides : sequence of int, optional
+        By how much it moves along each: 1, if nothing is given.
+    padding : {"SAME", "VALID", "SAME_LOWER"} or sequence of pairs
+        For the spatial axes. What is added is smaller than everything.
+
+    Returns
+    -------
+    array
+        In the dtype of ``inputs``. Equal largest elements of a window share the derivative equally.
+
+    Raises
+    ------
+    ShapeError
+        If the parameters do not fit.
+
+    See Also
+    --------
+    reduce_window : for other orders of axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> image = np.arange(16.0).reshape(1, 4, 4, 1)
+    >>> lax.max_pool(image, (2, 2), (2, 2))[0, :, :, 0]
+    array([[ 5.,  7.],
+           [13., 15.]])
+    """
+    x = asarray(inputs)
+    return _pooled(x, _limit(x.dtype, -1), np.maximum, window_shape, strides, padding)
+
+
+def min_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Padding = "VALID",
+) -> Any:
+    """The smallest element of each window of images; as `max_pool`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.min_pool(np.array([[[3.0], [1.0], [2.0]]]), (2,)).ravel()
+    array([1., 1.])
+    """
+    x = asarray(inputs)
+    return _pooled(x, _limit(x.dtype, 1), np.minimum, window_shape, strides, padding)
+
+
+def avg_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Padding = "VALID",
+    count_include_pad: bool = True,
+) -> Any:
+    """The mean of each window of images.
+
+    Parameters
+    ----------
+    inputs, window_shape, strides, padding
+        As for `max_pool`. What is added is zero.
+    count_include_pad : bool, optional
+        Whether the zeros of the padding count as elements.
+
+    Returns
+    -------
+    array
+        In the dtype of ``inputs``, or float64 if that is an integer.
+
+    Raises
+    ------
+    ShapeError
+        If the parameters do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> x = np.array([[[1.0], [2.0], [6.0]]])
+    >>> lax.avg_pool(x, (2,)).ravel()
+    array([1.5, 4. ])
+    >>> lax.avg_pool(x, (2,), padding="SAME", count_include_pad=False).ravel()
+    array([1.5, 4. , 6. ])
+    """
+    x = asarray(inputs)
+    total = _pooled(x, 0, np.add, window_shape, strides, padding)
+    if count_include_pad:
+        return total / prod(window_shape)
+    ones = np.ones((1, *x.shape[1:-1], 1), total.dtype)
+    return total / _pooled(ones, 0, np.add, window_shape, strides, padding)
+
+
+def _limit(dtype: Any, sign: int) -> Any:
+    """What is smaller than all numbers of a dtype, or larger."""
+    if dtype.kind == "f":
+        return sign * np.inf
+    if dtype.kind == "b":
+        return sign > 0
+    limits = np.iinfo(dtype)
+    return limits.max if sign > 0 else limits.min
+
+
+def _pooled(
+    x: Any, init: Any, computation: Any, window_shape: Any, strides: Any, padding: Padding
+) -> Any:
+    count = x.ndim - 2
+    if count < 0 or len(window_shape) != count:
+        raise ShapeError(
+            f"window_shape must hold {max(count, 0)} integers for images of shape {x.shape} "
+            f"(batch, ..., features), and is {tuple(window_shape)}{located(user_source())}"
+        )
+    if not isinstance(padding, str):
+        padding = [(0, 0), *padding, (0, 0)]
+    steps = None if strides is None else (1, *strides, 1)
+    return reduce_window(x, init, computation, (1, *window_shape, 1), steps, padding)

@@ -1,0 +1,71 @@
+"""What sliding windows have in common: strides, dilations and paddings as users give them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from functrans.errors import ShapeError
+from functrans.ops.convolution.windows import Window
+from functrans.trace.source import located, user_source
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def numbers(given: Any, count: int, name: str, what: str, least: int = 1) -> tuple[int, ...]:
+    """One integer for each of so many axes; ones, if none is given."""
+    if given is None:
+        return (1,) * count
+    found = tuple(operator.index(n) for n in given)
+    if len(found) != count or any(n < least for n in found):
+        raise ShapeError(
+            f"{name} of {what} must hold {count} integers of at least {least}, one for each axis, "
+            f"and is {tuple(given)}{located(user_source())}"
+        )
+    return found
+
+
+def dilated(extent: int, dilation: int) -> int:
+    """The extent of an axis whose elements are so far apart."""
+    return (extent - 1) * dilation + 1 if extent else 0
+
+
+def paddings(
+    padding: Any, extents: Sequence[int], taps: Sequence[int], strides: Sequence[int], what: str
+) -> Pairs:
+    """How many elements are added before and behind each axis.
+
+    ``extents`` and ``taps`` are with what dilation adds to them.
+    """
+    if not isinstance(padding, str):
+        pairs = tuple(tuple(map(operator.index, pair)) for pair in padding)
+        if len(pairs) != len(extents) or any(len(pair) != 2 for pair in pairs):
+            raise ShapeError(
+                f"padding of {what} must be 'SAME', 'VALID', 'SAME_LOWER' or {len(extents)} pairs "
+                f"(before, behind), and is {padding}{located(user_source())}"
+            )
+        return pairs  # type: ignore[return-value]
+    name = padding.upper()
+    if name == "VALID":
+        return ((0, 0),) * len(extents)
+    if name not in ("SAME", "SAME_LOWER"):
+        raise ShapeError(
+            f"padding of {what} must be 'SAME', 'VALID', 'SAME_LOWER' or pairs (before, behind), "
+            f"and is {padding!r}{located(user_source())}"
+        )
+    found = []
+    for extent, width, stride in zip(extents, taps, strides, strict=True):
+        total = max((-(-extent // stride) - 1) * stride + width - extent, 0)
+        less, more = total // 2, total - total // 2
+        found.append((less, more) if name == "SAME" else (more, less))
+    return tuple(found)
+
+
+def window(
+    extent: int, taps: int, stride: int, pair: tuple[int, int], base: int, dilation: int
+) -> Window:
+    """A window on an axis of elements ``base`` apart, with a padding around them."""
+    room = dilated(extent, base) + sum(pair) - dilated(taps, dilation)
+    count = room // stride + 1 if room >= 0 else 0
+    return Window(count, taps, stride, dilation, -pair[0], base)

@@ -1,0 +1,1 @@
+"""Windows that slide along arrays, and the contractions with them: convolution."""

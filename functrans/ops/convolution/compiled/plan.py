@@ -1,0 +1,186 @@
+"""How a convolution is cut into products of matrices: what is a row, a column, a term, and a block.
+
+The windows of ``x`` are a matrix: its rows are the images and the places of the result, its columns
+the channels and the taps, which are summed over. What of ``y`` is multiplied by it is a matrix of
+those and of the features. Axes that cannot be in one matrix, since they do not lie evenly spaced
+in memory, are gone through one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from functrans.ir.graph import Eqn
+from functrans.ir.types import Shape
+from functrans.loop.target import Target
+from functrans.ops.convolution.convolution import Labels, extents, roles
+from functrans.ops.linalg.compiled.blas import ROUTINES, spacing
+
+MOST_PARTS = 16
+"""So many threads at most share the rows."""
+
+MOST_SUMS = 8
+"""So many parts of a long sum are added up at most."""
+
+LARGEST_SUMS = 1 << 20
+"""So many elements at most have these sums together."""
+
+LONG_SUM = 64
+"""The terms of a sum that are worth a product of matrices, where there are more of them outside."""
+
+
+class Axis(NamedTuple):
+    """An axis of one of the matrices."""
+
+    label: int
+    extent: int
+
+
+class Cut(NamedTuple):
+    """The rows, or the columns, of a matrix, cut into blocks.
+
+    Parameters
+    ----------
+    outer : tuple of Axis
+        They are gone through one by one.
+    inner : tuple of Axis
+        They are in a block, but of the first one only a stretch.
+    length : int
+        Of that stretch; the last one may be shorter.
+    """
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    length: int
+
+    @property
+    def pieces(self) -> int:
+        """How many stretches there are of the first axis."""
+        return -(-self.inner[0].extent // self.length)
+
+    @property
+    def number(self) -> int:
+        """How many blocks there are."""
+        return prod(axis.extent for axis in self.outer) * self.pieces
+
+    @property
+    def shape(self) -> Shape:
+        """The extents of a block."""
+        return (self.length, *(axis.extent for axis in self.inner[1:]))
+
+
+class Plan(NamedTuple):
+    """How a convolution is done.
+
+    Parameters
+    ----------
+    apart : tuple of Axis
+        Along these, there are products of their own: groups, and features that lie apart.
+    rows, summed : Cut
+        The windows of ``x``.
+    columns : tuple of Axis
+        Features.
+    repacked : bool
+        Whether ``y`` is copied first, in the order ``(*apart, *summed, *columns)``.
+    sums : int
+        Into how many parts the sum is cut, if there are more than one.
+    """
+
+    apart: tuple[Axis, ...]
+    rows: Cut
+    summed: Cut
+    columns: tuple[Axis, ...]
+    repacked: bool
+    sums: int
+
+    @property
+    def products(self) -> int:
+        """How many blocks of the result there are."""
+        return prod(axis.extent for axis in self.apart) * self.rows.number
+
+
+def plan(eqn: Eqn, target: Target) -> Plan | None:
+    """How a convolution is done by BLAS, or None where it is not, or where it is not worth it."""
+    aval = eqn.outputs[0].aval
+    if aval.dtype not in ROUTINES:
+        return None
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
+    windows = dict(eqn.params["windows"])
+    found = roles(own, other, out, eqn.params["windows"])
+    sizes = extents(x, y, eqn.params)
+    taps = sizes | {label: window.taps for label, window in windows.items()}
+    rows = [label for label in out if label in found.rows or label in windows]
+    columns = [label for label in out if label in found.columns]
+    terms = [label for label in other if label in found.summed or label in windows]
+    counts = (
+        prod(sizes[label] for label in rows),
+        prod(sizes[label] for label in columns),
+        prod(taps[label] for label in terms),
+    )
+    limits = target.products
+    if min(counts) < limits.smallest_side or prod(counts) < limits.smallest_work:
+        return None
+    lone = _spaced_from(aval.shape, out, columns)
+    columns, apart = columns[lone:], [*found.groups, *columns[:lone]]
+    first_row = _spaced_from(aval.shape, out, rows)
+    if 1 not in (_spacing(aval.shape, out, columns), _spacing(aval.shape, out, rows[first_row:])):
+        return None
+    is_layer = counts[0] >= counts[2]
+    first_term = _spaced_from(y, other, terms)
+    enough = counts[2] if is_layer else min(counts[2], LONG_SUM)
+    spacings = (_spacing(y, other, columns), _spacing(y, other, terms[first_term:]))
+    repacked = (
+        None in spacings
+        or 1 not in spacings
+        or prod(taps[label] for label in terms[first_term:]) < enough
+    )
+    if repacked:
+        terms = [label for label in own if label in found.summed or label in windows]
+        first_term = 0
+    room = target.cache // 2 // aval.dtype.itemsize
+    row_axes = [Axis(label, sizes[label]) for label in rows]
+    term_axes = [Axis(label, taps[label]) for label in terms]
+    if is_layer:
+        summed = _cut(term_axes, first_term, room // 16)
+        cut_rows = _cut(row_axes, first_row, room // prod(summed.shape))
+    else:
+        cut_rows = _cut(row_axes, first_row, room // 16)
+        summed = _cut(term_axes, first_term, room // prod(cut_rows.shape))
+    done = Plan(
+        tuple(Axis(label, sizes[label]) for label in apart),
+        cut_rows,
+        summed,
+        tuple(Axis(label, sizes[label]) for label in columns),
+        repacked,
+        1,
+    )
+    few = done.products < MOST_SUMS and prod(counts) >= limits.worth_splitting
+    if few and aval.size * MOST_SUMS <= LARGEST_SUMS:
+        done = done._replace(sums=min(summed.number, MOST_SUMS))
+    return done
+
+
+def _spacing(shape: Shape, labels: Labels, chosen: Sequence[int]) -> int | None:
+    return spacing(shape, [labels.index(label) for label in chosen])
+
+
+def _spaced_from(shape: Shape, labels: Labels, chosen: Sequence[int]) -> int:
+    """From which of the labels on their axes, taken together, are evenly spaced in memory."""
+    starts = range(len(chosen))
+    return next(i for i in starts if _spacing(shape, labels, chosen[i:]) is not None)
+
+
+def _cut(axes: Sequence[Axis], first: int, room: int) -> Cut:
+    """Blocks of so many elements at most, of the axes from the first one on."""
+    start, size = len(axes), 1
+    while start > first and size * axes[start - 1].extent <= room:
+        start -= 1
+        size *= axes[start].extent
+    if start == first:
+        return Cut(tuple(axes[:start]), tuple(axes[start:]), axes[start].extent)
+    extent = axes[start - 1].extent
+    pieces = -(-extent // max(room // size, 1))
+    return Cut(tuple(axes[: start - 1]), tuple(axes[start - 1 :]), -(-extent // pieces))

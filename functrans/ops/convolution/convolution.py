@@ -1,0 +1,284 @@
+"""Convolution: the contraction of the windows of one array with another, its axes named by labels.
+
+A label names an axis of the operands ``x`` and ``y`` and of the result, as in `einsum`. Along the
+labels of ``windows`` a window slides over ``x``: there ``x`` has its elements, ``y`` what the taps
+are multiplied by, and the result the positions. So channels, groups, batches and mapped axes are
+labels like others, and the derivatives are convolutions again, with the three in other roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.primitive import BILINEAR
+from functrans.ir.types import Aval, Shape
+from functrans.loop.nodes import fold
+from functrans.ops.compiled.emission import Emit
+from functrans.ops.convolution.windows import (
+    Window,
+    element_seen,
+    from_elements,
+    from_taps,
+    numpy_windows,
+    overlap_add,
+    where_all,
+)
+from functrans.ops.define import lazy, primitive
+from functrans.ops.linalg.contraction import contract_labelled, numpy_labelled
+from functrans.ops.promotion import common, promote
+from functrans.ops.samples import cases, integers
+
+Labels = tuple[int, ...]
+
+Windows = tuple[tuple[int, Window], ...]
+"""The labels along which windows slide, and how. The base of each is 1."""
+
+LARGEST_VIEW = 1 << 21
+"""So many elements of windows are copied at once by NumPy."""
+
+
+class Roles(NamedTuple):
+    """The labels that are no windows', by which arrays have them.
+
+    Parameters
+    ----------
+    groups : tuple of int
+        All three: a convolution of its own for each.
+    rows : tuple of int
+        ``x`` and the result: images.
+    columns : tuple of int
+        ``y`` and the result: features.
+    summed : tuple of int
+        ``x`` and ``y``: channels.
+    """
+
+    groups: Labels
+    rows: Labels
+    columns: Labels
+    summed: Labels
+
+
+def roles(x: Labels, y: Labels, out: Labels, windows: Windows) -> Roles:
+    """The labels that are no windows', by their roles, each in the order of the first array."""
+    sliding = {label for label, _ in windows}
+    plain = [label for label in x if label not in sliding]
+    return Roles(
+        tuple(a for a in plain if a in y and a in out),
+        tuple(a for a in plain if a not in y),
+        tuple(a for a in y if a not in x),
+        tuple(a for a in plain if a in y and a not in out),
+    )
+
+
+def extents(x: Shape, y: Shape, params: Mapping[str, Any]) -> dict[int, int]:
+    """The extent of the result, or else of the operands, along each label."""
+    found = dict(zip(params["y_labels"], y, strict=True)) | dict(
+        zip(params["x_labels"], x, strict=True)
+    )
+    return found | {label: window.places for label, window in params["windows"]}
+
+
+def _infer(x: Aval, y: Aval, **params: Any) -> Aval:
+    if x.dtype != y.dtype:
+        raise DtypeError(f"a convolution of {x.dtype} with {y.dtype}: convert one of them")
+    windows: Windows = params["windows"]
+    taps = {label: window.taps for label, window in windows}
+    ours, theirs = (dict(zip(params[k], of.shape, strict=True))
+                    for k, of in (("x_labels", x), ("y_labels", y)))  # fmt: skip
+    for label, size in theirs.items():
+        expected = taps.get(label, ours.get(label, size))
+        if size != expected:
+            raise ShapeError(f"an axis of a convolution has the sizes {expected} and {size}")
+    sizes = extents(x.shape, y.shape, params)
+    return x.update(shape=tuple(sizes[label] for label in params["out"]))
+
+
+# -- evaluation ------------------------------------------------------------------------------------
+
+
+def _convolution(x: Any, y: Any, **params: Any) -> Any:
+    labels, windows = params["x_labels"], params["windows"]
+    axes = tuple(labels.index(label) for label, _ in windows)
+    seen = numpy_windows(x, axes=axes, windows=tuple(window for _, window in windows))
+    first_tap = 1 + max((*labels, *params["y_labels"]), default=0)
+    taps = {label: first_tap + n for n, (label, _) in enumerate(windows)}
+    named = (*labels, *taps.values())
+    theirs = tuple(taps.get(label, label) for label in params["y_labels"])
+    lone = [a for a in labels if a in params["out"] and (a in taps or a not in theirs)]
+    if not lone or seen.size <= LARGEST_VIEW:
+        return numpy_labelled(seen, named, y, theirs, params["out"])
+    # BLAS is given copies of the windows, of a part of the places at a time
+    longest = max(lone, key=lambda label: seen.shape[labels.index(label)])
+    axis = labels.index(longest)
+    step = max(LARGEST_VIEW * seen.shape[axis] // seen.size, 1)
+    parts = [
+        numpy_labelled(_part(seen, axis, start, step), named, y, theirs, params["out"])
+        for start in range(0, seen.shape[axis], step)
+    ]
+    return np.concatenate(parts, params["out"].index(longest))
+
+
+def _part(x: Any, axis: int, start: int, step: int) -> Any:
+    return x[(*(slice(None),) * axis, slice(start, start + step))]
+
+
+# -- derivatives -----------------------------------------------------------------------------------
+
+
+def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Windows) -> Any:
+    """A convolution whose windows may have any base.
+
+    ``labels`` are those of ``x``, of ``y`` and of the result. Where elements of ``x`` lie apart (a
+    base other than 1), each is multiplied by all taps, and the products are added up at the places
+    that see it: so nothing is multiplied by the zeros between them.
+    """
+    own, other, out = labels
+    if not windows:
+        return contract_labelled(x, own, y, other, out)
+    apart = {label: window for label, window in windows if window.base != 1}
+    if not apart:
+        return convolution(x, y, x_labels=own, y_labels=other, out=out, windows=windows)
+    first = 1 + max(*own, *other)
+    taps = {label: first + n for n, label in enumerate(apart)}
+    theirs = tuple(taps.get(label, label) for label in other)
+    rest = tuple(one for one in windows if one[0] not in apart)
+    products = convolve(x, y, (own, theirs, (*out, *taps.values())), rest)
+    # the elements are now the positions, and the places that see them the elements
+    seen_by = {
+        label: from_elements(window, x.shape[own.index(label)]) for label, window in apart.items()
+    }
+    shape = [
+        apart[label].places if label in apart else size
+        for label, size in zip(out, products.shape, strict=False)
+    ]
+    axes = tuple(out.index(label) for label in apart)
+    return overlap_add(products, axes=axes, windows=tuple(seen_by.values()), shape=tuple(shape))
+
+
+def _transpose_x(
+    ct: Any, x: Aval, y: Any, *, x_labels: Labels, y_labels: Labels, out: Labels, windows: Windows
+) -> Any:
+    back = tuple(
+        (label, from_elements(window, x.shape[x_labels.index(label)])) for label, window in windows
+    )
+    return convolve(ct, y, (out, y_labels, x_labels), back)
+
+
+def _transpose_y(
+    ct: Any, x: Any, y: Aval, *, x_labels: Labels, y_labels: Labels, out: Labels, windows: Windows
+) -> Any:
+    back = tuple((label, from_taps(window)) for label, window in windows)
+    return convolve(x, ct, (x_labels, out, y_labels), back)
+
+
+# -- batching --------------------------------------------------------------------------------------
+
+
+def _batch(
+    operands: Any,
+    axes: Any,
+    *,
+    x_labels: Labels,
+    y_labels: Labels,
+    out: Labels,
+    windows: Windows,
+) -> tuple[Any, int]:
+    (x, y), (x_axis, y_axis) = operands, axes
+    mapped = 1 + max((*x_labels, *y_labels), default=0)
+    place = 0
+    if x_axis is None:
+        # beside the other features, so that they may be rows or columns of one matrix
+        columns = roles(x_labels, y_labels, out, windows).columns
+        place = min((out.index(label) for label in columns), default=0)
+    result = convolution(
+        x,
+        y,
+        x_labels=_with(x_labels, mapped, x_axis),
+        y_labels=_with(y_labels, mapped, y_axis),
+        out=_with(out, mapped, place),
+        windows=windows,
+    )
+    return result, place
+
+
+def _with(labels: Labels, label: int, axis: int | None) -> Labels:
+    return labels if axis is None else (*labels[:axis], label, *labels[axis:])
+
+
+# -- the compiled form -----------------------------------------------------------------------------
+
+
+def _pull(
+    read: Any,
+    index: Any,
+    x: Aval,
+    y: Aval,
+    *,
+    x_labels: Labels,
+    y_labels: Labels,
+    out: Labels,
+    windows: Windows,
+) -> Any:
+    at = dict(zip(out, index, strict=True))
+    summed = roles(x_labels, y_labels, out, windows).summed
+    truths = x.dtype.kind == "b"
+
+    def term(*inner: Any) -> Any:
+        ours = at | dict(zip(summed, inner, strict=False))
+        taps = dict(zip([label for label, _ in windows], inner[len(summed) :], strict=True))
+        theirs, conditions = ours | taps, []
+        for label, window in windows:
+            extent = x.shape[x_labels.index(label)]
+            holds, seen = element_seen(window, extent, at[label], taps[label])
+            ours = ours | {label: seen}
+            conditions += holds
+        left = read(0, tuple(ours[label] for label in x_labels))
+        right = read(1, tuple(theirs[label] for label in y_labels))
+        return where_all(conditions, left & right if truths else left * right)
+
+    channels = [x.shape[x_labels.index(label)] for label in summed]
+    sizes = [*channels, *(window.taps for _, window in windows)]
+    return fold("or" if truths else "add", sizes, term)
+
+
+def _params(x: str, y: str, out: str, **windows: Window) -> dict[str, Any]:
+    """The parameters of a convolution, with letters for labels."""
+    letters = sorted({*x, *y})
+    numbers = [tuple(map(letters.index, labels)) for labels in (x, y, out)]
+    sliding = tuple((letters.index(label), window) for label, window in windows.items())
+    return dict(zip(("x_labels", "y_labels", "out"), numbers, strict=True)) | {"windows": sliding}
+
+
+_same = Window(5, 3, offset=-1)
+
+convolution = primitive(
+    "convolution",
+    infer=_infer,
+    numpy=_convolution,
+    linear=BILINEAR,
+    transpose=[_transpose_x, _transpose_y],
+    batch=_batch,
+    pull=_pull,
+    emit=Emit(
+        lazy("functrans.ops.convolution.compiled.blocks:emit"),
+        applies=lazy("functrans.ops.convolution.compiled.blocks:is_large"),
+    ),
+    prepare=lambda x, y, **params: (promote(common, (x, y)), params),
+    samples=cases(
+        ((5,), (3,), _params("w", "w", "w", w=_same)),
+        ((7,), (2,), _params("w", "w", "w", w=Window(3, 2, 2, 3, -2))),
+        ((2, 5), (3, 3), _params("nw", "ow", "now", w=_same)),
+        ((2, 3, 5), (4, 3, 3), _params("ncw", "ocw", "now", w=_same)),
+        ((2, 5, 3), (3, 3, 2), _params("nwc", "wco", "nwo", w=Window(2, 3, 2))),
+        ((2, 5, 6), (3, 2, 2), _params("nhw", "hwo", "nhwo", h=_same, w=Window(3, 2, 2, 1, 0))),
+        ((3, 2, 4), (3, 2, 2), _params("gcw", "gcw", "gw", w=Window(4, 2, 1, -1, 1))),
+        ((0, 3), (2, 3), _params("nw", "ow", "now", w=Window(3, 3, offset=-1))),
+        ((2, 0), (0, 2), _params("nc", "co", "no")),
+        ((2, 9), (2, 4), _params("cw", "cw", "w", w=Window(6, 4))),
+        ((integers(-9, 9), (5,)), (integers(-9, 9), (3,)), _params("w", "w", "w", w=_same)),
+    ),
+)  # fmt: skip
