@@ -14,7 +14,7 @@ from functrans.api.derivatives import jvp, vjp
 from functrans.api.mapping import vmap
 from functrans.errors import GradientCheckError, GraphTypeError
 from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind
-from functrans.ir.types import aval_of, describe, is_float
+from functrans.ir.types import aval_of, describe, is_inexact
 from functrans.tree import core as tree
 
 Flat = Callable[[list[Any]], list[Any]]
@@ -89,7 +89,7 @@ def check_grads(
         for i, x in zip(moving, values, strict=True):
             full[i] = x
         results = tree.leaves(function(*structure.unflatten(full)))
-        return [x for x in results if is_float(aval_of_leaf(x).dtype)]
+        return [x for x in results if is_inexact(aval_of_leaf(x).dtype)]
 
     point = [np.asarray(leaves[i], np.float64) for i in moving]
     check = _Check([names[i] for i in moving], atol, rtol, step, max_elements, rng)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.indexing import searchsorted, take
@@ -16,6 +17,7 @@ from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, zeros
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.indexing.gather import gather
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
@@ -143,7 +145,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """The correlation of two vectors."""
-    x, y = flat(array(a)), flat(array(v))
+    x, y = flat(array(a)), conj(flat(array(v)))
     return _slid(x, y, mode) if x.size >= y.size else _backwards(_slid(y, x, mode))
 
 
@@ -314,7 +316,7 @@ def cov(
         freedom = total - ddof * sum(weights * array(aweights)) / total
     x = x - expand_axes(mean, (1,))
     weighted = x if weights is None else x * weights
-    return views.squeeze(products.dot(x, views.transpose(weighted)) / freedom)
+    return views.squeeze(products.dot(x, conj(views.transpose(weighted))) / freedom)
 
 
 def _variables(m: Any, rowvar: bool) -> Any:
@@ -331,6 +333,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
-    deviation = np.sqrt(views.diagonal(c))
+    deviation = np.sqrt(real(views.diagonal(c)))
     c = c / deviation[:, None] / deviation[None, :]
-    return maximum(minimum(c, 1.0), -1.0)
+    parts = (maximum(minimum(part, 1.0), -1.0) for part in (real(c), imag(c)))
+    return complex_p(*parts) if is_complex(c.dtype) else next(parts)

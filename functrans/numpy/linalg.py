@@ -16,7 +16,7 @@ from functrans.numpy.arrays import array, axes_of, axis_of, flat, inexact
 from functrans.numpy.contraction import cross, outer, tensordot
 from functrans.numpy.contraction import dot as np_dot
 from functrans.numpy.define import answers, refuse
-from functrans.numpy.reductions import max, min, restored, root, sum
+from functrans.numpy.reductions import max, min, restored, root, squared_size, sum
 from functrans.numpy.shapes import matrix_transpose
 from functrans.ops.arrays import views
 from functrans.ops.arrays.structural import astype, reshape
@@ -175,7 +175,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if axis is None:
         if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
             axes = tuple(range(x.ndim))
-            return restored(root(sum(flat(x) * flat(x))), axes, keepdims)
+            return restored(root(sum(squared_size(flat(x)))), axes, keepdims)
         axis = tuple(range(x.ndim))
     axes = tuple(axis_of(i, x.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     if len(axes) == 1:
@@ -194,11 +194,11 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if ord == -np.inf:
         return min(size, axes, keepdims=keepdims)
     if ord == 0:
-        return sum(astype(not_equal(x, 0), x.dtype), axes, keepdims=keepdims)
+        return sum(astype(not_equal(x, 0), size.dtype), axes, keepdims=keepdims)
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
     if ord == 2:
-        return root(sum(x * x, axes, keepdims=keepdims))
+        return root(sum(squared_size(x), axes, keepdims=keepdims))
     # a power of 0 has no derivative below the first: what is 0 is left out
     nothing = equal(size, 0)
     powers = raise_to(select(nothing, 1, size), ord)
@@ -212,7 +212,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
     if ord in ("fro", "f"):
-        return root(sum(x * x, axes, keepdims=keepdims))
+        return root(sum(squared_size(x), axes, keepdims=keepdims))
     if ord in (1, -1, np.inf, -np.inf):
         added, left = axes if ord in (1, -1) else axes[::-1]
         totals = sum(absolute(x), added, keepdims=True)

@@ -49,7 +49,14 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     for leaf, path in zip(leaves, paths(tree), strict=True):
         _check_floating(leaf, path)
     # The Python float makes Python floats weak, and the dtype float64 where there is no array.
-    common = np.result_type(*(leaf.dtype for leaf in leaves if type(leaf) is not float), 1.0)
+    common = np.result_type(
+        *(
+            1j if type(leaf) is complex else leaf.dtype
+            for leaf in leaves
+            if type(leaf) is not float
+        ),
+        1.0,
+    )
     dtypes = [common if type(leaf) is float else leaf.dtype for leaf in leaves]
     shapes = [() if type(leaf) is float else tuple(leaf.shape) for leaf in leaves]
     ends = [0, *accumulate(math.prod(shape) for shape in shapes)]
@@ -78,10 +85,10 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _check_floating(leaf: Any, path: str) -> None:
-    if type(leaf) is float:
+    if type(leaf) in (float, complex):
         return
     dtype = getattr(leaf, "dtype", None)
-    if dtype is None or dtype.kind != "f":
+    if dtype is None or dtype.kind not in "fc":
         what = f"of type {type(leaf).__name__}" if dtype is None else f"of dtype {dtype}"
         where = f"the leaf at {path}" if path else "the tree"
         raise DtypeError(f"ravel takes floating-point leaves, but {where} is {what}")

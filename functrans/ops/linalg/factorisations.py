@@ -17,9 +17,10 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, Shape
+from functrans.ir.types import Aval, Shape, is_complex, real_dtype
 from functrans.ops.arrays.shape import asarray, flip, roll
 from functrans.ops.arrays.structural import (
+    astype,
     broadcast_to,
     cast,
     expand_axes,
@@ -30,12 +31,14 @@ from functrans.ops.arrays.structural import (
     reduce_sum,
     reshape,
     transpose,
+    zeros,
 )
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import Lazy, lazy, primitive
 from functrans.ops.elementwise.arithmetic import multiply, negative
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal, greater_equal
+from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg.products import matmul
 from functrans.ops.promotion import floating, promote
 from functrans.ops.samples import Domain, cases
@@ -50,6 +53,11 @@ def _t(x: Any) -> Any:
     """Transposed matrices."""
     n = x.ndim
     return transpose(x, permutation=(*range(n - 2), n - 1, n - 2))
+
+
+def _h(x: Any) -> Any:
+    """Transposed matrices of conjugates."""
+    return conj(_t(x))
 
 
 def triangle(x: Any, *, lower: bool, unit_diagonal: bool = False) -> Any:
@@ -260,12 +268,14 @@ triangular_solve: Primitive = primitive(
 
 
 def _jvp_cholesky(primals: Any, tangents: Any, outs: Any) -> Any:
-    """Murray (2016), equation 8: L times the lower half of inv(L) dA inv(L).T."""
+    """Murray (2016), equation 8: L times the lower half of inv(L) dA inv(L)^H."""
     (da,), (factor,) = tangents, outs
-    # only the lower triangle is read, and stands for the upper one too
-    symmetric = triangle(da, lower=True) + _t(triangle(da, lower=True, unit_diagonal=True))
+    # only the lower triangle is read, and stands for the upper one too; the diagonal is real
+    below = triangle(da, lower=True, unit_diagonal=True)
+    diagonal = triangle(da, lower=True) - below
+    symmetric = below + _h(below) + astype(real(diagonal), da.dtype)
     half = triangular_solve(factor, symmetric, **_options(True))
-    whole = triangular_solve(factor, _t(half), **_options(True))
+    whole = triangular_solve(factor, _h(half), **_options(True))
     diagonal_counts_half = triangle(whole, lower=True) + triangle(
         whole, lower=True, unit_diagonal=True
     )
@@ -347,9 +357,9 @@ def _cofactors(a: Any) -> Any:
     """From the singular values, so that singular matrices need no exception."""
     u, s, vh = np.linalg.svd(a)
     n = s.shape[-1]
-    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1, dtype=a.dtype)
+    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1, dtype=s.dtype)
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return (sign[..., None, None] * u * others[..., None, :]) @ vh
+    return (sign[..., None, None] * u.conj() * others[..., None, :]) @ vh.conj()
 
 
 def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
@@ -373,7 +383,17 @@ cofactor: Primitive = _of_matrices(
 
 
 def _infer_slogdet(a: Aval) -> tuple[Aval, Aval]:
-    return _infer_det(a), _infer_det(a)
+    sign = _infer_det(a)
+    return sign, sign.update(dtype=real_dtype(sign.dtype))
+
+
+def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
+    """The logarithm of a determinant moves by the trace of inv(A) dA: sideways, the sign turns."""
+    moved = _inner(_t(inv_p(primals[0])), tangents[0])
+    if not is_complex(moved.dtype):
+        return None, moved
+    turn = imag(moved)
+    return complex_p(zeros(turn.shape, turn.dtype), turn) * outs[0], real(moved)
 
 
 slogdet_p = _of_matrices(
@@ -381,7 +401,7 @@ slogdet_p = _of_matrices(
     emit=lazy("functrans.ops.linalg.compiled.matrices:slogdet"),
     infer=_infer_slogdet,
     numpy=lambda a: tuple(np.linalg.slogdet(a)),
-    jvp=lambda primals, tangents, outs: (None, _inner(_t(inv_p(primals[0])), tangents[0])),
+    jvp=_jvp_slogdet,
     several=True,
     samples=regular_samples,
 )
@@ -399,13 +419,13 @@ class SlogdetResult(NamedTuple):
 
 
 def cholesky(a: Any, *, upper: bool = False) -> Any:
-    """The triangular factor of positive definite matrices, of which one triangle is read.
+    """The triangular factor of (Hermitian) positive definite matrices: one triangle is read.
 
     The derivative is that of the function as it is computed: with respect to the elements of the
     triangle that is read, each of which stands for two.
     """
     a = asarray(a)
-    return _t(cholesky_p(_t(a))) if upper else cholesky_p(a)
+    return _h(cholesky_p(_h(a))) if upper else cholesky_p(a)
 
 
 def inv(a: Any) -> Any:
@@ -431,9 +451,15 @@ def solve(a: Any, b: Any) -> Any:
 def solve_triangular(
     a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
-    """``x`` with ``a @ x = b``, or ``a.T @ x = b`` if ``trans`` is 1, for triangular ``a``."""
+    """``x`` with ``a @ x = b`` for triangular ``a``.
+
+    If ``trans`` is 1 or "T", the transposed matrices stand in the place of ``a``; if it is 2 or
+    "C", their conjugates.
+    """
+    a = asarray(a)
+    a = conj(a) if trans in (2, "C") else a
     options = _options(bool(lower), trans not in (0, "N"), bool(unit_diagonal))
-    return _solved(triangular_solve, asarray(a), asarray(b), options)
+    return _solved(triangular_solve, a, asarray(b), options)
 
 
 def _solved(op: Primitive, a: Any, b: Any, params: dict[str, bool]) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrans import config
 from functrans.caches import cached
 from functrans.emit import source
@@ -71,7 +73,10 @@ class Program:
         return self.run(*arrays)
 
     def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
-        values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
+        values: dict[Atom, Any] = {
+            var: x if isinstance(x, (np.ndarray, np.generic)) else var.aval.dtype.type(x)
+            for var, x in zip(self.graph.inputs, arrays, strict=True)
+        }
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
             results = part.program(*operands) if part else self._call(segment, operands)
