@@ -32,7 +32,7 @@ _INSTEAD = {
 
 
 def is_supported(dtype: np.dtype[Any]) -> bool:
-    """Whether a graph may hold arrays of a dtype: bool, numbers of at most 64 bits, pairs of them."""
+    """Whether a graph may hold arrays of a dtype: bool, numbers of at most 64 bits, complex."""
     return dtype.kind in "biufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
 
 
@@ -171,11 +171,11 @@ def is_complex(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "c"
 
 
-_PARTS = {
+_PARTS: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.complex64): np.dtype(np.float32),
     np.dtype(np.complex128): np.dtype(np.float64),
 }
-_PAIRS = {part: pair for pair, part in _PARTS.items()}
+_PAIRS: dict[np.dtype[Any], np.dtype[Any]] = {part: pair for pair, part in _PARTS.items()}
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

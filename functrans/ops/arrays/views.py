@@ -18,7 +18,6 @@ from functrans.ir.primitive import current
 from functrans.ir.types import Shape, is_complex
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.structural import inverse
-from functrans.ops.elementwise import complex_numbers
 from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.indexing.index import getitem
 from functrans.trace import protocols

@@ -1,9 +1,9 @@
 """Complex numbers: their parts, how they are made of two, the conjugate.
 
-The derivative of a complex number is a complex number: a tangent is where the number moves to, and
-derivatives are linear over the real numbers. Of a cotangent ``ct`` the real part of ``ct * tangent``
-counts, without a conjugate, so that what is linear over the complex numbers is its own transpose,
-as it is over the real ones. It follows that the cotangent of an imaginary part is ``-1j * ct``.
+A tangent of a complex number is a complex number, and derivatives are linear over the real numbers.
+A cotangent ``ct`` stands for the function of tangents ``real(ct * tangent)``, without a conjugate:
+so the transpose of a multiplication by a complex number is the same multiplication, that of `real`
+makes a real cotangent complex, and that of `imag` multiplies it by -1j.
 """
 
 from __future__ import annotations

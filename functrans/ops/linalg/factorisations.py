@@ -39,9 +39,10 @@ from functrans.ops.elementwise.arithmetic import multiply, negative
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
+from functrans.ops.linalg.domains import near_identity, positive_definite, regular
 from functrans.ops.linalg.products import matmul
 from functrans.ops.promotion import floating, promote
-from functrans.ops.samples import Domain, cases
+from functrans.ops.samples import cases
 from functrans.trace.source import located, user_source
 
 _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
@@ -122,24 +123,6 @@ def _same_square(name: str) -> Any:
 
     return infer
 
-
-def _positive_definite(rng: np.random.Generator, shape: Shape) -> Any:
-    x = rng.normal(size=shape)
-    return x @ np.swapaxes(x, -1, -2) + shape[-1] * np.eye(shape[-1])
-
-
-def _far_from_singular(rng: np.random.Generator, shape: Shape) -> Any:
-    return rng.normal(size=shape) + 2 * shape[-1] * np.eye(shape[-1])
-
-
-def _near_identity(rng: np.random.Generator, shape: Shape) -> Any:
-    return np.eye(shape[-1]) + rng.normal(size=shape) / (4 * shape[-1])
-
-
-positive_definite = Domain(_positive_definite)
-regular = Domain(_far_from_singular)
-near_identity = Domain(_near_identity)
-"""Of any size, their determinants are neither huge nor tiny."""
 
 # -- solving ---------------------------------------------------------------------------------------
 
