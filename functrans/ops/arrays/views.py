@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.errors import ShapeError
@@ -18,7 +19,7 @@ from functrans.ir.primitive import current
 from functrans.ir.types import Shape, is_complex
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.structural import inverse
-from functrans.ops.elementwise.complex_numbers import complex_p
+from functrans.ops.elementwise.complex_numbers import complex_p, imag_p, real_p
 from functrans.ops.indexing.index import getitem
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
@@ -227,24 +228,17 @@ def real(x: Any) -> Any:
     """The real parts; of what is real, the array itself."""
     if not is_complex(x.dtype):
         return x
-    return _as_view(
-        x,
-        "real",
-        complex_numbers.real,
-        lambda base, new: complex_p(new, complex_numbers.imag(base)),
-    )
+    return _as_view(x, "real", real_p, lambda base, new: complex_p(new, imag_p(base)))
 
 
 def imag(x: Any) -> Any:
     """The imaginary parts; of what is real, zeros that cannot be written to."""
     if not is_complex(x.dtype):
-        return _as_view(x, "imag", complex_numbers.imag, None)
-    return _as_view(
-        x,
-        "imag",
-        complex_numbers.imag,
-        lambda base, new: complex_p(complex_numbers.real(base), new),
-    )
+        zeros = structural.zeros_like(x)
+        if isinstance(zeros, np.ndarray):
+            zeros.flags.writeable = False
+        return zeros
+    return _as_view(x, "imag", imag_p, lambda base, new: complex_p(real_p(base), new))
 
 
 # -- copies ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.errors import DtypeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import complex_dtype, is_complex
 from functrans.ops.arrays.structural import cast, zeros
@@ -31,7 +32,10 @@ def as_complex(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 def _as_parts(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     """The real dtype that is that of the parts of the numbers made of the operands."""
-    single = result_type(keys) in (np.dtype(np.float16), np.dtype(np.float32))
+    dtype = result_type(keys)
+    if is_complex(dtype):
+        raise DtypeError(f"a complex number is made of two real numbers, not of {dtype}")
+    single = dtype in (np.dtype(np.float16), np.dtype(np.float32))
     return (np.dtype(np.float32 if single else np.float64),) * len(keys)
 
 

@@ -52,7 +52,8 @@ class Program:
         self.graph = graph
         self.backend = backend
         self.segments = partition(graph, host.target())
-        if len(self.segments) > 1:
+        is_whole = [segment.graph for segment in self.segments] == [graph]
+        if not is_whole:
             donated = ()
         self.parts = [
             None
@@ -60,7 +61,7 @@ class Program:
             else compile_whole(segment.graph, donated, in_part, backend)
             for segment in self.segments
         ]
-        only = self.parts[0] if len(self.segments) == 1 else None
+        only = self.parts[0] if is_whole else None
         self.whole = only.program if only is not None else None
         """The program, if all of it is compiled."""
 
