@@ -14,7 +14,7 @@ from functrans.api.derivatives import jvp, vjp
 from functrans.api.mapping import vmap
 from functrans.errors import GradientCheckError, GraphTypeError
 from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind
-from functrans.ir.types import aval_of, describe, is_float
+from functrans.ir.types import aval_of, complex_dtype, describe, is_complex, is_inexact
 from functrans.tree import core as tree
 
 Flat = Callable[[list[Any]], list[Any]]
@@ -38,10 +38,11 @@ def check_grads(
     Parameters
     ----------
     function : callable
-        Takes and returns floats, arrays or pytrees of them, and works in float64. Results that are
-        no floats are left out.
+        Takes and returns floats, complex numbers, arrays or pytrees of them, and works in float64
+        (complex128). Results that are integers or truth values are left out.
     args : sequence
-        Where to check; floats are converted to float64, everything else is held fixed.
+        Where to check; floats are converted to float64 and complex numbers, whose real and
+        imaginary parts are moved in turn, to complex128. Everything else is held fixed.
     order : int, optional
         The highest derivative to check.
     modes : sequence of {"fwd", "rev"}, optional
@@ -80,21 +81,26 @@ def check_grads(
     names = [
         argument_name(function, i) + path for i, arg in enumerate(args) for path in tree.paths(arg)
     ]
-    moving = [i for i, x in enumerate(leaves) if np.asarray(x).dtype.kind == "f"]
+    moving = [i for i, x in enumerate(leaves) if is_inexact(np.asarray(x).dtype)]
     if not moving:
-        raise ValueError(f"no argument of {name_of(function)} is a float")
+        raise ValueError(f"no argument of {name_of(function)} is a float or complex")
 
     def flat(values: list[Any]) -> list[Any]:
         full = list(leaves)
         for i, x in zip(moving, values, strict=True):
             full[i] = x
         results = tree.leaves(function(*structure.unflatten(full)))
-        return [x for x in results if is_float(aval_of_leaf(x).dtype)]
+        return [x for x in results if is_inexact(aval_of_leaf(x).dtype)]
 
-    point = [np.asarray(leaves[i], np.float64) for i in moving]
+    point = [_widened(np.asarray(leaves[i])) for i in moving]
     check = _Check([names[i] for i in moving], atol, rtol, step, max_elements, rng)
     for mode in modes:
         check.run(flat, point, order, (mode,))
+
+
+def _widened(x: np.ndarray[Any, Any]) -> Any:
+    """The array in float64 or complex128."""
+    return x.astype(np.complex128 if is_complex(x.dtype) else np.float64)
 
 
 class _Check:
@@ -136,9 +142,9 @@ class _Check:
         self.run(derivative, point, order - 1, (*modes, mode))
 
     def forward(self, function: Flat, point: list[Any], modes: tuple[str, ...]) -> None:
-        for i, index, difference in self._differences(function, point):
-            tangents = [np.zeros(x.shape) for x in point]
-            tangents[i][index] = 1.0
+        for i, index, direction, difference in self._differences(function, point):
+            tangents = [np.zeros_like(x) for x in point]
+            tangents[i][index] = direction
             _, dots = jvp(lambda *xs: function(list(xs)), tuple(point), tuple(tangents))
             for dot, expected in zip(dots, difference, strict=True):
                 self._compare(np.asarray(dot), expected, i, index, modes)
@@ -152,38 +158,46 @@ class _Check:
     ) -> None:
         _, pullback = vjp(lambda *xs: function(list(xs)), *point)
         cotangents = pullback(list(weights))
-        for i, index, difference in self._differences(function, point):
-            expected = sum(np.sum(w * d) for w, d in zip(weights, difference, strict=True))
-            self._compare(np.asarray(cotangents[i])[index], np.asarray(expected), i, index, modes)
+        for i, index, direction, difference in self._differences(function, point):
+            expected = sum(np.sum(w * d).real for w, d in zip(weights, difference, strict=True))
+            found = np.asarray(cotangents[i])[index] * direction
+            self._compare(found.real, np.asarray(expected), i, index, modes)
 
     def _directions(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(np.asarray(self.rng.normal(size=np.shape(x))) for x in values)
+        return tuple(map(self._direction, values))
+
+    def _direction(self, x: Any) -> Any:
+        drawn = np.asarray(self.rng.normal(size=np.shape(x)))
+        if is_complex(aval_of_leaf(x).dtype):
+            return drawn + 1j * self.rng.normal(size=np.shape(x))
+        return drawn
 
     def _differences(
         self, function: Flat, point: list[Any]
-    ) -> Iterator[tuple[int, tuple[int, ...], list[Any]]]:
-        """For elements of the arguments, the derivatives of all results, by central differences."""
+    ) -> Iterator[tuple[int, tuple[int, ...], complex, list[Any]]]:
+        """For elements of the arguments, the derivatives of all results, by central differences.
+
+        They are those in a direction: 1, and of complex numbers also 1j.
+        """
         for i, x in enumerate(point):
             elements = np.arange(x.size)
             if x.size > self.max_elements:
                 elements = self.rng.choice(elements, self.max_elements, replace=False)
             for element in elements:
                 index = tuple(int(k) for k in np.unravel_index(element, x.shape))
-                h = self.step * max(1.0, abs(float(x[index])))
-                up, down = x.copy(), x.copy()
-                up[index] += h
-                down[index] -= h
-                distance = float(up[index]) - float(down[index])
-                above = function([*point[:i], up, *point[i + 1 :]])
-                below = function([*point[:i], down, *point[i + 1 :]])
-                yield (
-                    i,
-                    index,
-                    [
+                h = self.step * max(1.0, abs(x[index]))
+                for direction in (1.0, 1j) if is_complex(x.dtype) else (1.0,):
+                    up, down = x.copy(), x.copy()
+                    up[index] += h * direction
+                    down[index] -= h * direction
+                    distance = float(abs(up[index] - down[index]))
+                    above = function([*point[:i], up, *point[i + 1 :]])
+                    below = function([*point[:i], down, *point[i + 1 :]])
+                    differences = [
                         (np.asarray(a) - np.asarray(b)) / distance
                         for a, b in zip(above, below, strict=True)
-                    ],
-                )
+                    ]
+                    yield i, index, direction, differences
 
     def _compare(
         self, found: Any, expected: Any, i: int, index: tuple[int, ...], modes: tuple[str, ...]
@@ -198,8 +212,8 @@ class _Check:
         kind = {"fwd": "forward", "rev": "reverse"}[modes[-1]]
         raise GradientCheckError(
             f"{kind} mode, order {len(modes)}: the derivative with respect to "
-            f"{self.names[i]}{place}{result} is {float(found[worst])!r}, but finite "
-            f"differences give {float(expected[worst])!r}"
+            f"{self.names[i]}{place}{result} is {found[worst].item()!r}, but "
+            f"finite differences give {expected[worst].item()!r}"
         )
 
 
@@ -241,7 +255,7 @@ def check_primitive(primitive: Primitive, *, order: int = 2, seed: int = 0) -> N
             _check_result(primitive, sample)
             if dtype is np.float64:
                 _check_vmap(primitive, sample, another)
-                floats = any(x.dtype.kind == "f" for x in sample.operands)
+                floats = any(is_inexact(x.dtype) for x in sample.operands)
                 if floats and not isinstance(primitive.jvp, NotDifferentiable):
                     check_grads(_applied(primitive, sample), sample.operands, order, seed=seed)
 
@@ -250,8 +264,12 @@ def _converted(sample: Sample, dtype: type) -> Sample:
     """A sample with its floats in another dtype."""
     operands = (np.asarray(x) for x in sample.operands)
     return sample._replace(
-        operands=tuple(x.astype(dtype) if x.dtype.kind == "f" else x for x in operands)
+        operands=tuple(_in_precision(x, dtype) if is_inexact(x.dtype) else x for x in operands)
     )
+
+
+def _in_precision(x: np.ndarray[Any, Any], dtype: type) -> Any:
+    return x.astype(complex_dtype(np.dtype(dtype)) if is_complex(x.dtype) else dtype)
 
 
 def _applied(primitive: Primitive, sample: Sample) -> Callable[..., Any]:
@@ -276,7 +294,7 @@ def _check_result(primitive: Primitive, sample: Sample) -> None:
         )
     compiled = tree.leaves(jit(apply)(*sample.operands))
     for found, value in zip(compiled, expected, strict=True):
-        tolerance = 50 * np.finfo(value.dtype).eps if value.dtype.kind == "f" else 0
+        tolerance = 50 * np.finfo(value.dtype).eps if is_inexact(value.dtype) else 0
         np.testing.assert_allclose(
             found, value, rtol=tolerance, atol=tolerance, err_msg=f"{primitive.name}, compiled"
         )

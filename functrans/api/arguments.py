@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
-from functrans.ir.types import Aval, aval_of, describe, is_float, is_supported
+from functrans.ir.types import Aval, aval_of, describe, is_inexact, is_supported
 from functrans.ops.indexing.selected import Selected, refuse
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
@@ -122,7 +122,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
 
     ``name(*place)`` is what a message calls it.
     """
-    if isinstance(x, (Tracer, float, int)):
+    if isinstance(x, (Tracer, float, int, complex)):
         return x
     if isinstance(x, (np.ndarray, np.generic)) and is_supported(x.dtype):
         if not x.dtype.isnative:
@@ -134,8 +134,8 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     if isinstance(x, Selected):
         refuse(x.mask)
     hint = ""
-    if isinstance(x, (complex, np.ndarray, np.generic)):
-        hint = ": bool, integers and floats are supported"
+    if isinstance(x, (np.ndarray, np.generic)):
+        hint = ": bool, integers, floats and complex numbers are supported"
     elif is_dataclass(x):
         hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
     raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
@@ -171,10 +171,10 @@ def known_values(leaves: Sequence[Any]) -> list[Any] | None:
 
 
 def check_differentiable(leaves: Sequence[Any], name: Callable[[int], str], transform: str) -> None:
-    """Raise if a leaf has no derivatives because it is no float."""
+    """Raise if a leaf has no derivatives because it holds integers."""
     for i, x in enumerate(leaves):
         aval = aval_of_leaf(x)
-        if not is_float(aval.dtype):
+        if not is_inexact(aval.dtype):
             fix = "3.0 instead of 3" if aval.shape == () and aval.weak else ".astype(float)"
             raise IntegerInputError(
                 f"{transform} differentiates with respect to floats, but {name(i)} has dtype "

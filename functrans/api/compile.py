@@ -62,7 +62,7 @@ def _exactly(value: Any) -> Any:
     """A key that tells apart what compares equal: 1 and True and 1.0, 0.0 and -0.0."""
     if isinstance(value, tuple):
         return type(value), *map(_exactly, value)
-    return type(value), value.hex() if isinstance(value, float) else value
+    return type(value), repr(value) if isinstance(value, (float, complex)) else value
 
 
 MOST_ENTRIES = 1024
@@ -71,7 +71,7 @@ What came first goes first: a static value that changes at every call must not f
 
 _NO_STATIC = _Static((), ())
 
-_NUMBERS = frozenset({float, int, bool})
+_NUMBERS = frozenset({float, int, bool, complex})
 
 _NO_CONTAINERS = _NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
 """Types of common arguments that need not be searched for leaves."""

@@ -23,7 +23,7 @@ from functrans.api.inner import Inner
 from functrans.errors import CustomRuleError
 from functrans.ir.graph import Atom
 from functrans.ir.primitive import Primitive, current
-from functrans.ir.types import Aval, is_float
+from functrans.ir.types import Aval, is_complex, is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls import custom as ops
 from functrans.ops.promotion import cast
@@ -251,7 +251,7 @@ class custom_jvp(_Custom):
     def rule(self, call: _CustomCall) -> ops.Rule:
         jvp = self._jvp
         assert jvp is not None
-        floating = [is_float(aval.dtype) for aval in call.avals]
+        floating = [is_inexact(aval.dtype) for aval in call.avals]
 
         def flat(*values: Any) -> list[Any]:
             leaves, given = values[: len(floating)], iter(values[len(floating) :])
@@ -272,7 +272,7 @@ class custom_jvp(_Custom):
             dots = _matching(pair[1], structure, avals, f"the tangent of {self.what}'s rule")
             return [
                 *outs,
-                *(t for t, aval in zip(dots, avals, strict=True) if is_float(aval.dtype)),
+                *(t for t, aval in zip(dots, avals, strict=True) if is_inexact(aval.dtype)),
             ]
 
         moving = [aval for aval, flag in zip(call.avals, floating, strict=True) if flag]
@@ -370,7 +370,7 @@ class custom_vjp(_Custom):
             count = found["residuals"].num_leaves
             given = iter(values[count:])
             cotangents = [
-                next(given) if is_float(aval.dtype) else zeros_like(aval)
+                next(given) if is_inexact(aval.dtype) else zeros_like(aval)
                 for aval in call.inner.out_avals
             ]
             results = backward(
@@ -388,7 +388,7 @@ class custom_vjp(_Custom):
         def avals(before: Sequence[Staged]) -> Sequence[Aval]:
             if not before:
                 return call.avals
-            cotangents = [aval for aval in outs if is_float(aval.dtype)]
+            cotangents = [aval for aval in outs if is_inexact(aval.dtype)]
             return [*(atom.aval for atom in residuals(before[0])), *cotangents]
 
         def known(before: Sequence[Staged]) -> Sequence[Any]:
@@ -415,10 +415,10 @@ class custom_vjp(_Custom):
             leaves, structure = tree.flatten(argument)
             avals = [aval_of_leaf(x) for x in leaves]
             if ct is None:
-                flat += [zeros_like(a) for a in avals if is_float(a.dtype)]
+                flat += [zeros_like(a) for a in avals if is_inexact(a.dtype)]
             else:
                 cts = _matching(ct, structure, avals, f"cotangent {i} of {what}")
-                flat += [c for c, a in zip(cts, avals, strict=True) if is_float(a.dtype)]
+                flat += [c for c, a in zip(cts, avals, strict=True) if is_inexact(a.dtype)]
         return flat
 
 
@@ -439,6 +439,10 @@ def _matching(given: Any, structure: Structure, avals: Sequence[Aval], what: str
         if aval_of_leaf(x).shape != aval.shape:
             raise CustomRuleError(
                 f"{what} has shape {aval_of_leaf(x).shape} at leaf {i}, expected {aval.shape}"
+            )
+        if is_complex(aval_of_leaf(x).dtype) and not is_complex(aval.dtype):
+            raise CustomRuleError(
+                f"{what} is complex at leaf {i}, where it must be {aval.dtype}: write .real"
             )
         checked.append(cast(x, aval.dtype))
     return checked

@@ -22,33 +22,41 @@ from functrans.api.problem import (
     matching,
     problem_of,
 )
-from functrans.errors import NonScalarOutputError
-from functrans.ir.types import is_float
+from functrans.errors import DtypeError, NonScalarOutputError
+from functrans.ir.types import is_complex, is_inexact
 from functrans.tree.compare import described
 
 
 def grad(
-    function: Callable[..., Any] | None = None, /, argnums: Argnums = 0, has_aux: bool = False
+    function: Callable[..., Any] | None = None,
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The gradient of a function that returns one number.
 
     Parameters
     ----------
     function : callable
-        Takes arrays, numbers or pytrees of them; returns a float scalar, or ``(scalar, aux)``.
+        Takes arrays, numbers or pytrees of them; returns one real number, or ``(scalar, aux)``.
         Left out, a decorator is returned: ``@grad(argnums=1)``.
     argnums : int or sequence of int, optional
         The positional argument(s) to differentiate with respect to; negative ones count from the
         end. They must hold floats.
     has_aux : bool, optional
         Whether the function also returns data that are passed on as they are.
+    holomorphic : bool, optional
+        Whether the function takes and returns complex numbers and has a complex derivative, which
+        is what is then returned.
 
     Returns
     -------
     callable
         With the arguments of ``function``. It returns the gradient, in the structure, shapes and
         dtypes of the argument (a tuple of gradients if ``argnums`` is a sequence); with
-        ``has_aux``, ``(gradient, aux)``.
+        ``has_aux``, ``(gradient, aux)``. Of a real function of ``z = x + 1j * y`` it is
+        ``df/dx - 1j * df/dy``, whose conjugate is the direction of steepest ascent.
 
     Raises
     ------
@@ -58,6 +66,8 @@ def grad(
         If an argument to differentiate with respect to holds integers or bools.
     ArgnumsError
         If ``argnums`` does not fit the call.
+    DtypeError
+        If the result is complex and ``holomorphic`` is not said, or the other way round.
 
     Examples
     --------
@@ -67,14 +77,17 @@ def grad(
     array([ 3., 12., 27.])
     >>> grad(grad(np.sin))(0.5) == -np.sin(0.5)
     np.True_
+    >>> grad(lambda z: np.abs(z) ** 2)(1.0 + 2.0j), grad(lambda z: z**2, holomorphic=True)(1j)
+    (np.complex128(2-4j), np.complex128(2j))
     """
     if function is None:
-        return decorated(grad, argnums=argnums, has_aux=has_aux)
+        return decorated(grad, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
     check_callable(function, "grad")
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         problem = problem_of(function, argnums, args, kwargs, has_aux, "grad")
-        (_, aux), derivative = _value_and_gradient(problem)
+        check_holomorphic_arguments(problem, holomorphic)
+        (_, aux), derivative = _value_and_gradient(problem, holomorphic)
         result = derivative[0] if isinstance(argnums, (int, np.integer)) else derivative
         return (result, aux) if has_aux else result
 
@@ -82,7 +95,11 @@ def grad(
 
 
 def value_and_grad(
-    function: Callable[..., Any] | None = None, /, argnums: Argnums = 0, has_aux: bool = False
+    function: Callable[..., Any] | None = None,
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The value of a function that returns one number, together with its gradient.
 
@@ -104,21 +121,25 @@ def value_and_grad(
     (np.float64(8.0), np.float64(4.0))
     """
     if function is None:
-        return decorated(value_and_grad, argnums=argnums, has_aux=has_aux)
+        return decorated(value_and_grad, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
     check_callable(function, "value_and_grad")
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         problem = problem_of(function, argnums, args, kwargs, has_aux, "value_and_grad")
-        (value, aux), derivative = _value_and_gradient(problem)
+        check_holomorphic_arguments(problem, holomorphic)
+        (value, aux), derivative = _value_and_gradient(problem, holomorphic)
         result = derivative[0] if isinstance(argnums, (int, np.integer)) else derivative
         return ((value, aux) if has_aux else value), result
 
     return wrap(function, value_and_gradient, "value_and_grad")
 
 
-def _value_and_gradient(problem: Problem) -> tuple[tuple[Any, Any], tuple[Any, ...]]:
+def _value_and_gradient(
+    problem: Problem, holomorphic: bool
+) -> tuple[tuple[Any, Any], tuple[Any, ...]]:
     point = problem.point()
     _check_scalar(problem)
+    check_holomorphic_results(problem, holomorphic)
     seed = np.ones((), point.graph.outputs[0].aval.dtype)[()]
     cotangents = [seed] + [None] * (len(point.graph.outputs) - 1)
     outputs, results = point.pull(cotangents)
@@ -148,11 +169,43 @@ def _check_scalar(problem: Problem) -> None:
             f"array of shape {aval.shape}: sum or average it (.sum(), .mean()), or use jacrev or "
             "jacfwd for the derivative of each element"
         )
-    if not is_float(aval.dtype):
+    if not is_inexact(aval.dtype):
         raise NonScalarOutputError(
             f"{problem.transform} needs a function that returns a float, but {name} returned "
             f"{aval.dtype}, which has no derivative"
         )
+
+
+def check_holomorphic_arguments(problem: Problem, holomorphic: bool) -> None:
+    """Raise if a function cannot be holomorphic because of what it takes."""
+    if not holomorphic:
+        return
+    for i, x in enumerate(problem.leaves):
+        dtype = aval_of_leaf(x).dtype
+        if not is_complex(dtype):
+            raise DtypeError(
+                f"{problem.transform} of a holomorphic function needs complex arguments, but "
+                f"{problem.leaf_name(i)} has dtype {dtype}: pass it as complex "
+                "(.astype(complex)), or leave holomorphic=True out"
+            )
+
+
+def check_holomorphic_results(problem: Problem, holomorphic: bool) -> None:
+    """Raise unless results are complex where the function is said to be holomorphic, else real."""
+    name = name_of(problem.function)
+    for x in problem.outs:
+        dtype = aval_of_leaf(x).dtype
+        if holomorphic and not is_complex(dtype):
+            raise DtypeError(
+                f"{problem.transform} of a holomorphic function needs complex results, but {name} "
+                f"returned {dtype}: leave holomorphic=True out"
+            )
+        if is_complex(dtype) and not holomorphic:
+            raise DtypeError(
+                f"{problem.transform} needs a function that returns real numbers, but {name} "
+                f"returned {dtype}: return its real part, or abs(...), or write "
+                f"{problem.transform}(..., holomorphic=True) if {name} has a complex derivative"
+            )
 
 
 def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:

@@ -19,11 +19,16 @@ from functrans.api.arguments import (
     normalized_argnums,
     wrap,
 )
-from functrans.api.derivatives import grad, jvp
+from functrans.api.derivatives import (
+    check_holomorphic_arguments,
+    check_holomorphic_results,
+    grad,
+    jvp,
+)
 from functrans.api.linearization import Linear, Point, run_derivative
 from functrans.api.problem import Problem, matching, problem_of
 from functrans.errors import DtypeError
-from functrans.ir.types import is_float
+from functrans.ir.types import is_complex, is_inexact
 from functrans.ops.arrays.structural import reshape, zeros
 from functrans.run.call.ownership import own
 from functrans.transform.jacobian import forward_block, reverse_block
@@ -36,6 +41,7 @@ def jacfwd(
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian of a function, one input direction at a time (forward mode).
 
@@ -51,6 +57,8 @@ def jacfwd(
         Whether the function returns ``(result, aux)``.
     chunk_size : int, optional
         How many directions are computed at once; all, if left out. Fewer take less memory.
+    holomorphic : bool, optional
+        Whether the function takes and returns complex numbers and has a complex derivative.
 
     Returns
     -------
@@ -68,8 +76,10 @@ def jacfwd(
            [0., 4.]])
     """
     if function is None:
-        return decorated(jacfwd, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
-    return _jacobian(function, argnums, has_aux, chunk_size, "jacfwd", _by_columns)
+        return decorated(
+            jacfwd, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size, holomorphic=holomorphic
+        )
+    return _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacfwd", _by_columns)
 
 
 def jacrev(
@@ -78,6 +88,7 @@ def jacrev(
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian of a function, one output element at a time (reverse mode).
 
@@ -85,7 +96,7 @@ def jacrev(
 
     Parameters
     ----------
-    function, argnums, has_aux, chunk_size
+    function, argnums, has_aux, chunk_size, holomorphic
         As for `jacfwd`; the chunks are of output elements.
 
     Returns
@@ -102,8 +113,10 @@ def jacrev(
            [3., 2.]])
     """
     if function is None:
-        return decorated(jacrev, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
-    return _jacobian(function, argnums, has_aux, chunk_size, "jacrev", _by_rows)
+        return decorated(
+            jacrev, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size, holomorphic=holomorphic
+        )
+    return _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacrev", _by_rows)
 
 
 Blocks = list[list[Any]]
@@ -115,6 +128,7 @@ def _jacobian(
     argnums: Argnums,
     has_aux: bool,
     chunk_size: int | None,
+    holomorphic: bool,
     transform: str,
     blocks_of: Callable[[Linear, Problem, int | None], Blocks],
 ) -> Callable[..., Any]:
@@ -124,8 +138,13 @@ def _jacobian(
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         problem = problem_of(function, argnums, args, kwargs, has_aux, transform)
+        check_holomorphic_arguments(problem, holomorphic)
+        if blocks_of is _by_columns and not holomorphic:
+            _check_real_arguments(problem)
         point = problem.point()
         _check_float_results(problem)
+        if blocks_of is _by_rows or holomorphic:
+            check_holomorphic_results(problem, holomorphic)
         linear = point.linear
         _, aux = problem.unpack(linear.outputs)
         try:
@@ -145,11 +164,25 @@ def _jacobian(
 
 def _check_float_results(problem: Problem) -> None:
     for x in problem.outs:
-        if not is_float(aval_of_leaf(x).dtype):
+        if not is_inexact(aval_of_leaf(x).dtype):
             raise DtypeError(
                 f"{problem.transform} needs a function that returns floats, but "
                 f"{name_of(problem.function)} returned {aval_of_leaf(x).dtype}; return it as "
                 "auxiliary data: has_aux=True"
+            )
+
+
+def _check_real_arguments(problem: Problem) -> None:
+    """Raise if a direction in the plane of complex numbers would have to be chosen."""
+    for i, x in enumerate(problem.leaves):
+        dtype = aval_of_leaf(x).dtype
+        if is_complex(dtype):
+            name = name_of(problem.function)
+            raise DtypeError(
+                f"{problem.transform} differentiates with respect to real numbers, but "
+                f"{problem.leaf_name(i)} has dtype {dtype}: pass its real and imaginary part, use "
+                f"grad or jacrev if {name} returns real numbers, or write "
+                f"{problem.transform}(..., holomorphic=True) if it has a complex derivative"
             )
 
 
@@ -220,6 +253,7 @@ def hessian(
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The second derivative of a function: ``jacfwd(jacrev(function))``.
 
@@ -229,6 +263,8 @@ def hessian(
         As for `jacfwd`. The function may return any shape; one number is the usual case.
     chunk_size : int, optional
         How many directions are computed at once.
+    holomorphic : bool, optional
+        Whether the function takes and returns complex numbers and has complex derivatives.
 
     Returns
     -------
@@ -246,10 +282,16 @@ def hessian(
            [2., 0.]])
     """
     if function is None:
-        return decorated(hessian, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size)
+        return decorated(
+            hessian,
+            argnums=argnums,
+            has_aux=has_aux,
+            chunk_size=chunk_size,
+            holomorphic=holomorphic,
+        )
     check_callable(function, "hessian")
-    first = _jacobian(function, argnums, has_aux, None, "hessian", _by_rows)
-    second = _jacobian(first, argnums, has_aux, chunk_size, "hessian", _by_columns)
+    first = _jacobian(function, argnums, has_aux, None, holomorphic, "hessian", _by_rows)
+    second = _jacobian(first, argnums, has_aux, chunk_size, holomorphic, "hessian", _by_columns)
     return wrap(function, second, "hessian")
 
 

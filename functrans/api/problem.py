@@ -18,8 +18,8 @@ from functrans.api.arguments import (
 )
 from functrans.api.flat import Flat
 from functrans.api.linearization import Point
-from functrans.errors import ShapeError, TreeMismatchError
-from functrans.ir.types import Aval, describe
+from functrans.errors import DtypeError, ShapeError, TreeMismatchError
+from functrans.ir.types import Aval, describe, is_complex
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.promotion import cast
 from functrans.run.call.ownership import own
@@ -217,6 +217,11 @@ def matching(
         if shape != aval.shape:
             raise ShapeError(
                 f"{what} must have the shape of {of}: {at(i)}expected {aval.shape}, found {shape}"
+            )
+        if is_complex(aval_of_leaf(x).dtype) and not is_complex(aval.dtype):
+            raise DtypeError(
+                f"{what} must be real, as {of} is: {at(i)}expected {aval.dtype}, found "
+                f"{aval_of_leaf(x).dtype}"
             )
         result.append(cast(x, aval.dtype))
     return result

@@ -103,7 +103,7 @@ def checkpoint(
             return function(*args, **kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         # flags, sizes and objects (the `self` of a method) are no part of what is differentiated
-        traced = [isinstance(x, (Tracer, np.ndarray, np.generic, float)) for x in leaves]
+        traced = [isinstance(x, (Tracer, np.ndarray, np.generic, float, complex)) for x in leaves]
 
         def of_arrays(*arrays: Any) -> Any:
             given = iter(arrays)

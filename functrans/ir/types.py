@@ -18,11 +18,12 @@ _SHORT_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     "float16": "f16", "float32": "f32", "float64": "f64",
+    "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 
 
 _INSTEAD = {
-    "c": "compute with the real and the imaginary part as arrays of their own",
+    "c": "use np.complex128",
     "f": "use np.float64",
     "M": "count the time in numbers",
     "m": "count the time in numbers",
@@ -31,8 +32,8 @@ _INSTEAD = {
 
 
 def is_supported(dtype: np.dtype[Any]) -> bool:
-    """Whether a graph may hold arrays of a dtype: bool, integers, and floats up to float64."""
-    return dtype.kind in "biuf" and dtype.itemsize <= 8
+    """Whether a graph may hold arrays of a dtype: bool, numbers of at most 64 bits, complex."""
+    return dtype.kind in "biufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
 
 
 def instead_of(dtype: np.dtype[Any]) -> str:
@@ -43,12 +44,12 @@ def instead_of(dtype: np.dtype[Any]) -> str:
 def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if not is_supported(dtype):
         raise DtypeError(
-            f"expected a bool, integer or float dtype, found {dtype}: {instead_of(dtype)}"
+            f"expected a bool, integer, float or complex dtype, found {dtype}: {instead_of(dtype)}"
         )
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-_WEAK: dict[str, type] = {"i": int, "f": float}
+_WEAK: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
 class Aval:
@@ -76,7 +77,7 @@ class Aval:
     dtype: np.dtype[Any]
     weak: bool
     promotes_as: np.dtype[Any] | type
-    """What it brings to promotion: its dtype, or Python's int or float if it is weak."""
+    """What it brings to promotion: its dtype, or Python's int, float or complex if it is weak."""
 
     def __init__(self, shape: Shape, dtype: DTypeLike, weak: bool = False) -> None:
         self.shape = shape
@@ -130,6 +131,7 @@ _PYTHON_SCALARS = {
     bool: Aval((), np.bool_, weak=True),
     int: Aval((), np.int64, weak=True),
     float: Aval((), np.float64, weak=True),
+    complex: Aval((), np.complex128, weak=True),
 }
 
 
@@ -139,14 +141,14 @@ def aval_of(value: Any) -> Aval:
     Raises
     ------
     TypeError
-        If the value is not a number or an array of bool, integer or float dtype.
+        If the value is not a number or an array of bool, integer, float or complex dtype.
     """
     weak = _PYTHON_SCALARS.get(type(value))
     if weak is not None:
         return weak
     if isinstance(value, (np.ndarray, np.generic)) and is_supported(value.dtype):
         return interned(value.shape, value.dtype)
-    raise TypeError(f"not an array of bool, integer or float dtype: {describe(value)}")
+    raise TypeError(f"not an array of bool, integer, float or complex dtype: {describe(value)}")
 
 
 def describe(value: Any) -> str:
@@ -159,6 +161,30 @@ def describe(value: Any) -> str:
     return f"{text} of type {type(value).__name__}"
 
 
-def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether values of the dtype have derivatives."""
-    return dtype.kind == "f"
+def is_inexact(dtype: np.dtype[Any]) -> bool:
+    """Whether values of the dtype have derivatives: floats and complex numbers."""
+    return dtype.kind in "fc"
+
+
+def is_complex(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of the dtype are pairs, of a real and an imaginary part."""
+    return dtype.kind == "c"
+
+
+_PARTS: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
+_PAIRS: dict[np.dtype[Any], np.dtype[Any]] = {part: pair for pair, part in _PARTS.items()}
+
+
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the real part: of the parts if it is complex, else itself."""
+    return _PARTS.get(dtype, dtype)
+
+
+def complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex dtype whose parts hold the numbers of a dtype, as NumPy promotes it."""
+    if is_complex(dtype):
+        return dtype
+    return _PAIRS.get(dtype) or np.result_type(dtype, np.complex64)

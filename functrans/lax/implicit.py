@@ -11,7 +11,7 @@ from functrans.api.derivatives import jvp
 from functrans.api.linear import linear_transpose
 from functrans.errors import CustomRuleError, ShapeError, TreeMismatchError
 from functrans.ir.primitive import current
-from functrans.ir.types import is_float
+from functrans.ir.types import is_inexact
 from functrans.lax.staging import Body, Tree, check_function, closed, converted, flattened, staged
 from functrans.ops.control.linear_solve import Solver
 from functrans.trace.stage import replay, stage
@@ -172,7 +172,7 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
     avals = [aval.update() for aval in guess.avals]
     like = guess._replace(avals=tuple(avals))
     for aval, path in zip(avals, tree.paths(initial_guess), strict=True):
-        if not is_float(aval.dtype):
+        if not is_inexact(aval.dtype):
             raise CustomRuleError(f"initial_guess{path} of custom_root must be a float, not {aval}")
     # what f takes from around it becomes an argument, so that the rule can know its tangent
     body = staged(f, argument, avals, "custom_root", "f")
@@ -220,7 +220,7 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
 
 def _tangent(function: Function, values: list[Any], tangents: Sequence[Any]) -> Any:
     """The tangent of a function of a list of values, of which only the floats move."""
-    moving = [i for i, x in enumerate(values) if is_float(aval_of_leaf(x).dtype)]
+    moving = [i for i, x in enumerate(values) if is_inexact(aval_of_leaf(x).dtype)]
 
     def of_floats(*floats: Any) -> Any:
         replaced = dict(zip(moving, floats, strict=True))

@@ -132,7 +132,11 @@ def joined(a: Aval, b: Aval) -> Aval | None:
 
 
 def _key(aval: Aval) -> Any:
-    return {"b": bool, "i": int, "f": float}[aval.dtype.kind] if aval.weak else aval.dtype
+    return (
+        {"b": bool, "i": int, "f": float, "c": complex}[aval.dtype.kind]
+        if aval.weak
+        else aval.dtype
+    )
 
 
 def carried(

@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.ir.graph import Literal
 from functrans.ir.primitive import Primitive, current
-from functrans.ir.types import Shape
+from functrans.ir.types import Shape, is_inexact
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, full_p, iota, reshape
 from functrans.ops.arrays.views import copy
@@ -33,7 +33,7 @@ INDEX = np.dtype(np.int64)
 
 def operand(x: Any) -> Any:
     """An array; but Python's numbers stay weak, so that their dtype yields to that of others."""
-    return x if isinstance(x, (bool, int, float)) else array(x)
+    return x if isinstance(x, (bool, int, float, complex)) else array(x)
 
 
 def common_dtype(*operands: Any) -> np.dtype[Any]:
@@ -42,9 +42,9 @@ def common_dtype(*operands: Any) -> np.dtype[Any]:
 
 
 def inexact(x: Any) -> Any:
-    """An array of floats: integers and truths become float64."""
+    """An array of floats or complex numbers: integers and truths become float64."""
     x = array(x)
-    return x if x.dtype.kind == "f" else astype(x, np.float64)
+    return x if is_inexact(x.dtype) else astype(x, np.float64)
 
 
 def axis_of(axis: Any, ndim: int) -> int:

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import array, astype, common_dtype, known, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import all, truth
+from functrans.ops.elementwise import complex_numbers
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.elementwise.choice import select as select_p
 from functrans.ops.elementwise.compare import equal, less_equal
+from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.elementwise.logic import isfinite, isinf, isnan, signbit
 from functrans.trace.source import located, user_source
 
@@ -135,6 +138,9 @@ def nan_to_num(
     if not copy:
         refuse_keyword(np.nan_to_num, "copy")
     x = array(x)
+    if is_complex(x.dtype):
+        parts = (complex_numbers.real(x), complex_numbers.imag(x))
+        return complex_p(*(nan_to_num(each, True, nan, posinf, neginf) for each in parts))
     if x.dtype.kind != "f":
         return x
     limits = np.finfo(x.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.indexing import searchsorted, take
@@ -18,6 +19,7 @@ from functrans.ops.convolution import convolution
 from functrans.ops.convolution.windows import Window
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
 from functrans.trace.tracer import Tracer
@@ -147,7 +149,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """The correlation of two vectors."""
-    x, y = flat(array(a)), flat(array(v))
+    x, y = flat(array(a)), conj(flat(array(v)))
     if x.size >= y.size:
         return _slid(x, y, mode, backwards=False)
     return views.unlinked(views.flip(_slid(y, x, mode, backwards=False), 0))
@@ -320,7 +322,7 @@ def cov(
         freedom = total - ddof * sum(weights * array(aweights)) / total
     x = x - expand_axes(mean, (1,))
     weighted = x if weights is None else x * weights
-    return views.squeeze(products.dot(x, views.transpose(weighted)) / freedom)
+    return views.squeeze(products.dot(x, conj(views.transpose(weighted))) / freedom)
 
 
 def _variables(m: Any, rowvar: bool) -> Any:
@@ -337,6 +339,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
-    deviation = np.sqrt(views.diagonal(c))
+    deviation = np.sqrt(real(views.diagonal(c)))
     c = c / deviation[:, None] / deviation[None, :]
-    return maximum(minimum(c, 1.0), -1.0)
+    parts = (maximum(minimum(part, 1.0), -1.0) for part in (real(c), imag(c)))
+    return complex_p(*parts) if is_complex(c.dtype) else next(parts)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import current
+from functrans.ir.types import is_inexact
 from functrans.numpy.arrays import (
     array as as_operand,
 )
@@ -77,7 +78,7 @@ def _full(shape: tuple[int, ...], fill_value: Any, dtype: Any) -> Any:
         value = to_dtype(value, dtype)
     if isinstance(value, Tracer):
         return duplicate(broadcast_to(to_dtype(value, value.dtype), shape=shape))
-    if value.dtype.kind == "f" or value.ndim:
+    if is_inexact(value.dtype) or value.ndim:
         # a float may be another one in the next call: it is an operand, and not in the graph
         return filled(shape, 1, value.dtype) * value
     return filled(shape, value.item(), value.dtype)

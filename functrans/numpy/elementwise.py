@@ -10,20 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import array, axis_of, inexact, operand
 from functrans.numpy.define import answers, refuse
+from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.stop import stop_gradient
-from functrans.ops.arrays.structural import full_p
+from functrans.ops.elementwise import complex_numbers
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import absolute, select
-from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.compare import equal, not_equal
+from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.elementwise.logic import isinf, signbit
 from functrans.ops.elementwise.rounding import rint, trunc
-from functrans.ops.elementwise.trigonometric import sin
+from functrans.ops.elementwise.trigonometric import arctan2, sin
 from functrans.ops.promotion import dtype_key
 from functrans.ops.promotion import result_type as promoted
 from functrans.ops.reductions.cumulative import cumsum
+from functrans.ops.reductions.reduce import reduce_and
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -38,6 +42,9 @@ def round(a: Any, decimals: Any = 0) -> Any:
     """Numbers rounded to some decimals, half to even; the derivative is 0."""
     x = array(a)
     decimals = operator.index(decimals)
+    if is_complex(x.dtype):
+        parts = (round(part(x), decimals) for part in (complex_numbers.real, complex_numbers.imag))
+        return complex_p(*parts)
     if x.dtype.kind != "f":
         if decimals < 0:
             refuse("np.round of integers to tens", "convert them by .astype(float)")
@@ -99,58 +106,71 @@ def isneginf(x: Any) -> Any:
     return isinf(x) & signbit(x)
 
 
-# -- complex numbers, of which there are none ------------------------------------------------------
+# -- complex numbers -------------------------------------------------------------------------------
 
 
 @answers(np.real, views=True)
 def real(val: Any) -> Any:
-    """The array itself."""
-    return array(val)
+    """The real parts: of what is real, the array itself."""
+    return views.real(array(val))
 
 
-@answers(np.imag)
+@answers(np.imag, views=True)
 def imag(val: Any) -> Any:
-    """Zeros."""
-    x = array(val)
-    return full_p(shape=x.shape, value=0, dtype=x.dtype)
+    """The imaginary parts: of what is real, zeros."""
+    return views.imag(array(val))
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugates: of what is real, the array itself."""
+    return complex_numbers.conj(x)
 
 
 @answers(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
-    """0, or pi for what is negative."""
+    """The angles to the positive real axis: of real numbers 0, or pi for what is negative."""
     x = inexact(z)
+    if is_complex(x.dtype):
+        turn = arctan2(complex_numbers.imag(x), complex_numbers.real(x))
+        return turn * (180 / np.pi) if deg else turn
     half_turn = 180.0 if deg else np.pi
     return select(signbit(x), x.dtype.type(half_turn), x.dtype.type(0))
 
 
 @answers(np.real_if_close, views=True)
 def real_if_close(a: Any, tol: Any = 100) -> Any:
-    """The array itself."""
-    return array(a)
+    """The real parts if all imaginary ones are nearly 0, which has to be known."""
+    x = array(a)
+    if not is_complex(x.dtype):
+        return x
+    if tol > 1:
+        tol = np.finfo(x.dtype).eps * tol
+    small = absolute(complex_numbers.imag(x)) < tol
+    return views.real(x) if reduce_and(small, axes=tuple(range(x.ndim))) else x
 
 
 @answers(np.iscomplex)
 def iscomplex(x: Any) -> Any:
-    """False for each element."""
-    return full_p(shape=array(x).shape, value=0, dtype=np.dtype(np.bool_))
+    """Whether the imaginary parts are not 0."""
+    return not_equal(complex_numbers.imag(array(x)), 0)
 
 
 @answers(np.isreal)
 def isreal(x: Any) -> Any:
-    """True for each element."""
-    return full_p(shape=array(x).shape, value=1, dtype=np.dtype(np.bool_))
+    """Whether the imaginary parts are 0."""
+    return equal(complex_numbers.imag(array(x)), 0)
 
 
 @answers(np.iscomplexobj)
 def iscomplexobj(x: Any) -> bool:
-    """False."""
-    return False
+    """Whether the dtype is complex."""
+    return is_complex(array(x).dtype)
 
 
 @answers(np.isrealobj)
 def isrealobj(x: Any) -> bool:
-    """True."""
-    return True
+    """Whether the dtype is not complex."""
+    return not is_complex(array(x).dtype)
 
 
 # -- dtypes ----------------------------------------------------------------------------------------
@@ -162,7 +182,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     return promoted(
         tuple(
             dtype_key(operand(x))
-            if isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float))
+            if isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float, complex))
             else np.dtype(x)
             for x in arrays_and_dtypes
         )
@@ -178,5 +198,5 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
 
 @answers(np.common_type)
 def common_type(*arrays: Any) -> Any:
-    """The type of floats that hold the elements of all arrays."""
+    """The type of floats, or complex numbers, that hold the elements of all arrays."""
     return np.common_type(*(np.empty(0, array(x).dtype) for x in arrays))

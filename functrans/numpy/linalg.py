@@ -13,8 +13,8 @@ from functrans.numpy.contraction import cross, outer, tensordot
 from functrans.numpy.contraction import dot as np_dot
 from functrans.numpy.decompositions import cholesky, eigh, eigvalsh, qr, svd, svdvals
 from functrans.numpy.define import answers
-from functrans.numpy.norms import cond, matrix_norm, matrix_rank, norm, squares, vector_norm
-from functrans.numpy.reductions import max, sum
+from functrans.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
+from functrans.numpy.reductions import max, squared_size, sum
 from functrans.numpy.shapes import matrix_transpose
 from functrans.ops.arrays import views
 from functrans.ops.arrays.structural import astype, broadcast_to, expand_axes, reshape, zeros
@@ -169,7 +169,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     if m <= n or (of_all is not None and of_all != n):
         residuals = zeros((0,), values.dtype)
     else:
-        residuals = sum(squares(columns - products.matmul(matrix, x)), 0)
+        residuals = sum(squared_size(columns - products.matmul(matrix, x)), 0)
     return reshape(x, shape=(n,)) if is_vector else x, residuals, rank, values
 
 

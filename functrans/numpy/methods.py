@@ -124,8 +124,8 @@ protocols.methods.update(
         "choose": _with_out("choose", choice.choose),
         "clip": _with_out("clip", choice.clip),
         "compress": lambda self, condition, axis=None: indexing.compress(condition, self, axis),
-        "conj": lambda self: self,
-        "conjugate": lambda self: self,
+        "conj": elementwise.conjugate,
+        "conjugate": elementwise.conjugate,
         "dot": _with_out("dot", contraction.dot),
         "fill": _fill,
         "nonzero": choice.nonzero,
@@ -143,8 +143,6 @@ protocols.methods.update(
 
 protocols.attributes.update(
     {
-        "real": lambda self: self,
-        "imag": elementwise.imag,
         "flat": _refused_attribute("flat", "use x.ravel(), or x.reshape(-1)[i] = v"),
         "base": lambda self: None if self._as_view is None else self._as_view.base,
         "device": lambda self: "cpu",

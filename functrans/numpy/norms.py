@@ -13,9 +13,19 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.types import real_dtype
 from functrans.numpy.arrays import INDEX, axes_of, axis_of, flat, inexact
 from functrans.numpy.define import answers
-from functrans.numpy.reductions import any, count_nonzero, max, min, restored, root, sum
+from functrans.numpy.reductions import (
+    any,
+    count_nonzero,
+    max,
+    min,
+    restored,
+    root,
+    squared_size,
+    sum,
+)
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.arrays.structural import astype, expand_axes, reshape, transpose
@@ -40,7 +50,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if axis is None:
         if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
             axes = tuple(range(x.ndim))
-            return restored(root(sum(squares(flat(x)))), axes, keepdims)
+            return restored(root(sum(squared_size(flat(x)))), axes, keepdims)
         axis = tuple(range(x.ndim))
     axes = tuple(axis_of(i, x.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     if len(axes) == 1:
@@ -50,18 +60,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     raise ValueError("Improper number of dimensions to norm.")
 
 
-def squares(x: Any) -> Any:
-    """The squares of absolute values, without a root on the way."""
-    return x * x
-
-
 def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
     if ord == 0:
-        return sum(astype(not_equal(x, 0), x.dtype), axes, keepdims=keepdims)
+        return sum(astype(not_equal(x, 0), real_dtype(x.dtype)), axes, keepdims=keepdims)
     if ord == 2:
-        return root(sum(squares(x), axes, keepdims=keepdims))
+        return root(sum(squared_size(x), axes, keepdims=keepdims))
     size = absolute(x)
     if ord == np.inf:
         return max(size, axes, keepdims=keepdims, initial=0)
@@ -82,7 +87,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
     if ord in ("fro", "f"):
-        return root(sum(squares(x), axes, keepdims=keepdims))
+        return root(sum(squared_size(x), axes, keepdims=keepdims))
     if ord in (1, -1, np.inf, -np.inf):
         added, left = axes if ord in (1, -1) else axes[::-1]
         totals = sum(absolute(x), added, keepdims=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.types import is_complex, is_inexact, real_dtype
 from functrans.numpy.arrays import (
     Axes,
     array,
@@ -27,6 +28,8 @@ from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, not_equal
+from functrans.ops.elementwise.complex_numbers import imag as imag_part
+from functrans.ops.elementwise.complex_numbers import real as real_part
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.reductions.cumulative import cumprod as cumprod_p
@@ -270,7 +273,7 @@ def _working_dtype(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
         return np.dtype(dtype), np.dtype(dtype)
     if x.dtype == np.float16:
         return np.dtype(np.float32), np.dtype(np.float16)
-    return (x.dtype, x.dtype) if x.dtype.kind == "f" else (np.dtype(np.float64),) * 2
+    return (x.dtype, x.dtype) if is_inexact(x.dtype) else (np.dtype(np.float64),) * 2
 
 
 @answers(np.mean)
@@ -296,13 +299,14 @@ def _variance(
     x = astype(x, working)
     count = _count(x, axes, where)
     if not isinstance(count, int):
-        count = astype(count, working)
+        count = astype(count, real_dtype(working))
     if mean is None:
         mean = expand_axes(reduce_sum(chosen(x, where, 0), axes=axes) / count, axes)
-    distance = x - mean
-    total = reduce_sum(chosen(distance * distance, where, 0), axes=axes)
+    distance = squared_size(x - mean)
+    total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - (ddof if correction is None else correction), 0)
-    return restored(astype(total / astype(array(freedom), working), final), axes, keepdims)
+    variance = total / astype(array(freedom), total.dtype)
+    return restored(astype(variance, real_dtype(final)), axes, keepdims)
 
 
 @answers(np.var)
@@ -321,6 +325,14 @@ def std(
 ) -> Any:  # fmt: skip
     """The standard deviation along axes; where it is 0, so is its derivative."""
     return root(_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
+
+
+def squared_size(x: Any) -> Any:
+    """The squares of absolute values, which have derivatives at 0."""
+    if not is_complex(x.dtype):
+        return x * x
+    a, b = real_part(x), imag_part(x)
+    return a * a + b * b
 
 
 def root(x: Any) -> Any:
@@ -367,7 +379,7 @@ def _along(weights: Any, x: Any, axis: Any) -> Any:
 
 def _without_nan(a: Any, replacement: float) -> Any:
     x = array(a)
-    return select(isnan(x), replacement, x) if x.dtype.kind == "f" else x
+    return select(isnan(x), replacement, x) if is_inexact(x.dtype) else x
 
 
 @answers(np.nansum)
@@ -446,7 +458,7 @@ def _nan_extreme(
     extreme: Op, worst: float, a: Any, axis: Any, keepdims: Any, initial: Any, where: Any
 ) -> Any:
     x = array(a)
-    if x.dtype.kind != "f":
+    if not is_inexact(x.dtype):
         return extreme(x, axis, keepdims=keepdims, initial=initial, where=where)
     found = any(_numbers(x, where), axis, keepdims=keepdims)
     replaced = _without_nan(x, worst)

@@ -13,14 +13,14 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.errors import DtypeError
-from functrans.ir.types import aval_of, describe, is_supported
+from functrans.ir.types import aval_of, describe, is_inexact, is_supported
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 DtypeKey = np.dtype[Any] | type
-"""A dtype, or Python's bool, int or float for a weak operand."""
+"""A dtype, or Python's bool, int, float or complex for a weak operand."""
 
 Promotion = Callable[[tuple[DtypeKey, ...]], tuple[np.dtype[Any], ...]]
 """From the operands' dtypes to the ones that they are to be cast to."""
@@ -33,8 +33,8 @@ def dtype_key(x: Any) -> DtypeKey:
     if isinstance(x, (np.ndarray, np.generic)):
         if not is_supported(x.dtype):
             raise DtypeError(
-                f"expected an array of bool, integer or float dtype{located(user_source())}, found "
-                f"{describe(x)}"
+                f"expected an array of bool, integer, float or complex dtype"
+                f"{located(user_source())}, found {describe(x)}"
             )
         return x.dtype
     if isinstance(x, bool):
@@ -43,6 +43,8 @@ def dtype_key(x: Any) -> DtypeKey:
         return int
     if isinstance(x, float):
         return float
+    if isinstance(x, complex):
+        return complex
     raise DtypeError(f"expected an array or a number{located(user_source())}, found {describe(x)}")
 
 
@@ -70,6 +72,7 @@ _PYTHON_NUMBERS: dict[Any, Callable[[Any], Any]] = {
     np.dtype(np.bool_): bool,
     np.dtype(np.int64): int,
     np.dtype(np.float64): float,
+    np.dtype(np.complex128): complex,
 }
 
 
@@ -121,14 +124,14 @@ def common(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 @cached(1024)
 def floating(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    """All operands in their common dtype, or in float64 if that is not a float."""
+    """All operands in their common dtype, or in float64 if that is an integer or bool."""
     dtype = result_type(keys)
-    return (dtype if dtype.kind == "f" else np.dtype(np.float64),) * len(keys)
+    return (dtype if is_inexact(dtype) else np.dtype(np.float64),) * len(keys)
 
 
 def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
     """``np.result_type`` with weak Python scalars."""
-    weak = {bool: False, int: 0, float: 0.0}
+    weak = {bool: False, int: 0, float: 0.0, complex: 0j}
     return np.result_type(*(weak[key] if isinstance(key, type) else key for key in _strong(keys)))
 
 

@@ -23,6 +23,16 @@ def reals(low: float, high: float) -> Domain:
     return Domain(lambda rng, shape: rng.uniform(low + margin, high - margin, shape))
 
 
+def complexes(low: float, high: float) -> Domain:
+    """Complex numbers whose absolute values are between two bounds, in all directions."""
+
+    def draw(rng: np.random.Generator, shape: Shape) -> Any:
+        turns = rng.uniform(0, 2 * np.pi, shape)
+        return rng.uniform(low, high, shape) * np.exp(1j * turns)
+
+    return Domain(draw)
+
+
 def away_from_integers(low: float, high: float) -> Domain:
     """Floats at which rounding does not jump, even if they move a little."""
     return Domain(

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, is_complex, is_inexact
 from functrans.ops.arrays.structural import (
     broadcast_to_p,
     cast,
@@ -56,6 +56,8 @@ def simplify(graph: Graph) -> Graph:
 
 def _times(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     x, y = inputs
+    if is_complex(x.aval.dtype):
+        return None  # an infinity times the 0 of an imaginary part is NaN
     if is_number(y, 1):
         return x
     return y if is_number(x, 1) else None
@@ -75,7 +77,8 @@ def _minus(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
 
 
 def _over(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
-    return inputs[0] if is_number(inputs[1], 1) else None
+    x, y = inputs
+    return x if is_number(y, 1) and not is_complex(x.aval.dtype) else None
 
 
 def _undone(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
@@ -117,7 +120,7 @@ def _reduction(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
 def _sum(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
     """Of no axes: NumPy adds each number to 0, which tells in the sign of a zero."""
     (x,) = inputs
-    if eqn.params["axes"] or x.aval.dtype.kind != "f":
+    if eqn.params["axes"] or not is_inexact(x.aval.dtype):
         return _reduction(eqn, inputs, out)
     zero = Literal(x.aval.dtype.type(0), Aval((), x.aval.dtype))
     return Eqn(add, (x, zero), eqn.outputs, {}, eqn.source)

@@ -17,12 +17,12 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
     Raises
     ------
     DtypeError
-        If it is no bool, integer or float of at most 64 bits.
+        If it is no bool, integer or float of at most 64 bits, nor complex of two of them.
     """
     found: np.dtype[Any] = np.dtype(dtype)
     if not is_supported(found):
         raise DtypeError(
-            f"expected a bool, integer or float dtype{located(user_source())}, found {found}: "
-            f"{instead_of(found)}"
+            f"expected a bool, integer, float or complex dtype{located(user_source())}, found "
+            f"{found}: {instead_of(found)}"
         )
     return found if found.isnative else found.newbyteorder("=")

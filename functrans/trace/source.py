@@ -7,9 +7,10 @@ import functools
 import linecache
 import os
 import sys
+import warnings
 from pathlib import Path
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +57,20 @@ def user_source() -> Source | None:
     while frame is not None and _is_library(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else Source(frame.f_code, frame.f_lasti)
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the user's line; once for each line, as Python does where nothing else is said."""
+    source = user_source()
+    if source is None:
+        warnings.warn(message, category, stacklevel=2)
+    else:
+        file, line = source.code.co_filename, source.line
+        warnings.warn_explicit(message, category, file, line, registry=_warned)
+
+
+_warned: dict[Any, Any] = {}
+"""Of what has been warned, as the module `warnings` writes it down."""
 
 
 def located(source: Source | None) -> str:

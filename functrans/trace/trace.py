@@ -15,7 +15,7 @@ import numpy as np
 from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.primitive import Primitive, bind, current
-from functrans.ir.types import Aval, aval_of, interned, is_float
+from functrans.ir.types import Aval, aval_of, interned, is_inexact
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import Source, located, user_source
 from functrans.trace.tracer import Tracer
@@ -117,7 +117,7 @@ class Trace:
                 x._refresh()
             return x if x._owner is self else self._capture_outer(x)
         aval = aval_of(x)
-        if aval.shape == () and not (self.concrete and is_float(aval.dtype)):
+        if aval.shape == () and not (self.concrete and is_inexact(aval.dtype)):
             return Literal(aval.dtype.type(x), aval)
         return self._capture_constant(x, aval)
 

@@ -17,7 +17,7 @@ from functrans.errors import (
 )
 from functrans.ir.graph import Var
 from functrans.ir.primitive import Piecewise, current, registry
-from functrans.ir.types import Aval, Shape, describe, is_float, is_supported
+from functrans.ir.types import Aval, Shape, describe, is_complex, is_inexact, is_supported
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import located, user_source
@@ -66,17 +66,17 @@ def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
 def is_operand(x: Any) -> bool:
     """Whether a value can stand beside a tracer in an operation."""
     return (
-        isinstance(x, (Tracer, bool, int, float, np.generic))
+        isinstance(x, (Tracer, bool, int, float, complex, np.generic))
         or (isinstance(x, np.ndarray) and is_supported(x.dtype))
     )  # fmt: skip
 
 
 def _refused(x: Any) -> Any:
     """What an operator gives for a value that is no operand."""
-    if isinstance(x, (complex, np.ndarray)):
+    if isinstance(x, np.ndarray):
         raise DtypeError(
-            f"expected an array of bool, integer or float dtype{located(user_source())}, found "
-            f"{describe(x)}"
+            f"expected an array of bool, integer, float or complex dtype{located(user_source())}, "
+            f"found {describe(x)}"
         )
     return NotImplemented
 
@@ -126,6 +126,26 @@ class Tracer:
     @property
     def ndim(self) -> int:
         return len(self._variable.aval.shape)
+
+    @property
+    def real(self) -> Any:
+        """The real parts, as a view that can be assigned to."""
+        return protocols.attributes["real"](self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        protocols.attributes["real"](self)[...] = value
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts, as a view that can be assigned to; zeros if there are none."""
+        return protocols.attributes["imag"](self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if not is_complex(self.dtype):
+            raise TypeError("array does not have imaginary part to set")
+        protocols.attributes["imag"](self)[...] = value
 
     @property
     def size(self) -> int:
@@ -226,7 +246,7 @@ class Tracer:
             )
             self._owner.refusal = error
             raise error
-        if wanted == "an index" and is_float(self.dtype):
+        if wanted == "an index" and is_inexact(self.dtype):
             raise TypeError(f"a float ({self._aval}) cannot be used as an index")
         return int(value)
 
@@ -234,7 +254,7 @@ class Tracer:
         return float(self._plain("a plain float (float, math.sin, or storing it in an ndarray)"))
 
     def __complex__(self) -> complex:
-        return complex(self._plain("a plain complex number"))
+        return complex(self._plain("a plain complex number (complex, cmath.exp)"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self._plain("a plain np.ndarray (np.asarray, or storing it in an array)")
@@ -254,7 +274,7 @@ class Tracer:
         if value is UNKNOWN:
             reason = self._no_value()
             last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
-        elif is_float(self.dtype) and not self._is_constant():
+        elif is_inexact(self.dtype) and not self._is_constant():
             reason = "its derivative would be lost"
             last = "If a constant is meant, write functrans.stop_gradient(x)."
         else:

@@ -13,7 +13,7 @@ from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Var, used_inputs
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
-from functrans.ir.types import is_float
+from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
@@ -50,7 +50,7 @@ def push_forward(
             outs = [values[var] for var in eqn.outputs]
             out_tangents = _tangents_of_results(eqn, operands, moving, outs)
         for var, tangent in zip(eqn.outputs, out_tangents, strict=True):
-            if tangent is not None and is_float(var.aval.dtype):
+            if tangent is not None and is_inexact(var.aval.dtype):
                 dots[var] = tangent
     return (
         [values.read(atom) for atom in graph.outputs],
@@ -74,7 +74,7 @@ def _tangents_of_results(
     primitive = eqn.primitive
     if isinstance(primitive.jvp, Piecewise):
         return [None] * len(outs)
-    if not any(is_float(var.aval.dtype) for var in eqn.outputs):
+    if not any(is_inexact(var.aval.dtype) for var in eqn.outputs):
         return [None] * len(outs)
     with at_source_of(eqn):
         if primitive.jvp is None and primitive.linear:

@@ -48,10 +48,12 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     leaves, structure = flatten(tree)
     for leaf, path in zip(leaves, paths(tree), strict=True):
         _check_floating(leaf, path)
-    # The Python float makes Python floats weak, and the dtype float64 where there is no array.
-    common = np.result_type(*(leaf.dtype for leaf in leaves if type(leaf) is not float), 1.0)
-    dtypes = [common if type(leaf) is float else leaf.dtype for leaf in leaves]
-    shapes = [() if type(leaf) is float else tuple(leaf.shape) for leaf in leaves]
+    # The Python float makes Python numbers weak, and the dtype float64 where there is no array.
+    common = np.result_type(*(_promotes_as(leaf) for leaf in leaves), 1.0)
+    real = common if common.kind == "f" else np.empty(0, common).real.dtype
+    of_numbers = {float: real, complex: common}
+    dtypes = [of_numbers.get(type(leaf)) or leaf.dtype for leaf in leaves]
+    shapes = [() if type(leaf) in of_numbers else tuple(leaf.shape) for leaf in leaves]
     ends = [0, *accumulate(math.prod(shape) for shape in shapes)]
 
     def unravel(vector: Any) -> Any:
@@ -71,21 +73,27 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
         return np.zeros(0, common), unravel
     # Methods and slices only, so that leaves may be traced values.
     parts = [
-        np.full(1, leaf, common) if type(leaf) is float else _cast(leaf.reshape(-1), common)
+        np.full(1, leaf, common) if type(leaf) in of_numbers else _cast(leaf.reshape(-1), common)
         for leaf in leaves
     ]
     return np.concatenate(parts), unravel
 
 
+def _promotes_as(leaf: Any) -> Any:
+    return leaf if type(leaf) in (float, complex) else leaf.dtype
+
+
 def _check_floating(leaf: Any, path: str) -> None:
-    if type(leaf) is float:
+    if type(leaf) in (float, complex):
         return
     dtype = getattr(leaf, "dtype", None)
-    if dtype is None or dtype.kind != "f":
+    if dtype is None or dtype.kind not in "fc":
         what = f"of type {type(leaf).__name__}" if dtype is None else f"of dtype {dtype}"
         where = f"the leaf at {path}" if path else "the tree"
         raise DtypeError(f"ravel takes floating-point leaves, but {where} is {what}")
 
 
 def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
-    return x if x.dtype == dtype else x.astype(dtype)
+    if x.dtype == dtype:
+        return x
+    return (x.real if x.dtype.kind == "c" and dtype.kind != "c" else x).astype(dtype)

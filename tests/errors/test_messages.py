@@ -14,6 +14,7 @@ from functrans import (
     hessian,
     hvp,
     jacfwd,
+    jacrev,
     jit,
     jvp,
     linear_transpose,
@@ -115,11 +116,26 @@ CALLS = [
      "hessian differentiates with respect to floats, but argument 0 ('a') of sum has dtype int64: "
      "pass a float (.astype(float)), or leave it out of argnums"),
     (DtypeError, lambda: grad(identity)(1j),
-     "argument 0 ('x') of identity is 1j of type complex, not a number or an array: bool, integers "
-     "and floats are supported"),
+     "grad needs a function that returns real numbers, but identity returned complex128: return "
+     "its real part, or abs(...), or write grad(..., holomorphic=True) if identity has a complex "
+     "derivative"),
+    (DtypeError, lambda: grad(np.abs, holomorphic=True)(1j),
+     "grad of a holomorphic function needs complex results, but absolute returned float64: leave "
+     "holomorphic=True out"),
+    (DtypeError, lambda: grad(identity, holomorphic=True)(1.0),
+     "grad of a holomorphic function needs complex arguments, but argument 0 ('x') of identity has "
+     "dtype float64: pass it as complex (.astype(complex)), or leave holomorphic=True out"),
+    (DtypeError, lambda: jacrev(identity)(X + 1j),
+     "jacrev needs a function that returns real numbers, but identity returned complex128: return "
+     "its real part, or abs(...), or write jacrev(..., holomorphic=True) if identity has a complex "
+     "derivative"),
+    (DtypeError, lambda: jacfwd(identity)(X + 1j),
+     "jacfwd differentiates with respect to real numbers, but argument 0 ('x') of identity has "
+     "dtype complex128: pass its real and imaginary part, use grad or jacrev if identity returns "
+     "real numbers, or write jacfwd(..., holomorphic=True) if it has a complex derivative"),
     (DtypeError, lambda: grad(identity)(np.array([1, None])),
-     "argument 0 ('x') of identity is ndarray object[2], not a number or an array: bool, integers "
-     "and floats are supported"),
+     "argument 0 ('x') of identity is ndarray object[2], not a number or an array: bool, integers, "
+     "floats and complex numbers are supported"),
     (DtypeError, lambda: grad(lambda x: "a")(1.0),
      "the result of <lambda> (leaf 0) is 'a' of type str, not a number or an array"),
     (ArgnumsError, lambda: grad(loss, argnums=2)(X, X),
@@ -142,8 +158,7 @@ CALLS = [
      "the cotangent must have the structure of the result of <lambda>: expected a tuple of 2, "
      "found a leaf"),
     (DtypeError, lambda: vjp(np.sin, X)[1](1j * X),
-     "the cotangent: what is given is ndarray complex128[3], not a number or an array: bool, "
-     "integers and floats are supported"),
+     "the cotangent must be real, as the result of sin is: expected float64, found complex128"),
     (ShapeError, lambda: jvp(np.sin, (X,), (np.ones(2),)),
      "the tangents must have the shape of the primals: at [0]: expected (3,), found (2,)"),
     (TreeMismatchError, lambda: jvp(np.sin, (X,), (X, X)),

@@ -398,7 +398,80 @@ OTHERS = [
     ),
 ]  # fmt: skip
 
+z = v + 1j * w
+zm = m + 1j * m[::-1]
+zsq = sq + 1j * sq.T / 3
+hermitian = zsq @ zsq.conj().T
+z64 = z.astype(np.complex64)
+
+COMPLEX = [
+    *each(
+        [
+            "np.real(a)", "np.imag(a)", "a.real", "a.imag", "np.conj(a)", "a.conj()",
+            "a.conjugate()", "np.abs(a)", "abs(a)", "np.absolute(a) ** 2", "np.angle(a)",
+            "np.angle(a, deg=True)", "np.sign(a)", "np.isreal(a)", "np.iscomplex(a)",
+            "np.iscomplexobj(a)", "np.isrealobj(a)", "a + 1", "1j * a", "a - 2.5", "2 / a",
+            "a / (1 - 1j)", "a ** 2", "a ** -3", "a ** 0.5", "a ** 2.5", "a ** (1 + 2j)", "2 ** a",
+            "np.exp(a)", "np.exp2(a)", "np.expm1(a)", "np.log(a)", "np.log2(a)", "np.log10(a)",
+            "np.log1p(a)", "np.sqrt(a)", "np.square(a)", "np.reciprocal(a)", "np.sin(a)",
+            "np.cos(a)", "np.tan(a)", "np.arcsin(a)", "np.arccos(a)", "np.arctan(a)", "np.sinh(a)",
+            "np.cosh(a)", "np.tanh(a)", "np.arcsinh(a)", "np.arccosh(a)", "np.arctanh(a)",
+            "np.sinc(a)", "np.power(a, 3)", "np.float_power(a, 2)", "a == a.conj()", "a != 1j",
+            "np.less(a, a.conj())", "np.maximum(a, 1j)", "np.minimum(a, a[::-1])",
+            "np.fmax(a, 0.3)", "np.clip(a, -0.1, 0.5)", "np.round(a, 1)", "np.rint(a)",
+            "np.isnan(a)", "np.isinf(a)", "np.isfinite(a)", "np.nan_to_num(a)",
+            "np.logical_and(a, 1)", "np.logical_not(a)", "np.positive(a)", "-a",
+            "np.where(a.real > 0, a, 0)", "np.where(a.real > 0, a.imag, a)",
+            "np.isclose(a, a + 1e-9j)", "np.allclose(a, a)", "np.array_equal(a, a)",
+            "np.sum(a)", "np.prod(a)", "np.mean(a)", "np.var(a)", "np.std(a)", "np.var(a, ddof=1)",
+            "np.max(a)", "np.min(a)", "np.argmax(a)", "np.argmin(a)", "np.sort(a)",
+            "np.argsort(a)", "np.any(a)", "np.all(a)", "np.count_nonzero(a)", "np.cumsum(a)",
+            "np.cumprod(a)", "np.ptp(a)", "np.average(a, weights=np.arange(1.0, 6))",
+            "np.nansum(a)", "np.nanmean(a)", "np.nanvar(a)", "np.diff(a)", "np.gradient(a)",
+            "np.trapezoid(a)", "np.vdot(a, a[::-1])", "np.vecdot(a, a[::-1])", "np.dot(a, a)",
+            "np.inner(a, a[::-1])", "np.outer(a, a)", "np.kron(a, a)", "np.correlate(a, a[:3])",
+            "np.convolve(a, a[:3])", "np.einsum('i,j->ij', a, a.conj())", "np.tensordot(a, a, 1)",
+            "np.linalg.norm(a)", "np.linalg.norm(a, 1)", "np.linalg.norm(a, 3)",
+            "np.linalg.norm(a, np.inf)", "np.linalg.norm(a, 0)", "np.polyval(a, 0.3j)",
+            "np.vander(a)", "np.interp([0.1, 2.5], [0, 1, 2, 3, 4], a)", "np.pad(a, 2)",
+            "np.concatenate([a, a.real])", "np.stack([a, np.zeros(5)])", "np.flip(a)",
+            "np.roll(a, 2)", "np.take(a, [0, 3])", "a[1:3]", "a[[3, 0]]", "a.reshape(5, 1)",
+            "a.astype(np.complex64)", "np.sum(a, where=a.real > 0)",
+            "np.add.reduce(a)", "np.multiply.accumulate(a)", "np.add.outer(a, a)",
+            "np.full_like(a, 2j)", "np.zeros_like(a)", "np.ones_like(a)", "np.diag(a)",
+            "a.T", "a * np.float32(2)", "a.sum().real",
+        ],
+        z,
+    ),
+    *each(
+        [
+            "np.linalg.inv(a)", "np.linalg.det(a)", "np.linalg.slogdet(a)",
+            "np.linalg.solve(a, a[0])", "np.linalg.solve(a, a.conj())",
+            "np.linalg.matrix_power(a, 3)", "np.linalg.matrix_power(a, -2)", "np.linalg.norm(a)",
+            "np.linalg.norm(a, 1)", "np.linalg.cond(a, 'fro')", "np.trace(a)", "a @ a",
+            "np.vecmat(a[0], a)", "np.matvec(a, a[0])", "np.linalg.multi_dot([a, a, a[0]])",
+            "np.linalg.cholesky(a @ a.conj().T + 2 * np.eye(3))",
+            "np.linalg.cholesky(a @ a.conj().T + 2 * np.eye(3), upper=True)", "np.cov(a)",
+            "np.corrcoef(a)", "np.linalg.matrix_norm(a, ord=np.inf)", "np.linalg.vector_norm(a)",
+            "np.linalg.tensorinv(a.reshape(3, 3, 1, 1)[:, :, 0, 0], 1)",
+        ],
+        zsq,
+    ),
+    *each(["np.sum(a * b)", "a * b", "a - b", "b / a", "np.dot(a, b)"], z, v),
+    case("b ** a", z, w),
+    case("a ** 1j", w),
+    *each(["a + 1j", "a * 2j", "abs(a)", "np.var(a)", "np.exp(a)", "np.sum(a)", "a * 1.5"], z64),
+    *each(
+        ["a * 1j", "np.exp(1j * a)", "a + 0j", "np.sum(np.exp(2j * a)).real",
+         "np.array_equal(a, a + 0j)", "np.iscomplexobj(a)"], v,
+    ),
+    *each(["a * 1j", "np.exp(1j * a)", "a / 2j"], f32),
+    *each(["a * 1j", "a + 1.5j"], ki),
+    *each(["np.linalg.cholesky(a)", "np.linalg.cholesky(a, upper=True)"], hermitian),
+]  # fmt: skip
+
 GROUPS = {
+    "complex": COMPLEX,
     "others": OTHERS,
     "reductions": REDUCTIONS,
     "dtypes": DTYPES,

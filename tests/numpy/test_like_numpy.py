@@ -18,6 +18,8 @@ spec = importlib.util.spec_from_file_location("numpy_cases", Path(__file__).with
 cases = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(cases)
 
+TOLERANCES = {"float16": 1e-3, "float32": 1e-6, "complex64": 1e-6}
+
 
 def leaves(result):
     if isinstance(result, (tuple, list)):
@@ -56,7 +58,9 @@ def assert_same(found, expected):
             continue
         assert np.shape(x) == np.shape(y)
         assert np.asarray(x).dtype == np.asarray(y).dtype
-        rtol = {"float16": 1e-3, "float32": 1e-6}.get(np.asarray(y).dtype.name, 1e-12)
+        rtol = {"float16": 1e-3, "float32": 1e-6, "complex64": 1e-6}.get(
+            np.asarray(y).dtype.name, 1e-12
+        )
         np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
 
 
@@ -78,12 +82,14 @@ def test_the_same_on_tracers_as_on_arrays(case, with_values):
     assert_same(traced(case.call, case.operands, with_values), expected)
 
 
+DOUBLE = (np.float64, np.complex128)
+
 DIFFERENTIABLE = [
     case
     for case in cases.CASES
-    if all(x.dtype == np.float64 and np.isfinite(x).all() for x in case.operands)
+    if all(x.dtype in DOUBLE and np.isfinite(x).all() for x in case.operands)
     and any(
-        isinstance(r, (np.ndarray, np.generic)) and r.dtype == np.float64
+        isinstance(r, (np.ndarray, np.generic)) and r.dtype in DOUBLE
         for r in leaves(case.call(*case.operands))
     )
 ]
@@ -93,7 +99,7 @@ DIFFERENTIABLE = [
 def test_derivatives_are_those_of_finite_differences(case):
     def function(*operands):
         results = leaves(case.call(*operands))
-        return tuple(r for r in results if getattr(r, "dtype", None) == np.float64)
+        return tuple(r for r in results if getattr(r, "dtype", None) in DOUBLE)
 
     check_grads(function, case.operands, order=1, max_elements=4)
 
@@ -125,5 +131,7 @@ def test_the_same_compiled_and_batched(case):
             assert np.shape(x) == np.shape(y)
             assert np.asarray(x).dtype == np.asarray(y).dtype
             # sums are added in another order
-            tolerance = {"float16": 2e-3, "float32": 1e-5}.get(np.asarray(y).dtype.name, 1e-11)
+            tolerance = {"float16": 2e-3, "float32": 1e-5, "complex64": 1e-5}.get(
+                np.asarray(y).dtype.name, 1e-11
+            )
             np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)

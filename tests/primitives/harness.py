@@ -10,7 +10,7 @@ import numpy as np
 import functrans.ops
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind, registry
-from functrans.ir.types import aval_of
+from functrans.ir.types import aval_of, complex_dtype, is_complex, is_inexact
 from functrans.trace.stage import replay, rewrite
 from functrans.transform.forward import jvp_graph
 from functrans.transform.transpose import transpose_graph
@@ -40,7 +40,7 @@ class Case(NamedTuple):
     @property
     def moving(self) -> tuple[bool, ...]:
         """Which operands have derivatives."""
-        return tuple(x.dtype.kind == "f" for x in self.operands)
+        return tuple(is_inexact(x.dtype) for x in self.operands)
 
     @property
     def differentiable(self) -> bool:
@@ -63,12 +63,28 @@ class Case(NamedTuple):
 
 
 def converted(sample: Sample, dtype: Any) -> Sample:
-    """A sample with its floats in another dtype."""
+    """A sample with its floats in another dtype; complex numbers stay such, of that precision."""
     return sample._replace(
-        operands=tuple(
-            x.astype(dtype) if x.dtype.kind == "f" else x for x in map(np.asarray, sample.operands)
-        )
+        operands=tuple(_converted(x, np.dtype(dtype)) for x in map(np.asarray, sample.operands))
     )
+
+
+def _converted(x: Any, dtype: Any) -> Any:
+    if not is_inexact(x.dtype):
+        return x
+    return x.astype(complex_dtype(dtype) if is_complex(x.dtype) else dtype)
+
+
+def in_the_plane(sample: Sample, dtype: Any, seed: int) -> Sample:
+    """A sample with its floats made complex, by imaginary parts that are drawn."""
+    rng = np.random.default_rng(seed)
+
+    def moved(x: Any) -> Any:
+        if x.dtype.kind != "f":
+            return _converted(x, np.dtype(dtype))
+        return (x + 1j * rng.uniform(0.1, 0.4, x.shape)).astype(dtype)
+
+    return sample._replace(operands=tuple(map(moved, map(np.asarray, sample.operands))))
 
 
 def drawn(primitive: Primitive, seed: int) -> list[Sample]:
@@ -85,10 +101,43 @@ def cases(*dtypes: Any) -> dict[str, Case]:
             continue
         pairs = zip(drawn(primitive, 0), drawn(primitive, 1), strict=True)
         for number, (sample, another) in enumerate(pairs):
-            floats = any(np.asarray(x).dtype.kind == "f" for x in sample.operands)
+            floats = any(is_inexact(np.asarray(x).dtype) for x in sample.operands)
             for dtype in dtypes if floats else [np.float64]:
                 name = f"{primitive.name}-{number}" + (f"-{np.dtype(dtype)}" if floats else "")
                 found[name] = Case(primitive, converted(sample, dtype), converted(another, dtype))
+    return found
+
+
+def takes(primitive: Primitive, operands: Any, params: Any) -> bool:
+    """Whether NumPy evaluates a primitive on operands of these types."""
+    if primitive.prepare is not None:
+        try:
+            primitive.prepare(*operands, **params)
+        except TypeError:
+            return False
+    with np.errstate(all="ignore"):
+        try:
+            primitive.infer_all([aval_of(x) for x in operands], params)
+            primitive.numpy(*operands, **params)
+        except TypeError:
+            return False
+    return True
+
+
+def complex_cases(dtype: Any = np.complex128) -> dict[str, Case]:
+    """Every primitive that takes complex numbers, with its samples of floats made complex."""
+    found = {}
+    for primitive in PRIMITIVES:
+        if primitive.samples is None or primitive.higher_order:
+            continue
+        pairs = zip(drawn(primitive, 0), drawn(primitive, 1), strict=True)
+        for number, (sample, another) in enumerate(pairs):
+            moved = in_the_plane(sample, dtype, 2 * number)
+            if any(is_complex(x.dtype) for x in moved.operands) and takes(
+                primitive, moved.operands, moved.params
+            ):
+                name = f"{primitive.name}-{number}-{np.dtype(dtype)}"
+                found[name] = Case(primitive, moved, in_the_plane(another, dtype, 2 * number + 1))
     return found
 
 
@@ -102,7 +151,7 @@ def parameters(catalogue: dict[str, Case]) -> dict[str, Any]:
 
 def tangent_graph(graph: Graph, moving: tuple[bool, ...]) -> Graph:
     """From inputs and tangents of the moving ones to the tangents of the float outputs."""
-    floats = [aval.dtype.kind == "f" for aval in graph.out_avals]
+    floats = [is_inexact(aval.dtype) for aval in graph.out_avals]
     both = jvp_graph(graph, moving, tuple(floats)).graph
     return Graph(both.inputs, both.eqns, both.outputs[len(floats) :])
 
@@ -126,8 +175,12 @@ def run(graph: Graph, inputs: Any) -> list[Any]:
 
 def like(rng: np.random.Generator, x: Any) -> Any:
     """Random numbers in the shape and dtype of an array."""
-    return rng.normal(size=np.shape(x)).astype(x.dtype)[()]
+    drawn = rng.normal(size=np.shape(x))
+    if is_complex(x.dtype):
+        drawn = drawn + 1j * rng.normal(size=np.shape(x))
+    return drawn.astype(x.dtype)[()]
 
 
 def inner(xs: Any, ys: Any) -> float:
-    return sum(float(np.sum(np.asarray(x) * y)) for x, y in zip(xs, ys, strict=True))
+    """The pairing of cotangents with tangents."""
+    return sum(float(np.sum(np.asarray(x) * y).real) for x, y in zip(xs, ys, strict=True))

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from functrans.errors import DtypeError
+from functrans.ir.types import is_inexact, real_dtype
 from tests.primitives.harness import (
     cases,
+    complex_cases,
     inner,
     like,
     parameters,
@@ -18,6 +21,9 @@ STEP = 1e-5
 # Their derivative is not that of what they compute, by intention.
 OTHERWISE = {"stop_gradient"}
 
+# NumPy and SciPy have the function at complex numbers, but not its derivative.
+REAL_DERIVATIVE = {"digamma"}
+
 
 def differentiable(dtype):
     return {
@@ -27,8 +33,18 @@ def differentiable(dtype):
     }
 
 
+COMPLEX = {
+    name: case
+    for name, case in complex_cases().items()
+    if case.differentiable and case.primitive.name not in OTHERWISE | REAL_DERIVATIVE
+}
 FLOAT64 = differentiable(np.float64)
 FLOAT32 = differentiable(np.float32)
+
+
+def widened(x):
+    """A number of two precisions, in the higher one."""
+    return x.astype(np.result_type(x.dtype, np.float64))
 
 
 def differences(graph, values, directions, moving):
@@ -44,7 +60,7 @@ def differences(graph, values, directions, moving):
     return [
         (above - below) / (2 * STEP)
         for above, below in zip(*sides, strict=True)
-        if above.dtype.kind == "f"
+        if is_inexact(above.dtype)
     ]
 
 
@@ -56,12 +72,13 @@ def check(graph, values, moving, order, rng):
     for found, difference in zip(tangents, expected, strict=True):
         scale = 1 + np.max(np.abs(difference), initial=0)
         # a difference of what was rounded to float32 (by a cast) is not worth more
-        tolerance = 1e-6 if found.dtype == np.float64 else 2e-2
+        tolerance = 1e-6 if real_dtype(found.dtype) == np.float64 else 2e-2
         np.testing.assert_allclose(found, difference, rtol=tolerance, atol=tolerance * scale)
     cotangents = [like(rng, x) for x in tangents]
     back = pulled_back(tangent, values, directions, cotangents)
     forth_and_back = inner(cotangents, tangents), inner(back, directions)
-    tolerance = 1e-9 if all(x.dtype == np.float64 for x in tangents) else 1e-6
+    double = all(real_dtype(x.dtype) == np.float64 for x in tangents)
+    tolerance = 1e-9 if double else 1e-6
     np.testing.assert_allclose(*forth_and_back, rtol=tolerance, atol=tolerance)
     if order > 1:
         check(tangent, [*values, *directions], (*moving, *[True] * len(directions)), order - 1, rng)
@@ -70,6 +87,18 @@ def check(graph, values, moving, order, rng):
 @pytest.mark.parametrize(**parameters(FLOAT64))
 def test_derivatives_to_second_order(case):
     check(case.graph(), list(case.operands), case.moving, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(**parameters(COMPLEX))
+def test_derivatives_at_complex_numbers(case):
+    check(case.graph(), list(case.operands), case.moving, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", REAL_DERIVATIVE)
+def test_a_derivative_for_real_numbers_only_says_so(name):
+    case = complex_cases()[f"{name}-0-complex128"]
+    with pytest.raises(DtypeError, match="polygamma, the derivative of digamma, is not defined"):
+        tangent_graph(case.graph(), case.moving)
 
 
 @pytest.mark.parametrize(**parameters(FLOAT32))
@@ -82,7 +111,7 @@ def test_derivatives_in_float32(case):
     wide = FLOAT64[name.replace("float32", "float64")]
     expected = run(
         tangent_graph(wide.graph(), wide.moving),
-        [*wide.operands, *(d.astype(np.float64) for d in directions)],
+        [*wide.operands, *map(widened, directions)],
     )
     cotangents = [like(rng, x) for x in tangents]
     back = pulled_back(tangent, list(case.operands), directions, cotangents)

@@ -5,18 +5,28 @@ import itertools
 import numpy as np
 import pytest
 
-from functrans.ir.types import aval_of
+from functrans.ir.types import aval_of, is_complex
 from functrans.loop.scalar import Scalar, evaluate
 from functrans.transform.batch import batch_graph
-from tests.primitives.harness import cases, parameters, run
+from tests.primitives.harness import cases, complex_cases, parameters, run
 
 BOTH = cases(np.float32, np.float64)
 FLOAT64 = cases(np.float64)
-MAPPABLE = {name: case for name, case in FLOAT64.items() if case.operands and case.primitive.batch}
-SCALAR = {name: case for name, case in BOTH.items() if case.primitive.scalar is not None}
+COMPLEX = complex_cases()
+MAPPABLE = {
+    name: case
+    for name, case in {**FLOAT64, **COMPLEX}.items()
+    if case.operands and case.primitive.batch
+}
+SCALAR = {
+    name: case
+    for name, case in BOTH.items()
+    if case.primitive.scalar is not None
+    and not any(is_complex(x.dtype) for x in (*case.operands, *case.numpy(*case.operands)))
+}
 
 
-@pytest.mark.parametrize(**parameters(BOTH))
+@pytest.mark.parametrize(**parameters({**BOTH, **COMPLEX, **complex_cases(np.complex64)}))
 def test_the_type_rule_knows_what_numpy_gives(case):
     avals = [aval_of(x) for x in case.operands]
     expected = case.primitive.infer_all(avals, case.params)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from functrans.ir.check import checked
-from functrans.ir.graph import Eqn, Graph, Var, inner_graphs
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inner_graphs
+from functrans.ir.types import is_complex
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import emitted
 
@@ -37,14 +38,21 @@ class Segment:
 
 def compiled(eqn: Eqn, target: Target) -> bool:
     """Whether an equation, with what is inside of it, has a compiled form."""
+    if any(map(_is_complex, (*eqn.inputs, *eqn.outputs))):
+        return False
     if emitted(eqn, target) is None:
         return eqn.primitive.by_elements
     return all(compiled(each, target) for inner in inner_graphs(eqn) for each in inner.eqns)
 
 
+def _is_complex(atom: Atom) -> bool:
+    return is_complex(atom.aval.dtype)
+
+
 def partition(graph: Graph, target: Target) -> list[Segment]:
     """The segments of a graph, in order; a single one if everything can be compiled."""
-    if all(compiled(eqn, target) for eqn in graph.eqns):
+    ends = (*graph.inputs, *graph.outputs)
+    if all(compiled(eqn, target) for eqn in graph.eqns) and not any(map(_is_complex, ends)):
         return [Segment(graph.inputs, (), (), graph)]
     groups = _groups(graph, target)
     last_use: dict[Var, int] = {}

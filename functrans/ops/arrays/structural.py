@@ -10,13 +10,14 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import Aval, Shape, is_float
+from functrans.ir.types import Aval, Shape, is_complex, is_inexact
 from functrans.loop import scalar
 from functrans.loop.nodes import fold
 from functrans.ops.define import primitive
-from functrans.ops.samples import cases, integers, reals
+from functrans.ops.samples import cases, complexes, integers, reals
 from functrans.trace import protocols
 from functrans.trace.dtypes import dtype_of
+from functrans.trace.source import warn_user
 from functrans.trace.tracer import Tracer
 
 # -- reshape ---------------------------------------------------------------------------------------
@@ -253,7 +254,14 @@ def _batch_cast(operands: Any, axes: Any, *, dtype: np.dtype[Any]) -> tuple[Any,
 
 
 def _convert(x: Any, *, dtype: np.dtype[Any]) -> Any:
-    return np.asarray(x).astype(dtype)[()]
+    x = np.asarray(x)
+    # an imaginary part goes without a warning: whoever asked for it has been told
+    return (x.real if loses_part(x.dtype, dtype) else x).astype(dtype)[()]
+
+
+def loses_part(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether imaginary parts are lost in a conversion; a truth value is made of both parts."""
+    return is_complex(dtype) and wanted.kind not in "cb"
 
 
 def _transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
@@ -283,6 +291,9 @@ cast: Primitive = primitive(
         ((3,), {"dtype": np.dtype(np.float32)}), ((3,), {"dtype": np.dtype(np.int64)}),
         ((integers(-3, 3), (2, 2)), {"dtype": np.dtype(np.float64)}),
         ((reals(0.0, 9.0), ()), {"dtype": np.dtype(np.bool_)}),
+        ((3,), {"dtype": np.dtype(np.complex128)}),
+        ((complexes(0.5, 2), (3,)), {"dtype": np.dtype(np.complex64)}),
+        ((complexes(0.5, 2), (2, 2)), {"dtype": np.dtype(np.float64)}),
     ),
 )  # fmt: skip
 
@@ -292,6 +303,11 @@ def astype(x: Any, dtype: Any) -> Any:
     if not isinstance(x, Tracer):
         return np.asarray(x).astype(dtype)[()]
     dtype = dtype_of(dtype)
+    if loses_part(x.dtype, dtype):
+        warn_user(
+            "Casting complex values to real discards the imaginary part: write x.real",
+            np.exceptions.ComplexWarning,
+        )
     return x if x.dtype == dtype and not x._aval.weak else cast(x, dtype=dtype)
 
 
@@ -330,5 +346,5 @@ def zeros_like(x: Any) -> Any:
 
 
 def has_tangent(x: Any) -> bool:
-    """Whether derivatives with respect to a value exist: it is a float."""
-    return is_float(x.dtype)
+    """Whether derivatives with respect to a value exist: it is a float, or complex."""
+    return is_inexact(x.dtype)

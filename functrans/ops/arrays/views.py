@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.errors import ShapeError
 from functrans.ir.primitive import current
-from functrans.ir.types import Shape
+from functrans.ir.types import Shape, is_complex
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.structural import inverse
+from functrans.ops.elementwise.complex_numbers import complex_p, imag_p, real_p
 from functrans.ops.indexing.index import getitem
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
@@ -219,6 +221,26 @@ def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return getitem(flat, (..., slice(start, start + size * (columns + 1), columns + 1)))
 
 
+# -- parts of complex numbers ----------------------------------------------------------------------
+
+
+def real(x: Any) -> Any:
+    """The real parts; of what is real, the array itself."""
+    if not is_complex(x.dtype):
+        return x
+    return _as_view(x, "real", real_p, lambda base, new: complex_p(new, imag_p(base)))
+
+
+def imag(x: Any) -> Any:
+    """The imaginary parts; of what is real, zeros that cannot be written to."""
+    if not is_complex(x.dtype):
+        zeros = structural.zeros_like(x)
+        if isinstance(zeros, np.ndarray):
+            zeros.flags.writeable = False
+        return zeros
+    return _as_view(x, "imag", imag_p, lambda base, new: complex_p(real_p(base), new))
+
+
 # -- copies ----------------------------------------------------------------------------------------
 
 
@@ -259,6 +281,8 @@ def _copy_method(x: Any, order: str = "C") -> Any:
 
 protocols.attributes["T"] = transpose
 protocols.attributes["mT"] = matrix_transpose
+protocols.attributes["real"] = real
+protocols.attributes["imag"] = imag
 protocols.methods.update(
     {
         "transpose": _transpose_method,

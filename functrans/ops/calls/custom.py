@@ -16,7 +16,7 @@ from functrans.errors import CustomRuleError, LeakedTracerError, NotDifferentiab
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, results_of_graph, spread
 from functrans.ops.control.layout import check_operands, cut
@@ -284,7 +284,7 @@ def _jvp_of_custom_jvp(
 
 
 def _has_tangent(x: Any) -> bool:
-    return bool(x.dtype.kind == "f")
+    return is_inexact(x.dtype)
 
 
 def _batch_custom(

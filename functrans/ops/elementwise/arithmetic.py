@@ -58,14 +58,6 @@ positive = elementwise(
     samples=any_real,
 )  # fmt: skip
 
-
-def conjugate(x: Any) -> Any:
-    """A new array of the same numbers, for there are no complex ones."""
-    return positive(*promote(ufunc_promotion(lambda: np.conjugate), (x,)))
-
-
-protocols.ufuncs["conjugate"] = conjugate
-
 # -- division --------------------------------------------------------------------------------------
 
 

@@ -12,15 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.primitive import ZERO_DERIVATIVE
+from functrans.errors import DtypeError
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import is_complex
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.compare import equal, greater
+from functrans.ops.elementwise.complex_numbers import (
+    as_complex,
+    complex_p,
+    conj,
+    conj_p,
+    imag_p,
+    real,
+)
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.indexing.masked import Masked
-from functrans.ops.promotion import DtypeKey, common
-from functrans.ops.samples import booleans, reals
+from functrans.ops.promotion import DtypeKey, common, strong_dtype, ufunc_promotion
+from functrans.ops.samples import booleans, complexes, reals
+from functrans.trace import protocols
 
 
 def _choice_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
@@ -112,16 +123,52 @@ def _sign(x: Scalar) -> Scalar:
     return scalar.where(x > 0, one, scalar.where(x < 0, -one, of_rest))
 
 
-sign = elementwise(
+def _real_numbers(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    dtypes = _as_sign(keys)
+    if is_complex(dtypes[0]):
+        raise DtypeError("the sign of a complex number is the primitive `direction`")
+    return dtypes
+
+
+_as_sign = ufunc_promotion(lambda: np.sign)
+
+sign_p = elementwise(
     "sign", numpy=np.sign, scalar=_sign,
     jvp=ZERO_DERIVATIVE,
-    samples=reals(0.5, 3),
+    promotion=_real_numbers, samples=reals(0.5, 3),
 )  # fmt: skip
 
-absolute = elementwise(
+
+def _jvp_direction(z: Any, out: Any, dz: Any) -> Any:
+    """Only what moves across the direction turns it; at 0, which has none, nothing does."""
+    turn = imag_p(conj_p(out) * dz) / or_one(absolute(z))
+    return complex_p(0.0 * turn, turn) * out
+
+
+direction: Primitive = elementwise(
+    "direction", numpy=lambda z: np.sign(z),
+    jvp=_jvp_direction,
+    promotion=as_complex, samples=complexes(0.5, 2),
+)  # fmt: skip
+"""``z / abs(z)``, and 0 at 0: what NumPy calls the sign of a complex number."""
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; of a complex number its direction."""
+    return direction(x) if is_complex(strong_dtype(x)) else sign_p(x)
+
+
+protocols.ufuncs["sign"] = sign
+
+
+def _jvp_absolute(x: Any, out: Any, dx: Any) -> Any:
+    return real(conj(sign(x)) * dx)
+
+
+absolute: Primitive = elementwise(
     "absolute", numpy=np.absolute, scalar=abs,
-    jvp=lambda x, out, dx: dx * sign(x),
-    samples=reals(-3, -0.5),
+    jvp=_jvp_absolute,
+    result="real", samples=reals(-3, -0.5),
 )  # fmt: skip
 
 fabs = elementwise(

@@ -36,7 +36,8 @@ arcsinh = elementwise(
 
 arccosh: Primitive = elementwise(
     "arccosh", numpy=np.arccosh, scalar=vecmath.acosh,
-    jvp=lambda x, out, dx: dx / sqrt((x - 1) * (x + 1)),
+    # two roots: the product's would be that of the other side for half of the complex numbers
+    jvp=lambda x, out, dx: dx / (sqrt(x - 1) * sqrt(x + 1)),
     samples=reals(1.2, 5),
 )  # fmt: skip
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, complex_dtype, real_dtype
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.define import Lazy, Rule, primitive, sum_of_parts
 from functrans.ops.indexing.masked import Masked, masked_sum_to
@@ -55,7 +55,8 @@ def elementwise(
         The dtypes that the operands are brought to; as the ufunc does if it is not given.
     result : str
         The result's dtype: ``"same"`` as the operands' (the last one's, if they differ),
-        ``"first"`` as the first one's, or the name of a dtype.
+        ``"first"`` as the first one's, ``"real"`` and ``"complex"`` that of its parts or of what
+        it is a part of, or the name of a dtype.
 
     Returns
     -------
@@ -71,8 +72,7 @@ def elementwise(
             raise ShapeError(f"{name} takes {len(domains)} operands, not {len(avals)}")
         if is_uniform and any(aval.dtype != avals[0].dtype for aval in avals):
             raise DtypeError(f"{name} takes operands of one dtype, not {list(avals)}")
-        of_operand = {"same": avals[-1].dtype, "first": avals[0].dtype}
-        dtype = of_operand.get(result) or np.dtype(result)
+        dtype = _RESULTS[result](avals) if result in _RESULTS else np.dtype(result)
         return avals[0].update(shape=broadcast_shapes(avals), dtype=dtype)
 
     def linear_jvp(primals: Any, tangents: Any, outs: Any) -> Any:
@@ -97,6 +97,14 @@ def elementwise(
     if isinstance(numpy, (np.ufunc, Lazy)):
         protocols.ufuncs[numpy.__name__] = op
     return op
+
+
+_RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
+    "same": lambda avals: avals[-1].dtype,
+    "first": lambda avals: avals[0].dtype,
+    "real": lambda avals: real_dtype(avals[0].dtype),
+    "complex": lambda avals: complex_dtype(avals[0].dtype),
+}
 
 
 def _promotion_of(numpy: Rule) -> Promotion:

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import is_float
+from functrans.ir.types import is_inexact
 from functrans.loop import scalar
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import or_one, select
@@ -126,12 +126,12 @@ LONGEST_PRODUCT = 32
 
 def raise_to(x: Any, y: Any) -> Any:
     """``x ** y``, as NumPy's operator and ufunc have it."""
-    if isinstance(x, Tracer) and is_float(x.dtype) and type(y) in (int, float):
+    if isinstance(x, Tracer) and is_inexact(x.dtype) and type(y) in (int, float):
         if y == 0.5:
             return sqrt(x)
         if abs(y) <= LONGEST_PRODUCT and y == int(y):
             return power_of_float(x, int(y))
-    if is_float(strong_dtype(x)) or is_float(strong_dtype(y)):
+    if is_inexact(strong_dtype(x)) or is_inexact(strong_dtype(y)):
         return power(x, y)
     return power_of_integers(x, y)
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from functrans import vecmath
+from functrans.errors import DtypeError
 from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval, is_complex
 from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
@@ -72,9 +74,16 @@ digamma: Primitive = elementwise(
 
 _polygamma = lazy("scipy.special:polygamma")
 
+
+def _infer_polygamma(x: Aval, *, n: int) -> Aval:
+    if is_complex(x.dtype):
+        raise DtypeError(f"polygamma, the derivative of digamma, is not defined for {x.dtype}")
+    return x.update()
+
+
 polygamma: Primitive = primitive(
     "polygamma",
-    infer=lambda x, *, n: x.update(),
+    infer=_infer_polygamma,
     numpy=lambda x, *, n: np.asarray(_polygamma(n, x), x.dtype)[()],
     jvp=lambda primals, tangents, outs, *, n: tangents[0] * polygamma(primals[0], n=n + 1),
     batch=lambda operands, axes, *, n: (polygamma(operands[0], n=n), axes[0]),

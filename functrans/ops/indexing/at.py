@@ -138,7 +138,7 @@ class AtIndex:
 
 def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:
     """As ``ufunc.at`` converts, but that a float is not made an integer; integers wrap around."""
-    if not isinstance(value, (bool, int)) and not isinstance(value, float):
+    if not isinstance(value, (bool, int, float, complex)):
         value = asarray(value)
     own = np.dtype(dtype_key(value))
     if not np.can_cast(own, dtype, "same_kind") and not {own.kind, dtype.kind} <= set("iu"):

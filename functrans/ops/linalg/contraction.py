@@ -11,7 +11,7 @@ import numpy as np
 from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
-from functrans.ir.types import Aval, Shape, is_float
+from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import fold
 from functrans.ops.arrays.structural import inverse, reshape, transpose
 from functrans.ops.compiled.emission import Emit
@@ -206,7 +206,7 @@ def _infer_gemm(
     x: Aval, y: Aval, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool
 ) -> Aval:
     whole = _infer(x, y, contract=contract, batch=batch)
-    if not is_float(whole.dtype):
+    if whole.dtype.kind != "f":
         raise DtypeError(f"gemm takes matrices of floats, not of {whole.dtype}")
     if parts is not None and batch[0]:
         raise ShapeError("gemm cuts the sum of a single product, not of a batch")

@@ -19,19 +19,18 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, real_dtype
 from functrans.ops.arrays.structural import reduce_sum
+from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
-    conjugated,
     far_apart,
     hermitian,
     of_matrices,
     on_columns,
     on_rows,
     product,
-    real_part,
     reciprocal_where_apart,
     rounding,
 )
@@ -52,7 +51,7 @@ def _infer_eigh(a: Aval, *, lower: bool) -> tuple[Aval, Aval]:
 
 def _infer_eigvalsh(a: Aval, *, lower: bool) -> Aval:
     check_square(a, "eigh")
-    return a.update(shape=a.shape[:-1])
+    return a.update(shape=a.shape[:-1], dtype=real_dtype(a.dtype))
 
 
 def _jvp_eigh(primals: Any, tangents: Any, outs: Any, *, lower: bool) -> tuple[Any, Any]:
@@ -66,7 +65,7 @@ def _jvp_eigh(primals: Any, tangents: Any, outs: Any, *, lower: bool) -> tuple[A
 
 def _changes(vectors: Any, turned: Any) -> Any:
     """The diagonal of ``V^H dA V``."""
-    return real_part(reduce_sum(conjugated(vectors) * turned, axes=(vectors.ndim - 2,)))
+    return real(reduce_sum(conj(vectors) * turned, axes=(vectors.ndim - 2,)))
 
 
 def _jvp_eigvalsh(primals: Any, tangents: Any, outs: Any, *, lower: bool) -> Any:

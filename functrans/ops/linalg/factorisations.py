@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, is_complex, real_dtype
 from functrans.ops.arrays.shape import asarray, flip, roll
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -24,9 +24,11 @@ from functrans.ops.arrays.structural import (
     move_axis,
     place,
     reshape,
+    zeros,
 )
 from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.arithmetic import multiply, negative
+from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     broadcast_leading,
@@ -177,7 +179,7 @@ triangular_solve: Primitive = primitive(
 
 
 def _jvp_cholesky(primals: Any, tangents: Any, outs: Any) -> Any:
-    """Murray (2016), equation 8: L times the lower half of inv(L) dA inv(L).T."""
+    """Murray (2016), equation 8: L times the lower half of inv(L) dA inv(L)^H."""
     (da,), (factor,) = tangents, outs
     # only the lower triangle is read, and stands for the upper one too
     half = triangular_solve(factor, hermitian(da, lower=True), **_options(True))
@@ -258,7 +260,7 @@ def _cofactors(a: Any) -> Any:
     """From the singular values, so that singular matrices need no exception."""
     u, s, vh = np.linalg.svd(a)
     n = s.shape[-1]
-    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1, dtype=a.dtype)
+    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1, dtype=s.dtype)
     sign = np.linalg.det(u) * np.linalg.det(vh)
     return (sign[..., None, None] * u.conj() * others[..., None, :]) @ vh.conj()
 
@@ -284,7 +286,17 @@ cofactor: Primitive = of_matrices(
 
 
 def _infer_slogdet(a: Aval) -> tuple[Aval, Aval]:
-    return _infer_det(a), _infer_det(a)
+    sign = _infer_det(a)
+    return sign, sign.update(dtype=real_dtype(sign.dtype))
+
+
+def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
+    """The logarithm of a determinant moves by the trace of inv(A) dA: sideways, the sign turns."""
+    moved = inner(transposed(inv_p(primals[0])), tangents[0])
+    if not is_complex(moved.dtype):
+        return None, moved
+    turn = imag(moved)
+    return complex_p(zeros(turn.shape, turn.dtype), turn) * outs[0], real(moved)
 
 
 slogdet_p = of_matrices(
@@ -292,7 +304,7 @@ slogdet_p = of_matrices(
     emit=lazy("functrans.ops.linalg.compiled.matrices:slogdet"),
     infer=_infer_slogdet,
     numpy=lambda a: tuple(np.linalg.slogdet(a)),
-    jvp=lambda primals, tangents, outs: (None, inner(transposed(inv_p(primals[0])), tangents[0])),
+    jvp=_jvp_slogdet,
     several=True,
     samples=regular_samples,
 )
@@ -307,7 +319,7 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 
 def cholesky(a: Any, *, upper: bool = False) -> Any:
-    """The triangular factor of positive definite matrices, of which one triangle is read.
+    """The triangular factor of (Hermitian) positive definite matrices: one triangle is read.
 
     The derivative is that of the function as it is computed: with respect to the elements of the
     triangle that is read, each of which stands for two.
@@ -339,9 +351,15 @@ def solve(a: Any, b: Any) -> Any:
 def solve_triangular(
     a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
-    """``x`` with ``a @ x = b``, or ``a.T @ x = b`` if ``trans`` is 1, for triangular ``a``."""
+    """``x`` with ``a @ x = b`` for triangular ``a``.
+
+    If ``trans`` is 1 or "T", the transposed matrices stand in the place of ``a``; if it is 2 or
+    "C", their conjugates.
+    """
+    a = asarray(a)
+    a = conj(a) if trans in (2, "C") else a
     options = _options(bool(lower), trans not in (0, "N"), bool(unit_diagonal))
-    return _solved(triangular_solve, asarray(a), asarray(b), options)
+    return _solved(triangular_solve, a, asarray(b), options)
 
 
 def _solved(op: Primitive, a: Any, b: Any, params: dict[str, bool]) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, real_dtype
 from functrans.ops.arrays.structural import (
     astype,
     expand_axes,
@@ -36,7 +36,6 @@ from functrans.ops.linalg.matrices import (
     on_rows,
     product,
     promoted,
-    real_dtype,
     transposed,
 )
 from functrans.ops.linalg.svd import svd_p

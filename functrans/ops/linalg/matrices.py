@@ -13,7 +13,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, Shape
+from functrans.ir.types import Aval, Shape, is_complex
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -30,6 +30,7 @@ from functrans.ops.define import Lazy, primitive
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import absolute, masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
+from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.products import matmul
 from functrans.ops.promotion import floating, promote
 from functrans.ops.reductions.reduce import reduce_max
@@ -47,24 +48,9 @@ def transposed(x: Any) -> Any:
     return transpose(x, permutation=(*range(n - 2), n - 1, n - 2))
 
 
-def conjugated(x: Any) -> Any:
-    """The complex conjugates; real numbers are their own."""
-    return x
-
-
 def adjoint(x: Any) -> Any:
     """Conjugate transposes."""
-    return conjugated(transposed(x))
-
-
-def real_part(x: Any) -> Any:
-    """The real parts; real numbers are their own."""
-    return x
-
-
-def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of norms and of singular values."""
-    return dtype
+    return conj(transposed(x))
 
 
 def product(*factors: Any) -> Any:
@@ -87,9 +73,12 @@ def triangle(x: Any, *, lower: bool, unit_diagonal: bool = False) -> Any:
 
 
 def hermitian(x: Any, *, lower: bool) -> Any:
-    """The Hermitian matrices of which a triangle is given."""
+    """The Hermitian matrices of which a triangle is given: their diagonals are real."""
     strict = triangle(x, lower=lower, unit_diagonal=True)
-    return triangle(x, lower=lower) + adjoint(strict)
+    if not is_complex(x.dtype):
+        return triangle(x, lower=lower) + adjoint(strict)
+    diagonal = triangle(x, lower=lower) - strict
+    return strict + adjoint(strict) + cast(real(diagonal), dtype=x.dtype)
 
 
 def identity(n: int, dtype: Any) -> Any:

@@ -14,6 +14,7 @@ from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import move_axis, reduce_sum, reshape
 from functrans.ops.arrays.views import diagonal
 from functrans.ops.elementwise.arithmetic import multiply
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.contraction import Labels, contract_labelled, dot_general
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
@@ -69,19 +70,19 @@ def matvec(x: Any, y: Any) -> Any:
 
 
 def vecmat(x: Any, y: Any) -> Any:
-    """Vectors times matrices, with the leading axes broadcast."""
+    """Vectors, conjugated, times matrices, with the leading axes broadcast."""
     x, y = asarray(x), asarray(y)
     _check_ranks(np.vecmat, x, y, 1, 2)
-    return _broadcast(x, y, ("k",), ("k", "n"), np.vecmat)
+    return _broadcast(conj(x), y, ("k",), ("k", "n"), np.vecmat)
 
 
 def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
-    """The inner products of the vectors along an axis, with the other axes broadcast."""
+    """The inner products of vectors along an axis, the first conjugated; other axes broadcast."""
     x, y = asarray(x), asarray(y)
     _check_ranks(np.vecdot, x, y, 1, 1)
     x = move_axis(x, normalize_axis_index(axis, x.ndim), x.ndim - 1)
     y = move_axis(y, normalize_axis_index(axis, y.ndim), y.ndim - 1)
-    return _broadcast(x, y, ("k",), ("k",), np.vecdot)
+    return _broadcast(conj(x), y, ("k",), ("k",), np.vecdot)
 
 
 def _check_ranks(function: np.ufunc, x: Any, y: Any, x_least: int, y_least: int) -> None:
@@ -111,11 +112,11 @@ def inner(x: Any, y: Any) -> Any:
 
 
 def vdot(x: Any, y: Any) -> Any:
-    """The inner product of two arrays of one size, taken as vectors."""
+    """The inner product of two arrays of one size as vectors, of which the first is conjugated."""
     x, y = asarray(x), asarray(y)
     if x.size != y.size:
         raise _refused_by_numpy(np.vdot, x, y)
-    return dot(reshape(x, shape=(x.size,)), reshape(y, shape=(y.size,)))
+    return dot(reshape(conj(x), shape=(x.size,)), reshape(y, shape=(y.size,)))
 
 
 def outer(x: Any, y: Any) -> Any:

@@ -21,20 +21,19 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, real_dtype
 from functrans.ops.arrays.structural import reduce_sum
+from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     beside,
     check_matrices,
     columns_of,
-    conjugated,
     far_apart,
     of_matrices,
     on_columns,
     on_rows,
     product,
-    real_part,
     reciprocal_where_apart,
     rounding,
     rows_of,
@@ -53,7 +52,7 @@ def _infer_svd(a: Aval, *, full: bool) -> tuple[Aval, Aval, Aval]:
 
 def _infer_svdvals(a: Aval) -> Aval:
     check_matrices(a, "svdvals")
-    return a.update(shape=(*a.shape[:-2], min(a.shape[-2:])))
+    return a.update(shape=(*a.shape[:-2], min(a.shape[-2:])), dtype=real_dtype(a.dtype))
 
 
 def _jvp_svd(primals: Any, tangents: Any, outs: Any, *, full: bool) -> tuple[Any, Any, Any]:
@@ -95,7 +94,7 @@ def _turned(u: Any, turn: Any, moved: Any, k: int) -> Any:
 
 def _changes(left: Any, along: Any) -> Any:
     """The diagonal of ``U^H dA V``."""
-    return real_part(reduce_sum(conjugated(left) * along, axes=(left.ndim - 2,)))
+    return real(reduce_sum(conj(left) * along, axes=(left.ndim - 2,)))
 
 
 def _jvp_svdvals(primals: Any, tangents: Any, outs: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrans import config
 from functrans.caches import cached
 from functrans.emit import source
@@ -50,7 +52,8 @@ class Program:
         self.graph = graph
         self.backend = backend
         self.segments = partition(graph, host.target())
-        if len(self.segments) > 1:
+        is_whole = [segment.graph for segment in self.segments] == [graph]
+        if not is_whole:
             donated = ()
         self.parts = [
             None
@@ -58,7 +61,7 @@ class Program:
             else compile_whole(segment.graph, donated, in_part, backend)
             for segment in self.segments
         ]
-        only = self.parts[0] if len(self.segments) == 1 else None
+        only = self.parts[0] if is_whole else None
         self.whole = only.program if only is not None else None
         """The program, if all of it is compiled."""
 
@@ -71,7 +74,10 @@ class Program:
         return self.run(*arrays)
 
     def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
-        values: dict[Atom, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
+        values: dict[Atom, Any] = {
+            var: x if isinstance(x, (np.ndarray, np.generic)) else var.aval.dtype.type(x)
+            for var, x in zip(self.graph.inputs, arrays, strict=True)
+        }
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
             results = part.program(*operands) if part else self._call(segment, operands)

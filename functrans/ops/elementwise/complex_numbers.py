@@ -1,0 +1,114 @@
+"""Complex numbers: their parts, how they are made of two, the conjugate.
+
+A tangent of a complex number is a complex number, and derivatives are linear over the real numbers.
+A cotangent ``ct`` stands for the function of tangents ``real(ct * tangent)``, without a conjugate:
+so the transpose of a multiplication by a complex number is the same multiplication, that of `real`
+makes a real cotangent complex, and that of `imag` multiplies it by -1j.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.types import complex_dtype, is_complex
+from functrans.ops.arrays.structural import cast, zeros
+from functrans.ops.elementwise.arithmetic import positive
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.promotion import DtypeKey, promote, result_type, ufunc_promotion
+from functrans.ops.samples import complexes, reals
+from functrans.trace import protocols
+
+# -- promotion -------------------------------------------------------------------------------------
+
+
+def as_complex(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """All operands in the complex dtype that holds their common one."""
+    return (complex_dtype(result_type(keys)),) * len(keys)
+
+
+def _as_parts(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """The real dtype that is that of the parts of the numbers made of the operands."""
+    dtype = result_type(keys)
+    if is_complex(dtype):
+        raise DtypeError(f"a complex number is made of two real numbers, not of {dtype}")
+    single = dtype in (np.dtype(np.float16), np.dtype(np.float32))
+    return (np.dtype(np.float32 if single else np.float64),) * len(keys)
+
+
+# -- taking apart, and putting together ------------------------------------------------------------
+
+
+def _real(x: Any) -> Any:
+    # a copy: parts of an array share its memory
+    return np.real(x).copy()[()]
+
+
+def _imag(x: Any) -> Any:
+    return np.imag(x).copy()[()]
+
+
+def _complex(x: Any, y: Any) -> Any:
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), complex_dtype(x.dtype))
+    out.real, out.imag = x, y
+    return out[()]
+
+
+real_p: Primitive = elementwise(
+    "real", numpy=_real,
+    linear=LINEAR, transpose=[lambda ct, x: cast(ct, dtype=x.dtype)],
+    promotion=as_complex, result="real", samples=complexes(0.5, 2),
+)  # fmt: skip
+
+imag_p: Primitive = elementwise(
+    "imag", numpy=_imag,
+    linear=LINEAR, transpose=[lambda ct, x: complex_p(_zero(ct), -ct)],
+    promotion=as_complex, result="real", samples=complexes(0.5, 2),
+)  # fmt: skip
+
+complex_p: Primitive = elementwise(
+    "complex", numpy=_complex,
+    linear=((0, 1),), transpose=[lambda ct, x, y: real_p(ct), lambda ct, x, y: -imag_p(ct)],
+    promotion=_as_parts, result="complex", samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+"""``x + 1j * y``, without an arithmetic in which infinities become NaN."""
+
+conj_p: Primitive = elementwise(
+    "conj", numpy=lambda x: np.conjugate(x),
+    linear=LINEAR, transpose=[lambda ct, x: conj_p(ct)],
+    promotion=as_complex, samples=complexes(0.5, 2),
+)  # fmt: skip
+
+
+def _zero(x: Any) -> Any:
+    return x.dtype.type(0)
+
+
+def real(x: Any) -> Any:
+    """The real part: of what is real, itself."""
+    return real_p(x) if is_complex(x.dtype) else x
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part: of what is real, zeros."""
+    return imag_p(x) if is_complex(x.dtype) else zeros(x.shape, x.dtype)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate: of what is real, itself."""
+    return conj_p(x) if is_complex(x.dtype) else x
+
+
+# -- as a ufunc ------------------------------------------------------------------------------------
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugates; of what is real, a new array of the same numbers."""
+    (x,) = promote(ufunc_promotion(lambda: np.conjugate), (x,))
+    return conj_p(x) if is_complex(x.dtype) else positive(x)
+
+
+protocols.ufuncs["conjugate"] = conjugate
