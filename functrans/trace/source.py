@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import linecache
 import os
 import sys
+import sysconfig
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
@@ -18,7 +17,10 @@ from functrans.caches import cached
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
 _LIBRARIES = (_PACKAGE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
-_BETWEEN = (functools.__file__, contextlib.__file__)
+_INSTALLED = (
+    *(os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "purelib", "platlib")),
+    "<frozen ",
+)
 
 
 class Source(NamedTuple):
@@ -47,14 +49,28 @@ class Source(NamedTuple):
 
 @cached(4096)
 def _is_library(filename: str) -> bool:
-    return filename.startswith(_LIBRARIES) or filename in _BETWEEN
+    return filename.startswith(_LIBRARIES)
+
+
+@cached(4096)
+def is_installed(filename: str) -> bool:
+    """Whether a file is one of this package, of Python's library or of an installed package."""
+    return filename.startswith((*_LIBRARIES, *_INSTALLED))
 
 
 def user_source() -> Source | None:
-    """The innermost place in the calling stack outside of this package, NumPy and SciPy."""
-    frame = sys._getframe(1).f_back
-    while frame is not None and _is_library(frame.f_code.co_filename):
+    """The innermost place in the calling stack that the user wrote.
+
+    That is outside of this package and of all that is installed; if there is no such place, outside
+    of this package, NumPy and SciPy.
+    """
+    first = sys._getframe(1).f_back
+    while first is not None and _is_library(first.f_code.co_filename):
+        first = first.f_back
+    frame = first
+    while frame is not None and is_installed(frame.f_code.co_filename):
         frame = frame.f_back
+    frame = frame or first
     return None if frame is None else Source(frame.f_code, frame.f_lasti)
 
 
