@@ -16,12 +16,13 @@ from functrans.api.arguments import (
     aval_of_leaf,
     check_callable,
     decorated,
+    is_foreign,
     known_values,
     leaf_of_call,
     name_of,
     wrap,
 )
-from functrans.api.call import jit_call
+from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
 from functrans.api.options import Named, check_apart, check_backend, leaves_of, named
@@ -32,7 +33,6 @@ from functrans.caches import Table, cached
 from functrans.errors import DtypeError
 from functrans.ir.primitive import current
 from functrans.locks import lock
-from functrans.run.call.jitted import runnable
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
@@ -140,6 +140,8 @@ class JitFunction:
             structure = _structure_of_leaves(len(args))
         else:
             leaves, structure = tree.flatten((args, kwargs))
+            if any(map(is_foreign, leaves)):
+                leaves = self._arrays(leaves, structure, static)
         if current.get() is not None:
             return self._record(leaves, structure, static)
         key = (
@@ -153,9 +155,13 @@ class JitFunction:
             ],
         )  # fmt: skip
         path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
-        if paths is not None:
-            return paths(leaves)
-        return path.structure.unflatten(path.run(*leaves, *path.captures))
+        try:
+            if paths is not None:
+                return paths(leaves)
+            return path.structure.unflatten(path.results(leaves))
+        except OverflowError:
+            self._arrays(leaves, structure, static)  # which says of which argument
+            raise
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
@@ -203,8 +209,9 @@ class JitFunction:
                 self._outside.note()
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
-            run = runnable(path.graph, backend=self._backend)
-            return path.structure.unflatten(run(*operands))
+            return path.structure.unflatten(
+                compiled_call(*operands, graph=path.graph, backend=self._backend)
+            )
         chosen = {"backend": self._backend} if self._backend is not None else {}
         outs = jit_call(*operands, graph=path.graph, name=name_of(self._function), **chosen)
         return path.structure.unflatten(outs)

@@ -7,12 +7,12 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
 
-from functrans.caches import cached
+from functrans.caches import cached, once
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
@@ -72,6 +72,23 @@ def user_source() -> Source | None:
         frame = frame.f_back
     frame = frame or first
     return None if frame is None else Source(frame.f_code, frame.f_lasti)
+
+
+def is_formatting(frame: FrameType) -> bool:
+    """Whether a frame is at the operator ``%`` (of a string, if a C function asks for a float)."""
+    at = frame.f_lasti
+    return frame.f_code.co_code[at : at + 2] in _remainders()
+
+
+@once
+def _remainders() -> list[bytes]:
+    """The instructions that ``%`` and ``%=`` are: they stand where ``+`` and ``+=`` do."""
+    found = []
+    for other, text in (("a + b", "a % b"), ("a += b", "a %= b")):
+        plus, code = (compile(source, "", "exec").co_code for source in (other, text))
+        (at,) = [i for i, pair in enumerate(zip(plus, code, strict=True)) if pair[0] != pair[1]]
+        found.append(code[at - 1 : at + 1])
+    return found
 
 
 def located(source: Source | None) -> str:

@@ -115,11 +115,11 @@ CALLS = [
      "hessian differentiates with respect to floats, but argument 0 ('a') of sum has dtype int64: "
      "pass a float (.astype(float)), or leave it out of argnums"),
     (DtypeError, lambda: grad(identity)(1j),
-     "argument 0 ('x') of identity is 1j of type complex, not a number or an array: bool, integers "
-     "and floats are supported"),
+     "argument 0 ('x') of identity is 1j of type complex, whose dtype is not supported: compute "
+     "with the real and the imaginary part as arrays of their own"),
     (DtypeError, lambda: grad(identity)(np.array([1, None])),
-     "argument 0 ('x') of identity is ndarray object[2], not a number or an array: bool, integers "
-     "and floats are supported"),
+     "argument 0 ('x') of identity is ndarray object[2], whose dtype is not supported: turn it "
+     "into numbers outside of the traced function"),
     (DtypeError, lambda: grad(lambda x: "a")(1.0),
      "the result of <lambda> (leaf 0) is 'a' of type str, not a number or an array"),
     (ArgnumsError, lambda: grad(loss, argnums=2)(X, X),
@@ -142,8 +142,8 @@ CALLS = [
      "the cotangent must have the structure of the result of <lambda>: expected a tuple of 2, "
      "found a leaf"),
     (DtypeError, lambda: vjp(np.sin, X)[1](1j * X),
-     "the cotangent: what is given is ndarray complex128[3], not a number or an array: bool, "
-     "integers and floats are supported"),
+     "the cotangent: what is given is ndarray complex128[3], whose dtype is not supported: "
+     "compute with the real and the imaginary part as arrays of their own"),
     (ShapeError, lambda: jvp(np.sin, (X,), (np.ones(2),)),
      "the tangents must have the shape of the primals: at [0]: expected (3,), found (2,)"),
     (TreeMismatchError, lambda: jvp(np.sin, (X,), (X, X)),
