@@ -126,7 +126,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         return x
     if isinstance(x, int):
         if not -(2**63) <= x < 2**63:
-            raise DtypeError(f"{name(*place)} is {x}, which no int64 holds: pass {float(x):g}")
+            raise OverflowError(f"{name(*place)} is {x}, which no int64 holds: pass {x:.6g}")
         return x
     if isinstance(x, (np.ndarray, np.generic)) and is_supported(x.dtype):
         if not x.dtype.isnative:

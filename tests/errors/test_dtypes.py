@@ -83,9 +83,9 @@ def test_an_array_from_outside_may_have_any_byte_order(transform):
 
 
 def test_a_long_double_is_no_operand():
-    with pytest.raises(DtypeError, match="what a traced value meets at .* whose dtype is not"):
+    with pytest.raises(DtypeError, match=r"what a traced value meets at .* whose dtype is not"):
         jit(lambda x: x + np.ones(3, np.longdouble))(X)
-    with pytest.raises(DtypeError, match="whose dtype is not supported: use np.float64"):
+    with pytest.raises(DtypeError, match=r"whose dtype is not supported: use np.float64"):
         jit(lambda x: x)(np.ones(3, np.longdouble))
 
 
