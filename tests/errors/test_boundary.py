@@ -51,9 +51,7 @@ def test_a_dtype_is_refused_in_the_same_words_by_all(name, value, words):
 
 def test_an_integer_that_no_dtype_holds():
     compiled = jit(lambda x, n: x + n)
-    words = (
-        f"argument 1 ('n') of <lambda> is {2**70}, which no int64 holds: pass 1.18059e+21{STATIC}"
-    )
+    words = f"argument 1 ('n') of <lambda> is {2**70}, which no int64 holds: pass 1.18059e+21"
     assert message_of(OverflowError, lambda: compiled(1, 2**70)) == words
     assert compiled(1, 2) == 3
     assert message_of(OverflowError, lambda: compiled(1, 2**70)) == words  # compiled for integers
