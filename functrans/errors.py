@@ -161,7 +161,7 @@ class UnsupportedNumPyError(FunctransError, NotImplementedError):
 
     Fix::
 
-        grad(lambda x: np.polymul(x, x).sum())(x)   # the message names the nearest supported thing
+        grad(lambda x: np.polymul(x, x).sum())(x)
     """
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
-from functrans.ir.types import Aval, aval_of, describe, is_inexact, is_supported
+from functrans.ir.types import Aval, aval_of, describe, is_inexact, is_supported, unsupported
 from functrans.ops.indexing.selected import Selected, refuse
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
@@ -122,7 +122,11 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
 
     ``name(*place)`` is what a message calls it.
     """
-    if isinstance(x, (Tracer, float, int, complex)):
+    if isinstance(x, (Tracer, float, complex)):
+        return x
+    if isinstance(x, int):
+        if not -(2**63) <= x < 2**63:
+            raise OverflowError(f"{name(*place)} is {x}, which no int64 holds: pass {x:.6g}")
         return x
     if isinstance(x, (np.ndarray, np.generic)) and is_supported(x.dtype):
         if not x.dtype.isnative:
@@ -133,12 +137,39 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         return x
     if isinstance(x, Selected):
         refuse(x.mask)
-    hint = ""
     if isinstance(x, (np.ndarray, np.generic)):
-        hint = ": bool, integers, floats and complex numbers are supported"
-    elif is_dataclass(x):
+        raise DtypeError(f"{name(*place)} is {unsupported(x)}")
+    if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
+        return as_array(_of_another_library(x, name, *place), name, *place)
+    hint = ""
+    if is_dataclass(x):
         hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
     raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether a leaf has to be looked at by `as_array` before its type is known."""
+    return not isinstance(x, (np.ndarray, np.generic, Tracer, float, int))
+
+
+_LABELLED = ("pandas", "polars", "xarray")
+
+
+def _of_another_library(x: Any, name: Callable[..., str], *place: Any) -> np.ndarray[Any, Any]:
+    """An array of another library's as NumPy's, where nothing is lost by that."""
+    kind = type(x)
+    package = kind.__module__.partition(".")[0]
+    what = f"{name(*place)} is a {package} {kind.__name__}"
+    if package in _LABELLED:
+        raise DtypeError(f"{what}, whose labels would be lost: pass x.to_numpy()")
+    if getattr(x, "requires_grad", False):
+        raise DtypeError(
+            f"{what} with requires_grad, whose derivatives would be lost: pass x.detach().numpy()"
+        )
+    try:
+        return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
+    except Exception as error:
+        raise DtypeError(f"{what}, which NumPy cannot read ({error}): pass an array") from error
 
 
 def _check_subclass(x: np.ndarray[Any, Any], name: Callable[..., str], *place: Any) -> None:

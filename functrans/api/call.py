@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from functrans.ir.graph import Graph
 from functrans.ops.calls.call import call_primitive
+from functrans.run.call.failures import COMPILED_CODES, explained
 from functrans.run.call.jitted import runnable
 
-jit_call = call_primitive(
-    "jit",
-    numpy=lambda *values, graph, name, backend=None: runnable(graph, backend=backend)(*values),
-)
+
+def compiled_call(
+    *operands: Any, graph: Graph, name: str = "", backend: str | None = None
+) -> Sequence[Any]:
+    """The results of a graph, compiled, for arrays."""
+    try:
+        return runnable(graph, backend=backend)(*operands)
+    except COMPILED_CODES as error:
+        raise explained(error, graph, operands) from None
+
+
+jit_call = call_primitive("jit", numpy=compiled_call)
 """Applies ``graph`` compiled; ``name`` is the user's function's. The optimiser inlines it."""

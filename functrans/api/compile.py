@@ -12,64 +12,36 @@ import numpy as np
 
 from functrans.api.arguments import (
     Argnums,
-    argument_name,
     as_array,
     aval_of_leaf,
     check_callable,
     decorated,
+    is_foreign,
     known_values,
     leaf_of_call,
     name_of,
-    normalized_argnums,
     wrap,
 )
-from functrans.api.call import jit_call
+from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
 from functrans.api.options import Named, check_apart, check_backend, leaves_of, named
+from functrans.api.outside import Outside
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
+from functrans.api.static import NO_STATIC, Static, without_static
 from functrans.caches import Table, cached
-from functrans.errors import DtypeError, StaticArgumentError
+from functrans.errors import DtypeError
 from functrans.ir.primitive import current
-from functrans.ir.types import describe
 from functrans.locks import lock
-from functrans.run.call.jitted import runnable
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
-
-class _Static:
-    """The static part of a call; ``key`` is part of the key of the cache."""
-
-    def __init__(
-        self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...]
-    ) -> None:
-        self.positional = positional
-        self.keywords = keywords
-        self.key = _exactly(positional), _exactly(keywords)
-
-    def position(self, i: int) -> int:
-        """Where the ``i``-th of the other positional arguments stands in the call."""
-        for fixed, _ in self.positional:
-            i += fixed <= i
-        return i
-
-
-def _exactly(value: Any) -> Any:
-    """A key that tells apart what compares equal: 1 and True and 1.0, 0.0 and -0.0."""
-    if isinstance(value, tuple):
-        return type(value), *map(_exactly, value)
-    return type(value), repr(value) if isinstance(value, (float, complex)) else value
-
-
 MOST_ENTRIES = 1024
 """For so many types of arguments, and values of static ones, a function remembers its programs.
 What came first goes first: a static value that changes at every call must not fill the memory."""
-
-_NO_STATIC = _Static((), ())
 
 _NUMBERS = frozenset({float, int, bool, complex})
 
@@ -93,6 +65,7 @@ class JitFunction:
         donated: Named,
         max_paths: int,
         backend: str | None,
+        instance: Callable[[], Any] | None = None,
     ) -> None:
         wrap(function, self, "jit")
         self._function = function
@@ -103,8 +76,9 @@ class JitFunction:
         self._backend = backend
         # with the other paths, if there are some
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
-        # with the attributes of the instance that each is for
-        self._methods: Table[int, tuple[JitFunction, dict[str, Any]]] = Table(MOST_ENTRIES)
+        self._outside = Outside(function, instance)
+        # by the instance that each is for
+        self._methods: Table[int, JitFunction] = Table(MOST_ENTRIES)
         self._lock = lock()
 
     def __repr__(self) -> str:
@@ -113,12 +87,10 @@ class JitFunction:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        now = getattr(instance, "__dict__", {})
-        compiled, attributes = self._methods.get(id(instance), (None, now))
-        if compiled is None or not _same(attributes, now):
+        compiled = self._methods.get(id(instance))
+        if compiled is None:
             compiled = self._method(instance)
-            entry = compiled, {k: _reference(v) for k, v in now.items()}
-            self._methods.remember(id(instance), entry)
+            self._methods.remember(id(instance), compiled)
         return _JitMethod(compiled, instance)
 
     def __reduce__(self) -> Any:
@@ -139,10 +111,7 @@ class JitFunction:
         return _with_options, (self._function, options)
 
     def _method(self, instance: Any) -> JitFunction:
-        """The function for one instance, whose attributes are constants of the trace.
-
-        When one of them has been set anew, it is made, and traced, again.
-        """
+        """The function for one instance, whose attributes are constants of the trace."""
         function, number = self._function, id(instance)
         # the cache must not keep the instance alive; who calls the method has it
         reference = weakref.ref(instance, lambda _: self._methods.pop(number, None))
@@ -157,18 +126,22 @@ class JitFunction:
             named(method, option, tuple(n - (n > 0) for n in given.numbers if n != 0), given.names)
             for option, given in (("static", self._static), ("donate", self._donated))
         )
-        return JitFunction(method, static, donated, self._max_paths, self._backend)
+        return JitFunction(method, static, donated, self._max_paths, self._backend, reference)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._outside.changed():
+            self._entries.clear()
         if self._has_static:
-            args, kwargs, static = self._without_static(args, kwargs)
+            args, kwargs, static = without_static(self._function, self._static, args, kwargs)
         else:
-            static = _NO_STATIC
+            static = NO_STATIC
         if not kwargs and _NO_CONTAINERS.issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = _structure_of_leaves(len(args))
         else:
             leaves, structure = tree.flatten((args, kwargs))
+            if any(map(is_foreign, leaves)):
+                leaves = self._arrays(leaves, structure, static)
         if current.get() is not None:
             return self._record(leaves, structure, static)
         key = (
@@ -182,9 +155,13 @@ class JitFunction:
             ],
         )  # fmt: skip
         path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
-        if paths is not None:
-            return paths(leaves)
-        return path.structure.unflatten(path.run(*leaves, *path.captures))
+        try:
+            if paths is not None:
+                return paths(leaves)
+            return path.structure.unflatten(path.results(leaves))
+        except OverflowError:
+            self._arrays(leaves, structure, static)  # which says of which argument
+            raise
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
@@ -194,7 +171,7 @@ class JitFunction:
         Lowered
             With ``graph()``, ``schedule()``, ``source()``, ``llvm()``, ``asm()`` and ``cost()``.
         """
-        args, kwargs, static = self._without_static(args, kwargs)
+        args, kwargs, static = without_static(self._function, self._static, args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         path, _ = self._stage(leaves, structure, static, ())
         return Lowered(path.graph, path.donated, path.backend)
@@ -216,7 +193,7 @@ class JitFunction:
                 ],
             )
 
-    def _record(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> Any:
+    def _record(self, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:
         """Called while something else is traced: one equation, of which the graph is the inner one.
 
         A graph without traced captures is kept as for a call from outside.
@@ -229,16 +206,18 @@ class JitFunction:
             # where Python branched, the graph is good for the enclosing trace alone
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
                 self._entries.remember(key, (path, None))
+                self._outside.note()
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
-            run = runnable(path.graph, backend=self._backend)
-            return path.structure.unflatten(run(*operands))
+            return path.structure.unflatten(
+                compiled_call(*operands, graph=path.graph, backend=self._backend)
+            )
         chosen = {"backend": self._backend} if self._backend is not None else {}
         outs = jit_call(*operands, graph=path.graph, name=name_of(self._function), **chosen)
         return path.structure.unflatten(outs)
 
     def _trace(
-        self, key: Any, leaves: Sequence[Any], structure: Structure, static: _Static
+        self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static
     ) -> tuple[Path, Paths | None]:
         """The first path through the function for arguments like these, and all, if it branches."""
 
@@ -252,13 +231,14 @@ class JitFunction:
                 path = paths.along(leaves, ())
                 entry = path, paths if path.decisions else None
                 self._entries.remember(key, entry)
+                self._outside.note()
             return entry
 
     def _stage(
         self,
         leaves: Sequence[Any],
         structure: Structure,
-        static: _Static,
+        static: Static,
         outcomes: Outcomes | None,
     ) -> tuple[Path, Staged]:
         """The path of a call whose first decisions come out as given.
@@ -269,7 +249,7 @@ class JitFunction:
         speculates = outcomes is not None
 
         def call(args: Any, kwargs: Any) -> Any:
-            args, kwargs = _with_static(args, kwargs, static)
+            args, kwargs = static.filled(args, kwargs)
             return self._function(*args, **kwargs)
 
         flat = Flat(call, structure, name_of(self._function))
@@ -297,7 +277,7 @@ class JitFunction:
         path = Path(staged.graph, staged.captures, flat.result, decisions, donated, self._backend)
         return path, staged
 
-    def _arrays(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Any]:
+    def _arrays(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Any]:
         try:
             return [
                 as_array(x, self._leaf_name, i, structure, static) for i, x in enumerate(leaves)
@@ -307,39 +287,8 @@ class JitFunction:
                 f"{error}; to pass it as it is, write jit(f, static_argnums=...) or static_argnames"
             ) from None
 
-    def _leaf_name(self, i: int, structure: Structure, static: _Static) -> str:
+    def _leaf_name(self, i: int, structure: Structure, static: Static) -> str:
         return leaf_of_call(self._function, structure, i, static.position)
-
-    def _without_static(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any], _Static]:
-        numbers = tuple(n for n in self._static.positions if -len(args) <= n < len(args))
-        positions = sorted(normalized_argnums(tuple(set(numbers)), len(args), self._function))
-        positional = tuple((i, args[i]) for i in positions)
-        keywords = tuple(
-            (name, value) for name, value in sorted(kwargs.items()) if name in self._static.names
-        )
-        for label, value in (*positional, *keywords):
-            try:
-                hash(value)
-            except TypeError:
-                name = (
-                    argument_name(self._function, label)
-                    if isinstance(label, int)
-                    else f"argument {label!r} of {name_of(self._function)}"
-                )
-                if isinstance(value, Tracer):
-                    raise StaticArgumentError(
-                        f"{name} is static, but it is traced by {value._owner.kind}: what is "
-                        "static is a constant of the compiled program"
-                    ) from None
-                raise StaticArgumentError(
-                    f"{name} is static, so it must be hashable, but {describe(value)} is not: pass "
-                    "a tuple for a list, or let it be traced"
-                ) from None
-        rest = tuple(x for i, x in enumerate(args) if i not in positions)
-        others = {k: v for k, v in kwargs.items() if k not in self._static.names}
-        return rest, others, _Static(positional, keywords)
 
 
 class _JitMethod:
@@ -362,31 +311,8 @@ class _JitMethod:
         return self._compiled.paths()
 
 
-def _reference(value: Any) -> Any:
-    """A value, not kept alive if it might be in turn what keeps its owner alive."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return value
-
-
-def _same(attributes: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether an instance has the very attributes that it had, given as references."""
-    return attributes.keys() == now.keys() and all(
-        now[name] is (known() if type(known) is weakref.ref else known)
-        for name, known in attributes.items()
-    )
-
-
 def _with_options(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     return jit(function, **options)
-
-
-def _with_static(args: Any, kwargs: Any, static: _Static) -> tuple[list[Any], dict[str, Any]]:
-    args = list(args)
-    for i, value in static.positional:
-        args.insert(i, value)
-    return args, {**kwargs, **dict(static.keywords)}
 
 
 def _leaf_key(x: Any) -> Any:
@@ -413,8 +339,9 @@ def jit(
     The function is traced once for each combination of shapes, dtypes and structures of its
     arguments, optimised as a whole, and compiled; later calls run the compiled code. It must be
     pure: what it does besides returning results happens only while it is traced, and what it reads
-    from outside is read then. Arrays that it reads from outside become constants. A method is
-    traced again when an attribute of its instance has been set anew, not if it is changed in place.
+    from outside is read then. Arrays that its code names (in closures, globals, attributes, and
+    containers of them) are looked at before each call, as are the attributes of a method's
+    instance: if one was changed, in place too, the function is traced again.
 
     Parameters
     ----------

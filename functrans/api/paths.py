@@ -16,6 +16,7 @@ from functrans.errors import PathLimitError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph, prune
 from functrans.locks import lock
+from functrans.run.call.failures import COMPILED_CODES, explained
 from functrans.run.call.jitted import runnable
 from functrans.trace.source import located
 from functrans.trace.trace import Decision
@@ -67,11 +68,20 @@ class Path:
         """The compiled program."""
         return runnable(self.graph, self.donated, self.backend)
 
+    def results(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """What the program gives for arguments."""
+        try:
+            return self.run(*leaves, *self.captures)
+        except COMPILED_CODES as error:
+            if self.donated:  # and may be overwritten
+                raise
+            raise explained(error, self.graph, [*leaves, *self.captures]) from None
+
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
         """Run the program: the outcomes up to the first that differs, or else the result."""
         count = len(self.outcomes)
         try:
-            results = self.run(*leaves, *self.captures)
+            results = self.results(leaves)
         except Exception:
             # on a path that is not the call's anything may go wrong
             differing = self._parts_at(self._guards(leaves))

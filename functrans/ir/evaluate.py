@@ -48,11 +48,11 @@ class _Evaluator:
             assert trace is not None
             if trace.tb_next is not None and trace.tb_next.tb_frame.f_code.co_filename == _FILE:
                 eqn = self.graph.eqns[trace.tb_next.tb_lineno - 2]
-                error.add_note(_place(eqn))
+                error.add_note(place_of(eqn))
             raise
 
 
-def _place(eqn: Eqn) -> str:
+def place_of(eqn: Eqn) -> str:
     """Which operation failed, and where the user wrote it (unless the library did)."""
     written = "" if eqn.source is None else f", written at {eqn.source}"
     return f"  in {eqn.primitive.name}{written}"
@@ -70,7 +70,7 @@ def _interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         try:
             results = eqn.primitive.numpy(*map(read, eqn.inputs), **eqn.params)
         except Exception as error:
-            error.add_note(_place(eqn))
+            error.add_note(place_of(eqn))
             raise
         if eqn.primitive.several:
             values.update(zip(eqn.outputs, results, strict=True))

@@ -41,6 +41,11 @@ def instead_of(dtype: np.dtype[Any]) -> str:
     return _INSTEAD.get(dtype.kind, "turn it into numbers outside of the traced function")
 
 
+def unsupported(value: Any) -> str:
+    """What messages say of an array or number whose dtype is not supported."""
+    return f"{describe(value)}, whose dtype is not supported: {instead_of(value.dtype)}"
+
+
 def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if not is_supported(dtype):
         raise DtypeError(

@@ -6,12 +6,15 @@ The tables are filled by the modules that define the operations; this module onl
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError, nearest
+from functrans.trace.alternatives import instead_of
 from functrans.trace.dtypes import dtype_of
+from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.source import located, user_source
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
@@ -54,25 +57,28 @@ def apply_ufunc(
 ) -> Any:
     """What ``ufunc(...)`` or ``ufunc.method(...)`` means for tracers."""
     name = ufunc.__name__
-    if method == "__call__":
-        operation = ufuncs.get(name)
-        if operation is not None:
-            for x in inputs:
-                if type(x) is list or type(x) is tuple:
-                    inputs = tuple(_array_of(x) for x in inputs)
-                    break
-            if kwargs:
-                return _apply_with_keywords(ufunc, operation, inputs, kwargs)
-            return strengthened(operation(*inputs))
-    else:
-        operation = ufunc_methods.get((name, method)) or ufunc_methods.get(("*", method))
-        if operation is not None:
-            return operation(ufunc, *inputs, **kwargs)
     package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module to name
     full = f"{package}{name}" + ("" if method == "__call__" else f".{method}")
+    try:
+        if method == "__call__":
+            operation = ufuncs.get(name)
+            if operation is not None:
+                for x in inputs:
+                    if type(x) is list or type(x) is tuple:
+                        inputs = tuple(_array_of(x) for x in inputs)
+                        break
+                if kwargs:
+                    return _apply_with_keywords(ufunc, operation, inputs, kwargs)
+                return strengthened(operation(*inputs))
+        else:
+            operation = ufunc_methods.get((name, method)) or ufunc_methods.get(("*", method))
+            if operation is not None:
+                return operation(ufunc, *inputs, **kwargs)
+    except NUMPYS as error:
+        add_place(error, full, inputs)
+        raise
     raise UnsupportedNumPyError(
-        f"{full} is not supported on traced values{located(user_source())}"
-        + _suggestion(name, ufuncs)
+        f"{full} is not supported on traced values{located(user_source())}{instead_of(name)}"
     )
 
 
@@ -125,20 +131,27 @@ def apply_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     """What a NumPy function means for arguments with tracers among them."""
     implementation = functions.get(func)
     if implementation is None:
-        module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
-        known = {f.__name__: f for f in functions}
         raise UnsupportedNumPyError(
-            f"{module}.{func.__name__} is not supported on traced values{located(user_source())}"
-            + _suggestion(func.__name__, known)
+            f"{_full_name(func)} is not supported on traced values{located(user_source())}"
+            + instead_of(func.__name__)
         )
-    return implementation(*args, **kwargs)
+    try:
+        return implementation(*args, **kwargs)
+    except NUMPYS as error:
+        add_place(error, _full_name(func), args)
+        raise
+
+
+def _full_name(func: Any) -> str:
+    module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
+    return f"{module}.{func.__name__}"
 
 
 def attribute(tracer: Any, name: str) -> Any:
     """A method or computed attribute of a tracer."""
     method = methods.get(name)
     if method is not None:
-        return method.__get__(tracer)
+        return partial(_call_method, name, method, tracer)
     computed = attributes.get(name)
     if computed is not None:
         return computed(tracer)
@@ -147,11 +160,16 @@ def attribute(tracer: Any, name: str) -> Any:
     if hasattr(np.ndarray, name):
         raise UnsupportedAttributeError(
             f"ndarray.{name} is not supported on traced values{located(user_source())}"
-            + _suggestion(name, {**methods, **attributes})
+            + instead_of(name)
         )
-    raise AttributeError(f"an array has no attribute {name!r}" + _suggestion(name, methods))
+    close = nearest(name, {**methods, **attributes})
+    meant = f"; did you mean {close}?" if close else ""
+    raise AttributeError(f"an array has no attribute {name!r}{meant}")
 
 
-def _suggestion(name: str, known: dict[Any, Any]) -> str:
-    close = nearest(name, [str(k) for k in known])
-    return f"; the nearest supported is {close}" if close else ""
+def _call_method(name: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        return method(*args, **kwargs)
+    except NUMPYS as error:
+        add_place(error, f"x.{name}", args)
+        raise

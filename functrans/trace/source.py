@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import linecache
 import os
 import sys
+import sysconfig
 import warnings
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.caches import cached
+from functrans.caches import cached, once
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
 _LIBRARIES = (_PACKAGE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
-_BETWEEN = (functools.__file__, contextlib.__file__)
+_INSTALLED = (
+    *(os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "purelib", "platlib")),
+    "<frozen ",
+)
 
 
 class Source(NamedTuple):
@@ -48,14 +50,28 @@ class Source(NamedTuple):
 
 @cached(4096)
 def _is_library(filename: str) -> bool:
-    return filename.startswith(_LIBRARIES) or filename in _BETWEEN
+    return filename.startswith(_LIBRARIES)
+
+
+@cached(4096)
+def is_installed(filename: str) -> bool:
+    """Whether a file is one of this package, of Python's library or of an installed package."""
+    return filename.startswith((*_LIBRARIES, *_INSTALLED))
 
 
 def user_source() -> Source | None:
-    """The innermost place in the calling stack outside of this package, NumPy and SciPy."""
-    frame = sys._getframe(1).f_back
-    while frame is not None and _is_library(frame.f_code.co_filename):
+    """The innermost place in the calling stack that the user wrote.
+
+    That is outside of this package and of all that is installed; if there is no such place, outside
+    of this package, NumPy and SciPy.
+    """
+    first = sys._getframe(1).f_back
+    while first is not None and _is_library(first.f_code.co_filename):
+        first = first.f_back
+    frame = first
+    while frame is not None and is_installed(frame.f_code.co_filename):
         frame = frame.f_back
+    frame = frame or first
     return None if frame is None else Source(frame.f_code, frame.f_lasti)
 
 
@@ -71,6 +87,23 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 _warned: dict[Any, Any] = {}
 """Of what has been warned, as the module `warnings` writes it down."""
+
+
+def is_formatting(frame: FrameType) -> bool:
+    """Whether a frame is at the operator ``%`` (of a string, if a C function asks for a float)."""
+    at = frame.f_lasti
+    return frame.f_code.co_code[at : at + 2] in _remainders()
+
+
+@once
+def _remainders() -> list[bytes]:
+    """The instructions that ``%`` and ``%=`` are: they stand where ``+`` and ``+=`` do."""
+    found = []
+    for other, text in (("a + b", "a % b"), ("a += b", "a %= b")):
+        plus, code = (compile(source, "", "exec").co_code for source in (other, text))
+        (at,) = [i for i, pair in enumerate(zip(plus, code, strict=True)) if pair[0] != pair[1]]
+        found.append(code[at - 1 : at + 1])
+    return found
 
 
 def located(source: Source | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,10 +18,11 @@ from functrans.errors import (
 )
 from functrans.ir.graph import Var
 from functrans.ir.primitive import Piecewise, current, registry
-from functrans.ir.types import Aval, Shape, describe, is_complex, is_inexact, is_supported
+from functrans.ir.types import Aval, Shape, is_complex, is_inexact, is_supported, unsupported
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
-from functrans.trace.source import located, user_source
+from functrans.trace.notes import NUMPYS, add_place
+from functrans.trace.source import is_formatting, located, user_source
 from functrans.trace.views import View, assign
 
 if TYPE_CHECKING:
@@ -34,7 +36,12 @@ def _operator(name: str, reflected: bool = False) -> Callable[[Tracer, Any], Any
                 return _refused(other)
             other = protocols.operators["asarray"](other)
         operation = protocols.operators.get(name) or registry[name]
-        return operation(other, self) if reflected else operation(self, other)
+        operands = (other, self) if reflected else (self, other)
+        try:
+            return operation(*operands)
+        except NUMPYS as error:
+            add_place(error, name, operands)
+            raise
 
     return operator
 
@@ -52,8 +59,7 @@ def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
             if not isinstance(other, (list, tuple)):
                 return _refused(other)
             other = protocols.operators["asarray"](other)
-        operation = protocols.operators.get(name) or registry[name]
-        result = operation(self, other)
+        result = _operator(name)(self, other)
         if self.ndim == 0 and self._as_view is None:
             # NumPy's scalars are immutable: the name is bound to a new one
             return result
@@ -74,10 +80,7 @@ def is_operand(x: Any) -> bool:
 def _refused(x: Any) -> Any:
     """What an operator gives for a value that is no operand."""
     if isinstance(x, np.ndarray):
-        raise DtypeError(
-            f"expected an array of bool, integer, float or complex dtype{located(user_source())}, "
-            f"found {describe(x)}"
-        )
+        raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
     return NotImplemented
 
 
@@ -91,7 +94,6 @@ class Tracer:
     __slots__ = (
         "__weakref__", "_argument", "_as_view", "_owner", "_value", "_variable", "_version",
     )  # fmt: skip
-    __hash__ = None  # type: ignore[assignment]  # as np.ndarray, which compares elementwise
     __array_priority__ = 1000
 
     _owner: Trace
@@ -206,6 +208,17 @@ class Tracer:
         value = self._known_value
         return repr(self) if value is UNKNOWN or not spec else format(value, spec)
 
+    def _printable(self) -> Any:
+        """The value for ``"%.2f" % x``, which has no derivative to lose."""
+        value = self._known_value
+        if value is not UNKNOWN:
+            return value
+        raise TracerConversionError(
+            f"{self._described()} has no value to be formatted{located(user_source())}: "
+            f'{self._no_value()}.\nWrite f"{{x}}" or "%s" % x, which show its type, or '
+            "format what the function returns."
+        )
+
     # -- Python's conversions ------------------------------------------------------------------
 
     def _no_value(self) -> str:
@@ -247,10 +260,24 @@ class Tracer:
             self._owner.refusal = error
             raise error
         if wanted == "an index" and is_inexact(self.dtype):
-            raise TypeError(f"a float ({self._aval}) cannot be used as an index")
+            raise TypeError(
+                f"Python needs an integer here{located(user_source())}, for an index, a range or "
+                f"math.factorial, and {self._described()} is a float: convert it by .astype(int); "
+                "for a factorial, write scipy.special.gamma(x + 1)"
+            )
         return int(value)
 
+    def __hash__(self) -> int:
+        # not None, which np.ndarray has, and which has Python's words
+        raise TracerConversionError(
+            f"{self._described()} cannot be hashed{located(user_source())}: it cannot be a key of "
+            "a dict, an element of a set or an argument of functools.cache.\nUse a number or a "
+            "string that is known when the function is traced, or take the cached function out."
+        )
+
     def __float__(self) -> float:
+        if is_formatting(sys._getframe(1)):
+            return float(self._printable())
         return float(self._plain("a plain float (float, math.sin, or storing it in an ndarray)"))
 
     def __complex__(self) -> complex:
@@ -345,10 +372,18 @@ class Tracer:
         return bool((self == element).any())
 
     def __getitem__(self, index: Any) -> Any:
-        return protocols.operators["getitem"](self, index)
+        try:
+            return protocols.operators["getitem"](self, index)
+        except NUMPYS as error:
+            add_place(error, f"x[{index!r}]" if isinstance(index, str) else "x[...]", (self,))
+            raise
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        result = protocols.operators["setitem"](self, index, value)
+        try:
+            result = protocols.operators["setitem"](self, index, value)
+        except NUMPYS as error:
+            add_place(error, "x[...] = y", (self, value))
+            raise
         assign(self, result, "assignment to an element")
 
     def __delitem__(self, index: Any) -> NoReturn:

@@ -86,9 +86,9 @@ def test_an_array_from_outside_may_have_any_byte_order(transform):
 
 
 def test_a_long_double_is_no_operand():
-    with pytest.raises(DtypeError, match="expected an array of bool, integer, float or complex"):
+    with pytest.raises(DtypeError, match=r"what a traced value meets at .* whose dtype is not"):
         jit(lambda x: x + np.ones(3, np.longdouble))(X)
-    with pytest.raises(DtypeError, match="not a number or an array: bool, integers, floats"):
+    with pytest.raises(DtypeError, match=r"whose dtype is not supported: use np.float64"):
         jit(lambda x: x)(np.ones(3, np.longdouble))
 
 

@@ -134,8 +134,8 @@ CALLS = [
      "dtype complex128: pass its real and imaginary part, use grad or jacrev if identity returns "
      "real numbers, or write jacfwd(..., holomorphic=True) if it has a complex derivative"),
     (DtypeError, lambda: grad(identity)(np.array([1, None])),
-     "argument 0 ('x') of identity is ndarray object[2], not a number or an array: bool, integers, "
-     "floats and complex numbers are supported"),
+     "argument 0 ('x') of identity is ndarray object[2], whose dtype is not supported: turn it "
+     "into numbers outside of the traced function"),
     (DtypeError, lambda: grad(lambda x: "a")(1.0),
      "the result of <lambda> (leaf 0) is 'a' of type str, not a number or an array"),
     (ArgnumsError, lambda: grad(loss, argnums=2)(X, X),

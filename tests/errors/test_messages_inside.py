@@ -160,16 +160,18 @@ IN_GRAD = [
     (deletes_an_element, X, MutationError,
      "an array cannot lose elements: use np.delete(x, i)"),
     (multiplies_by_objects, X, DtypeError,
-     "expected an array of bool, integer, float or complex dtype{here}, found ndarray object[3]"),
+     "what a traced value meets{here} is ndarray object[3], whose dtype is not supported: turn it "
+     "into numbers outside of the traced function"),
     (adds_shapes, X, ShapeError,
      "arrays of shapes (3,) and (2,) do not broadcast: counted from the last axis, sizes must be "
      "equal or 1\n  in add{here}"),
     (calls_histogram, X, UnsupportedNumPyError,
      "np.histogram is not supported on traced values{here}"),
     (asks_for_memory, X, UnsupportedAttributeError,
-     "ndarray.ctypes is not supported on traced values{here}; the nearest supported is astype"),
+     "ndarray.ctypes is not supported on traced values{here}; instead: a traced value has no "
+     "memory: return the value, and do it outside of the traced function"),
     (misspells, X, AttributeError,
-     "an array has no attribute 'meen'; the nearest supported is mean"),
+     "an array has no attribute 'meen'; did you mean mean?"),
     (pickles, X, TracerConversionError,
      "a value traced by grad (f64[3]) cannot be pickled{here}: it stands for an array only while "
      "the function is traced"),

@@ -166,7 +166,7 @@ def test_ufuncs_and_their_keywords():
         (np.busday_count, UnsupportedNumPyError, "not supported"),
         (lambda x: np.add(x, 1, casting="unsafe"), UnsupportedNumPyError, "leave the keyword out"),
         (lambda x: x.ctypes, UnsupportedAttributeError, r"ndarray\.ctypes"),
-        (lambda x: x.cumsums(), AttributeError, "nearest supported is cumsum"),
+        (lambda x: x.cumsums(), AttributeError, "did you mean cumsum"),
         (lambda x: np.add(x, 1, dtype=int), TypeError, "NumPy does not cast"),
     ],
 )

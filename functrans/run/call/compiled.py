@@ -12,6 +12,7 @@ from functrans import config
 from functrans.caches import cached
 from functrans.emit import source
 from functrans.emit.llvm import kernel as llvm
+from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Graph, Literal
 from functrans.ir.types import Aval
 from functrans.loop.statements import Buffer, Kernel
@@ -99,12 +100,16 @@ class Program:
         values = [
             x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
         ]
-        if eqn.primitive.host is not None:
-            inner = partial(compiled_part, backend=self.backend)
-            results = eqn.primitive.host(eqn, values, inner)
-            if results is not None:
-                return tuple(results)
-        result = eqn.primitive.numpy(*values, **eqn.params)
+        try:
+            if eqn.primitive.host is not None:
+                inner = partial(compiled_part, backend=self.backend)
+                results = eqn.primitive.host(eqn, values, inner)
+                if results is not None:
+                    return tuple(results)
+            result = eqn.primitive.numpy(*values, **eqn.params)
+        except Exception as error:
+            error.add_note(place_of(eqn))
+            raise
         return tuple(result) if eqn.primitive.several else (result,)
 
     def stages(self) -> str:

@@ -1,0 +1,84 @@
+"""Static arguments of `jit`: the part of a call that is a constant of the compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.api.arguments import argument_name, name_of, normalized_argnums
+from functrans.api.options import Named
+from functrans.errors import StaticArgumentError
+from functrans.ir.types import describe
+from functrans.trace.tracer import Tracer
+
+
+class Static:
+    """The static part of a call; ``key`` is part of the key of the cache."""
+
+    def __init__(
+        self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...]
+    ) -> None:
+        self.positional = positional
+        self.keywords = keywords
+        self.key = _exactly(positional), _exactly(keywords)
+
+    def position(self, i: int) -> int:
+        """Where the ``i``-th of the other positional arguments stands in the call."""
+        for fixed, _ in self.positional:
+            i += fixed <= i
+        return i
+
+    def filled(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The whole call, from what is not static."""
+        args = list(args)
+        for i, value in self.positional:
+            args.insert(i, value)
+        return args, {**kwargs, **dict(self.keywords)}
+
+
+def without_static(
+    function: Callable[..., Any], named: Named, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
+    """A call without its static part, and that part.
+
+    Raises
+    ------
+    StaticArgumentError
+        If a static argument cannot be hashed.
+    """
+    numbers = tuple(n for n in named.positions if -len(args) <= n < len(args))
+    positions = sorted(normalized_argnums(tuple(set(numbers)), len(args), function))
+    positional = tuple((i, args[i]) for i in positions)
+    keywords = tuple((name, value) for name, value in sorted(kwargs.items()) if name in named.names)
+    for position, value in positional:
+        _check_hashable(argument_name(function, position), value)
+    for name, value in keywords:
+        _check_hashable(f"argument {name!r} of {name_of(function)}", value)
+    rest = tuple(x for i, x in enumerate(args) if i not in positions)
+    others = {k: v for k, v in kwargs.items() if k not in named.names}
+    return rest, others, Static(positional, keywords)
+
+
+def _check_hashable(name: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        if isinstance(value, Tracer):
+            raise StaticArgumentError(
+                f"{name} is static, but it is traced by {value._owner.kind}: what is static is a "
+                "constant of the compiled program"
+            ) from None
+        raise StaticArgumentError(
+            f"{name} is static, so it must be hashable, but {describe(value)} is not: pass a tuple "
+            "for a list, or let it be traced"
+        ) from None
+
+
+def _exactly(value: Any) -> Any:
+    """A key that tells apart what compares equal: 1 and True and 1.0, 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return type(value), *map(_exactly, value)
+    return type(value), value.hex() if isinstance(value, float) else value
+
+
+NO_STATIC = Static((), ())

@@ -1,0 +1,34 @@
+"""What a failure of compiled code was about: the same computed by NumPy, which says it.
+
+Machine code tells that an index was out of bounds, not which. NumPy's exception has the index and
+the size, and the evaluation of a graph adds the line of the user's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.evaluate import evaluate
+from functrans.ir.graph import Graph
+from functrans.loop.failures import FAILURES
+
+COMPILED_CODES = (IndexError, np.linalg.LinAlgError)
+"""The exceptions that say little when compiled code is their cause."""
+
+_BRIEF = {(each.exception, each.message) for each in FAILURES.values()}
+
+
+def explained(error: Exception, graph: Graph, operands: Sequence[Any]) -> Exception:
+    """The exception that NumPy raises where compiled code gave a code; others as they are."""
+    if (type(error), str(error)) not in _BRIEF:
+        return error
+    try:
+        evaluate(graph, operands)
+    except COMPILED_CODES as found:
+        return found.with_traceback(None)
+    except Exception:
+        return error
+    return error

@@ -1,0 +1,36 @@
+"""Notes on errors of NumPy's: of what operation on what values, in which line of the user's code.
+
+The error stays as NumPy words it; what it does not say stands below it in the traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import FunctransError
+from functrans.trace.source import located, user_source
+
+NUMPYS = (ValueError, TypeError, IndexError, ArithmeticError)
+"""The errors that NumPy's functions raise for arguments that do not fit."""
+
+
+def add_place(error: Exception, operation: str, operands: Sequence[Any]) -> None:
+    """Say with an error which operation failed, on what, and where; once, and for NumPy's only."""
+    place = located(user_source())
+    said = [str(error), *getattr(error, "__notes__", ())]
+    if isinstance(error, FunctransError) or (place and any(place in text for text in said)):
+        return
+    error.add_note(f"in {operation} of {', '.join(map(_described, operands))}{place}")
+
+
+def _described(x: Any) -> str:
+    if hasattr(x, "_variable"):
+        name = f", {x._argument()}," if x._argument else ""
+        return f"{x._aval}{name}"
+    if isinstance(x, np.ndarray):
+        return f"{x.dtype}[{','.join(map(str, x.shape))}]"
+    text = repr(x)
+    return text if len(text) <= 40 else f"a {type(x).__name__}"

@@ -1,0 +1,272 @@
+"""What a jitted function reads besides its arguments, and what becomes of it later."""
+
+import functools
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, value_and_grad, vmap
+from functrans.api.outside import Outside
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+class Layer:
+    def __init__(self, size):
+        self.weights = np.full(size, 0.5)
+
+
+class Model:
+    offset = np.zeros(3)
+
+    def __init__(self):
+        self.weights = np.array([0.1, 0.2, 0.3])
+        self.layer = Layer(3)
+        self.parts = [np.ones(3), {"scale": np.array([1.0, 1.0, 2.0])}]
+        self.log = []
+
+    @property
+    def squashed(self):
+        return np.tanh(self.weights)
+
+    def derived(self, x):
+        return np.sum(np.exp(self.weights) * x)
+
+    def nested(self, x):
+        return np.sum(self.layer.weights * x) + np.sum(self.parts[1]["scale"] * self.parts[0] * x)
+
+    def by_property(self, x):
+        return np.sum(self.squashed * x + self.offset)
+
+    compiled_derived, compiled_nested = jit(derived), jit(nested)
+    compiled_by_property = jit(by_property)
+
+
+def in_weights(model):
+    model.weights -= 0.5
+
+
+def in_a_layer(model):
+    model.layer.weights[1] = 7.0
+
+
+def in_a_container(model):
+    model.parts[1]["scale"] *= -1.0
+
+
+def a_new_part(model):
+    model.parts[0] = np.array([3.0, 4.0, 5.0])
+
+
+def of_the_class(model):
+    type(model).offset += 1.0
+
+
+CHANGES = [in_weights, in_a_layer, in_a_container, a_new_part, of_the_class]
+
+
+@pytest.mark.parametrize("name", ["derived", "nested", "by_property"])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_jitted_method_is_never_stale(name, change):
+    model = Model()
+    compiled = getattr(model, f"compiled_{name}")
+    bound = jit(getattr(model, name))
+    slope = jit(grad(getattr(model, name)))
+    for _ in range(3):
+        expected = getattr(model, name)(X)
+        assert compiled(X) == getattr(model, f"compiled_{name}")(X) == pytest.approx(expected)
+        assert bound(X) == pytest.approx(expected)
+        np.testing.assert_allclose(slope(X), grad(getattr(model, name))(X))
+        change(model)
+
+
+def test_a_method_is_traced_again_only_if_there_is_a_change():
+    traced = []
+
+    class Counted(Model):
+        def derived(self, x):
+            traced.append(1)
+            return super().derived(x)
+
+    model = Counted()
+    compiled = jit(model.derived)
+    compiled(X), compiled(X)
+    model.log.append(np.ones(2))  # which the method does not read
+    compiled(X)
+    assert len(traced) == 1
+    model.weights[:] = 0.0
+    assert compiled(X) == 6.0
+    compiled(X)
+    assert len(traced) == 2
+
+
+WEIGHTS = np.array([1.0, -1.0, 0.5])
+
+
+def helper(x):
+    return np.sum(np.exp(WEIGHTS) * x)
+
+
+def test_a_global_that_a_helper_reads():
+    compiled = jit(lambda x: helper(x) + 1.0)
+    before = WEIGHTS.copy()
+    try:
+        for _ in range(3):
+            assert compiled(X) == pytest.approx(helper(X) + 1.0)
+            WEIGHTS[0] += 1.0
+    finally:
+        WEIGHTS[:] = before
+
+
+@pytest.mark.parametrize(
+    "made_of",
+    [
+        jit,
+        lambda f: jit(jit(f)),
+        lambda f: jit(vmap(f, in_axes=0)),
+        lambda f: jit(lambda x: f(x)),
+        lambda f: jit(functools.partial(lambda g, x: g(x), f)),
+        lambda f: lambda x: value_and_grad(lambda x: np.sum(jit(f)(x)))(x)[1],
+    ],
+    ids=["jit", "jit jit", "jit vmap", "closure", "partial", "jit inside of grad"],
+)
+def test_an_array_in_a_closure(made_of):
+    scale = np.array(2.0)
+    function = lambda x: x * np.sqrt(scale)  # noqa: E731
+    compiled = made_of(function)
+    for _ in range(3):
+        expected = X * np.sqrt(scale)
+        if "value_and_grad" in compiled.__code__.co_names if hasattr(compiled, "__code__") else 0:
+            expected = np.full(3, np.sqrt(scale))
+        np.testing.assert_allclose(compiled(X), expected)
+        scale[...] += 1.0
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(5.0), np.arange(5), np.zeros(0), np.array([True, False]),
+        np.arange(20_000.0), np.asfortranarray(np.ones((200, 100))), np.arange(40_000.0)[::2],
+        np.ones((3, 2000), np.float32).T, np.arange(9000, dtype=np.int16), np.ones(3000, "f2"),
+        np.arange(3000) + 0j, np.array(["a", "bc"] * 999), np.array([{}, []], object),
+    ],
+    ids=lambda array: f"{array.dtype}{array.shape}",
+)  # fmt: skip
+def test_any_bit_counts(array):
+    outside = Outside(lambda: array)
+    outside.note()
+    assert not outside.changed()
+    if array.size:
+        place = tuple(n // 2 for n in array.shape)
+        before = array[place]
+        array[place] = "z" if array.dtype.kind == "U" else not before
+        assert outside.changed()
+        array[place] = before
+        assert not outside.changed()
+
+
+def test_nan_is_no_change_and_a_sign_of_zero_is_one():
+    array, number = np.array([np.nan, 0.0]), [np.nan, np.ones(1)]
+    outside = Outside(lambda: (array, number))
+    outside.note()
+    assert not outside.changed()
+    array[1] = -0.0
+    assert outside.changed()
+
+
+def test_read_only_arrays_are_not_compared():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    outside = Outside(lambda: array)
+    outside.note()
+    assert outside._before == [array] or outside._before[0] is array
+
+
+def test_what_knows_itself_and_what_is_deep():
+    knot = [np.ones(2)]
+    knot.append(knot)
+    deep = []
+    for _ in range(5000):
+        deep = [deep, np.ones(1)]
+    outside = Outside(lambda: (knot, deep))
+    outside.note()
+    assert not outside.changed()
+    knot[0][0] = 3.0
+    assert outside.changed()
+
+
+def test_a_name_that_is_gone_is_a_change():
+    holder = Model()
+    outside = Outside(lambda x: x * holder.weights)
+    outside.note()
+    del holder.weights
+    assert outside.changed()
+
+
+def test_an_instance_can_go():
+    class Callable:
+        def __init__(self):
+            self.scale = np.ones(3)
+            self.method, self.part = self.twice, functools.partial(self.twice)
+
+        def twice(self, x):
+            return 2.0 * x * self.scale
+
+        @jit
+        def __call__(self, x):
+            return self.method(x) + self.part(x)
+
+    one = Callable()
+    assert one(1.0).tolist() == [4.0, 4.0, 4.0]
+    one.scale[0] = 0.0
+    assert one(1.0).tolist() == [0.0, 4.0, 4.0]
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None
+
+
+def test_methods_of_parts():
+    class Affine:
+        def __init__(self):
+            self._w = np.ones(3)
+
+        def apply(self, x):
+            return x * np.exp(self._w)
+
+    class Net:
+        def __init__(self):
+            self.layers = [Affine(), Affine()]
+
+        @jit
+        def __call__(self, x):
+            for layer in self.layers:
+                x = layer.apply(x)
+            return x
+
+    net = Net()
+    net(X)
+    net.layers[1]._w[:] = 0.0
+    np.testing.assert_allclose(net(X), X * np.e)
+
+
+def test_threads_see_their_own_changes():
+    scales = [np.array(float(i)) for i in range(4)]
+    wrong = []
+
+    def work(scale):
+        compiled = jit(lambda x: x * np.sqrt(scale))
+        for _ in range(20):
+            scale += 1.0
+            if not np.allclose(compiled(X), X * np.sqrt(scale)):
+                wrong.append(float(scale))
+
+    threads = [threading.Thread(target=work, args=(scale,)) for scale in scales]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
