@@ -14,6 +14,7 @@ from typing import Any
 import numpy as _np
 
 from functrans.errors import nearest as _nearest
+from functrans.numpy import fft as fft
 from functrans.numpy import lib as lib
 from functrans.numpy import linalg as linalg
 from functrans.numpy import methods as _methods  # noqa: F401  fills the tables of methods

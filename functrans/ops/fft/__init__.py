@@ -1,0 +1,1 @@
+"""Fourier transforms, and transforms by cosines and sines."""

@@ -1,0 +1,189 @@
+"""Discrete Fourier transforms along one axis: of complex numbers, of real ones, and back.
+
+With ``w = exp(-2i pi / n)``, `fft_p` multiplies by the matrix of ``w ** (j k)``, or by its
+conjugate if it is ``inverse``; these are symmetric, so each is its own transpose. `rfft_p` gives
+the first ``n // 2 + 1`` results of real numbers, of which the others are the conjugates; `irfft_p`
+makes ``n`` real numbers of them. ``norm`` says which direction is divided by ``n``, as in
+`numpy.fft`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.types import Aval, Shape, complex_dtype, is_complex, real_dtype
+from functrans.ops.arrays.structural import iota, reshape
+from functrans.ops.define import primitive
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.complex_numbers import as_complex, conj
+from functrans.ops.promotion import DtypeKey, promote, result_type
+from functrans.ops.samples import cases, complexes
+from functrans.trace.source import located, user_source
+
+OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+"""The norm under which the inverse transform is divided by as much as the transform is."""
+
+# -- what the transforms share ---------------------------------------------------------------------
+
+
+def _same_axis(op: Primitive, operands: Any, mapped: Any, *, axis: int, **params: Any) -> Any:
+    return op(operands[0], axis=axis + (axis >= mapped[0]), **params), mapped[0]
+
+
+def with_extent(shape: Shape, axis: int, extent: int) -> Shape:
+    """A shape with another extent along one axis."""
+    return (*shape[:axis], extent, *shape[axis + 1 :])
+
+
+def check_points(count: int) -> None:
+    """Raise if a transform has no points."""
+    if count < 1:
+        raise ShapeError(
+            f"a Fourier transform has one point at the least, not {count}{located(user_source())}"
+        )
+
+
+def in_floats(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """Real operands in float32 or float64, of which transforms there are."""
+    dtype = result_type(keys)
+    if is_complex(dtype):
+        raise DtypeError(
+            f"this transform is of real numbers, and the array is {dtype}{located(user_source())}: "
+            "take x.real, or fft instead of rfft"
+        )
+    return (real_dtype(complex_dtype(dtype)),) * len(keys)
+
+
+def _promoted_complex(x: Any, **params: Any) -> Any:
+    return promote(as_complex, (x,)), params
+
+
+def _promoted_real(x: Any, **params: Any) -> Any:
+    return promote(in_floats, (x,)), params
+
+
+# -- complex to complex ----------------------------------------------------------------------------
+
+
+def _infer_fft(x: Aval, *, axis: int, inverse: bool, norm: str) -> Aval:
+    check_points(x.shape[axis])
+    return x.update()
+
+
+def _fft(x: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
+    return (np.fft.ifft if inverse else np.fft.fft)(x, axis=axis, norm=norm)
+
+
+def _sample(axis: int, inverse: bool, norm: str = "backward", **more: Any) -> dict[str, Any]:
+    return {"axis": axis, "inverse": inverse, "norm": norm, **more}
+
+
+fft_p: Primitive = primitive(
+    "fft",
+    infer=_infer_fft,
+    numpy=_fft,
+    linear=LINEAR,
+    transpose=[lambda ct, x, **params: fft_p(ct, **params)],
+    batch=lambda *args, **params: _same_axis(fft_p, *args, **params),
+    prepare=_promoted_complex,
+    samples=cases(
+        ((complexes(0.5, 2), (4,)), _sample(0, False)),
+        ((complexes(0.5, 2), (5,)), _sample(0, True)),
+        ((complexes(0.5, 2), (3, 2)), _sample(0, False, "ortho")),
+        ((complexes(0.5, 2), (2, 3)), _sample(1, True, "forward")),
+        ((complexes(0.5, 2), (1,)), _sample(0, False)),
+        ((complexes(0.5, 2), (0, 2)), _sample(1, False)),
+        ((complexes(0.5, 2), (2, 17)), _sample(1, False, "forward")),
+    ),
+)
+
+# -- real to complex, and back ---------------------------------------------------------------------
+
+
+def half(points: int) -> int:
+    """How many of the results of real numbers are not the conjugates of others."""
+    return points // 2 + 1
+
+
+def _stand_for_one(x: Any, axis: int, points: int, others: float) -> Any:
+    """The results of a real transform, each that stands for its conjugate too times ``others``."""
+    n = x.shape[axis]
+    k = iota(size=n, dtype=np.dtype(np.int64))
+    alone = equal(k, 0)
+    if points % 2 == 0:
+        alone = np.logical_or(alone, equal(k, points // 2))
+    # Python's numbers: the dtype is that of x
+    weights = select(alone, 1.0, others)
+    shape = tuple(n if i == axis else 1 for i in range(x.ndim))
+    return x * reshape(weights, shape=shape).astype(real_dtype(x.dtype))
+
+
+def _infer_rfft(x: Aval, *, axis: int, norm: str) -> Aval:
+    check_points(x.shape[axis])
+    shape = with_extent(x.shape, axis, half(x.shape[axis]))
+    return x.update(shape=shape, dtype=complex_dtype(x.dtype))
+
+
+def _transpose_rfft(ct: Any, x: Aval, *, axis: int, norm: str) -> Any:
+    points = x.shape[axis]
+    weighted = conj(_stand_for_one(ct, axis, points, 0.5))
+    return irfft_p(weighted, axis=axis, points=points, norm=OTHER_WAY[norm])
+
+
+rfft_p: Primitive = primitive(
+    "rfft",
+    infer=_infer_rfft,
+    numpy=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
+    linear=LINEAR,
+    transpose=[_transpose_rfft],
+    batch=lambda *args, **params: _same_axis(rfft_p, *args, **params),
+    prepare=_promoted_real,
+    samples=cases(
+        ((4,), {"axis": 0, "norm": "backward"}), ((5,), {"axis": 0, "norm": "backward"}),
+        ((3, 2), {"axis": 0, "norm": "ortho"}), ((2, 6), {"axis": 1, "norm": "forward"}),
+        ((1,), {"axis": 0, "norm": "backward"}), ((2,), {"axis": 0, "norm": "backward"}),
+        ((0, 3), {"axis": 1, "norm": "ortho"}), ((2, 17), {"axis": 1, "norm": "forward"}),
+    ),
+)  # fmt: skip
+
+
+def _infer_irfft(x: Aval, *, axis: int, points: int, norm: str) -> Aval:
+    check_points(points)
+    if x.shape[axis] != half(points):
+        raise ShapeError(
+            f"a transform to {points} real numbers takes {half(points)} complex ones, not "
+            f"{x.shape[axis]}"
+        )
+    shape = with_extent(x.shape, axis, points)
+    return x.update(shape=shape, dtype=real_dtype(x.dtype))
+
+
+def _transpose_irfft(ct: Any, x: Aval, *, axis: int, points: int, norm: str) -> Any:
+    result = rfft_p(ct, axis=axis, norm=OTHER_WAY[norm])
+    return conj(_stand_for_one(result, axis, points, 2.0))
+
+
+irfft_p: Primitive = primitive(
+    "irfft",
+    infer=_infer_irfft,
+    numpy=lambda x, *, axis, points, norm: np.fft.irfft(x, points, axis=axis, norm=norm),
+    linear=LINEAR,
+    transpose=[_transpose_irfft],
+    batch=lambda *args, **params: _same_axis(irfft_p, *args, **params),
+    prepare=_promoted_complex,
+    samples=cases(
+        ((complexes(0.5, 2), (3,)), {"axis": 0, "points": 4, "norm": "backward"}),
+        ((complexes(0.5, 2), (3,)), {"axis": 0, "points": 5, "norm": "backward"}),
+        ((complexes(0.5, 2), (2, 2)), {"axis": 0, "points": 3, "norm": "ortho"}),
+        ((complexes(0.5, 2), (2, 4)), {"axis": 1, "points": 6, "norm": "forward"}),
+        ((complexes(0.5, 2), (1,)), {"axis": 0, "points": 1, "norm": "backward"}),
+        ((complexes(0.5, 2), (2,)), {"axis": 0, "points": 2, "norm": "backward"}),
+        ((complexes(0.5, 2), (0, 2)), {"axis": 1, "points": 2, "norm": "ortho"}),
+        ((complexes(0.5, 2), (2, 9)), {"axis": 1, "points": 17, "norm": "forward"}),
+    ),
+)

@@ -1,0 +1,97 @@
+"""Discrete transforms by cosines and by sines of real numbers, of the types 1 to 4.
+
+They are the ones that `scipy.fft` defines, without any normalisation. Each is a product with a
+matrix; those of type 4, and the sines of type 1, are symmetric. The transpose of type 2 is that of
+type 3, and back, but for the factor of one element.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.shape import read_along
+from functrans.ops.arrays.slicing import update_slice
+from functrans.ops.compiled.places import whole
+from functrans.ops.define import lazy, primitive
+from functrans.ops.fft.fourier import check_points, in_floats
+from functrans.ops.promotion import promote
+from functrans.ops.samples import cases
+
+_TRANSFORMS = {"cos": lazy("scipy.fft:dct"), "sin": lazy("scipy.fft:dst")}
+
+
+def scaled_at(x: Any, axis: int, positions: tuple[int, ...], factor: float) -> Any:
+    """``x`` with its elements at some positions along an axis multiplied by a number."""
+    for position in positions:
+        part = read_along(x, axis, position, 1)
+        index = [whole(n) for n in x.shape]
+        index[axis] = (position, 1, 1)
+        x = update_slice(x, part * factor, index=tuple(index))
+    return x
+
+
+class _Transpose(NamedTuple):
+    """A transpose, as a transform with elements multiplied before and after it."""
+
+    type: int
+    before: tuple[tuple[int, ...], float] = ((), 1.0)
+    after: tuple[tuple[int, ...], float] = ((), 1.0)
+
+
+_TRANSPOSES = {
+    ("cos", 1): _Transpose(1, before=((0, -1), 2.0), after=((0, -1), 0.5)),
+    ("cos", 2): _Transpose(3, before=((0,), 2.0)),
+    ("cos", 3): _Transpose(2, after=((0,), 0.5)),
+    ("cos", 4): _Transpose(4),
+    ("sin", 1): _Transpose(1),
+    ("sin", 2): _Transpose(3, before=((-1,), 2.0)),
+    ("sin", 3): _Transpose(2, after=((-1,), 0.5)),
+    ("sin", 4): _Transpose(4),
+}
+
+
+def _infer(x: Aval, *, kind: str, type: int, axis: int) -> Aval:
+    check_points(x.shape[axis] - (kind == "cos" and type == 1))
+    return x.update()
+
+
+def _transform(x: Any, *, kind: str, type: int, axis: int) -> Any:
+    return _TRANSFORMS[kind](x, type=type, axis=axis)
+
+
+def _transposed(ct: Any, x: Aval, *, kind: str, type: int, axis: int) -> Any:
+    other = _TRANSPOSES[kind, type]
+    n = x.shape[axis]
+    before, after = (
+        (tuple(i % n for i in positions), factor)
+        for positions, factor in (other.before, other.after)
+    )
+    transformed = trigonometric_p(
+        scaled_at(ct, axis, *before), kind=kind, type=other.type, axis=axis
+    )
+    return scaled_at(transformed, axis, *after)
+
+
+def _batch(operands: Any, mapped: Any, *, axis: int, **params: Any) -> Any:
+    return trigonometric_p(operands[0], axis=axis + (axis >= mapped[0]), **params), mapped[0]
+
+
+trigonometric_p: Primitive = primitive(
+    "trigonometric_transform",
+    infer=_infer,
+    numpy=_transform,
+    linear=LINEAR,
+    transpose=[_transposed],
+    batch=_batch,
+    prepare=lambda x, **params: (promote(in_floats, (x,)), params),
+    samples=cases(
+        *(
+            (shape, {"kind": kind, "type": type, "axis": axis})
+            for kind in ("cos", "sin")
+            for type in (1, 2, 3, 4)
+            for shape, axis in (((4,), 0), ((2, 5), 1), ((2, 3), 0))
+        ),
+    ),
+)

@@ -1,0 +1,65 @@
+"""`functrans.scipy.fft` on plain and on traced values, against SciPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.fft
+
+import functrans.scipy.fft as ffft
+from functrans import errors, jit, testing
+
+rng = np.random.default_rng(6)
+X = rng.normal(size=(4, 6))
+Z = X + 1j * rng.normal(size=X.shape)
+
+
+def close(got, expected):
+    np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+
+
+@pytest.mark.parametrize("name", [n for n in ffft.__all__ if "fft" in n and "freq" not in n])
+def test_fourier_transforms(name):
+    ours, scipys = getattr(ffft, name), getattr(scipy.fft, name)
+    x = X if name in ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn") else Z
+    close(ours(x), scipys(x))
+    close(jit(ours)(x), scipys(x))
+    if "shift" not in name:
+        close(jit(lambda x: ours(x, norm="ortho"))(x), scipys(x, norm="ortho"))
+
+
+@pytest.mark.parametrize("name", ["dct", "idct", "dst", "idst"])
+@pytest.mark.parametrize("type", [1, 2, 3, 4])
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("orthogonalize", [None, True, False])
+def test_by_cosines_and_sines(name, type, norm, orthogonalize):
+    options = {"type": type, "norm": norm, "orthogonalize": orthogonalize}
+    ours, scipys = getattr(ffft, name), getattr(scipy.fft, name)
+    for x, axis in ((X, -1), (X, 0), (Z, 1)):
+        expected = scipys(x, axis=axis, **options)
+        close(ours(x, axis=axis, **options), expected)
+        close(jit(lambda x, a=axis: ours(x, axis=a, **options))(x), expected)
+    close(jit(lambda x: ours(x, n=9, **options))(X), scipys(X, n=9, **options))
+    several, scipys_several = getattr(ffft, name + "n"), getattr(scipy.fft, name + "n")
+    close(jit(lambda x: several(x, **options))(X), scipys_several(X, **options))
+
+
+@pytest.mark.parametrize(("kind", "type"), [*itertools.product(["dct", "idst"], [1, 2, 3, 4])])
+def test_derivatives(kind, type):
+    transform = getattr(ffft, kind)
+    testing.check_grads(lambda x: transform(x, type=type, norm="ortho"), (X,), order=2)
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="is 1, 2, 3 or 4, not 5"):
+        jit(lambda x: ffft.dct(x, type=5))(X)
+    with pytest.raises(errors.UnsupportedNumPyError, match=r"scipy.fft.fht is not supported"):
+        jit(lambda x: ffft.fht(x, 0.1, 0.5))(X)
+    np.testing.assert_array_equal(ffft.fht(X, 0.1, 0.5), scipy.fft.fht(X, 0.1, 0.5))
+
+
+def test_single_precision():
+    x = X.astype(np.float32)
+    for transform in (ffft.dct, ffft.rfft, ffft.idst):
+        assert jit(transform)(x).dtype == transform(x).dtype
