@@ -9,6 +9,7 @@ does as well), and making one of a list of traced values (``fnp.array([x, y])``)
 """
 
 import sys as _sys
+from types import ModuleType as _Module
 from typing import Any
 
 import numpy as _np
@@ -18,7 +19,9 @@ from functrans.numpy import lib as lib
 from functrans.numpy import linalg as linalg
 from functrans.numpy import methods as _methods  # noqa: F401  fills the tables of methods
 from functrans.numpy import special as special
+from functrans.numpy import substitutes as _substitutes  # noqa: F401  and of what NumPy does not ask
 from functrans.numpy import ufuncs as _ufuncs  # noqa: F401  and of ufuncs' methods
+from functrans.numpy.building import *  # noqa: F403
 from functrans.numpy.choice import *  # noqa: F403
 from functrans.numpy.contraction import *  # noqa: F403
 from functrans.numpy.counting import *  # noqa: F403
@@ -37,17 +40,26 @@ from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
 from functrans.numpy.stride_tricks import *  # noqa: F403
 from functrans.ops.indexing.at import at as at
+from functrans.numpy.vectorizing import *  # noqa: F403
 from functrans.trace import protocols as _protocols
 
 
 def __getattr__(name: str) -> Any:
-    if isinstance(getattr(_np, name, None), _np.ufunc):
-        return getattr(_np, name)  # one that not every version of NumPy has
-    known = [n for n in globals() if not n.startswith("_")]
-    close = _nearest(name, known)
-    also = f"; the nearest that it has is {close}" if close else ""
-    there = "a function of NumPy's that it lacks" if hasattr(_np, name) else "unknown"
-    raise AttributeError(f"functrans.numpy has no {name!r}, {there}{also}")
+    """What this namespace lacks is NumPy's: for plain arrays, and an error for traced ones."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'functrans.numpy' has no attribute {name!r}")
+    try:
+        return getattr(_np, name)
+    except AttributeError as error:
+        message = str(error).replace("'numpy'", "'functrans.numpy'")
+        raise AttributeError(message, name=name) from None
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+_own = {name for name, value in globals().items() if not isinstance(value, _Module)}
+__all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, "linalg", "special"})
 
 _protocols.namespace[:] = [_sys.modules[__name__]]

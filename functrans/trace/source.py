@@ -18,6 +18,7 @@ from functrans.caches import cached
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
 _LIBRARIES = (_PACKAGE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
+_STANDARD = str(Path(os.__file__).parent) + os.sep
 _BETWEEN = (functools.__file__, contextlib.__file__)
 
 
@@ -43,6 +44,18 @@ class Source(NamedTuple):
     def __str__(self) -> str:
         name = Path(self.code.co_filename).name
         return f"{name}:{self.line} ({self.code.co_qualname})"
+
+
+@cached(4096)
+def is_installed(filename: str) -> bool:
+    """Whether code belongs to an installed package, this one or Python: it is not the user's."""
+    below = Path(filename).parts
+    return (
+        _is_library(filename)
+        or filename.startswith((_STANDARD, "<frozen "))
+        or "site-packages" in below
+        or "dist-packages" in below
+    )
 
 
 @cached(4096)

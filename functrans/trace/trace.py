@@ -165,6 +165,10 @@ class Trace:
         tracer._argument = argument
         return tracer
 
+    def constants(self) -> set[Var]:
+        """The variables that stand for arrays from outside that are not traced."""
+        return {var for var, outer in self.captures if not isinstance(outer, Tracer)}
+
     # -- recording -----------------------------------------------------------------------------
 
     def bind(self, primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
