@@ -44,7 +44,7 @@ class _Concatenator:
             if numbers in ("r", "c"):
                 refuse(f"np.r_[{numbers!r}, ...]", "it makes a np.matrix")
             given = [int(n) for n in numbers.split(",")]
-            axis, ndmin, trans1d = (*given, *(axis, ndmin, trans1d)[len(given) :])
+            axis, ndmin, trans1d = given + [axis, ndmin, trans1d][len(given) :]
         placed = [_placed(part, ndmin, trans1d) for part in parts]
         dtype = common_dtype(*(key for _, key in placed))
         return concatenate([to_dtype(array(x), dtype) for x, _ in placed], axis)
@@ -121,7 +121,7 @@ def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = No
     >>> grad(lambda x: np.sum(np.fromiter((x * i for i in range(3)), float)))(2.0)
     np.float64(3.0)
     """
-    found = []
+    found: list[Any] = []
     for x in iter:
         if len(found) == count:
             break
@@ -129,5 +129,5 @@ def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = No
     if not holds_tracer(found):
         return np.fromiter(found, dtype, count)
     if len(found) < count:
-        raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(found)} items.")
+        raise ValueError(f"an iterator of {count} elements is expected, found {len(found)}")
     return to_dtype(array(found), dtype)

@@ -1,7 +1,8 @@
 """What the lines of a traced function get for ``np.zeros(3)``, ``np.array([x, y])``, ``np.r_[x]``.
 
-Where a traced value is among the arguments, also in a list, it is our function. Else it is NumPy's,
-and a new array that it makes is one that traced values may be assigned to.
+Where a traced value is among the arguments, also in a list, it is our function, unless the value is
+a known one without a derivative. Else it is NumPy's function, and a new array that it makes is one
+that traced values may be assigned to.
 """
 
 from __future__ import annotations
@@ -17,36 +18,39 @@ from functrans.numpy.define import creating, publics
 from functrans.numpy.vectorizing import call_vectorized, numpys_call
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
-from functrans.trace.assignable import Assignable, assignable
+from functrans.trace.assignable import Assignable, assignable, loses, plain
 
 Function = Callable[..., Any]
 
 
-def _any_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+def _any_lost(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(map(loses, args)) or any(map(loses, kwargs.values()))
 
 
 def _of_new_arrays(numpys: Function, ours: Function) -> Function:
     """The substitute of a function that makes new arrays."""
 
     def substitute(*args: Any, **kwargs: Any) -> Any:
-        if _any_traced(args, kwargs):
+        if _any_lost(args, kwargs):
             return ours(*args, **kwargs)
-        result = numpys(*map(_plain, args), **{k: _plain(x) for k, x in kwargs.items()})
-        return result if any(result is x for x in args) else assignable(result)
+        result = numpys(*map(plain, args), **{k: plain(x) for k, x in kwargs.items()})
+        if isinstance(result, tuple):
+            return tuple(map(_new, result))
+        return result if any(result is x for x in args) else _new(result)
 
     return substitute
 
 
-def _plain(x: Any) -> Any:
-    return np.asarray(x) if type(x) is Assignable else x
+def _new(x: Any) -> Any:
+    # NumPy may have made it as a view of something else that it has made
+    return assignable(x if getattr(x, "base", None) is None else np.array(x))
 
 
 def _of_conversions(numpys: Function, ours: Function) -> Function:
     """The substitute of a function that gives an array as it is, if it can."""
 
     def substitute(a: Any, *args: Any, **kwargs: Any) -> Any:
-        if _any_traced((a, *args), kwargs):
+        if _any_lost((a, *args), kwargs):
             return ours(a, *args, **kwargs)
         result = numpys(a, *args, **kwargs)
         if type(a) is Assignable and type(result) is not Assignable:
@@ -83,6 +87,8 @@ def _substitute(numpys: Function) -> Function | None:
     return publics.get(numpys)
 
 
+protocols.implements(np.asfortranarray)(creation.asanyarray)
+
 for _module in (np, np.linalg, np.fft):
     _found = {n: _substitute(f) for n, f in vars(_module).items() if callable(f)}
     protocols.replacements[_module] = {n: f for n, f in _found.items() if f is not None}
@@ -92,4 +98,3 @@ protocols.replacements[np].update(
 )
 protocols.replaced_methods[np.vectorize, "__call__"] = (numpys_call, call_vectorized)
 protocols.operators["traced"] = traced_copy
-protocols.implements(np.asfortranarray)(creation.asanyarray)

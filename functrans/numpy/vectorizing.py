@@ -1,4 +1,4 @@
-"""`numpy.vectorize` on traced values: a `vmap`, or one call after the other where Python branches."""
+"""`numpy.vectorize` on traced values: by `vmap`, or by call after call where Python branches."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _core_ndims(signature: str | None, count: int) -> list[int]:
         return [0] * count
     inputs = re.findall(r"\(([^()]*)\)", signature.split("->")[0])
     if len(inputs) != count:
-        raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got {count}")
+        raise TypeError(f"{len(inputs)} arguments are expected, found {count}: {signature}")
     return [len([name for name in core.split(",") if name.strip()]) for core in inputs]
 
 
@@ -70,9 +70,7 @@ def _mapped(
     except (TracerBoolError, TracerIndexError, TracerConversionError):
         results = _one_by_one(function, rows, size)
     several = isinstance(results, tuple)
-    outs = [
-        reshape(x, shape=(*loop, *x.shape[1:])) for x in (results if several else (results,))
-    ]
+    outs = [reshape(x, shape=(*loop, *x.shape[1:])) for x in (results if several else (results,))]
     if otypes is not None:
         outs = [astype(x, dtype) for x, dtype in zip(outs, otypes, strict=True)]
     return tuple(outs) if several else outs[0]

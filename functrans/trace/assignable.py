@@ -54,7 +54,7 @@ class Assignable(np.ndarray[Any, Any]):
         return result[()] if return_scalar else assignable(result)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if _loses(value) or _loses(index):
+        if loses(value) or loses(index):
             become_traced(self)
             self[index] = value
         else:
@@ -64,7 +64,7 @@ class Assignable(np.ndarray[Any, Any]):
         self[...] = value
 
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
-        if _loses(values) or _loses(indices):
+        if loses(values) or loses(indices):
             become_traced(self)
             self.put(indices, values, mode)
         else:
@@ -104,10 +104,15 @@ def assignable(x: Any) -> Any:
     return result
 
 
-def _loses(x: Any) -> bool:
-    """Whether there are tracers in an assigned value that cannot become numbers without loss."""
+def plain(x: Any) -> Any:
+    """What was made to be assigned to as the ndarray that it is; anything else as it is."""
+    return np.asarray(x) if type(x) is Assignable else x
+
+
+def loses(x: Any) -> bool:
+    """Whether a tracer, or one in a sequence, cannot become a number without loss."""
     if isinstance(x, (list, tuple)):
-        return any(map(_loses, x))
+        return any(map(loses, x))
     return isinstance(x, Tracer) and not x._converts()
 
 
@@ -124,7 +129,8 @@ def become_traced(x: Assignable) -> None:
             "other arrays share its memory, and would not see the assignment.\n"
             "Make them after it, or begin with a copy: a = np.array(a)."
         )
-    memory = array.base
+    memory = np.asarray(array).base
+    assert memory is not None  # `_check_made_here` has looked
     numbers = np.empty_like(memory, dtype=np.int64)
     numbers[...] = np.arange(memory.size).reshape(memory.shape)
     places = [_elements(view, memory, numbers.ravel("K")) for view in views]
@@ -264,7 +270,7 @@ for _name in (
 def _become_proxy(array: Assignable, tracer: Tracer, memory: Array) -> None:
     refusals = [_Refusal(tracer)] * array.size
     shape = array.shape
-    array.__setstate__((1, shape, np.dtype(object), False, refusals))
+    array.__setstate__((1, shape, np.dtype(object), False, refusals))  # type: ignore[arg-type]
     # views in C code may still point into the memory
     vars(array).clear()
     vars(array).update(_tracer=tracer, _memory=memory)

@@ -39,7 +39,7 @@ def enter(trace: Trace) -> None:
                 _patched[module] = type(module), _patched_class(module, functions)
         _tracing.add(trace)
         for module, (_, patched) in _patched.items():
-            module.__class__ = patched  # type: ignore[assignment]
+            module.__class__ = patched
         for (owner, name), (_, ours) in protocols.replaced_methods.items():
             setattr(owner, name, ours)
 
@@ -54,7 +54,7 @@ def leave(trace: Trace) -> None:
         _tracing.intersection_update([t for t in _tracing if t.alive])
         if not _tracing:
             for module, (own, _) in _patched.items():
-                module.__class__ = own  # type: ignore[assignment]
+                module.__class__ = own
             for (owner, name), (numpys, _) in protocols.replaced_methods.items():
                 setattr(owner, name, numpys)
 
@@ -74,7 +74,7 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
         frame = frame_of(1)
         # to be called at once, or (np.r_) not at all: a function that is only named is NumPy's,
         # so that `function is np.sum` and what goes by the name of a function are as ever
-        if _reads_in(frame.f_code).get(frame.f_lasti) is called and content[name] is numpys:
+        if called in _reads_in(frame.f_code).get(frame.f_lasti, ()) and content[name] is numpys:
             trace = current.get()
             if isinstance(trace, Trace) and not trace.rewriting:
                 return ours
@@ -89,8 +89,8 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
     return property(read, write, remove)
 
 
-Reads = dict[int, bool]
-"""Where code reads attributes, and whether it does so in order to call them at once."""
+Reads = dict[int, tuple[bool, ...]]
+"""Where code reads attributes, and whether it does so in order to call them at once, if known."""
 
 _known: Table[int, tuple[CodeType, Reads]] = Table(16384)
 """By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
@@ -120,14 +120,14 @@ def _attribute_reads(code: CodeType) -> Reads:
         first, last, column, end = (-1 if n is None else n for n in place)
         name = opname[operation]
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
-            # without columns (python -X no_debug_ranges) it is taken for a call
-            reads[2 * i] = column == -1
+            # there are no columns under python -X no_debug_ranges
+            reads[2 * i] = (True, False) if column == -1 else (False,)
             ends.setdefault((first, column), []).append(((last, end), 2 * i))
         elif name.startswith("CALL"):
             calls.append(((first, column), (last, end)))
-    for start, call_end in calls:
+    for start, call_end in calls if calls and calls[0][0][1] != -1 else ():
         inside = [found for found in ends.get(start, ()) if found[0] < call_end]
-        reads.update((offset, True) for end, offset in inside if end == max(inside)[0])
+        reads.update((offset, (True,)) for end, offset in inside if end == max(inside)[0])
     return reads
 
 

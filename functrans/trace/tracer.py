@@ -16,7 +16,7 @@ from functrans.errors import (
     TracerIndexError,
 )
 from functrans.ir.graph import Var
-from functrans.ir.primitive import Piecewise, current, registry
+from functrans.ir.primitive import current, registry
 from functrans.ir.types import Aval, Shape, describe, is_float, is_supported
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
@@ -270,26 +270,14 @@ class Tracer:
         raise TracerConversionError(
             f"{self._described()} cannot become {target}"
             f"{located(user_source())}: {reason}.\n"
-            "Use NumPy's functions, by their full names (np.sin, not math.sin; np.array, not "
-            "array). The array that it is stored in must be made by this function: a = "
-            f"np.array(a). {last}"
+            "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) "
+            "or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
+            f"{last}"
         )
 
     def _is_constant(self) -> bool:
         """Whether the derivative is zero whatever it is taken by, as behind `stop_gradient`."""
-        constants = self._owner.constants()
-        if self._variable in constants:
-            return True
-        unexplained = {self._variable}
-        for eqn in reversed(self._owner.eqns):
-            if not unexplained.isdisjoint(eqn.outputs):
-                unexplained.difference_update(eqn.outputs)
-                if not isinstance(eqn.primitive.jvp, Piecewise):
-                    unexplained.update(x for x in eqn.inputs if isinstance(x, Var))
-                    unexplained -= constants
-                if not unexplained:
-                    return True
-        return False
+        return self._variable in self._owner.constants()
 
     def __copy__(self) -> Any:
         return protocols.methods["copy"](self)
@@ -337,6 +325,8 @@ class Tracer:
         return bool((self == element).any())
 
     def __getitem__(self, index: Any) -> Any:
+        if not self._owner.alive:
+            self._check_usable()
         return protocols.operators["getitem"](self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:

@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy import array, asarray
 
 import functrans as ft
 from functrans import (
@@ -36,11 +37,13 @@ from functrans.errors import (
 )
 from tests.errors.words import X, located, message_of
 
+OUTSIDE = np.zeros(3)
+
 # -- inside of the user's function -----------------------------------------------------------------
 
 CONVERSION = (
-    ": {reason}.\nUse NumPy's functions (np.sin, not math.sin). Make the arrays that you store it "
-    "in by np.zeros_like(x), np.stack([x, y]) or functrans.numpy.zeros(n). "
+    ": {reason}.\nUse NumPy's functions by their full names (np.sin, not math.sin; np.array, not "
+    "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
 )
 LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + (
     "If a constant is meant, write functrans.stop_gradient(x)."
@@ -66,29 +69,58 @@ def calls_item(x):
 
 
 def calls_asarray(x):
-    return np.asarray(x).sum()  # here
+    return asarray(x).sum()  # here
 
 
 def makes_an_array(x):
-    return np.array([x, x]).sum()  # here
+    return array([x, x]).sum()  # here
 
 
 def stores_a_number(x):
-    y = np.zeros(3)
+    y = OUTSIDE
     y[0] = x  # here
     return y.sum()
 
 
 def stores_an_array(x):
-    y = np.zeros(3)
+    y = OUTSIDE
     y[:] = x  # here
     return y.sum()
 
 
 def adds_to_an_ndarray(x):
-    y = np.zeros(3)
+    y = OUTSIDE
     y += x  # here
     return y.sum()
+
+
+def stores_in_shared_memory(x):
+    y = np.zeros(3)
+    shared = y.view(np.ndarray)
+    y[:] = x  # here
+    return y.sum() + shared.sum()
+
+
+def stores_for_the_enclosing_function(x):
+    y = np.zeros(3)
+
+    def inner(z):
+        y[0] = z[0]  # here
+        return z.sum()
+
+    return grad(inner)(x).sum() + y.sum()
+
+
+def stores_in_an_array_of_another_trace(x):
+    y = kept_from_another_trace()
+    y[0] = x[0]  # here
+    return y.sum()
+
+
+def kept_from_another_trace():
+    kept = []
+    grad(lambda x: kept.append(np.zeros(3)) or x)(1.0)
+    return kept[0]
 
 
 def assigns_to_its_argument(x):
@@ -151,6 +183,12 @@ IN_GRAD = [
      "np.add is to store a traced result in an ndarray{here}, which would lose its derivative.\n"
      "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
      "a = functrans.numpy.array(a)."),
+    (stores_in_shared_memory, X, MutationError,
+     "assignment of a traced value{here}: other arrays share its memory, and would not see the "
+     "assignment.\nMake them after it, or begin with a copy: a = np.array(a)."),
+    (stores_in_an_array_of_another_trace, X, TracerConversionError,
+     "assignment of a traced value{here}: the array was not made by this function, or not by one "
+     "of NumPy's functions that make arrays.\nBegin with a copy: a = np.array(a)."),
     (assigns_to_its_argument, X, MutationError,
      "assignment to an element{here}: the array is argument 0 ('x') of assigns_to_its_argument, "
      "which the caller still holds.\nWork on a copy (x = x.copy()), or write x = x.at[i].set(v)."),
@@ -251,6 +289,15 @@ def test_branching_under_vmap(transform):
 )
 def test_integers_that_are_not_known(function, call, cause):
     assert message_of(TracerIndexError, call) == located(INDEX, function).replace("{cause}", cause)
+
+
+def test_an_array_of_the_enclosing_function_is_not_assigned_to():
+    found = message_of(MutationError, lambda: grad(stores_for_the_enclosing_function)(X))
+    assert "(stores_for_the_enclosing_function.<locals>.inner), `y[0] = z[0]" in found
+    assert found.endswith(
+        ": the array belongs to an enclosing function.\n"
+        "Return the new value from the inner function instead."
+    )
 
 
 def test_a_plain_array_indexed_by_an_unknown_integer():
