@@ -42,8 +42,8 @@ from functrans.numpy.reductions import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
 from functrans.numpy.stride_tricks import *  # noqa: F403
-from functrans.ops.indexing.at import at as at
 from functrans.numpy.vectorizing import *  # noqa: F403
+from functrans.ops.indexing.at import at as at
 from functrans.trace import protocols as _protocols
 
 
@@ -65,6 +65,7 @@ def __dir__() -> list[str]:
 
 
 _own = {name for name, value in globals().items() if not isinstance(value, _Module)}
-__all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, "linalg", "special"})
+_modules = {"lib", "linalg", "special"}
+__all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, *_modules})
 
 _protocols.namespace[:] = [_sys.modules[__name__]]

@@ -49,8 +49,8 @@ REFUSED = [
         stores_in_an_array_of_another_trace,
         X,
         TracerConversionError,
-        "assignment of a traced value{here}: the array was not made by this function, or not by one "
-        "of NumPy's functions that make arrays.\nBegin with a copy: a = np.array(a).",
+        "assignment of a traced value{here}: the array was not made by this function, or not by "
+        "one of NumPy's functions that make arrays.\nBegin with a copy: a = np.array(a).",
     ),
 ]
 
