@@ -130,6 +130,11 @@ recycle_bytes: int = _default_bytes("FUNCTRANS_RECYCLE_BYTES", 128 * 1024 * 1024
 """How much memory of large results that nobody has any more is kept for new ones: the system would
 have to clear it each time. From the environment variable FUNCTRANS_RECYCLE_BYTES, else 128 MiB."""
 
+patch_numpy: bool = _default_truth("FUNCTRANS_PATCH_NUMPY", True)
+"""Whether ``np.array([x, y])``, ``np.zeros(3)`` and the like, in the lines of a function that is
+traced, take traced values, which NumPy does not ask there. It counts for what is traced from then
+on. From the environment variable FUNCTRANS_PATCH_NUMPY."""
+
 check_plans: bool = _default_truth("FUNCTRANS_CHECK_PLANS", False)
 """Whether every graph and every plan is verified while something is compiled, after each pass. That
 is slow, and for finding faults: of this library, or of operations of your own. From the environment
@@ -174,6 +179,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "cache_dir": (_folder, "a path, or None"),
     "cache_bytes": (_not_negative, "an integer, 0 or more"),
     "recycle_bytes": (_not_negative, "an integer, 0 or more"),
+    "patch_numpy": (_truth, "True or False"),
     "check_plans": (_truth, "True or False"),
 }
 

@@ -23,6 +23,7 @@ from functrans.ir.types import Aval, describe, is_complex
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.promotion import cast
 from functrans.run.call.ownership import own
+from functrans.trace.assignable import plain
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
@@ -99,7 +100,8 @@ class Problem:
                     f"and returned {describe(result)}"
                 )
             result, aux = result
-        self.aux, self.aux_structure = tree.flatten(aux)
+        leaves, self.aux_structure = tree.flatten(aux)
+        self.aux = [plain(x) for x in leaves]
         return result
 
     def _result_name(self, i: int, structure: Structure) -> str:

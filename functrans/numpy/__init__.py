@@ -3,13 +3,17 @@
 ``import functrans.numpy as fnp`` has NumPy's functions under their names and with their signatures.
 Applied to plain arrays outside of a trace they are NumPy's. Applied to traced values, or to lists
 with traced values in them, they record operations; NumPy's own functions find them here, so that a
-function which was written with ``import numpy as np`` needs no change. Two things need this
-namespace: making an array that traced values are assigned to (``fnp.zeros``; ``np.zeros_like(x)``
-does as well), and making one of a list of traced values (``fnp.array([x, y])``).
+function which was written with ``import numpy as np`` needs no change. What has no traced form is
+NumPy's, too: ``random``, ``save``, ``histogram``, ``set_printoptions``.
+
+NumPy's functions that do not look at their arguments (``np.array([x, y])``, ``np.zeros(3)``) find
+them where a traced function calls them by their full names; those that it has imported by name
+(``from numpy import array``) do not. This namespace's always do.
 """
 
 import sys as _sys
-from typing import Any
+from types import ModuleType as _Module
+from typing import Any as _Any
 
 import numpy as _np
 
@@ -19,7 +23,9 @@ from functrans.numpy import lib as lib
 from functrans.numpy import linalg as linalg
 from functrans.numpy import methods as _methods  # noqa: F401  fills the tables of methods
 from functrans.numpy import special as special
+from functrans.numpy import substitutes as _substitutes  # noqa: F401  and of what NumPy does not ask
 from functrans.numpy import ufuncs as _ufuncs  # noqa: F401  and of ufuncs' methods
+from functrans.numpy.building import *  # noqa: F403
 from functrans.numpy.choice import *  # noqa: F403
 from functrans.numpy.contraction import *  # noqa: F403
 from functrans.numpy.counting import *  # noqa: F403
@@ -37,18 +43,30 @@ from functrans.numpy.reductions import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
 from functrans.numpy.stride_tricks import *  # noqa: F403
+from functrans.numpy.vectorizing import *  # noqa: F403
 from functrans.ops.indexing.at import at as at
 from functrans.trace import protocols as _protocols
 
 
-def __getattr__(name: str) -> Any:
-    if isinstance(getattr(_np, name, None), _np.ufunc):
-        return getattr(_np, name)  # one that not every version of NumPy has
-    known = [n for n in globals() if not n.startswith("_")]
-    close = _nearest(name, known)
-    also = f"; the nearest that it has is {close}" if close else ""
-    there = "a function of NumPy's that it lacks" if hasattr(_np, name) else "unknown"
-    raise AttributeError(f"functrans.numpy has no {name!r}, {there}{also}")
+def __getattr__(name: str) -> _Any:
+    """What this namespace lacks is NumPy's: for plain arrays, and an error for traced ones."""
+    if name.startswith("_") and name not in _np.__all__:
+        raise AttributeError(f"module 'functrans.numpy' has no attribute {name!r}")
+    try:
+        return getattr(_np, name)
+    except AttributeError as error:
+        close = "" if "removed" in str(error) else _nearest(name, __all__)
+        also = f"; the nearest that it has is {close}" if close else ""
+        message = str(error).replace("'numpy'", "'functrans.numpy'")
+        raise AttributeError(message + also, name=name) from None
 
+
+def __dir__() -> list[str]:
+    return [name for name in __all__ if not name.startswith("_")]
+
+
+_own = {name for name, value in globals().items() if not isinstance(value, _Module)}
+_modules = {"lib", "linalg", "special"}
+__all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, *_modules})
 
 _protocols.namespace[:] = [_sys.modules[__name__]]

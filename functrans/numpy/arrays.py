@@ -22,6 +22,7 @@ from functrans.trace.tracer import Tracer
 __all__ = [
     "INDEX", "Axes", "array", "astype", "axes_of", "axis_of", "common_dtype", "constant",
     "counting", "duplicate", "filled", "flat", "inexact", "known", "made", "operand", "shape_of",
+    "traced_copy",
 ]  # fmt: skip
 
 array = asarray
@@ -123,3 +124,12 @@ def constant(x: Any) -> Any:
     if isinstance(lifted, Literal):
         return filled((), lifted.value.item(), lifted.value.dtype)
     return lifted
+
+
+def traced_copy(x: Any) -> Any:
+    """A plain array's numbers as a traced array that can be assigned to; for within a trace."""
+    if x.size and not x.tobytes().strip(b"\0"):
+        return filled(x.shape, 0, x.dtype)
+    x = np.array(x)
+    x.flags.writeable = False  # there is no need for a trace to copy it again
+    return duplicate(constant(x))

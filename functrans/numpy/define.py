@@ -26,6 +26,12 @@ Function = Callable[..., Any]
 implementations: dict[Function, Function] = {}
 """What was decorated, by NumPy's function."""
 
+publics: dict[Function, Function] = {}
+"""What this namespace has in the place of NumPy's function."""
+
+creating: set[Function] = set()
+"""NumPy's functions that make new arrays."""
+
 
 def answers(
     *numpy_functions: Function, creates: bool = False, views: bool = False
@@ -67,6 +73,8 @@ def answers(
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
         public.__doc__ = implementation.__doc__
+        publics.update(dict.fromkeys(numpy_functions, public))
+        creating.update(numpy_functions if creates else ())
         return public
 
     return enter

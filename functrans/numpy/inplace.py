@@ -1,6 +1,7 @@
 """NumPy's functions that assign to an array in place.
 
-The array must be traced itself: an ndarray cannot hold traced elements.
+The array must be traced itself, or made by the traced function: an ndarray cannot hold traced
+elements.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functrans.ops.indexing.gather import gather
 from functrans.ops.indexing.index import setitem
 from functrans.ops.indexing.positions import open_mesh
 from functrans.ops.reductions.cumulative import cumsum
+from functrans.trace.assignable import Assignable, become_traced
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
@@ -27,9 +29,12 @@ from functrans.trace.views import assign
 __all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
 
 
-def _check_traced(x: Any, name: str) -> None:
+def check_assignable(x: Any, name: str) -> None:
+    """Raise unless traced values can be stored in an array."""
+    if type(x) is Assignable:
+        become_traced(x)
     if not isinstance(x, Tracer):
-        refuse_ndarray(f"np.{name}")
+        refuse_ndarray(name)
 
 
 def refuse_ndarray(name: str) -> NoReturn:
@@ -44,7 +49,7 @@ def refuse_ndarray(name: str) -> NoReturn:
 @answers(np.copyto, views=True)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Assign an array to another, where a condition holds."""
-    _check_traced(dst, "copyto")
+    check_assignable(dst, "np.copyto")
     source = array(src)
     if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(
@@ -58,7 +63,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 @answers(np.put, views=True)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assign to elements by their positions in the flat array."""
-    _check_traced(a, "put")
+    check_assignable(a, "np.put")
     if mode != "raise":
         refuse_keyword(np.put, "mode")
     positions = flat(array(ind))
@@ -69,7 +74,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @answers(np.putmask, views=True)
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """Assign to the elements for which a mask holds the values at the same places."""
-    _check_traced(a, "putmask")
+    check_assignable(a, "np.putmask")
     new = reshape(resize(astype(array(values), a.dtype), (a.size,)), shape=a.shape)
     assign(a, select(truth(mask), new, a), "np.putmask")
 
@@ -77,7 +82,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 @answers(np.place, views=True)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Assign to the elements for which a mask holds one value after the other."""
-    _check_traced(arr, "place")
+    check_assignable(arr, "np.place")
     values = flat(astype(array(vals), arr.dtype))
     if values.size == 0:
         refuse("np.place of no values", "give one at the least")
@@ -90,7 +95,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 @answers(np.put_along_axis, views=True)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """Assign to the elements whose index along one axis is given."""
-    _check_traced(arr, "put_along_axis")
+    check_assignable(arr, "np.put_along_axis")
     axis = axis_of(axis, arr.ndim)
     arr[tuple(open_mesh(arr.shape, axis, array(indices)))] = values
 
@@ -98,7 +103,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 @answers(np.fill_diagonal, views=True)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """Assign to the elements whose indices are all equal."""
-    _check_traced(a, "fill_diagonal")
+    check_assignable(a, "np.fill_diagonal")
     if wrap:
         refuse_keyword(np.fill_diagonal, "wrap")
     if a.ndim < 2:

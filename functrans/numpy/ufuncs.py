@@ -14,7 +14,7 @@ from functrans.errors import TracerConversionError
 from functrans.numpy import reductions
 from functrans.numpy.arrays import array, astype, axes_of, axis_of
 from functrans.numpy.define import refuse
-from functrans.numpy.inplace import refuse_ndarray
+from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
 from functrans.ops.arrays.structural import broadcast_to, expand_axes
 from functrans.ops.elementwise.choice import select
@@ -22,6 +22,7 @@ from functrans.ops.indexing.at import At
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
 from functrans.ops.reductions.reduce import reduce_and, reduce_or
 from functrans.trace import protocols
+from functrans.trace.assignable import Assignable, become_traced
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
@@ -54,6 +55,8 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
             f"{_written(name)}(..., where=...) without out=",
             "its other elements would be whatever is in memory; write np.where(condition, f(x), 0)",
         )
+    if type(out) is Assignable:
+        become_traced(out)
     if not isinstance(out, Tracer):
         raise TracerConversionError(
             f"{_written(name)} is to store a traced result in an ndarray{located(user_source())}, "
@@ -158,8 +161,7 @@ _AT = {
 
 def _at(ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
     name = ufunc.__name__
-    if not isinstance(x, Tracer):
-        refuse_ndarray(f"np.{name}.at")
+    check_assignable(x, f"np.{name}.at")
     if name in _AT:
         result = getattr(At(x)[index], _AT[name])(*values)
     elif ufunc.nin == 1:

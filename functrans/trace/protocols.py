@@ -37,6 +37,12 @@ methods: dict[str, Callable[..., Any]] = {}
 attributes: dict[str, Callable[[Any], Any]] = {}
 """The computed attributes of a tracer, such as ``T``."""
 
+replacements: dict[Any, dict[str, Any]] = {}
+"""What the lines of a traced function get where they call a function of a NumPy module by name."""
+
+replaced_methods: dict[tuple[type, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+"""NumPy's methods that do not ask their arguments, and what takes their place: theirs, and ours."""
+
 namespace: list[Any] = []
 """Holds `functrans.numpy`, for ``__array_namespace__``."""
 

@@ -22,6 +22,7 @@ _INSTALLED = (
     *(os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "purelib", "platlib")),
     "<frozen ",
 )
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
 
 
 class Source(NamedTuple):
@@ -56,7 +57,9 @@ def _is_library(filename: str) -> bool:
 @cached(4096)
 def is_installed(filename: str) -> bool:
     """Whether a file is one of this package, of Python's library or of an installed package."""
-    return filename.startswith((*_LIBRARIES, *_INSTALLED))
+    return filename.startswith((*_LIBRARIES, *_INSTALLED)) or not _PACKAGES.isdisjoint(
+        Path(filename).parts
+    )
 
 
 def user_source() -> Source | None:

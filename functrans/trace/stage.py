@@ -14,6 +14,7 @@ from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
+from functrans.trace import patch
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.trace import Decision, Trace
 from functrans.trace.tracer import Tracer
@@ -40,6 +41,8 @@ def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
     # Not a context manager: a signal (Ctrl-C) may break off any function of Python's, and so one
     # whose task is to set this back. Between these lines it cannot come.
     try:
+        if before is None and not trace.rewriting:
+            patch.enter(trace)
         current.set(trace)
         return make()
     except ValueError as error:
@@ -55,6 +58,7 @@ def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
     finally:
         current.set(before)
         trace.close()
+        patch.leave(trace)
 
 
 @typechecked

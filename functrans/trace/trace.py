@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.ir.primitive import Primitive, bind, current
+from functrans.ir.primitive import Piecewise, Primitive, bind, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import Source, located, user_source
@@ -84,6 +84,8 @@ class Trace:
         self._outside: dict[Var, Any] = {}
         self._makers: dict[Var, Eqn] = {}
         self._listed = 0
+        self._constants: set[Var] = set()
+        self._looked_at = 0
 
     @property
     def cause(self) -> str:
@@ -164,6 +166,20 @@ class Trace:
         tracer = Tracer(self, var, value)
         tracer._argument = argument
         return tracer
+
+    def constants(self) -> set[Var]:
+        """The variables whose derivative is zero whatever it is taken by."""
+        constants = self._constants
+        arrays = (var for var, x in self.captures if not isinstance(x, Tracer))
+        constants.update(arrays)
+        while self._looked_at < len(self.eqns):
+            eqn = self.eqns[self._looked_at]
+            if isinstance(eqn.primitive.jvp, Piecewise) or all(
+                isinstance(x, Literal) or x in constants for x in eqn.inputs
+            ):
+                constants.update(eqn.outputs)
+            self._looked_at += 1
+        return constants
 
     # -- recording -----------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from functrans.errors import (
     TracerIndexError,
 )
 from functrans.ir.graph import Var
-from functrans.ir.primitive import Piecewise, current, registry
+from functrans.ir.primitive import current, registry
 from functrans.ir.types import Aval, Shape, is_complex, is_inexact, is_supported, unsupported
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
@@ -297,34 +297,34 @@ class Tracer:
 
     def _plain(self, target: str) -> Any:
         """The value, for a conversion that loses no derivative; else raise."""
-        value = self._known_value
-        if value is UNKNOWN:
+        return self._known_value if self._converts() else self._refuse_plain(target)
+
+    def _converts(self) -> bool:
+        """Whether it can become a plain array, and no derivative is lost."""
+        if self._known_value is UNKNOWN:
+            return False
+        return not is_inexact(self.dtype) or self._is_constant()
+
+    def _refuse_plain(self, target: str) -> NoReturn:
+        """Raise: it is to become something plain."""
+        self._check_usable()
+        if self._known_value is UNKNOWN:
             reason = self._no_value()
             last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
-        elif is_inexact(self.dtype) and not self._is_constant():
+        else:
             reason = "its derivative would be lost"
             last = "If a constant is meant, write functrans.stop_gradient(x)."
-        else:
-            return value
-        self._check_usable()
         raise TracerConversionError(
             f"{self._described()} cannot become {target}"
             f"{located(user_source())}: {reason}.\n"
-            "Use NumPy's functions (np.sin, not math.sin). Make the arrays that you store it in by "
-            f"np.zeros_like(x), np.stack([x, y]) or functrans.numpy.zeros(n). {last}"
+            "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) "
+            "or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
+            f"{last}"
         )
 
     def _is_constant(self) -> bool:
         """Whether the derivative is zero whatever it is taken by, as behind `stop_gradient`."""
-        unexplained = {self._variable}
-        for eqn in reversed(self._owner.eqns):
-            if not unexplained.isdisjoint(eqn.outputs):
-                unexplained.difference_update(eqn.outputs)
-                if not isinstance(eqn.primitive.jvp, Piecewise):
-                    unexplained.update(x for x in eqn.inputs if isinstance(x, Var))
-                if not unexplained:
-                    return True
-        return False
+        return self._variable in self._owner.constants()
 
     def __copy__(self) -> Any:
         return protocols.methods["copy"](self)
@@ -372,6 +372,8 @@ class Tracer:
         return bool((self == element).any())
 
     def __getitem__(self, index: Any) -> Any:
+        if not self._owner.alive:
+            self._check_usable()
         try:
             return protocols.operators["getitem"](self, index)
         except NUMPYS as error:

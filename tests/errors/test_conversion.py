@@ -9,9 +9,11 @@ import scipy.special
 from functrans import grad, jit
 from functrans.errors import TracerConversionError, TracerIndexError, UnsupportedNumPyError
 
+OUTSIDE = np.zeros(3)
+
 
 def stored(x):
-    y = np.zeros(3)
+    y = OUTSIDE
     y[0] = x
     return y.sum()
 
@@ -33,7 +35,7 @@ def test_the_users_line_is_named_and_not_a_librarys(function, line):
         grad(function)(1.0)
     assert f"({function.__name__}), `{line}" in str(error.value)
     assert "test_conversion.py" in str(error.value)
-    assert "functrans.numpy.zeros" in str(error.value)
+    assert "begin with a = np.array(a)" in str(error.value)
 
 
 def test_other_errors_of_the_users_stay_as_they_are():

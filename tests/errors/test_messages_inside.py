@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy import array, asarray
 
 import functrans as ft
 from functrans import (
@@ -36,11 +37,13 @@ from functrans.errors import (
 )
 from tests.errors.words import X, located, message_of
 
+OUTSIDE = np.zeros(3)
+
 # -- inside of the user's function -----------------------------------------------------------------
 
 CONVERSION = (
-    ": {reason}.\nUse NumPy's functions (np.sin, not math.sin). Make the arrays that you store it "
-    "in by np.zeros_like(x), np.stack([x, y]) or functrans.numpy.zeros(n). "
+    ": {reason}.\nUse NumPy's functions by their full names (np.sin, not math.sin; np.array, not "
+    "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
 )
 LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + (
     "If a constant is meant, write functrans.stop_gradient(x)."
@@ -66,27 +69,27 @@ def calls_item(x):
 
 
 def calls_asarray(x):
-    return np.asarray(x).sum()  # here
+    return asarray(x).sum()  # here
 
 
 def makes_an_array(x):
-    return np.array([x, x]).sum()  # here
+    return array([x, x]).sum()  # here
 
 
 def stores_a_number(x):
-    y = np.zeros(3)
+    y = OUTSIDE
     y[0] = x  # here
     return y.sum()
 
 
 def stores_an_array(x):
-    y = np.zeros(3)
+    y = OUTSIDE
     y[:] = x  # here
     return y.sum()
 
 
 def adds_to_an_ndarray(x):
-    y = np.zeros(3)
+    y = OUTSIDE
     y += x  # here
     return y.sum()
 

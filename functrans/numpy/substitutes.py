@@ -1,0 +1,100 @@
+"""What the lines of a traced function get for ``np.zeros(3)``, ``np.array([x, y])``, ``np.r_[x]``.
+
+Where a traced value is among the arguments, also in a list, it is our function, unless the value is
+a known one without a derivative. Else it is NumPy's function, and a new array that it makes is one
+that traced values may be assigned to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy import building, creation
+from functrans.numpy.arrays import traced_copy
+from functrans.numpy.define import creating, publics
+from functrans.numpy.vectorizing import call_vectorized, numpys_call
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.trace import protocols
+from functrans.trace.assignable import Assignable, assignable, loses, plain
+
+Function = Callable[..., Any]
+
+
+def _any_lost(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(map(loses, args)) or any(map(loses, kwargs.values()))
+
+
+def _of_new_arrays(numpys: Function, ours: Function) -> Function:
+    """The substitute of a function that makes new arrays."""
+
+    def substitute(*args: Any, **kwargs: Any) -> Any:
+        if _any_lost(args, kwargs):
+            return ours(*args, **kwargs)
+        result = numpys(*map(plain, args), **{k: plain(x) for k, x in kwargs.items()})
+        if isinstance(result, tuple):
+            return tuple(map(_new, result))
+        return result if any(result is x for x in args) else _new(result)
+
+    return substitute
+
+
+def _new(x: Any) -> Any:
+    # NumPy may have made it as a view of something else that it has made
+    return assignable(x if getattr(x, "base", None) is None else np.array(x))
+
+
+def _of_conversions(numpys: Function, ours: Function) -> Function:
+    """The substitute of a function that gives an array as it is, if it can."""
+
+    def substitute(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if _any_lost((a, *args), kwargs):
+            return ours(a, *args, **kwargs)
+        result = numpys(a, *args, **kwargs)
+        if type(a) is Assignable and type(result) is not Assignable:
+            own, given = a.__array_interface__, result.__array_interface__
+            return a if own == given else assignable(result)
+        return result if isinstance(a, np.ndarray) and result is a else assignable(result)
+
+    return substitute
+
+
+def _of_ufunc(ufunc: np.ufunc) -> Function:
+    """The substitute of a ufunc, which asks its arguments, but not the elements of lists."""
+
+    def substitute(*args: Any, **kwargs: Any) -> Any:
+        for x in args:
+            if (type(x) is list or type(x) is tuple) and holds_tracer(x):
+                return protocols.apply_ufunc(ufunc, "__call__", args, kwargs)
+        return ufunc(*args, **kwargs)
+
+    return substitute
+
+
+_CONVERSIONS = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
+
+
+def _substitute(numpys: Function) -> Function | None:
+    ours = protocols.functions.get(numpys)
+    if isinstance(numpys, np.ufunc):
+        return _of_ufunc(numpys) if numpys.__name__ in protocols.ufuncs else None
+    if ours is not None and numpys in _CONVERSIONS:
+        return _of_conversions(numpys, ours)
+    if ours is not None and (numpys in creating or numpys is np.array):
+        return _of_new_arrays(numpys, ours)
+    return publics.get(numpys)
+
+
+protocols.implements(np.asfortranarray)(creation.asanyarray)
+
+for _module in (np, np.linalg, np.fft):
+    _found = {n: _substitute(f) for n, f in vars(_module).items() if callable(f)}
+    protocols.replacements[_module] = {n: f for n, f in _found.items() if f is not None}
+
+protocols.replacements[np].update(
+    {name: getattr(building, name) for name in ("r_", "c_", "mgrid", "ogrid", "fromiter")}
+)
+protocols.replaced_methods[np.vectorize, "__call__"] = (numpys_call, call_vectorized)
+protocols.operators["traced"] = traced_copy

@@ -1,0 +1,94 @@
+"""`numpy.vectorize` on traced values: by `vmap`, or by call after call where Python branches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.api.mapping import vmap
+from functrans.errors import TracerBoolError, TracerConversionError, TracerIndexError
+from functrans.ir.types import Shape
+from functrans.numpy.arrays import array, astype
+from functrans.numpy.define import refuse
+from functrans.numpy.joining import stack
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.structural import broadcast_to, reshape
+
+__all__ = ["vectorize"]
+
+numpys_call: Callable[..., Any] = np.vectorize.__call__
+
+
+def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """What calling an object that `numpy.vectorize` has made gives."""
+    if not (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
+        return numpys_call(self, *args, **kwargs)
+    places = [i for i in range(len(args)) if i not in self.excluded]
+    names = [name for name in kwargs if name not in self.excluded]
+    operands = [array(args[i]) for i in places] + [array(kwargs[name]) for name in names]
+
+    def function(*values: Any) -> Any:
+        given = list(args)
+        for i, value in zip(places, values, strict=False):
+            given[i] = value
+        named = {**kwargs, **dict(zip(names, values[len(places) :], strict=True))}
+        return self.pyfunc(*given, **named)
+
+    return _mapped(function, operands, _core_ndims(self.signature, len(operands)), self.otypes)
+
+
+vectorize = type("vectorize", (np.vectorize,), {
+    "__call__": call_vectorized, "__module__": __name__, "__doc__": np.vectorize.__doc__,
+})  # fmt: skip
+
+
+def _core_ndims(signature: str | None, count: int) -> list[int]:
+    """How many axes of each operand the function itself is given."""
+    if signature is None:
+        return [0] * count
+    inputs = re.findall(r"\(([^()]*)\)", signature.split("->")[0])
+    if len(inputs) != count:
+        raise TypeError(f"{len(inputs)} arguments are expected, found {count}: {signature}")
+    return [len([name for name in core.split(",") if name.strip()]) for core in inputs]
+
+
+def _mapped(
+    function: Callable[..., Any], operands: list[Any], cores: list[int], otypes: str | None
+) -> Any:
+    loop = np.broadcast_shapes(
+        *(x.shape[: x.ndim - core] for x, core in zip(operands, cores, strict=True))
+    )
+    size = int(np.prod(loop, dtype=np.int64))
+    if size == 0:
+        refuse("np.vectorize of no elements", "there are none to call the function with")
+    rows = [_rows(x, core, loop, size) for x, core in zip(operands, cores, strict=True)]
+    try:
+        results = vmap(function)(*rows)
+    except (TracerBoolError, TracerIndexError, TracerConversionError):
+        results = _one_by_one(function, rows, size)
+    several = isinstance(results, tuple)
+    outs = [reshape(x, shape=(*loop, *x.shape[1:])) for x in (results if several else (results,))]
+    if otypes is not None:
+        outs = [astype(x, dtype) for x, dtype in zip(outs, otypes, strict=True)]
+    return tuple(outs) if several else outs[0]
+
+
+def _rows(x: Any, core: int, loop: Shape, size: int) -> Any:
+    own = x.shape[x.ndim - core :]
+    return reshape(broadcast_to(x, shape=(*loop, *own)), shape=(size, *own))
+
+
+def _one_by_one(function: Callable[..., Any], rows: list[Any], size: int) -> Any:
+    """The function of one element after the other; the first result decides on the dtypes."""
+    results = [function(*(x[i] for x in rows)) for i in range(size)]
+    if not isinstance(results[0], tuple):
+        return _stacked(results)
+    return tuple(_stacked(list(parts)) for parts in zip(*results, strict=True))
+
+
+def _stacked(parts: list[Any]) -> Any:
+    dtype = array(parts[0]).dtype
+    return stack([astype(array(x), dtype) for x in parts])

@@ -1,0 +1,277 @@
+"""Plain arrays that a traced function makes: one of them is traced once it is assigned a tracer.
+
+``np.zeros(3)`` is an ndarray in every respect, so what is made of it by NumPy, SciPy or Numba needs
+nobody's help. Only where a traced value is stored in it does it become traced, with all its views.
+As an ndarray it cannot be anything else, so it is then a *proxy* of a tracer: whatever is asked of
+it in Python is asked of the tracer, and C code, which looks at an ndarray's memory, finds objects
+there that refuse to be converted to numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+from weakref import WeakValueDictionary, ref
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from functrans.errors import MutationError, TracerConversionError
+from functrans.ir.primitive import current
+from functrans.ir.types import is_supported
+from functrans.trace import protocols
+from functrans.trace.source import located, user_source
+from functrans.trace.trace import Trace
+from functrans.trace.tracer import Tracer
+from functrans.trace.views import make_view
+
+Array = np.ndarray[Any, Any]
+
+# -- until it is assigned to -----------------------------------------------------------------------
+
+
+class Assignable(np.ndarray[Any, Any]):
+    """An array made within a trace, which has been assigned plain numbers only."""
+
+    __array_priority__ = 0.5  # what is made of it and plain arrays is one, too
+
+    _made_in: Callable[[], Trace | None]
+    _views: WeakValueDictionary[int, Assignable]
+
+    def __array_finalize__(self, source: Any) -> None:
+        base = self.base
+        if type(base) is Assignable:
+            if "_views" not in vars(base):
+                base._views = WeakValueDictionary()
+            base._views[id(self)] = self
+
+    def __array_wrap__(
+        self, result: Array, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        if isinstance(result, Assignable):  # out= is one
+            return result
+        return result[()] if return_scalar else assignable(result)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if loses(value) or loses(index):
+            become_traced(self)
+            self[index] = value
+        else:
+            super().__setitem__(index, value)
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
+        if loses(values) or loses(indices):
+            become_traced(self)
+            self.put(indices, values, mode)
+        else:
+            super().put(indices, values, mode)
+
+    def copy(self, order: Any = "C") -> Any:
+        return assignable(np.array(self, order=order))
+
+    def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
+        result = super().astype(dtype, *args, **keywords)
+        return result if result is self else assignable(np.array(result, order="K"))
+
+    def __copy__(self) -> Any:
+        return self.copy("K")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy("K")
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return np.asarray(self).__reduce_ex__(protocol)
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+def assignable(x: Any) -> Any:
+    """A new array in its own memory, as one that traced values may be assigned to."""
+    trace = current.get()
+    owns = type(x) is np.ndarray and x.base is None and x.flags.writeable
+    if not owns or not isinstance(trace, Trace) or not (is_supported(x.dtype) and x.dtype.isnative):
+        return x
+    result = x.view(Assignable)
+    result._made_in = ref(trace)
+    return result
+
+
+def plain(x: Any) -> Any:
+    """What was made to be assigned to as the ndarray that it is; anything else as it is."""
+    return np.asarray(x) if type(x) is Assignable else x
+
+
+def loses(x: Any) -> bool:
+    """Whether a tracer, or one in a sequence, cannot become a number without loss."""
+    if isinstance(x, (list, tuple)):
+        return any(map(loses, x))
+    return isinstance(x, Tracer) and not x._converts()
+
+
+# -- when it is assigned to ------------------------------------------------------------------------
+
+
+def become_traced(x: Assignable) -> None:
+    """Let an array, with all its views, be traced from now on."""
+    array = x.base if type(x.base) is Assignable else x
+    _check_made_here(array)
+    views = [v for v in getattr(array, "_views", {}).values() if v is not array]
+    if _references(array) != _ALONE or any(v.dtype != array.dtype for v in views):
+        _refuse(
+            "other arrays share its memory, and would not see the assignment.\n"
+            "Make them after it, or begin with a copy: a = np.array(a)."
+        )
+    memory = np.asarray(array).base
+    assert memory is not None  # `_check_made_here` has looked
+    numbers = np.empty_like(memory, dtype=np.int64)
+    numbers[...] = np.arange(memory.size).reshape(memory.shape)
+    places = [_elements(view, memory, numbers.ravel("K")) for view in views]
+    writeable = [view.flags.writeable for view in views]
+    tracer = protocols.operators["traced"](np.array(memory))
+    _become_proxy(array, tracer, memory)
+    for view, own, is_writeable in zip(views, places, writeable, strict=True):
+        _become_proxy(view, _view_of(tracer, own, is_writeable), memory)
+    if memory.dtype.kind == "f":
+        memory.fill(np.nan)  # for whoever has found a way to share it that leaves no trace
+
+
+def _check_made_here(array: Assignable) -> None:
+    made_in = vars(array).get("_made_in", lambda: None)()
+    trace = current.get()
+    if made_in is None or not made_in.alive or array.base is None:
+        raise TracerConversionError(
+            f"assignment of a traced value{located(user_source())}: the array was not made by this "
+            "function, or not by one of NumPy's functions that make arrays.\n"
+            "Begin with a copy: a = np.array(a)."
+        )
+    if made_in is not trace:
+        _refuse(
+            "the array belongs to an enclosing function.\n"
+            "Return the new value from the inner function instead."
+        )
+
+
+def _refuse(why: str) -> NoReturn:
+    raise MutationError(f"assignment of a traced value{located(user_source())}: {why}")
+
+
+def _references(array: Assignable) -> int:
+    """How many refer to the memory of an array: more than `_ALONE` if plain arrays share it."""
+    return sys.getrefcount(array.base)
+
+
+_ALONE = _references(np.empty(1).view(Assignable))
+
+
+def _elements(view: Assignable, memory: Array, numbers: Array) -> Array:
+    """Which elements a view consists of: their numbers in the array, row by row.
+
+    ``numbers`` has the number of each element in the order in which they lie in memory.
+    """
+    if view.size == 0:
+        return np.zeros(view.shape, np.int64)
+    start = (_address(view) - _address(memory)) // memory.itemsize
+    steps = [numbers.itemsize * (stride // memory.itemsize) for stride in view.strides]
+    return np.array(as_strided(numbers[start:], view.shape, steps))
+
+
+def _address(x: Array) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def _view_of(base: Tracer, places: Array, writeable: bool) -> Tracer:
+    """A view of a tracer that consists of some of its elements."""
+    getitem, setitem = protocols.operators["getitem"], protocols.operators["setitem"]
+
+    def read(base: Any) -> Any:
+        return getitem(base.flatten(), places)
+
+    def write(base: Any, new: Any) -> Any:
+        return setitem(base.flatten(), places, new).reshape(base.shape)
+
+    return make_view(read(base), base, read, write if writeable else None, "a view")
+
+
+# -- afterwards ------------------------------------------------------------------------------------
+
+
+class Proxy(np.ndarray[Any, Any]):
+    """An array that has been assigned a tracer: it does what another tracer does."""
+
+    def __array_finalize__(self, source: Any) -> None:
+        if isinstance(source, np.ndarray):
+            _tracer_of(source).__array__()
+
+    def __getattribute__(self, name: str) -> Any:
+        # __class__ too, so that it is an instance of Tracer
+        return getattr(_tracer_of(self), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_tracer_of(self), name, value)
+
+
+def _tracer_of(proxy: Any) -> Tracer:
+    tracer: Tracer = object.__getattribute__(proxy, "__dict__")["_tracer"]
+    return tracer
+
+
+def _asked_of_the_tracer(name: str) -> Callable[..., Any]:
+    method = getattr(Tracer, name)
+
+    def ask(self: Proxy, *args: Any, **keywords: Any) -> Any:
+        return method(_tracer_of(self), *args, **keywords)
+
+    ask.__name__ = name
+    return ask
+
+
+# in-place operators are ndarray's own: ufuncs with ``out=``, which a tracer answers
+_OWN = {"__class__", "__init__", "__doc__", "__module__", "__slots__", "__hash__", "__weakref__"}
+for _name, _member in vars(Tracer).items():
+    if _name.startswith("__") and callable(_member) and _name not in _OWN:
+        if not (_name.startswith("__i") and f"__{_name[3:]}" in vars(Tracer)):
+            setattr(Proxy, _name, _asked_of_the_tracer(_name))
+
+
+class _Refusal:
+    """An element of the memory of a `Proxy`."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+
+    def __repr__(self) -> str:
+        return "traced"
+
+
+def _refusing(self: _Refusal, *args: Any) -> Any:
+    self.tracer._refuse_plain("a plain np.ndarray (np.asarray, or storing it in an array)")
+
+
+for _name in (
+    "__float__", "__int__", "__index__", "__complex__", "__bool__", "__array__", "__len__",
+    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__abs__", "__pos__",
+    *(f"__{kind}{name}__" for kind in ("", "r") for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
+        "lshift", "rshift", "divmod",
+    )),
+):  # fmt: skip
+    setattr(_Refusal, _name, _refusing)
+
+
+def _become_proxy(array: Assignable, tracer: Tracer, memory: Array) -> None:
+    refusals = [_Refusal(tracer)] * array.size
+    shape = array.shape
+    array.__setstate__((1, shape, np.dtype(object), False, refusals))  # type: ignore[arg-type]
+    # views in C code may still point into the memory
+    vars(array).clear()
+    vars(array).update(_tracer=tracer, _memory=memory)
+    array.__class__ = Proxy  # type: ignore[assignment]

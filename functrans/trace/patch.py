@@ -1,0 +1,135 @@
+"""NumPy's modules while something is traced: a traced function's ``np.array([x, y])`` calls ours.
+
+NumPy asks the arguments of most functions what to do, but neither those of ``np.zeros`` nor the
+elements of lists. A *monkey patch* that changed what ``np.zeros`` is would be met by other threads
+and other libraries, which may go by its identity. So the modules keep what they hold. Their class
+is another one while something is traced, with a property for each function: it gives ours where a
+traced function's own lines call NumPy's by its full name, and NumPy's to whoever else asks.
+"""
+
+from __future__ import annotations
+
+import sys
+from opcode import opname
+from types import CodeType, ModuleType
+from typing import Any
+
+from functrans import config
+from functrans.caches import Table
+from functrans.ir.primitive import current
+from functrans.locks import lock
+from functrans.trace import protocols
+from functrans.trace.source import is_installed
+from functrans.trace.trace import Trace
+
+_patched: dict[ModuleType, tuple[type, type]] = {}
+"""Each module's own class, and the one that it has meanwhile."""
+
+_tracing: set[Trace] = set()
+_changing = lock()
+
+
+def enter(trace: Trace) -> None:
+    """Patch NumPy's modules, if that is not switched off."""
+    if not config.patch_numpy:
+        return
+    with _changing:
+        if not _patched:
+            for module, functions in protocols.replacements.items():
+                _patched[module] = type(module), _patched_class(module, functions)
+        _tracing.add(trace)
+        for module, (_, patched) in _patched.items():
+            module.__class__ = patched
+        for (owner, name), (_, ours) in protocols.replaced_methods.items():
+            setattr(owner, name, ours)
+
+
+def leave(trace: Trace) -> None:
+    """Undo what `enter` did, unless another thread is tracing."""
+    if not _tracing:
+        return
+    with _changing:
+        _tracing.discard(trace)
+        # Ctrl-C may have kept another one from leaving
+        _tracing.intersection_update([t for t in _tracing if t.alive])
+        if not _tracing:
+            for module, (own, _) in _patched.items():
+                module.__class__ = own
+            for (owner, name), (numpys, _) in protocols.replaced_methods.items():
+                setattr(owner, name, numpys)
+
+
+def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:
+    properties = {name: _property(module, name, value) for name, value in ours.items()}
+    return type(module.__name__, (type(module),), properties)
+
+
+def _property(module: ModuleType, name: str, ours: Any) -> property:
+    content = vars(module)
+    numpys = content[name]
+    called = callable(ours)
+    frame_of = sys._getframe
+
+    def read(_: Any) -> Any:
+        frame = frame_of(1)
+        # to be called at once, or (np.r_) not at all: a function that is only named is NumPy's,
+        # so that `function is np.sum` and what goes by the name of a function are as ever
+        if called in _reads_in(frame.f_code).get(frame.f_lasti, ()) and content[name] is numpys:
+            trace = current.get()
+            if isinstance(trace, Trace) and not trace.rewriting:
+                return ours
+        return content[name]
+
+    def write(_: Any, value: Any) -> None:
+        content[name] = value
+
+    def remove(_: Any) -> None:
+        del content[name]
+
+    return property(read, write, remove)
+
+
+Reads = dict[int, tuple[bool, ...]]
+"""Where code reads attributes, and whether it does so in order to call them at once, if known."""
+
+_known: Table[int, tuple[CodeType, Reads]] = Table(16384)
+"""By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
+
+
+def _reads_in(code: CodeType) -> Reads:
+    """Where a user's code reads attributes; nothing of the code of installed packages."""
+    known = _known.get(id(code))
+    if known is None:
+        known = code, {} if is_installed(code.co_filename) else _attribute_reads(code)
+        _known.remember(id(code), known)
+    return known[1]
+
+
+def _attribute_reads(code: CodeType) -> Reads:
+    """As `_reads_in`.
+
+    In ``a.b(...)``, the call starts where the expression that is called starts, which is the
+    longest attribute there that ends before the call does.
+    """
+    reads: Reads = {}
+    ends: dict[Place, list[tuple[Place, int]]] = {}
+    calls: list[tuple[Place, Place]] = []
+    for i, (operation, place) in enumerate(
+        zip(code.co_code[::2], code.co_positions(), strict=False)
+    ):
+        first, last, column, end = (-1 if n is None else n for n in place)
+        name = opname[operation]
+        if name in ("LOAD_ATTR", "LOAD_METHOD"):
+            # there are no columns under python -X no_debug_ranges
+            reads[2 * i] = (True, False) if column == -1 else (False,)
+            ends.setdefault((first, column), []).append(((last, end), 2 * i))
+        elif name.startswith("CALL"):
+            calls.append(((first, column), (last, end)))
+    for start, call_end in calls if calls and calls[0][0][1] != -1 else ():
+        inside = [found for found in ends.get(start, ()) if found[0] < call_end]
+        reads.update((offset, (True,)) for end, offset in inside if end == max(inside)[0])
+    return reads
+
+
+Place = tuple[int, int]
+"""Line and column."""

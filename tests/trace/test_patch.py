@@ -1,0 +1,296 @@
+"""NumPy's modules while something is traced: ours for a function's own calls, and nobody else's."""
+
+import inspect
+import pickle
+import subprocess
+import sys
+import threading
+import types
+from dis import get_instructions
+from functools import partial, reduce
+
+import numba
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+from numpy import array as by_name
+
+from functrans import config, grad, jit, vmap
+from functrans import numpy as fnp
+from functrans.errors import TracerConversionError
+from functrans.testing import check_grads
+from functrans.trace.assignable import Assignable
+from functrans.trace.patch import _attribute_reads
+
+X = np.array([1.0, 2.0, 3.0])
+NUMPYS = {name: getattr(np, name) for name in ("array", "zeros", "sum", "asarray", "exp", "r_")}
+CALL = np.vectorize.__call__
+
+
+def is_restored():
+    return (
+        type(np) is type(np.linalg) is type(np.fft) is types.ModuleType
+        and np.vectorize.__call__ is CALL
+        and all(getattr(np, name) is value for name, value in NUMPYS.items())
+    )
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    yield
+    assert is_restored()
+
+
+# -- what works ------------------------------------------------------------------------------------
+
+CALLS = {
+    "array": lambda x: np.array([x[0], 1.0, x[1] ** 2]),
+    "array of rows": lambda x: np.array([[x[0], 0], [1, x[1]]], dtype=np.float32),
+    "array of a tracer": lambda x: np.array(x) * np.asarray(x) + np.asanyarray(x, dtype=float),
+    "ndmin": lambda x: np.array(x, ndmin=3),
+    "tuples": lambda x: np.asarray(((x[0], x[1]), (x[2], 2.0))),
+    "contiguous": lambda x: np.ascontiguousarray([x[0]]) + np.asfortranarray(x),
+    "full": lambda x: np.full((2, 2), x[0]),
+    "sum": lambda x: np.sum([x[0], x[1]]) + np.prod([x[1], x[2]]) * np.mean([x[0], x[2]]),
+    "max": lambda x: np.max([x[0], x[1]]) + np.minimum(x[0], [x[1], 0.5]),
+    "norm": lambda x: np.linalg.norm([x[0], x[1]]),
+    "det": lambda x: np.linalg.det([[x[0], x[1]], [x[2], 1.0]]),
+    "stack": lambda x: np.stack([[x[0], x[1]], [x[2], 1.0]]),
+    "dot": lambda x: np.dot([x[0], x[1]], [x[1], x[2]]) + np.outer([x[0]], [x[1], 2.0]),
+    "ufunc": lambda x: np.exp([x[0], 0.0]) + np.add([1, 2], [x[1], x[2]]),
+    "starred": lambda x: np.array(*[[x[0], x[1]]], dtype=float),
+    "r_": lambda x: np.r_[x, 1.0, x[0], 0:3, 0.0:1.0:3j, [x[1], 2.0]],
+    "c_": lambda x: np.c_[x, x**2, np.ones(3)],
+    "r_ by axis": lambda x: np.r_["0,2", x, np.ones(3)] + np.r_["1,2,0", x, X[:3]].sum(),
+    "fromiter": lambda x: np.fromiter((value**2 for value in x), float),
+    "fromfunction": lambda x: np.fromfunction(lambda i, j: i * x[0] + j, (2, 3)),
+    "linspace": lambda x: np.linspace(0.0, x[0], 4),
+    "nested calls": lambda x: np.sum(np.array([np.sum([x[0], 2.0]), *x])),
+}
+
+
+@pytest.mark.parametrize("function", CALLS.values(), ids=CALLS)
+def test_calls_that_numpy_does_not_hand_over(function):
+    expected = function(X)
+    for found in (vmap(function)(X[None])[0], jit(function)(X)):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    if expected.dtype == float:
+        check_grads(lambda x: np.sum(np.sin(function(x))), (X,), order=1)
+
+
+@np.vectorize
+def branching(x, scale):
+    return x * x if x > 1.5 else scale * x
+
+
+@np.vectorize(signature="(n),(n)->()", otypes=[np.float32])
+def of_rows(x, y):
+    return np.sum(x * y)
+
+
+@partial(np.vectorize, excluded={1, "shift"})
+def of_two_results(x, coefficients, shift=0.0):
+    return x * coefficients[0] + shift, x**2
+
+
+def test_vectorize_of_a_function_that_branches():
+    def loss(x):
+        made = np.vectorize(lambda a, b: a * b)
+        several = of_two_results(x, [2.0, 3.0], shift=1.0)
+        return np.sum(branching(x, 3.0) + made(x, x[0])) + np.sum(several[0] * several[1])
+
+    check_grads(loss, (X,), order=1)
+    np.testing.assert_array_equal(grad(lambda x: np.sum(branching(x, 3.0)))(X), [3.0, 4.0, 6.0])
+    assert branching(X, 3.0).dtype == float
+
+
+def test_vectorize_of_rows():
+    m = np.arange(6.0).reshape(2, 3)
+    expected = of_rows(m, X)
+    for found in (jit(of_rows)(m, X), vmap(of_rows)(m, np.stack([X, X]))):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected)
+
+
+# -- who sees it -----------------------------------------------------------------------------------
+
+
+def test_a_function_that_is_not_called_at_once_is_numpys():
+    reducers = {np.sum: "sum"}
+
+    def function(x, reducer=np.sum):
+        assert type(np) is not types.ModuleType
+        assert reducer is np.sum
+        assert np.sum is reducer
+        assert reducers[np.sum] == "sum"
+        assert np.array is NUMPYS["array"]
+        assert getattr(np, "zeros") is NUMPYS["zeros"]  # noqa: B009
+        assert vars(np)["zeros"] is NUMPYS["zeros"]
+        assert pickle.loads(pickle.dumps(np.zeros)) is NUMPYS["zeros"]
+        assert inspect.signature(np.sum) == inspect.signature(NUMPYS["sum"])
+        assert np.array.__name__ == "array"
+        assert isinstance(np, types.ModuleType)
+        assert [type(a) for a in map(np.zeros, [2])] == [np.ndarray]
+        assert np.add.reduce(np.ones(3)) == 3.0
+        return np.sum(x)
+
+    grad(function)(X)
+
+
+def test_numba_compiles_what_it_knows():
+    @numba.njit
+    def compiled(n):
+        a = np.zeros(n)
+        a[0] = np.sum(np.array([1.0, 2.0]))
+        return np.linalg.norm(a)
+
+    assert grad(lambda x: x[0] * compiled(3))(X)[0] == 3.0
+
+
+def test_installed_packages_see_numpy_unchanged():
+    def function(x):
+        root = scipy.optimize.brentq(lambda t: float(np.array([t**2 - 2.0])[0]), 0.0, 2.0)
+        with pytest.raises(TracerConversionError):
+            scipy.special.logsumexp([x[0], x[1]])
+        assert type(np.random.default_rng(0).normal(size=3)) is np.ndarray
+        return x[0] * root
+
+    np.testing.assert_allclose(grad(function)(X)[0], np.sqrt(2.0))
+
+
+def test_other_threads_see_numpy_unchanged():
+    tracing, done = threading.Event(), threading.Event()
+    seen = []
+
+    def other():
+        tracing.wait(10)
+        seen.extend([type(np.zeros(3)), type(np.array([1.0])), np.sum([1.0, 2.0])])
+        done.set()
+
+    def function(x):
+        tracing.set()
+        done.wait(10)
+        assert type(np.zeros(3)) is Assignable
+        return np.sum(x)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    grad(function)(X)
+    thread.join()
+    assert seen == [np.ndarray, np.ndarray, 3.0]
+
+
+def test_threads_that_trace_at_once():
+    failures = []
+    start = threading.Barrier(6)
+
+    def work(seed):
+        def function(x):
+            a = np.zeros(3)
+            a[:2] = np.array([x[0] * seed, x[1]])
+            if seed % 3 == 0:
+                raise KeyError(seed)
+            return np.sum(a)
+
+        start.wait(10)
+        for _ in range(30):
+            try:
+                if grad(function)(X).tolist() != [seed, 1.0, 0.0]:
+                    failures.append(seed)
+            except KeyError:
+                if seed % 3:
+                    failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_it_ends_with_an_exception():
+    def failing(x):
+        grad(lambda y: np.sum(np.array([y, y])))(x[0])
+        assert type(np) is not types.ModuleType
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jit(failing)(X)
+
+
+def test_a_generator_that_is_resumed_later():
+    def numbers():
+        while True:
+            yield type(np.zeros(3))
+
+    generator = numbers()
+    assert next(generator) is np.ndarray
+    inside = []
+    grad(lambda x: inside.append(next(generator)) or x.sum())(X)
+    assert inside == [Assignable]
+    assert next(generator) is np.ndarray
+
+
+def test_who_replaces_a_function_meanwhile_is_heeded(monkeypatch):
+    def function(x):
+        monkeypatch.setattr(np, "zeros", lambda n: "replaced")
+        try:
+            assert np.zeros(3) == "replaced"
+        finally:
+            monkeypatch.undo()
+        assert type(np.zeros(3)) is Assignable
+        return x.sum()
+
+    grad(function)(X)
+
+
+# -- what it cannot do -----------------------------------------------------------------------------
+
+
+def test_a_function_that_was_imported_by_name_is_numpys():
+    with pytest.raises(TracerConversionError, match=r"np\.array, not array"):
+        grad(lambda x: by_name([x[0], 1.0]).sum())(X)
+    with pytest.raises(TracerConversionError):
+        grad(lambda x: sum(a.sum() for a in map(np.array, [[x[0]]])))(X)
+    assert grad(lambda x: reduce(fnp.add, map(fnp.array, [[x[0]]])).sum())(X)[0] == 1.0
+
+
+def test_it_can_be_switched_off(monkeypatch):
+    monkeypatch.setattr(config, "patch_numpy", False)
+    seen = []
+
+    def function(x):
+        seen.append(type(np) is types.ModuleType and type(np.zeros(3)) is np.ndarray)
+        return np.array([x[0], 1.0]).sum()
+
+    with pytest.raises(TracerConversionError):
+        grad(function)(X)
+    assert seen == [True]
+
+
+def test_without_the_columns_of_the_source(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nfrom functrans import grad\n"
+        "print(grad(lambda x: np.sum(np.array([x, np.r_[x, 1.0].sum()])))(2.0))\n"
+    )
+    command = [sys.executable, "-X", "no_debug_ranges", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+
+
+def test_what_is_read_to_be_called():
+    def function(x):
+        parts = [np.zeros(3).max(), np.add.reduce(x).T, map(np.sum, x), np.prod, np.min is x]
+        return np.linalg.norm(
+            parts,
+        ), np.r_[x]
+
+    reads = _attribute_reads(function.__code__)
+    names = {i.argval: reads[i.offset] for i in get_instructions(function) if i.offset in reads}
+    called = {name for name, at_once in names.items() if at_once == (True,)}
+    assert called == {"zeros", "max", "reduce", "norm"}
+    assert names.keys() - called == {"add", "T", "sum", "prod", "min", "linalg", "r_"}
