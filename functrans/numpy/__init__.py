@@ -66,7 +66,7 @@ def __dir__() -> list[str]:
 
 
 _own = {name for name, value in globals().items() if not isinstance(value, _Module)}
-_modules = {"lib", "linalg", "special"}
+_modules = {"fft", "lib", "linalg", "special"}
 __all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, *_modules})
 
 _protocols.namespace[:] = [_sys.modules[__name__]]

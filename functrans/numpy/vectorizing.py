@@ -40,9 +40,35 @@ def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     return _mapped(function, operands, _core_ndims(self.signature, len(operands)), self.otypes)
 
 
-vectorize = type("vectorize", (np.vectorize,), {
-    "__call__": call_vectorized, "__module__": __name__, "__doc__": np.vectorize.__doc__,
-})  # fmt: skip
+class vectorize(np.vectorize):
+    """A function of numbers, applied to all elements of arrays that are broadcast.
+
+    It takes NumPy's arguments. Traced arrays go through `vmap`, so that the function is called
+    once; where it branches in Python on values that are known, it is called for each element.
+
+    Parameters
+    ----------
+    pyfunc : callable
+    otypes : str or list of dtypes, optional
+        The dtypes of the results.
+    doc : str, optional
+    excluded : set of str and int, optional
+        Arguments that are handed on as they are.
+    cache : bool, optional
+        Taken for NumPy's sake.
+    signature : str, optional
+        The axes of what the function takes and returns, such as ``"(n),(n)->()"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> relu = vectorize(lambda x: x if x > 0 else 0.0)
+    >>> grad(lambda x: np.sum(relu(x)))(np.array([-1.0, 2.0]))
+    array([0., 1.])
+    """
+
+    __call__ = call_vectorized
 
 
 def _core_ndims(signature: str | None, count: int) -> list[int]:
