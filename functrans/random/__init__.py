@@ -1,0 +1,27 @@
+"""Random numbers as functions of keys: `jax.random`'s functions, and its numbers.
+
+A key is a uint32 array of shape (2,). The same key gives the same numbers, so a function that draws
+some is as pure as any other: it can be compiled, mapped over keys and differentiated. Who needs
+more numbers makes more keys, by `split` or `fold_in`.
+"""
+
+from functrans.random.bits import bits
+from functrans.random.continuous import (
+    cauchy,
+    double_sided_maxwell,
+    exponential,
+    gumbel,
+    laplace,
+    logistic,
+    lognormal,
+    maxwell,
+    pareto,
+    rayleigh,
+    triangular,
+    wald,
+    weibull_min,
+)
+from functrans.random.integers import bernoulli, rademacher, randint
+from functrans.random.keys import PRNGKey, fold_in, key, key_data, split, wrap_key_data
+from functrans.random.permutations import choice, permutation, shuffle
+from functrans.random.uniform import normal, uniform
