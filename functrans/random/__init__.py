@@ -21,7 +21,11 @@ from functrans.random.continuous import (
     wald,
     weibull_min,
 )
+from functrans.random.discrete import binomial, categorical, geometric, multinomial, poisson
+from functrans.random.gamma import gamma, loggamma
 from functrans.random.integers import bernoulli, rademacher, randint
 from functrans.random.keys import PRNGKey, fold_in, key, key_data, split, wrap_key_data
+from functrans.random.multivariate import multivariate_normal, orthogonal, truncated_normal
 from functrans.random.permutations import choice, permutation, shuffle
+from functrans.random.ratios import ball, beta, chisquare, dirichlet, f, generalized_normal, t
 from functrans.random.uniform import normal, uniform

@@ -99,8 +99,9 @@ class _Kind(NamedTuple):
 
 FLOAT = _Kind("float32 or float64", "f", 4, "float64")
 INTEGER = _Kind("an integer dtype", "iu", 1, "int64")
-SIGNED = _Kind("a signed integer dtype or a float one", "if", 1, "int64")
 UNSIGNED = _Kind("an unsigned integer dtype", "u", 1, "uint64")
+SIGNED = _Kind("a signed integer dtype or a float one", "if", 1, "int64")
+COUNT = _Kind("an integer dtype or a float one", "iuf", 1, "float64")
 
 
 def checked_dtype(dtype: Any, what: str, kind: _Kind = FLOAT) -> np.dtype[Any]:
@@ -153,3 +154,17 @@ def float_dtype_of(*parameters: Any) -> np.dtype[Any]:
     """The dtype of parameters that decide their result's; integers count as float64."""
     found = np.result_type(*(strong_dtype(p) for p in parameters))
     return found if found.kind == "f" else np.dtype(np.float64)
+
+
+def drawn(
+    draw: Callable[..., Any],
+    key: Any,
+    parameters: tuple[Any, ...],
+    shape: Any,
+    dtype: Any,
+    what: str,
+    kind: _Kind = FLOAT,
+) -> Any:
+    """Check the arguments, and call a sampler of a distribution with parameters."""
+    key, dtype = checked_key(key, what), checked_dtype(dtype, what, kind)
+    return draw(key, *parameters, shape=joint_shape(shape, what, *parameters), dtype=dtype)

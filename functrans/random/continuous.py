@@ -13,7 +13,7 @@ from functrans.random.checks import (
     checked_dtype,
     checked_key,
     checked_shape,
-    joint_shape,
+    drawn,
     parameter,
     sampler,
 )
@@ -135,19 +135,6 @@ maxwell = _standard(
 # -- with parameters -------------------------------------------------------------------------------
 
 
-def _drawn(
-    draw: Callable[..., Any],
-    key: Any,
-    parameters: tuple[Any, ...],
-    shape: Any,
-    dtype: Any,
-    what: str,
-) -> Any:
-    """Check the arguments, and call a sampler of a distribution with parameters."""
-    key, dtype = checked_key(key, what), checked_dtype(dtype, what)
-    return draw(key, *parameters, shape=joint_shape(shape, what, *parameters), dtype=dtype)
-
-
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.float64) -> Any:
     """Floats whose logarithm is normal, with mean 0 and standard deviation ``sigma``.
 
@@ -167,7 +154,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.flo
     >>> random.lognormal(random.key(0), 0.5).round(6)
     np.float64(0.902195)
     """
-    return _drawn(_lognormal, key, (sigma,), shape, dtype, "random.lognormal")
+    return drawn(_lognormal, key, (sigma,), shape, dtype, "random.lognormal")
 
 
 @sampler
@@ -194,7 +181,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     >>> random.pareto(random.key(0), 3.0).round(6)
     np.float64(1.198047)
     """
-    return _drawn(_pareto, key, (b,), shape, dtype, "random.pareto")
+    return drawn(_pareto, key, (b,), shape, dtype, "random.pareto")
 
 
 @sampler
@@ -221,7 +208,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = np.float64) -
     >>> random.rayleigh(random.key(0), 2.0).round(6)
     np.float64(2.640037)
     """
-    return _drawn(_rayleigh, key, (scale,), shape, dtype, "random.rayleigh")
+    return drawn(_rayleigh, key, (scale,), shape, dtype, "random.rayleigh")
 
 
 @sampler
@@ -251,7 +238,7 @@ def weibull_min(
     np.float64(1.329579)
     """
     parameters = scale, concentration
-    return _drawn(_weibull_min, key, parameters, shape, dtype, "random.weibull_min")
+    return drawn(_weibull_min, key, parameters, shape, dtype, "random.weibull_min")
 
 
 @sampler
@@ -284,7 +271,7 @@ def triangular(
     np.float64(1.358295)
     """
     parameters = left, mode, right
-    return _drawn(_triangular, key, parameters, shape, dtype, "random.triangular")
+    return drawn(_triangular, key, parameters, shape, dtype, "random.triangular")
 
 
 @sampler
@@ -325,7 +312,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any
     >>> random.wald(random.key(0), 1.0).round(6)
     np.float64(1.0)
     """
-    return _drawn(_wald, key, (mean,), shape, dtype, "random.wald")
+    return drawn(_wald, key, (mean,), shape, dtype, "random.wald")
 
 
 @sampler
@@ -362,7 +349,7 @@ def double_sided_maxwell(
     np.float64(1.0)
     """
     called = "random.double_sided_maxwell"
-    return _drawn(_double_sided_maxwell, key, (loc, scale), shape, dtype, called)
+    return drawn(_double_sided_maxwell, key, (loc, scale), shape, dtype, called)
 
 
 @sampler
