@@ -32,7 +32,7 @@ from functrans.random.checks import (
     parameter,
     sampler,
 )
-from functrans.random.continuous import gumbels
+from functrans.random.continuous import gumbels, positive
 from functrans.random.keys import new_keys
 from functrans.random.uniform import unit
 from functrans.trace.source import located, user_source
@@ -98,16 +98,15 @@ def categorical(
 def _categorical(
     key: Any, logits: Any, *, axis: int, front: Shape, replace: bool, dtype: Dtype
 ) -> Any:
-    logits = np.moveaxis(parameter(logits, dtype), axis, -1)
-    lines = logits.shape[:-1]
+    logits = parameter(logits, dtype)
+    lines = (*logits.shape[:axis], *logits.shape[axis + 1 :])
     if prod(front) * prod(lines) == 0:
         return np.zeros((*front, *lines), np.int64)
     if replace:
         scores = gumbels(key, (*front, *logits.shape), dtype) + logits
-        return np.argmax(scores, axis=-1)
-    scores = gumbels(key, logits.shape, dtype) + logits
-    order = argsort(-scores, -1)[..., : prod(front)]
-    return np.moveaxis(order, -1, 0).reshape(*front, *lines)
+        return np.argmax(scores, axis=len(front) + axis)
+    scores = np.moveaxis(gumbels(key, logits.shape, dtype) + logits, axis, 0)
+    return argsort(-scores, 0)[: prod(front)].reshape(*front, *lines)
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
@@ -135,10 +134,9 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any
 @sampler
 def _geometric(key: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
     p = parameter(p, FLOAT, shape)
-    u = unit(key, shape, FLOAT)
     certain = p >= 1
-    # for 1 - u a uniform number, and never 0
-    trials = np.floor(np.log1p(-u) / np.log1p(-np.where(certain, 0.5, p))) + 1
+    log_u = np.log(positive(key, shape, FLOAT))
+    trials = np.floor(log_u / np.log1p(-np.where(certain, 0.5, p))) + 1
     return np.where(certain, 1, trials).astype(dtype)
 
 
