@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,15 +23,27 @@ KEY = np.dtype(np.uint32)
 
 
 def sampler(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function, for each value of its keyword-only arguments.
+    """Compile a function, for each value of its keyword-only arguments, when it is first called.
 
     So numbers are the same in every bit whether they are drawn in a compiled function or outside of
     any, one by one or by `vmap`.
     """
-    parameters = inspect.signature(function).parameters.values()
-    static = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    compiled: Callable[..., Any] = jit(function, static_argnames=static)
-    return compiled
+
+    @wraps(function)
+    def draw(*args: Any, **static: Any) -> Any:
+        return _compiled(function)(*args, **static)
+
+    return draw
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Any:
+    static = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    return jit(function, static_argnames=static)
 
 
 def checked_key(key: Any, what: str) -> Any:

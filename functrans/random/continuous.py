@@ -104,32 +104,32 @@ def _standard(
 exponential = _standard(
     "exponential", exponentials,
     "Floats of the density ``exp(-x)``, for positive ``x``.",
-    "array([0.542071, 0.236597])",
+    "array([0.542071, 0.243723])",
 )  # fmt: skip
 gumbel = _standard(
     "gumbel", gumbels,
     "Floats of the distribution function ``exp(-exp(-x))``: maxima of many numbers.",
-    "array([ 0.137887, -0.443087])",
+    "array([ 0.137906, -0.425993])",
 )  # fmt: skip
 laplace = _standard(
     "laplace", _laplaces,
     "Floats of the density ``exp(-abs(x)) / 2``.",
-    "array([ 0.178048, 0.863941])",
+    "array([0.178034, 0.837963])",
 )  # fmt: skip
 logistic = _standard(
     "logistic", _logistics,
     "Floats of the distribution function ``1 / (1 + exp(-x))``.",
-    "array([-0.329109, -1.320828])",
+    "array([-0.32911 , -1.287387])",
 )  # fmt: skip
 cauchy = _standard(
     "cauchy", _cauchys,
     "Floats of the density ``1 / (pi (1 + x**2))``, which has no mean.",
-    "array([-0.261889, -1.276806])",
+    "array([-0.26193 , -1.237846])",
 )  # fmt: skip
 maxwell = _standard(
     "maxwell", _maxwells,
     "Floats of the density ``sqrt(2 / pi) x**2 exp(-x**2 / 2)``: lengths of normal 3-vectors.",
-    "array([1.992, 1.992])",
+    "array([1.98907 , 0.424607])",
 )  # fmt: skip
 
 # -- with parameters -------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.flo
     --------
     >>> from functrans import random
     >>> random.lognormal(random.key(0), 0.5).round(6)
-    np.float64(0.902195)
+    np.float64(0.902198)
     """
     return drawn(_lognormal, key, (sigma,), shape, dtype, "random.lognormal")
 
@@ -179,7 +179,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     --------
     >>> from functrans import random
     >>> random.pareto(random.key(0), 3.0).round(6)
-    np.float64(1.198047)
+    np.float64(1.198044)
     """
     return drawn(_pareto, key, (b,), shape, dtype, "random.pareto")
 
@@ -206,7 +206,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = np.float64) -
     --------
     >>> from functrans import random
     >>> random.rayleigh(random.key(0), 2.0).round(6)
-    np.float64(2.640037)
+    np.float64(2.639971)
     """
     return drawn(_rayleigh, key, (scale,), shape, dtype, "random.rayleigh")
 
@@ -235,16 +235,14 @@ def weibull_min(
     --------
     >>> from functrans import random
     >>> random.weibull_min(random.key(0), 2.0, 1.5).round(6)
-    np.float64(1.329579)
+    np.float64(1.329639)
     """
     parameters = scale, concentration
     return drawn(_weibull_min, key, parameters, shape, dtype, "random.weibull_min")
 
 
 @sampler
-def _weibull_min(
-    key: Any, scale: Any, concentration: Any, *, shape: Shape, dtype: Dtype
-) -> Any:
+def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtype: Dtype) -> Any:
     exponent = 1 / parameter(concentration, dtype)
     return np.power(exponentials(key, shape, dtype), exponent) * parameter(scale, dtype)
 
@@ -268,16 +266,14 @@ def triangular(
     --------
     >>> from functrans import random
     >>> random.triangular(random.key(0), 0.0, 1.0, 4.0).round(6)
-    np.float64(1.358295)
+    np.float64(1.358312)
     """
     parameters = left, mode, right
     return drawn(_triangular, key, parameters, shape, dtype, "random.triangular")
 
 
 @sampler
-def _triangular(
-    key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dtype: Dtype
-) -> Any:
+def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dtype: Dtype) -> Any:
     left, mode, right = (parameter(x, dtype) for x in (left, mode, right))
     u = unit(key, shape, dtype)
     width = right - left
@@ -310,7 +306,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any
     --------
     >>> from functrans import random
     >>> random.wald(random.key(0), 1.0).round(6)
-    np.float64(1.0)
+    np.float64(0.187003)
     """
     return drawn(_wald, key, (mean,), shape, dtype, "random.wald")
 
@@ -346,7 +342,7 @@ def double_sided_maxwell(
     --------
     >>> from functrans import random
     >>> random.double_sided_maxwell(random.key(0), 1.0, 2.0).round(6)
-    np.float64(1.0)
+    np.float64(4.969224)
     """
     called = "random.double_sided_maxwell"
     return drawn(_double_sided_maxwell, key, (loc, scale), shape, dtype, called)

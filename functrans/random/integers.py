@@ -52,7 +52,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int6
     --------
     >>> from functrans import random
     >>> random.randint(random.key(0), (6,), 1, 7)
-    array([6, 2, 4, 5, 1, 3])
+    array([4, 6, 6, 6, 4, 2])
     """
     key = checked_key(key, "random.randint")
     dtype = checked_dtype(dtype, "random.randint", INTEGER)
@@ -157,7 +157,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = np.int64) -> Any:
     --------
     >>> from functrans import random
     >>> random.rademacher(random.key(0), (4,))
-    array([ 1,  1,  1, -1])
+    array([ 1,  1, -1, -1])
     """
     key = checked_key(key, "random.rademacher")
     dtype = checked_dtype(dtype, "random.rademacher", SIGNED)

@@ -55,7 +55,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     --------
     >>> from functrans import random
     >>> random.permutation(random.key(0), 5)
-    array([3, 0, 4, 1, 2])
+    array([0, 1, 4, 3, 2])
     """
     key = checked_key(key, "random.permutation")
     size = _size(x, "random.permutation")
@@ -73,7 +73,7 @@ def shuffle(key: Any, x: Any, axis: int = 0) -> Any:
     >>> import numpy as np
     >>> from functrans import random
     >>> random.shuffle(random.key(0), np.array([1.0, 2.0, 3.0]))
-    array([2., 1., 3.])
+    array([1., 2., 3.])
     """
     return permutation(key, x, axis)
 
@@ -149,8 +149,9 @@ def choice(
     --------
     >>> import numpy as np
     >>> from functrans import random
-    >>> random.choice(random.key(0), np.array([10.0, 20.0, 30.0]), (4,), p=np.array([0.0, 0.5, 0.5]))
-    array([30., 30., 30., 20.])
+    >>> p = np.array([0.0, 0.5, 0.5])
+    >>> random.choice(random.key(0), np.array(["a", "b", "c"]), (4,), p=p)
+    array(['c', 'c', 'b', 'b'], dtype='<U1')
     """
     key = checked_key(key, "random.choice")
     shape = checked_shape(shape, "random.choice")
@@ -188,9 +189,7 @@ def _positions(key: Any, *, shape: Shape, size: int, replace: bool) -> Any:
 
 
 @sampler
-def _weighted(
-    key: Any, p: Any, *, shape: Shape, replace: bool, dtype: np.dtype[Any]
-) -> Any:
+def _weighted(key: Any, p: Any, *, shape: Shape, replace: bool, dtype: np.dtype[Any]) -> Any:
     p = parameter(p, dtype)
     if replace:
         sums = cumsum(p)

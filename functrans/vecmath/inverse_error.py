@@ -169,9 +169,7 @@ def normal_of_uniform(u: Scalar) -> Scalar:
     tail = _horner(root - last.shift, last.coefficients)
     for piece in reversed(tails):
         tail = where(w < piece.bound, _horner(root - piece.shift, piece.coefficients), tail)
-    ratio = unlikely(
-        ~(w < centre.bound), tail, _horner(w - centre.shift, centre.coefficients)
-    )
+    ratio = unlikely(~(w < centre.bound), tail, _horner(w - centre.shift, centre.coefficients))
     result = rounded_product(rounded_product(ratio, u), math.sqrt(2))
     inside = abs(u) < 1.0
     return unlikely(~inside, where(abs(u) > 1.0, const(math.nan, u.dtype), u * math.inf), result)

@@ -50,11 +50,11 @@ def _evaluate(*operands: Any) -> Any:
     return ((np.asarray(first, BLOCK) << 32) | second)[()]
 
 
-def _scalar(*operands: Scalar) -> Scalar:
+def _scalar(key: Scalar, low_key: Scalar, counter: Scalar, low_counter: Scalar) -> Scalar:
     def rotated(x: Scalar, bits: int) -> Scalar:
         return (x << bits) | scalar.lshr(x, 32 - bits)
 
-    first, second = _cipher(operands[:2], operands[2:], rotated)
+    first, second = _cipher((key, low_key), (counter, low_counter), rotated)
     return (scalar.convert(first, BLOCK) << 32) | scalar.convert(second, BLOCK)
 
 
