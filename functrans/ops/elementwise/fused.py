@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functrans.loop import scalar
 from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 
 fma = elementwise(
@@ -13,6 +14,6 @@ fma = elementwise(
         lambda x, y, z, out, dy: x * dy,
         lambda x, y, z, out, dz: dz,
     ],
-    samples=[reals(-3, 3)] * 3,
+    promotion=floating, samples=[reals(-3, 3)] * 3,
 )  # fmt: skip
 """``x * y + z`` with one rounding, which results that must agree in every bit are made of."""
