@@ -15,11 +15,11 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import name_of
-from functrans.trace.source import is_library
+from functrans.trace.source import is_installed
 
 MOST_OBJECTS = 2000
 """So many are looked at: a function may reach all of a program."""
@@ -97,7 +97,7 @@ def _reachable(function: Any) -> Iterator[tuple[Any, _Place]]:
             continue
         seen.add(id(value))
         yield value, place
-        if isinstance(value, FunctionType) and not is_library(value.__code__.co_filename):
+        if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename):
             waiting += _named(value)
         else:
             waiting += (
@@ -153,9 +153,13 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield "", value()
     elif isinstance(value, FunctionType):
         yield from _closure(value)  # a wrapper of the library's
+    elif isinstance(value, BuiltinMethodType):
+        yield "", value.__self__  # a generator's method: draw = rng.normal
     elif not isinstance(value, (type, ModuleType)):
-        yield from getattr(value, "__dict__", {}).items()
-        yield "", getattr(value, "__self__", None)  # a generator's method: draw = rng.normal
+        with suppress(AttributeError):
+            # not by getattr, which may be a function of the user's
+            attributes = object.__getattribute__(value, "__dict__")
+            yield from attributes.items() if isinstance(attributes, dict) else ()
 
 
 def _warn(function: Any, place: _Place) -> None:
@@ -175,7 +179,7 @@ def _line(function: Any, place: _Place) -> tuple[str, int]:
     own = [
         code
         for value, _ in _reachable(function)
-        if isinstance(value, FunctionType) and not is_library(value.__code__.co_filename)
+        if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename)
         for code in _codes(value.__code__)
     ]
     for code in [place.code] if place.code else own:

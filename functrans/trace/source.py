@@ -50,7 +50,6 @@ class Source(NamedTuple):
 
 
 @cached(4096)
-<<<<<<< HEAD
 def _is_library(filename: str) -> bool:
     return filename.startswith(_LIBRARIES)
 
@@ -74,17 +73,6 @@ def user_source() -> Source | None:
         first = first.f_back
     frame = first
     while frame is not None and is_installed(frame.f_code.co_filename):
-=======
-def is_library(filename: str) -> bool:
-    """Whether a file is this package's, NumPy's or SciPy's."""
-    return filename.startswith(_LIBRARIES) or filename in _BETWEEN
-
-
-def user_source() -> Source | None:
-    """The innermost place in the calling stack outside of this package, NumPy and SciPy."""
-    frame = sys._getframe(1).f_back
-    while frame is not None and is_library(frame.f_code.co_filename):
->>>>>>> bacb467 (Drawing from a generator while jit traces is warned about; functrans.random is public)
         frame = frame.f_back
     frame = frame or first
     return None if frame is None else Source(frame.f_code, frame.f_lasti)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from functrans.errors import DtypeError
 from functrans.ir.primitive import ZERO_DERIVATIVE
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.promotion import DtypeKey
 from functrans.ops.samples import Domain
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
@@ -58,11 +60,18 @@ def _scalar(key: Scalar, low_key: Scalar, counter: Scalar, low_counter: Scalar) 
     return (scalar.convert(first, BLOCK) << 32) | scalar.convert(second, BLOCK)
 
 
+def _of_words(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    if any(np.dtype(key) != WORD for key in keys):
+        found = ", ".join(str(np.dtype(key)) for key in keys)
+        raise DtypeError(f"threefry2x32 is defined for uint32 words, and found {found}")
+    return (WORD,) * len(keys)
+
+
 _words = Domain(lambda rng, shape: rng.integers(0, 2**32, shape, dtype=WORD))
 
 threefry = elementwise(
     "threefry2x32", numpy=_evaluate, scalar=_scalar,
     jvp=ZERO_DERIVATIVE,
-    result="uint64", samples=[_words] * 4,
+    promotion=_of_words, result="uint64", samples=[_words] * 4,
 )  # fmt: skip
 """64 random bits for each key (two words) and counter (two words): the first word is above."""
