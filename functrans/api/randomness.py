@@ -93,8 +93,8 @@ def _reachable(function: Any) -> Iterator[tuple[Any, _Place]]:
     seen: set[int] = set()
     while waiting and len(seen) < MOST_OBJECTS:
         value, place = waiting.pop()
-        if id(value) in seen:
-            continue
+        if id(value) in seen or type(value) in weakref.ProxyTypes:
+            continue  # what a proxy stands for may be gone
         seen.add(id(value))
         yield value, place
         if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename):
