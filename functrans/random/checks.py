@@ -159,7 +159,13 @@ def _shape(x: Any) -> Shape:
 
 def parameter(x: Any, dtype: np.dtype[Any], shape: Shape | None = None) -> Any:
     """A parameter in the dtype of the result, and in its shape if one is given."""
-    x = cast(x if isinstance(x, (Tracer, np.ndarray, np.generic)) else np.asarray(x), dtype)
+    x = x if isinstance(x, (Tracer, np.ndarray, np.generic)) else np.asarray(x)
+    if x.dtype.kind == "c":
+        raise DtypeError(
+            f"the parameters of a distribution are real numbers{located(user_source())}, found "
+            f"{x.dtype}: pass x.real"
+        )
+    x = cast(x, dtype)
     return x if shape is None else broadcast_to(x, shape=shape)
 
 

@@ -40,6 +40,8 @@ CALLS = [
      "static_argnums"),
     (ShapeError, lambda: random.gamma(KEY, np.ones(3), (2,)),
      "the parameters of random.gamma have shapes (3,){here}, which do not broadcast to (2,)"),
+    (DtypeError, lambda: random.gamma(KEY, 1j),
+     "the parameters of a distribution are real numbers{here}, found complex128: pass x.real"),
     (DtypeError, lambda: random.normal(KEY, (), np.int64),
      "random.normal gives float32 or float64{here}, and was asked for int64: write "
      "dtype=np.float64, or convert the result by astype"),

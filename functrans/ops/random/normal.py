@@ -9,8 +9,8 @@ import numpy as np
 
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.exponential import exp
+from functrans.ops.elementwise.fused import real_floats
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 from functrans.vecmath.inverse_error import normal_of_uniform
 
@@ -25,6 +25,6 @@ def _evaluate(u: Any) -> Any:
 normal_quantile = elementwise(
     "normal_quantile", numpy=_evaluate, scalar=normal_of_uniform,
     jvp=lambda u, out, du: du * (math.sqrt(math.pi / 2) * exp(0.5 * out * out)),
-    promotion=floating, samples=reals(-0.99, 0.99),
+    promotion=real_floats, samples=reals(-0.99, 0.99),
 )  # fmt: skip
 """``sqrt(2) erfinv(u)``: normally distributed for a uniform ``u`` between -1 and 1."""
