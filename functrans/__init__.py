@@ -11,7 +11,7 @@ Examples
 (5, 3)
 """
 
-from functrans import config, errors, extend, lax, numpy, scipy, testing, tree
+from functrans import config, errors, extend, lax, numpy, random, scipy, testing, tree
 from functrans.api.bridge import compile, from_numba
 from functrans.api.compile import jit
 from functrans.api.custom import custom_jvp, custom_vjp
@@ -48,6 +48,7 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "numpy",
+    "random",
     "scipy",
     "stop_gradient",
     "testing",

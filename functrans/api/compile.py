@@ -28,6 +28,7 @@ from functrans.api.lowered import Lowered
 from functrans.api.options import Named, check_apart, check_backend, leaves_of, named
 from functrans.api.outside import Outside
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
+from functrans.api.randomness import watched
 from functrans.api.static import NO_STATIC, Static, without_static
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError
@@ -250,7 +251,7 @@ class JitFunction:
 
         def call(args: Any, kwargs: Any) -> Any:
             args, kwargs = static.filled(args, kwargs)
-            return self._function(*args, **kwargs)
+            return watched(self._function)(*args, **kwargs)
 
         flat = Flat(call, structure, name_of(self._function))
 
@@ -260,9 +261,6 @@ class JitFunction:
             assert isinstance(trace, Trace)
             return [*(decision.tracer for decision in trace.decisions), *outs]
 
-        def name(i: int) -> str:
-            return self._leaf_name(i, structure, static)
-
         staged = stage(
             with_guards if speculates else flat,
             [aval_of_leaf(x) for x in arrays],
@@ -270,7 +268,7 @@ class JitFunction:
             values=known_values(arrays) if speculates else None,
             operands=None if speculates else arrays,
             outcomes=outcomes,
-            name=name,
+            name=lambda i: self._leaf_name(i, structure, static),
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))

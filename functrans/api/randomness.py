@@ -1,0 +1,190 @@
+"""Notices that a function which is compiled drew from a random generator while it was traced.
+
+What it drew then is a constant of the compiled program. The states of the generators that the
+function can reach are compared before and after: NumPy's global one, and those that are found from
+its closure, its defaults and the globals that it names, by way of functions, attributes and
+containers.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from functrans.api.arguments import name_of
+from functrans.trace.source import is_installed
+
+MOST_OBJECTS = 2000
+"""So many are looked at: a function may reach all of a program."""
+
+
+class _Place(NamedTuple):
+    """A name that leads to a generator, and the code that it was found in."""
+
+    name: str
+    code: CodeType | None = None
+
+
+class _Found(NamedTuple):
+    """A generator, how it is come to, and its state before."""
+
+    generator: Any
+    place: _Place
+    before: Any
+
+
+_shown: dict[Any, Any] = {}
+"""What Python's filters know of the warnings that were given: each line once, unless told else."""
+
+
+def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, to be called once, with a warning if it draws from a random generator."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is None:
+        return function  # so nobody has a generator
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = list(_generators(function, numpy_random))
+        result = function(*args, **kwargs)
+        for each in found:
+            if not _same(each.before, _state(each.generator)):
+                _warn(function, each.place)
+        return result
+
+    return call
+
+
+def _state(generator: Any) -> Any:
+    bits = getattr(generator, "bit_generator", None)
+    return bits.state if bits is not None else generator.get_state(legacy=False)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two states are equal: dictionaries of numbers and arrays."""
+    if isinstance(a, Mapping):
+        return all(_same(a[key], b[key]) for key in a)
+    return bool(a.tobytes() == b.tobytes()) if hasattr(a, "tobytes") else bool(a == b)
+
+
+def _generators(function: Any, numpy_random: ModuleType) -> Iterator[_Found]:
+    """The generators that a function can reach, the global one first."""
+    legacy = numpy_random.mtrand._rand
+    yield _Found(legacy, _GLOBAL, _state(legacy))
+    kinds = numpy_random.Generator, numpy_random.RandomState
+    for value, place in _reachable(function):
+        if isinstance(value, kinds) and value is not legacy:
+            yield _Found(value, place, _state(value))
+
+
+_GLOBAL = _Place("random")
+"""How NumPy's global generator is come to: ``np.random.normal``."""
+
+
+def _reachable(function: Any) -> Iterator[tuple[Any, _Place]]:
+    """Objects that a function can come to, each once, and how each is called."""
+    waiting: list[tuple[Any, _Place]] = [(function, _Place(name_of(function)))]
+    seen: set[int] = set()
+    while waiting and len(seen) < MOST_OBJECTS:
+        value, place = waiting.pop()
+        if id(value) in seen or type(value) in weakref.ProxyTypes:
+            continue  # what a proxy stands for may be gone
+        seen.add(id(value))
+        yield value, place
+        if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename):
+            waiting += _named(value)
+        else:
+            waiting += (
+                (part, _Place(name or place.name, place.code)) for name, part in _parts(value)
+            )
+
+
+def _named(function: FunctionType) -> Iterator[tuple[Any, _Place]]:
+    """What a function's code has names for: in its closure, among globals and in modules."""
+    known = dict(function.__globals__) | dict(_closure(function))
+    for code in _codes(function.__code__):
+        for name in (*code.co_names, *code.co_freevars):
+            value = known.get(name)
+            if isinstance(value, ModuleType):
+                for attribute in code.co_names:
+                    yield vars(value).get(attribute), _Place(attribute, code)
+            else:
+                yield value, _Place(name, code)
+    code, defaults = function.__code__, function.__defaults__ or ()
+    last = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    for name, value in (
+        *zip(last, defaults, strict=True),
+        *(function.__kwdefaults__ or {}).items(),
+    ):
+        yield value, _Place(name, code)
+
+
+def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not assigned yet
+            yield name, cell.cell_contents
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of functions and comprehensions inside of it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object is made of, with the names of attributes."""
+    if isinstance(value, (list, tuple, set)):
+        yield from (("", part) for part in value)
+    elif isinstance(value, dict):
+        yield from (("", part) for part in value.values())
+    elif isinstance(value, MethodType):
+        yield from (("", value.__func__), ("", value.__self__))
+    elif isinstance(value, functools.partial):
+        yield from (("", part) for part in (value.func, value.args, value.keywords))
+    elif isinstance(value, weakref.ref):
+        yield "", value()
+    elif isinstance(value, FunctionType):
+        yield from _closure(value)  # a wrapper of the library's
+    elif isinstance(value, BuiltinMethodType):
+        yield "", value.__self__  # a generator's method: draw = rng.normal
+    elif not isinstance(value, (type, ModuleType)):
+        with suppress(AttributeError):
+            # not by getattr, which may be a function of the user's
+            attributes = object.__getattribute__(value, "__dict__")
+            yield from attributes.items() if isinstance(attributes, dict) else ()
+
+
+def _warn(function: Any, place: _Place) -> None:
+    drew_from = "NumPy's random numbers" if place is _GLOBAL else f"the generator {place.name!r}"
+    warnings.warn_explicit(
+        f"{name_of(function)} drew from {drew_from} while jit traced it: what came out is now a "
+        "constant of the compiled program, the same in every call. Draw outside and pass the "
+        "numbers as an argument, or pass a key and use functrans.random",
+        RuntimeWarning,
+        *_line(function, place),
+        registry=_shown,
+    )
+
+
+def _line(function: Any, place: _Place) -> tuple[str, int]:
+    """The line on which a generator is named; else the one that the function begins on."""
+    own = [
+        code
+        for value, _ in _reachable(function)
+        if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename)
+        for code in _codes(value.__code__)
+    ]
+    for code in [place.code] if place.code else own:
+        for instruction in dis.get_instructions(code):
+            position = instruction.positions
+            if instruction.argval == place.name and position is not None and position.lineno:
+                return code.co_filename, position.lineno
+    return (own[0].co_filename, own[0].co_firstlineno) if own else ("<unknown>", 1)

@@ -1,0 +1,55 @@
+"""Random bits, as unsigned integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.types import Shape
+from functrans.ops.arrays.structural import astype
+from functrans.ops.random.threefry import WORD
+from functrans.random.checks import UNSIGNED, checked_dtype, checked_key, checked_shape, sampler
+from functrans.random.keys import blocks
+
+__all__ = ["bits"]
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = np.uint64) -> Any:
+    """Unsigned integers, each as likely as any other.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    shape : tuple of int
+    dtype : dtype
+        An unsigned integer.
+
+    Returns
+    -------
+    array of ``shape`` and ``dtype``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import random
+    >>> random.bits(random.key(0), (3,), np.uint8)
+    array([167, 146,  40], dtype=uint8)
+    """
+    key = checked_key(key, "random.bits")
+    dtype = checked_dtype(dtype, "random.bits", UNSIGNED)
+    return _bits(key, shape=checked_shape(shape, "random.bits"), dtype=dtype)
+
+
+@sampler
+def _bits(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    return drawn_bits(key, shape, dtype)
+
+
+def drawn_bits(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Random bits of a width: a block of 64, or its halves combined to 32 and cut to fewer."""
+    block = blocks(key, shape)
+    if dtype.itemsize == 8:
+        return block
+    folded = astype(block >> 32, WORD) ^ astype(block, WORD)
+    return folded if dtype == WORD else astype(folded, dtype)

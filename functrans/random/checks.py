@@ -1,0 +1,189 @@
+"""What a function of this namespace is given: keys, shapes, dtypes and parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.compile import jit
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.types import Shape, describe
+from functrans.numpy.arrays import shape_of
+from functrans.ops.arrays.structural import broadcast_to
+from functrans.ops.promotion import cast, strong_dtype
+from functrans.trace.dtypes import dtype_of
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+KEY = np.dtype(np.uint32)
+
+
+def sampler(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function, for each value of its keyword-only arguments, when it is first called.
+
+    So numbers are the same in every bit whether they are drawn in a compiled function or outside of
+    any, one by one or by `vmap`.
+    """
+
+    @wraps(function)
+    def draw(*args: Any, **static: Any) -> Any:
+        return _compiled(function)(*args, **static)
+
+    return draw
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Any:
+    static = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    return jit(function, static_argnames=static)
+
+
+def checked_key(key: Any, what: str) -> Any:
+    """A single key; raises `DtypeError` for what is none, `ShapeError` for several."""
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        raise DtypeError(
+            f"{what} takes a key{located(user_source())}, found the number {key}: make a key of "
+            f"it, random.key({key})"
+        )
+    if not isinstance(key, (np.ndarray, Tracer)) or key.dtype != KEY:
+        raise DtypeError(
+            f"{what} takes a key{located(user_source())}, which is a uint32 array of shape (2,), "
+            f"found {_described(key)}: make one by random.key(seed), or split one"
+        )
+    if key.shape == (2,):
+        return key
+    if key.ndim > 1 and key.shape[-1] == 2:
+        raise ShapeError(
+            f"{what} takes one key{located(user_source())}, found an array of keys of shape "
+            f"{key.shape[:-1]}: use vmap, or one of them, keys[0]"
+        )
+    raise ShapeError(
+        f"{what} takes a key{located(user_source())}, which is a uint32 array of shape (2,), "
+        f"found one of shape {key.shape}: make one by random.key(seed), or split one"
+    )
+
+
+def _described(x: Any) -> str:
+    return str(x.aval) if isinstance(x, Tracer) else describe(x)
+
+
+def checked_shape(shape: Any, what: str) -> Shape:
+    """The shape of the result, given as a number or a sequence."""
+    if isinstance(shape, Tracer) or any(isinstance(n, Tracer) for n in _entries(shape)):
+        raise ShapeError(
+            f"{what} takes a shape that is known when it is traced{located(user_source())}, found "
+            "a traced one: use static_argnums"
+        )
+    try:
+        sizes = shape_of(shape)
+    except (AttributeError, TypeError):
+        raise ShapeError(
+            f"{what} takes a shape{located(user_source())}, found {describe(shape)}: write a "
+            "tuple of integers"
+        ) from None
+    if any(n < 0 for n in sizes):
+        raise ShapeError(
+            f"{what} takes a shape{located(user_source())}, and sizes are not negative: found "
+            f"{sizes}"
+        )
+    return sizes
+
+
+def _entries(shape: Any) -> tuple[Any, ...]:
+    return tuple(shape) if isinstance(shape, (list, tuple)) else ()
+
+
+class _Kind(NamedTuple):
+    """Dtypes that a result may have."""
+
+    called: str
+    letters: str
+    least_bytes: int
+    example: str
+
+
+FLOAT = _Kind("float32 or float64", "f", 4, "float64")
+INTEGER = _Kind("an integer dtype", "iu", 1, "int64")
+UNSIGNED = _Kind("an unsigned integer dtype", "u", 1, "uint64")
+SIGNED = _Kind("a signed integer dtype or a float one", "if", 1, "int64")
+COUNT = _Kind("an integer dtype or a float one", "iuf", 1, "float64")
+
+
+def checked_dtype(dtype: Any, what: str, kind: _Kind = FLOAT) -> np.dtype[Any]:
+    """The dtype of the result."""
+    found = dtype_of(dtype)
+    if found.kind in kind.letters and found.itemsize >= kind.least_bytes:
+        return found
+    raise DtypeError(
+        f"{what} gives {kind.called}{located(user_source())}, and was asked for {found}: write "
+        f"dtype=np.{kind.example}, or convert the result by astype"
+    )
+
+
+def joint_shape(shape: Any, what: str, *parameters: Any, less: int = 0) -> Shape:
+    """The shape that was asked for, or that the parameters broadcast to.
+
+    The last ``less`` axes of each parameter are its own, and do not count.
+    """
+    own = [_shape(p)[: len(_shape(p)) - less] for p in parameters]
+    try:
+        common = np.broadcast_shapes(*own)
+        if shape is None:
+            return common
+        asked = checked_shape(shape, what)
+        fits = np.broadcast_shapes(asked, common) == asked
+    except ValueError as error:
+        if isinstance(error, ShapeError):
+            raise
+        fits, asked = False, shape
+    if not fits:
+        shapes = " and ".join(map(str, own))
+        raise ShapeError(
+            f"the parameters of {what} have shapes {shapes}{located(user_source())}, which do not "
+            f"broadcast to {asked}"
+        )
+    return asked
+
+
+def _shape(x: Any) -> Shape:
+    return x.shape if isinstance(x, Tracer) else np.shape(x)
+
+
+def parameter(x: Any, dtype: np.dtype[Any], shape: Shape | None = None) -> Any:
+    """A parameter in the dtype of the result, and in its shape if one is given."""
+    x = x if isinstance(x, (Tracer, np.ndarray, np.generic)) else np.asarray(x)
+    if x.dtype.kind == "c":
+        raise DtypeError(
+            f"the parameters of a distribution are real numbers{located(user_source())}, found "
+            f"{x.dtype}: pass x.real"
+        )
+    x = cast(x, dtype)
+    return x if shape is None else broadcast_to(x, shape=shape)
+
+
+def float_dtype_of(*parameters: Any) -> np.dtype[Any]:
+    """The dtype of parameters that decide their result's; integers count as float64."""
+    found = np.result_type(*(strong_dtype(p) for p in parameters))
+    return found if found.kind == "f" else np.dtype(np.float64)
+
+
+def drawn(
+    draw: Callable[..., Any],
+    key: Any,
+    parameters: tuple[Any, ...],
+    shape: Any,
+    dtype: Any,
+    what: str,
+    kind: _Kind = FLOAT,
+) -> Any:
+    """Check the arguments, and call a sampler of a distribution with parameters."""
+    key, dtype = checked_key(key, what), checked_dtype(dtype, what, kind)
+    return draw(key, *parameters, shape=joint_shape(shape, what, *parameters), dtype=dtype)

@@ -1,0 +1,355 @@
+"""Continuous distributions that are functions of uniform and normal numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.types import Shape
+from functrans.random.checks import (
+    checked_dtype,
+    checked_key,
+    checked_shape,
+    drawn,
+    parameter,
+    sampler,
+)
+from functrans.random.integers import signs
+from functrans.random.keys import new_keys
+from functrans.random.uniform import between, standard_normal, unit
+
+__all__ = [
+    "cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal",
+    "maxwell", "pareto", "rayleigh", "triangular", "wald", "weibull_min",
+]  # fmt: skip
+
+Dtype = np.dtype[Any]
+
+# -- without parameters ----------------------------------------------------------------------------
+
+
+def exponentials(key: Any, shape: Shape, dtype: Dtype) -> Any:
+    return -np.log1p(-unit(key, shape, dtype))
+
+
+def positive(key: Any, shape: Shape, dtype: Dtype) -> Any:
+    """Uniform numbers from 0 to 1, and none of them 0."""
+    return between(key, np.finfo(dtype).tiny, dtype.type(1), shape, dtype)
+
+
+def gumbels(key: Any, shape: Shape, dtype: Dtype) -> Any:
+    return -np.log(-np.log(positive(key, shape, dtype)))
+
+
+def _laplaces(key: Any, shape: Shape, dtype: Dtype) -> Any:
+    low = np.nextafter(dtype.type(-1), dtype.type(0))
+    u = between(key, low, dtype.type(1), shape, dtype)
+    return np.sign(u) * np.log1p(-np.abs(u))
+
+
+def _logistics(key: Any, shape: Shape, dtype: Dtype) -> Any:
+    u = positive(key, shape, dtype)
+    return np.log(u) - np.log1p(-u)
+
+
+def _cauchys(key: Any, shape: Shape, dtype: Dtype) -> Any:
+    u = between(key, np.finfo(dtype).eps, dtype.type(1), shape, dtype)
+    return np.tan(dtype.type(math.pi) * (u - dtype.type(0.5)))
+
+
+def _maxwells(key: Any, shape: Shape, dtype: Dtype) -> Any:
+    return np.sqrt(np.sum(standard_normal(key, (*shape, 3), dtype) ** 2, axis=-1))
+
+
+def _standard(
+    name: str, draw: Callable[[Any, Shape, Dtype], Any], what: str, example: str
+) -> Callable[..., Any]:
+    """The public function of a distribution without parameters."""
+    called = f"random.{name}"
+
+    @sampler
+    def compiled(key: Any, *, shape: Shape, dtype: Dtype) -> Any:
+        return draw(key, shape, dtype)
+
+    def public(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
+        key, dtype = checked_key(key, called), checked_dtype(dtype, called)
+        return compiled(key, shape=checked_shape(shape, called), dtype=dtype)
+
+    public.__name__ = public.__qualname__ = name
+    public.__doc__ = f"""{what}
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    shape : tuple of int
+    dtype : dtype
+        float32 or float64.
+
+    Returns
+    -------
+    array of ``shape`` and ``dtype``
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.{name}(random.key(0), (2,)).round(6)
+    {example}
+    """
+    return public
+
+
+exponential = _standard(
+    "exponential", exponentials,
+    "Floats of the density ``exp(-x)``, for positive ``x``.",
+    "array([0.542071, 0.243723])",
+)  # fmt: skip
+gumbel = _standard(
+    "gumbel", gumbels,
+    "Floats of the distribution function ``exp(-exp(-x))``: maxima of many numbers.",
+    "array([ 0.137906, -0.425993])",
+)  # fmt: skip
+laplace = _standard(
+    "laplace", _laplaces,
+    "Floats of the density ``exp(-abs(x)) / 2``.",
+    "array([0.178034, 0.837963])",
+)  # fmt: skip
+logistic = _standard(
+    "logistic", _logistics,
+    "Floats of the distribution function ``1 / (1 + exp(-x))``.",
+    "array([-0.32911 , -1.287387])",
+)  # fmt: skip
+cauchy = _standard(
+    "cauchy", _cauchys,
+    "Floats of the density ``1 / (pi (1 + x**2))``, which has no mean.",
+    "array([-0.26193 , -1.237846])",
+)  # fmt: skip
+maxwell = _standard(
+    "maxwell", _maxwells,
+    "Floats of the density ``sqrt(2 / pi) x**2 exp(-x**2 / 2)``: lengths of normal 3-vectors.",
+    "array([1.98907 , 0.424607])",
+)  # fmt: skip
+
+# -- with parameters -------------------------------------------------------------------------------
+
+
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = np.float64) -> Any:
+    """Floats whose logarithm is normal, with mean 0 and standard deviation ``sigma``.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    sigma : float array
+        Samples have derivatives with respect to it.
+    shape : tuple of int, optional
+        That of ``sigma`` if it is not given; ``sigma`` broadcasts to it.
+    dtype : dtype
+        float32 or float64.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.lognormal(random.key(0), 0.5).round(6)
+    np.float64(0.902198)
+    """
+    return drawn(_lognormal, key, (sigma,), shape, dtype, "random.lognormal")
+
+
+@sampler
+def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    return np.exp(parameter(sigma, dtype) * standard_normal(key, shape, dtype))
+
+
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
+    """Floats of the density ``b / x**(b + 1)``, for ``x`` from 1 up.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    b : float array
+        Positive. Samples have derivatives with respect to it.
+    shape : tuple of int, optional
+        That of ``b`` if it is not given; ``b`` broadcasts to it.
+    dtype : dtype
+        float32 or float64.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.pareto(random.key(0), 3.0).round(6)
+    np.float64(1.198044)
+    """
+    return drawn(_pareto, key, (b,), shape, dtype, "random.pareto")
+
+
+@sampler
+def _pareto(key: Any, b: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    return np.exp(exponentials(key, shape, dtype) / parameter(b, dtype))
+
+
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
+    """Lengths of normal 2-vectors, of the standard deviation ``scale`` in both directions.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    scale : float array
+        Positive. Samples have derivatives with respect to it.
+    shape : tuple of int, optional
+        That of ``scale`` if it is not given; ``scale`` broadcasts to it.
+    dtype : dtype
+        float32 or float64.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.rayleigh(random.key(0), 2.0).round(6)
+    np.float64(2.639971)
+    """
+    return drawn(_rayleigh, key, (scale,), shape, dtype, "random.rayleigh")
+
+
+@sampler
+def _rayleigh(key: Any, scale: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    return parameter(scale, dtype) * np.sqrt(-2 * np.log(positive(key, shape, dtype)))
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = np.float64
+) -> Any:
+    """Floats of the distribution function ``1 - exp(-(x / scale)**concentration)``.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    scale, concentration : float array
+        Positive. Samples have derivatives with respect to them.
+    shape : tuple of int, optional
+        The common shape of the parameters if it is not given; they broadcast to it.
+    dtype : dtype
+        float32 or float64.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.weibull_min(random.key(0), 2.0, 1.5).round(6)
+    np.float64(1.329639)
+    """
+    parameters = scale, concentration
+    return drawn(_weibull_min, key, parameters, shape, dtype, "random.weibull_min")
+
+
+@sampler
+def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    exponent = 1 / parameter(concentration, dtype)
+    return np.power(exponentials(key, shape, dtype), exponent) * parameter(scale, dtype)
+
+
+def triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = np.float64
+) -> Any:
+    """Floats whose density rises linearly from ``left`` to ``mode``, and falls to ``right``.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    left, mode, right : float array
+        Ascending. Samples have derivatives with respect to them.
+    shape : tuple of int, optional
+        The common shape of the parameters if it is not given; they broadcast to it.
+    dtype : dtype
+        float32 or float64.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.triangular(random.key(0), 0.0, 1.0, 4.0).round(6)
+    np.float64(1.358312)
+    """
+    parameters = left, mode, right
+    return drawn(_triangular, key, parameters, shape, dtype, "random.triangular")
+
+
+@sampler
+def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    left, mode, right = (parameter(x, dtype) for x in (left, mode, right))
+    u = unit(key, shape, dtype)
+    width = right - left
+    rising = u * width < mode - left
+    # the root of what is not chosen would have a derivative that is infinite or no number
+    square = np.where(rising, u * (mode - left), (1 - u) * (right - mode)) * width
+    root = np.sqrt(np.where(square > 0, square, 1)) * (square > 0)
+    return np.where(rising, left + root, right - root)
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
+    """Floats of the inverse Gaussian distribution with scale 1: times of first arrival.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    mean : float array
+        Positive.
+    shape : tuple of int, optional
+        That of ``mean`` if it is not given; ``mean`` broadcasts to it.
+    dtype : dtype
+        float32 or float64.
+
+    Notes
+    -----
+    By the roots of a chi-squared variable (Michael, Schucany and Haas, 1976). Which root is taken
+    depends on the mean, so the derivative of a sample is not that of a reparameterisation.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.wald(random.key(0), 1.0).round(6)
+    np.float64(0.187003)
+    """
+    return drawn(_wald, key, (mean,), shape, dtype, "random.wald")
+
+
+@sampler
+def _wald(key: Any, mean: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    mean = parameter(mean, dtype)
+    first, second = new_keys(key, 2)
+    y = standard_normal(first, shape, dtype) ** 2
+    # the lesser root, written so that nothing cancels
+    t = mean * y
+    ratio = 2 / (2 + t + np.sqrt(t * (4 + t)))
+    lesser = unit(second, shape, dtype) * (1 + ratio) <= 1
+    return mean * np.where(lesser, ratio, 1 / ratio)
+
+
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = None, dtype: Any = np.float64
+) -> Any:
+    """Maxwell's numbers with a random sign, times ``scale``, around ``loc``.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    loc, scale : float array
+        Samples have derivatives with respect to them.
+    shape : tuple of int, optional
+        The common shape of the parameters if it is not given; they broadcast to it.
+    dtype : dtype
+        float32 or float64.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.double_sided_maxwell(random.key(0), 1.0, 2.0).round(6)
+    np.float64(4.969224)
+    """
+    called = "random.double_sided_maxwell"
+    return drawn(_double_sided_maxwell, key, (loc, scale), shape, dtype, called)
+
+
+@sampler
+def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    first, second = new_keys(key, 2)
+    numbers = signs(second, shape, dtype) * _maxwells(first, shape, dtype)
+    return numbers * parameter(scale, dtype) + parameter(loc, dtype)

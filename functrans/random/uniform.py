@@ -1,0 +1,121 @@
+"""Uniform and normal numbers, which the other distributions are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.types import Shape
+from functrans.ops.arrays.structural import astype
+from functrans.ops.elementwise.choice import maximum
+from functrans.ops.elementwise.fused import fma
+from functrans.ops.random.normal import normal_quantile
+from functrans.random.bits import drawn_bits
+from functrans.random.checks import (
+    checked_dtype,
+    checked_key,
+    checked_shape,
+    joint_shape,
+    parameter,
+    sampler,
+)
+
+__all__ = ["normal", "uniform"]
+
+
+def uniform(
+    key: Any, shape: Any = (), dtype: Any = np.float64, minval: Any = 0.0, maxval: Any = 1.0
+) -> Any:
+    """Floats between two bounds, the upper one excluded, each as likely as any other.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    shape : tuple of int
+    dtype : dtype
+        A float.
+    minval, maxval : array
+        They broadcast to ``shape``. Samples have derivatives with respect to them.
+
+    Returns
+    -------
+    array of ``shape`` and ``dtype``
+        With as many random bits as the dtype's fraction has (52 for float64, 23 for float32).
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.uniform(random.key(0), (2,)).round(6)
+    array([0.418457, 0.216295])
+    """
+    key = checked_key(key, "random.uniform")
+    dtype = checked_dtype(dtype, "random.uniform")
+    if _is_number(minval, 0) and _is_number(maxval, 1):
+        return _unit(key, shape=checked_shape(shape, "random.uniform"), dtype=dtype)
+    shape = joint_shape(shape, "random.uniform", minval, maxval)
+    return _uniform(key, minval, maxval, shape=shape, dtype=dtype)
+
+
+def _is_number(x: Any, value: int) -> bool:
+    return isinstance(x, (int, float)) and x == value
+
+
+@sampler
+def _unit(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    return unit(key, shape, dtype)
+
+
+@sampler
+def _uniform(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    return between(key, parameter(minval, dtype), parameter(maxval, dtype), shape, dtype)
+
+
+def unit(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Uniform numbers from 0 to 1: multiples of the distance of floats above 1."""
+    fraction = np.finfo(dtype).nmant
+    word = np.dtype(f"u{dtype.itemsize}")
+    numbers = drawn_bits(key, shape, word) >> (8 * word.itemsize - fraction)
+    return astype(numbers, dtype) * dtype.type(2.0**-fraction)
+
+
+def between(key: Any, low: Any, high: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Uniform numbers between two bounds of the dtype."""
+    return maximum(low, fma(unit(key, shape, dtype), high - low, low))
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
+    """Normally distributed floats with mean 0 and variance 1.
+
+    Parameters
+    ----------
+    key : array of shape (2,), uint32
+    shape : tuple of int
+    dtype : dtype
+        A float.
+
+    Returns
+    -------
+    array of ``shape`` and ``dtype``
+        ``sqrt(2) erfinv(u)`` for uniform ``u``.
+
+    Examples
+    --------
+    >>> from functrans import random
+    >>> random.normal(random.key(0), (2,)).round(6)
+    array([-0.205842, -0.784766])
+    """
+    key = checked_key(key, "random.normal")
+    dtype = checked_dtype(dtype, "random.normal")
+    return _normal(key, shape=checked_shape(shape, "random.normal"), dtype=dtype)
+
+
+@sampler
+def _normal(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    return standard_normal(key, shape, dtype)
+
+
+def standard_normal(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Normal numbers, of uniform ones from above -1 to 1."""
+    low = np.nextafter(dtype.type(-1), dtype.type(0))
+    return normal_quantile(between(key, low, dtype.type(1), shape, dtype))

@@ -1,0 +1,85 @@
+"""`functrans.random` beside `jax.random`: the numbers it gave once, and JAX itself, if it is there.
+
+JAX runs with 64-bit types and otherwise its default settings (``jax_threefry_partitionable``).
+"""
+
+import numpy as np
+import pytest
+
+from functrans import random
+from tests.random.calls import CLOSE, EXACT, evaluate, key_of, recorded
+
+RECORDED = recorded()
+
+
+def close(found, expected):
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=3e-15, atol=1e-15)
+
+
+def test_each_call_has_its_numbers():
+    assert list(RECORDED) == EXACT + CLOSE
+
+
+@pytest.mark.parametrize("call", EXACT)
+def test_equal_in_every_bit(call):
+    found, expected = evaluate(call, random, key_of(random)), RECORDED[call]
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("call", CLOSE)
+def test_equal_up_to_rounding(call):
+    close(evaluate(call, random, key_of(random)), RECORDED[call])
+
+
+# -- JAX itself ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def jax():
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    assert jax.config.jax_threefry_partitionable
+    return jax
+
+
+SEEDS = (0, 7, 123456789, -5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (17,), (3, 100)])
+def test_uniform_and_normal(jax, shape, dtype):
+    for seed in SEEDS:
+        ours, theirs = random.key(seed), jax.random.PRNGKey(seed)
+        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(
+            random.uniform(ours, shape, dtype), jax.random.uniform(theirs, shape, dtype)
+        )
+        numbers = random.normal(ours, shape, dtype), jax.random.normal(theirs, shape, dtype)
+        units = 0 if dtype == "float32" else 3
+        np.testing.assert_array_max_ulp(*map(np.asarray, numbers), maxulp=units)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_integers(jax, dtype):
+    for seed in SEEDS:
+        ours, theirs = random.key(seed), jax.random.PRNGKey(seed)
+        for low, high in ((0, 10), (3, 100), (0, 2**31 - 1)):
+            np.testing.assert_array_equal(
+                random.randint(ours, (300,), low, high, dtype),
+                jax.random.randint(theirs, (300,), low, high, dtype),
+            )
+        np.testing.assert_array_equal(
+            random.permutation(ours, 300), jax.random.permutation(theirs, 300)
+        )
+
+
+@pytest.mark.slow
+def test_every_float32(jax):
+    """All numbers that can come out, as one sees by drawing for a long time."""
+    ours, theirs = random.key(1), jax.random.PRNGKey(1)
+    shape = (2**22,)
+    np.testing.assert_array_equal(
+        random.normal(ours, shape, np.float32), jax.random.normal(theirs, shape, np.float32)
+    )
