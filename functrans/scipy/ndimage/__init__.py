@@ -1,0 +1,30 @@
+"""The functions of `scipy.ndimage` under its names, for arrays and for traced values.
+
+What measures and labels objects has no derivative, takes plain arrays, and is SciPy's own.
+"""
+
+from typing import Any
+
+from functrans.ops.define import lazy as _lazy
+from functrans.scipy.ndimage.filters import *  # noqa: F403
+from functrans.scipy.ndimage.filters import __all__ as _filters
+from functrans.scipy.ndimage.interpolation import *  # noqa: F403
+from functrans.scipy.ndimage.interpolation import __all__ as _interpolation
+from functrans.scipy.ndimage.ranks import *  # noqa: F403
+from functrans.scipy.ndimage.ranks import __all__ as _ranks
+from functrans.scipy.ndimage.splines import *  # noqa: F403
+from functrans.scipy.ndimage.splines import __all__ as _splines
+
+__all__ = [*_filters, *_interpolation, *_ranks, *_splines]
+
+_scipy = _lazy("scipy:ndimage")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(_scipy.resolve(), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_scipy.resolve().__all__})

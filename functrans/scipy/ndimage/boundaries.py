@@ -1,0 +1,76 @@
+"""What lies beyond the boundary of an array: SciPy's modes, and what `output` may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.numpy.arrays import astype
+from functrans.numpy.padding import pad
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+_NUMPYS = {
+    "reflect": "symmetric",
+    "grid-mirror": "symmetric",
+    "constant": "constant",
+    "grid-constant": "constant",
+    "nearest": "edge",
+    "mirror": "reflect",
+    "wrap": "wrap",
+    "grid-wrap": "wrap",
+}
+"""The modes of filters, by NumPy's names."""
+
+
+def check_mode(mode: Any) -> None:
+    if mode not in _NUMPYS:
+        raise RuntimeError("boundary mode not supported")
+
+
+def extended(x: Any, widths: Sequence[tuple[int, int]], modes: Sequence[str], cval: Any) -> Any:
+    """An array with what lies beyond its boundary; nothing is added where a width is negative."""
+    for axis, (pair, mode) in enumerate(zip(widths, modes, strict=True)):
+        check_mode(mode)
+        own = [(0, 0)] * x.ndim
+        own[axis] = (max(pair[0], 0), max(pair[1], 0))
+        if own[axis] == (0, 0):
+            continue
+        name = _NUMPYS[mode]
+        x = pad(x, own, name, **({"constant_values": cval} if name == "constant" else {}))
+    return x
+
+
+def per_axis(given: Any, count: int, name: str) -> list[Any]:
+    """One entry for each axis, of one or of a sequence of them."""
+    if isinstance(given, str) or np.ndim(given) == 0:
+        return [given] * count
+    found = list(given)
+    if len(found) != count:
+        raise RuntimeError(f"{name} must have length equal to input rank")
+    return found
+
+
+def result_dtype(output: Any, x: Any) -> Any:
+    """The dtype of a result: the array's, or what `output` says."""
+    if output is None:
+        return x.dtype
+    if isinstance(output, (np.ndarray, Tracer)):
+        raise UnsupportedNumPyError(
+            f"an array as output= is not supported on traced values{located(user_source())}: "
+            "use what is returned"
+        )
+    return np.dtype(output)
+
+
+def in_doubles(x: Any) -> Any:
+    """What sums of the elements are computed in: SciPy's doubles, except for single precision."""
+    return x if x.dtype.kind in "fc" else astype(x, np.float64)
+
+
+def delivered(x: Any, dtype: Any) -> Any:
+    """A result in its dtype."""
+    return x if x.dtype == dtype else astype(x, dtype)

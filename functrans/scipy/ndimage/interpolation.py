@@ -1,0 +1,445 @@
+"""Images at coordinates between their elements, by splines: moved, turned, stretched, deformed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError, UnsupportedNumPyError
+from functrans.numpy.arrays import array, astype, inexact
+from functrans.numpy.shapes import moveaxis
+from functrans.ops.arrays.structural import broadcast_to, expand_axes
+from functrans.ops.arrays.views import unlinked
+from functrans.ops.elementwise.choice import select
+from functrans.ops.indexing.gather import gather
+from functrans.ops.linalg.products import matmul
+from functrans.scipy.define import answers
+from functrans.scipy.ndimage.boundaries import check_mode, extended, per_axis, result_dtype
+from functrans.scipy.ndimage.splines import check_order, coefficients, spline_weights
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+__all__ = ["affine_transform", "map_coordinates", "rotate", "shift", "zoom"]
+
+MARGIN = 12
+"""So many elements are put around an image whose continuation no filter can do exactly."""
+
+# -- where a coordinate beyond the boundary lies inside --------------------------------------------
+
+
+def _in_mirror(at: Any, size: int) -> Any:
+    period = 2.0 * (size - 1)
+    at = at - period * np.floor(at / period)
+    return select(at > size - 1, period - at, at)
+
+
+def _reflected(at: Any, size: int) -> Any:
+    period = 2.0 * size
+    inside = (at >= 0) & (at <= size - 1)
+    folded = at - period * np.floor(at / period)
+    folded = select(folded > size - 0.5, period - 1 - folded, folded)
+    return select(inside, at, folded)
+
+
+def _wrapped(period_of: Callable[[int], float]) -> Callable[[Any, int], Any]:
+    def fold(at: Any, size: int) -> Any:
+        period = period_of(size)
+        inside = (at >= 0) & (at <= size - 1)
+        return select(inside, at, at - period * np.floor(at / period))
+
+    return fold
+
+
+def _clamped(at: Any, size: int) -> Any:
+    return np.clip(at, 0.0, size - 1.0)
+
+
+def _unchanged(at: Any, size: int) -> Any:
+    return at
+
+
+_FOLDS: dict[str, Callable[[Any, int], Any]] = {
+    "mirror": _in_mirror,
+    "reflect": _reflected,
+    "grid-mirror": _reflected,
+    "nearest": _clamped,
+    "wrap": _wrapped(lambda size: size - 1.0),
+    "grid-wrap": _wrapped(float),
+    "constant": _unchanged,
+    "grid-constant": _unchanged,
+}
+
+
+def _mirrored_index(i: Any, size: int) -> Any:
+    period = max(2 * (size - 1), 1)
+    i = i % period
+    return np.minimum(i, period - i) if size > 1 else i * 0
+
+
+def _reflected_index(i: Any, size: int) -> Any:
+    i = i % (2 * size)
+    return np.minimum(i, 2 * size - 1 - i)
+
+
+_INDICES: dict[str, Callable[[Any, int], Any]] = {
+    "mirror": _mirrored_index,
+    "constant": _mirrored_index,
+    "wrap": _mirrored_index,
+    "reflect": _reflected_index,
+    "grid-mirror": _reflected_index,
+    "nearest": lambda i, size: np.clip(i, 0, size - 1),
+    "grid-constant": lambda i, size: np.clip(i, 0, size - 1),
+    "grid-wrap": lambda i, size: i % size,
+}
+"""Which element stands for one beyond the boundary, beside a coordinate inside of it."""
+
+# -- interpolation ---------------------------------------------------------------------------------
+
+
+def _interpolated(
+    input: Any, coordinates: Sequence[Any], output: Any, order: int, mode: str, cval: Any,
+    prefilter: bool,
+) -> Any:  # fmt: skip
+    """An array at coordinates along its first axes; what lies along the others comes last."""
+    check_order(order)
+    check_mode(mode)
+    image = array(input)
+    dtype = result_dtype(output, image)
+    x = image if image.dtype.kind == "c" else astype(image, np.float64)
+    count = len(coordinates)
+    if any(n == 0 for n in x.shape[:count]):
+        raise ShapeError(f"an image of shape {x.shape} has no elements to interpolate between")
+    margin = 0
+    if prefilter and order > 1:
+        if mode in ("nearest", "grid-constant"):
+            margin = MARGIN
+            widths = [(MARGIN, MARGIN)] * count + [(0, 0)] * (x.ndim - count)
+            x = extended(x, widths, [mode] * x.ndim, cval)
+        for axis in range(count):
+            x = coefficients(x, axis, order, mode)
+    places = np.broadcast_arrays(*(inexact(at) for at in coordinates))
+    taps = [
+        _Taps(astype(at, np.float64) + margin, size, order, mode)
+        for at, size in zip(places, x.shape, strict=False)
+    ]
+    rest = x.ndim - count
+    total = None
+    for each in product(range(order + 1), repeat=count):
+        weight: Any = 1.0
+        for along, n in zip(taps, each, strict=True):
+            weight = weight * along.weights[n]
+        seen = gather(x, *(along.indices[n] for along, n in zip(taps, each, strict=True)),
+                      axes=tuple(range(count)))  # fmt: skip
+        if mode == "grid-constant":
+            there = [along.present[n] for along, n in zip(taps, each, strict=True)]
+            seen = select(_apart(_all(there), rest), seen, cval)
+        term = _apart(weight, rest) * seen
+        total = term if total is None else total + term
+    if mode == "constant":
+        total = select(_apart(_all([along.inside for along in taps]), rest), total, cval)
+    return _rounded(total, dtype)
+
+
+def _apart(x: Any, rest: int) -> Any:
+    """An array with axes of size 1 behind."""
+    return expand_axes(x, tuple(range(x.ndim, x.ndim + rest))) if rest else x
+
+
+def _all(conditions: Sequence[Any]) -> Any:
+    found = conditions[0]
+    for one in conditions[1:]:
+        found = found & one
+    return found
+
+
+class _Taps:
+    """The elements along an axis that a coordinate lies between, and their weights.
+
+    Parameters
+    ----------
+    at : array
+        Coordinates.
+    size, order, mode
+        Of the axis, the splines and their continuation.
+    """
+
+    def __init__(self, at: Any, size: int, order: int, mode: str) -> None:
+        self.inside = (at >= 0) & (at <= size - 1)
+        folded = _FOLDS[mode](at, size) if size > 1 or mode.endswith("constant") else at * 0.0
+        whole = np.floor(folded if order % 2 else folded + 0.5)
+        u = folded - whole if order % 2 else folded - whole + 0.5
+        # beyond the boundary of a constant, any index that there is
+        first = astype(np.clip(whole, -1e15, 1e15), np.int64) - order // 2
+        given = [first + n for n in range(order + 1)]
+        self.weights = spline_weights(u, order)
+        self.present = [(i >= 0) & (i < size) for i in given]
+        self.indices = [_INDICES[mode](i, size) for i in given]
+
+
+def _rounded(x: Any, dtype: Any) -> Any:
+    """A result in its dtype: integers are rounded, and kept within their limits."""
+    if x.dtype == dtype:
+        return x
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        x = np.trunc(x + np.copysign(0.5, x))
+        x = np.clip(x, float(limits.min), float(limits.max))
+    return astype(x, dtype)
+
+
+@answers("scipy.ndimage:map_coordinates")
+def map_coordinates(
+    input: Any, coordinates: Any, output: Any = None, order: int = 3, mode: str = "constant",
+    cval: Any = 0.0, prefilter: bool = True,
+) -> Any:  # fmt: skip
+    """An array at given coordinates, by splines through its elements.
+
+    Parameters
+    ----------
+    input : array
+    coordinates : array
+        Along its first axis, a coordinate for each axis of the input.
+    output : dtype, optional
+        That of the input, if nothing is given.
+    order : int, optional
+        The degree of the splines, from 0 (the nearest element) to 5.
+    mode : str, optional
+        How the array goes on beyond its boundary: ``"constant"`` and ``"grid-constant"`` (``cval``;
+        the latter also where a coordinate lies between the last element and the outside),
+        ``"nearest"``, ``"reflect"`` (``"grid-mirror"``), ``"mirror"``, ``"grid-wrap"``, ``"wrap"``.
+    cval : number, optional
+    prefilter : bool, optional
+        Whether the input holds data, and not the coefficients of splines (`spline_filter`).
+
+    Returns
+    -------
+    array
+        In the shape of ``coordinates[0]``. It has derivatives with respect to the input, and to the
+        coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import ndimage
+    >>> x = np.array([0.0, 1.0, 4.0, 9.0])
+    >>> grad(lambda at: ndimage.map_coordinates(x, at[None, None], order=1)[0])(1.5)
+    np.float64(3.0)
+    """
+    x, at = array(input), array(coordinates)
+    if x.ndim < 1 or at.ndim < 1 or at.shape[0] != x.ndim:
+        raise RuntimeError("invalid shape for coordinate array")
+    return _interpolated(x, [at[n] for n in range(x.ndim)], output, order, mode, cval, prefilter)
+
+
+# -- transformations -------------------------------------------------------------------------------
+
+
+def _grid(shape: Sequence[int]) -> list[Any]:
+    """The indices along each axis, which broadcast."""
+    return list(np.ogrid[tuple(slice(0, n) for n in shape)]) if shape else []
+
+
+@answers("scipy.ndimage:affine_transform")
+def affine_transform(
+    input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, output: Any = None,
+    order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True,
+) -> Any:  # fmt: skip
+    """An image whose element at ``o`` is the input's at ``matrix @ o + offset``.
+
+    Parameters
+    ----------
+    input : array
+    matrix : array
+        A square matrix, or its diagonal; or one in homogeneous coordinates, with the offset.
+    offset : number or sequence, optional
+    output_shape : sequence of int, optional
+        That of the input, if nothing is given.
+    output, order, mode, cval, prefilter : optional
+        As for `map_coordinates`.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(lambda x: ndimage.affine_transform(x, np.array([0.5]), order=1))(np.arange(4.0))
+    array([0. , 0.5, 1. , 1.5])
+    """
+    x, turn, moved = array(input), inexact(matrix), inexact(offset)
+    count = x.ndim
+    if turn.ndim == 2 and turn.shape[1] == count + 1 and turn.shape[0] in (count, count + 1):
+        turn, moved = turn[:count, :count], turn[:count, count]
+    if turn.ndim not in (1, 2) or turn.shape[0] != count or turn.shape[-1] != count:
+        raise RuntimeError("improper affine matrix")
+    moved = broadcast_to(moved, shape=(count,))
+    shape = x.shape if output_shape is None else tuple(output_shape)
+    grid = _grid(shape)
+    if turn.ndim == 1:
+        coordinates = [turn[i] * grid[i] + moved[i] for i in range(count)]
+    else:
+        coordinates = [
+            sum(turn[i, j] * grid[j] for j in range(count)) + moved[i] for i in range(count)
+        ]
+    return _interpolated(x, coordinates, output, order, mode, cval, prefilter)
+
+
+@answers("scipy.ndimage:shift")
+def shift(
+    input: Any, shift: Any, output: Any = None, order: int = 3, mode: str = "constant",
+    cval: Any = 0.0, prefilter: bool = True,
+) -> Any:  # fmt: skip
+    """An image that is moved, by fractions of its elements.
+
+    Parameters
+    ----------
+    input : array
+    shift : number or sequence
+        How far: along all axes, or along each.
+    output, order, mode, cval, prefilter : optional
+        As for `map_coordinates`.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import ndimage
+    >>> x = np.array([0.0, 1.0, 4.0, 9.0])
+    >>> grad(lambda s: ndimage.shift(x, s, order=1)[2])(0.5)
+    np.float64(-3.0)
+    """
+    x = array(input)
+    if isinstance(shift, Tracer):
+        moved = broadcast_to(inexact(shift), shape=(x.ndim,))
+        distances = [moved[i] for i in range(x.ndim)]
+    else:
+        distances = [inexact(one) for one in per_axis(shift, x.ndim, "shift")]
+    grid = _grid(x.shape)
+    coordinates = [at - by for at, by in zip(grid, distances, strict=True)]
+    return _interpolated(x, coordinates, output, order, mode, cval, prefilter)
+
+
+@answers("scipy.ndimage:zoom")
+def zoom(
+    input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant",
+    cval: Any = 0.0, prefilter: bool = True, *, grid_mode: bool = False,
+) -> Any:  # fmt: skip
+    """An image that is stretched.
+
+    Parameters
+    ----------
+    input : array
+    zoom : number or sequence
+        By which factor: along all axes, or along each. It must be known while the function is
+        traced.
+    output, order, mode, cval, prefilter : optional
+        As for `map_coordinates`.
+    grid_mode : bool, optional
+        Whether elements are areas, and not points.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(lambda x: ndimage.zoom(x, 2, order=1))(np.array([0.0, 3.0])).round(12)
+    array([0., 1., 2., 3.])
+    """
+    x = array(input)
+    if isinstance(zoom, Tracer):
+        raise UnsupportedNumPyError(
+            f"a traced factor of zoom is not supported{located(user_source())}: it decides on the "
+            "shape of the result. affine_transform takes one, with output_shape"
+        )
+    shape = [round(n * z) for n, z in zip(x.shape, per_axis(zoom, x.ndim, "zoom"), strict=True)]
+    coordinates = []
+    for at, size, places in zip(_grid(shape), x.shape, shape, strict=True):
+        if grid_mode:
+            coordinates.append((at + 0.5) * (size / places) - 0.5)
+        else:
+            coordinates.append(at * ((size - 1) / (places - 1) if places > 1 else 1.0))
+    return _interpolated(x, coordinates, output, order, mode, cval, prefilter)
+
+
+@answers("scipy.ndimage:rotate")
+def rotate(
+    input: Any, angle: Any, axes: tuple[int, int] = (1, 0), reshape: bool = True,
+    output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:  # fmt: skip
+    """An image that is turned in the plane of two axes.
+
+    Parameters
+    ----------
+    input : array
+    angle : float
+        In degrees. If it is traced, ``reshape`` must be False.
+    axes : pair of int, optional
+    reshape : bool, optional
+        Whether the result is so large that all of the input is in it.
+    output, order, mode, cval, prefilter : optional
+        As for `map_coordinates`.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(lambda x: ndimage.rotate(x, 90.0, order=1))(np.arange(4.0).reshape(2, 2)).round(12)
+    array([[1., 3.],
+           [0., 2.]])
+    """
+    x = array(input)
+    first, second = sorted(axis % x.ndim for axis in axes)
+    if first == second or len(axes) != 2:
+        raise ValueError("axes should contain two different values")
+    if reshape and isinstance(angle, Tracer):
+        raise UnsupportedNumPyError(
+            f"rotate by a traced angle is not supported with reshape=True{located(user_source())}: "
+            "it decides on the shape of the result. Use reshape=False"
+        )
+    turn = _rotation(angle)
+    sizes = x.shape[first], x.shape[second]
+    places = sizes
+    if reshape:
+        corners = turn @ np.array([[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]])
+        places = tuple((np.ptp(corners, axis=1) + 0.5).astype(int).tolist())
+    middle = matmul(turn, (np.array(places) - 1) / 2)
+    moved = (np.array(sizes) - 1) / 2 - middle
+    rows, columns = _grid(places)
+    coordinates = [turn[i, 0] * rows + turn[i, 1] * columns + moved[i] for i in range(2)]
+    plane = moveaxis(x, (first, second), (0, 1))
+    turned = _interpolated(plane, coordinates, output, order, mode, cval, prefilter)
+    return unlinked(moveaxis(turned, (0, 1), (first, second)))
+
+
+def _rotation(angle: Any) -> Any:
+    """The matrix of a rotation by degrees, exact at right angles."""
+    if isinstance(angle, Tracer):
+        cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+    else:
+        quarters, rest = divmod(float(angle), 90.0)
+        c, s = np.cos(np.deg2rad(rest)), np.sin(np.deg2rad(rest))
+        for _ in range(int(quarters) % 4):
+            c, s = -s, c
+        cosine, sine = np.float64(c), np.float64(s)
+    return np.stack([np.stack([cosine, sine]), np.stack([-sine, cosine])])

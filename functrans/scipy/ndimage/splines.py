@@ -1,0 +1,159 @@
+"""B-splines: their weights at a coordinate, and the coefficients of those through given data.
+
+The coefficients are found by recursive filters forwards and backwards along each axis, for each
+pole of the inverse of the B-spline's values at the integers (Unser, Aldroubi, Eden, "B-spline
+signal processing", 1993).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.lax.loops import scan
+from functrans.numpy.arrays import array, astype, axis_of
+from functrans.numpy.shapes import moveaxis
+from functrans.ops.arrays.structural import reshape
+from functrans.ops.arrays.views import unlinked
+from functrans.ops.linalg.products import matmul
+from functrans.scipy.define import answers
+from functrans.scipy.ndimage.boundaries import check_mode, delivered, result_dtype
+
+__all__ = ["spline_filter", "spline_filter1d"]
+
+LARGEST_ORDER = 5
+
+_ENDS = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect", "grid-wrap": "wrap"}
+"""How data go on beyond their ends, by SciPy's mode; for all others, as in a mirror."""
+
+
+def spline_weights(u: Any, order: int) -> list[Any]:
+    """The values of the B-splines that are not zero at a place ``u`` between two knots.
+
+    By the recursion of de Boor and Cox, for knots that are equally far apart.
+    """
+    weights: list[Any] = [u * 0.0 + 1.0]
+    for k in range(1, order + 1):
+        rising = [(u + (k - j)) / k * weights[j - 1] for j in range(1, k + 1)]
+        falling = [((1 + j) - u) / k * weights[j] for j in range(k)]
+        inner = [a + b for a, b in zip(rising[:-1], falling[1:], strict=True)]
+        weights = [falling[0], *inner, rising[-1]]
+    return weights
+
+
+def _poles(order: int) -> list[float]:
+    """The roots inside of the unit circle of the polynomial of a B-spline's values at integers."""
+    values = [float(w) for w in spline_weights(0.0 if order % 2 else 0.5, order)]
+    roots = np.roots(values[:-1] if order % 2 else values)
+    return sorted(float(root.real) for root in roots if abs(root) < 1)
+
+
+def _history(size: int, pole: float, ends: str) -> Any:
+    """The weights of the data in what has been filtered before the first element, and of it."""
+    if ends == "wrap":
+        elements = -np.arange(size) % size
+    elif ends == "reflect":
+        ahead = np.arange(size)
+        elements = np.concatenate([[0], ahead, ahead[:0:-1]])
+    else:
+        ahead = np.arange(size)
+        elements = np.concatenate([ahead, ahead[-2:0:-1]])
+    weights = np.zeros(size)
+    np.add.at(weights, elements, pole ** np.arange(len(elements), dtype=float))
+    return weights / (1 - pole ** len(elements))
+
+
+def coefficients(x: Any, axis: int, order: int, mode: str) -> Any:
+    """The coefficients of the spline through the data along an axis."""
+    size = x.shape[axis]
+    if order < 2 or size < 2:
+        return x
+    rows = moveaxis(x, axis, 0)
+    for pole in _poles(order):
+        rows = _filtered(rows, pole, _ENDS.get(mode, "mirror"))
+    return unlinked(moveaxis(rows, 0, axis))
+
+
+def _filtered(rows: Any, pole: float, ends: str) -> Any:
+    """Rows over all rows, each with a weight that falls off by the pole from row to row."""
+    size, rest = rows.shape[0], rows.shape[1:]
+    weights = _history(size, pole, ends).astype(rows.dtype)
+    flattened = reshape(rows, shape=(size, rows.size // size))
+
+    def step(total: Any, row: Any) -> tuple[Any, Any]:
+        total = row + pole * total
+        return total, total
+
+    def run(weights: Any, backwards: bool) -> Any:
+        first = reshape(matmul(weights, flattened), shape=rest)
+        edge = rows[-1] if backwards else rows[0]
+        # the filter begins before the first row, where it is what comes to `first` there
+        return scan(step, (first - edge) / pole, rows, reverse=backwards)[1]
+
+    both = run(weights, False) + run(weights[::-1].copy(), True) - rows
+    return (1 - pole) / (1 + pole) * both
+
+
+def check_order(order: int, least: int = 0) -> None:
+    if not least <= order <= LARGEST_ORDER:
+        raise RuntimeError("spline order not supported")
+
+
+@answers("scipy.ndimage:spline_filter1d")
+def spline_filter1d(
+    input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror"
+) -> Any:
+    """The coefficients of the spline through data along an axis.
+
+    Parameters
+    ----------
+    input : array
+    order : int, optional
+        The degree, from 0 to 5.
+    axis : int, optional
+    output : dtype, optional
+    mode : {"mirror", "reflect", "grid-wrap", ...}, optional
+        How the data go on beyond their ends.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(ndimage.spline_filter1d)(np.ones(4)).round(12)
+    array([1., 1., 1., 1.])
+    """
+    check_order(order)
+    check_mode(mode)
+    x = array(input)
+    dtype = result_dtype(output, x)
+    return delivered(coefficients(astype(x, np.float64), axis_of(axis, x.ndim), order, mode), dtype)
+
+
+@answers("scipy.ndimage:spline_filter")
+def spline_filter(
+    input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror"
+) -> Any:
+    """The coefficients of the spline through data along all axes; as `spline_filter1d`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(ndimage.spline_filter)(np.ones((3, 3)))[0].round(12)
+    array([1., 1., 1.])
+    """
+    check_order(order, least=2)
+    check_mode(mode)
+    x = array(input)
+    dtype = result_dtype(output, x)
+    x = astype(x, np.float64)
+    for axis in range(x.ndim):
+        x = coefficients(x, axis, order, mode)
+    return delivered(x, dtype)

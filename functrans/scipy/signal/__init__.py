@@ -1,0 +1,28 @@
+"""The functions of `scipy.signal` under its names, for arrays and for traced values.
+
+What designs filters and windows takes plain numbers, and is SciPy's own.
+"""
+
+from typing import Any
+
+from functrans.ops.define import lazy as _lazy
+from functrans.scipy.signal.convolution import *  # noqa: F403
+from functrans.scipy.signal.convolution import __all__ as _convolution
+from functrans.scipy.signal.filters import *  # noqa: F403
+from functrans.scipy.signal.filters import __all__ as _filters
+from functrans.scipy.signal.smoothing import *  # noqa: F403
+from functrans.scipy.signal.smoothing import __all__ as _smoothing
+
+__all__ = [*_convolution, *_filters, *_smoothing]
+
+_scipy = _lazy("scipy:signal")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(_scipy.resolve(), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_scipy.resolve().__all__})

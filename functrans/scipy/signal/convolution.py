@@ -1,0 +1,276 @@
+"""Convolutions and correlations of whole signals, of one axis or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import array, axes_of, inexact
+from functrans.numpy.padding import pad
+from functrans.ops.arrays.structural import reshape
+from functrans.ops.arrays.views import flip, unlinked
+from functrans.ops.convolution.convolution import convolve as contracted
+from functrans.ops.convolution.windows import Window
+from functrans.scipy.define import answers
+from functrans.trace.source import located, user_source
+
+__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", "oaconvolve"]
+
+Axes = tuple[int, ...]
+
+_METHODS = ("auto", "direct", "fft")
+
+
+def _places(mode: str, size: int, taps: int) -> tuple[int, int]:
+    """Where a mode begins in the full result, and how many places it has."""
+    if mode == "full":
+        return 0, size + taps - 1
+    if mode == "same":
+        return (taps - 1) // 2, size
+    return taps - 1, size - taps + 1
+
+
+def _check_mode(mode: Any) -> None:
+    if mode not in ("full", "same", "valid"):
+        raise ValueError("acceptable mode flags are 'valid', 'same', or 'full'")
+
+
+def _larger_first(x: Any, y: Any, axes: Axes) -> bool:
+    """Whether the first operand is the larger one in all axes; of the mode ``valid``, one must."""
+    if all(x.shape[i] >= y.shape[i] for i in axes):
+        return True
+    if all(x.shape[i] <= y.shape[i] for i in axes):
+        return False
+    raise ShapeError(
+        "for mode 'valid', one of the arrays must be at least as large as the other in every "
+        f"axis{located(user_source())}: found shapes {x.shape} and {y.shape}"
+    )
+
+
+def _slid(x: Any, y: Any, axes: Axes, starts: Sequence[tuple[int, int]], backwards: bool) -> Any:
+    """The sums of products where one array lies on another; along other axes, they broadcast.
+
+    ``starts`` are those of `_places`.
+    """
+    labels = tuple(range(x.ndim))
+    windows = []
+    for axis, (start, places) in zip(axes, starts, strict=True):
+        taps = y.shape[axis]
+        if backwards:
+            windows.append((axis, Window(places, taps, dilation=-1, offset=start)))
+        else:
+            windows.append((axis, Window(places, taps, offset=start - taps + 1)))
+    x, x_labels = _without_units(x, y, axes)
+    y, y_labels = _without_units(y, x if x.ndim == len(labels) else y, axes)
+    return contracted(x, y, (x_labels, y_labels, labels), tuple(windows))
+
+
+def _without_units(x: Any, other: Any, axes: Axes) -> tuple[Any, Axes]:
+    """An array without the axes of size 1 that are broadcast, and the labels of those it has."""
+    kept = [i for i, n in enumerate(x.shape) if i in axes or n != 1 or other.shape[i] == 1]
+    return reshape(x, shape=tuple(x.shape[i] for i in kept)), tuple(kept)
+
+
+def _convolved(x: Any, y: Any, axes: Axes, mode: str) -> Any:
+    _check_mode(mode)
+    if mode == "valid" and not _larger_first(x, y, axes):
+        x, y = y, x
+    starts = [_places(mode, x.shape[i], y.shape[i]) for i in axes]
+    if all(x.shape[i] <= y.shape[i] for i in axes):
+        x, y = y, x
+    return _slid(x, y, axes, starts, backwards=True)
+
+
+def _checked(in1: Any, in2: Any, method: str) -> tuple[Any, Any]:
+    if method not in _METHODS:
+        raise ValueError("Acceptable method flags are 'auto', 'direct', or 'fft'.")
+    x, y = array(in1), array(in2)
+    if x.ndim != y.ndim:
+        raise ValueError("in1 and in2 should have the same dimensionality")
+    return x, y
+
+
+@answers("scipy.signal:convolve")
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """Convolve two arrays of the same number of axes.
+
+    Parameters
+    ----------
+    in1, in2 : array
+    mode : {"full", "same", "valid"}, optional
+        All places where they overlap; as many as ``in1`` has, in the middle; or those where one
+        lies in the other as a whole.
+    method : {"auto", "direct", "fft"}, optional
+        Traced values are multiplied and added in any case.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import signal
+    >>> x, k = np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0])
+    >>> grad(lambda k: signal.convolve(x, k, "same") @ x)(k)
+    array([14.,  8.])
+    """
+    x, y = _checked(in1, in2, method)
+    return _convolved(x, y, tuple(range(x.ndim)), mode) if x.ndim else x * y
+
+
+@answers("scipy.signal:correlate")
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """Correlate two arrays of the same number of axes; the parameters are those of `convolve`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(signal.correlate)(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]))
+    array([10., 21., 32.,  3.])
+    """
+    x, y = _checked(in1, in2, method)
+    _check_mode(mode)
+    axes = tuple(range(x.ndim))
+    if not axes:
+        return x * np.conjugate(y)
+    if mode == "valid" and not _larger_first(x, y, axes):
+        return np.conjugate(unlinked(flip(correlate(y, x, mode, method))))
+    starts = [_places(mode, x.shape[i], y.shape[i]) for i in axes]
+    return _slid(x, np.conjugate(y), axes, starts, backwards=False)
+
+
+def _along_axes(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
+    x, y = inexact(in1), inexact(in2)
+    if x.ndim != y.ndim:
+        raise ValueError("in1 and in2 should have the same dimensionality")
+    chosen = axes_of(axes, x.ndim)
+    if not chosen:
+        return x * y
+    for i, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)):
+        if i not in chosen and n != m and 1 not in (n, m):
+            raise ValueError(f"incompatible shapes for in1 and in2: {x.shape} and {y.shape}")
+    return _convolved(x, y, chosen, mode)
+
+
+@answers("scipy.signal:fftconvolve")
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """Convolve two arrays along some axes; along the others they broadcast.
+
+    Parameters
+    ----------
+    in1, in2 : array
+    mode : {"full", "same", "valid"}, optional
+        As for `convolve`.
+    axes : int or sequence of int, optional
+        All, if nothing is given.
+
+    Returns
+    -------
+    array of floats
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.fftconvolve(x, np.ones((1, 2)), axes=1))(np.eye(2))
+    array([[1., 1., 0.],
+           [0., 1., 1.]])
+    """
+    return _along_axes(in1, in2, mode, axes)
+
+
+@answers("scipy.signal:oaconvolve")
+def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """Convolve two arrays of which one is much longer, along some axes; as `fftconvolve`."""
+    return _along_axes(in1, in2, mode, axes)
+
+
+_MARGINS = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
+
+
+def _with_margin(x: Any, y: Any, boundary: str, fillvalue: Any) -> Any:
+    """A matrix with what lies beyond its boundary, as far as another one reaches."""
+    if x.ndim != 2 or y.ndim != 2:
+        raise ValueError("convolve2d inputs must both be 2-D arrays")
+    if boundary not in _MARGINS:
+        raise ValueError("acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symm'")
+    widths = [(n - 1, n - 1) for n in y.shape]
+    more = {"constant_values": fillvalue} if boundary == "fill" else {}
+    return pad(x, widths, _MARGINS[boundary], **more)
+
+
+def _on_a_plane(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any, backwards: bool) -> Any:
+    _check_mode(mode)
+    sizes = x.shape
+    padded = _with_margin(x, y, boundary, fillvalue) if mode != "valid" else x
+    starts = []
+    for n, m in zip(sizes, y.shape, strict=True):
+        start, places = _places(mode, n, m)
+        if mode == "same" and not backwards:
+            # SciPy lays the middle of an even number of weights differently here
+            start = m // 2
+        # the margin moves what there is; of the mode `valid` there is none
+        starts.append((start + m - 1 if mode != "valid" else start, places))
+    return _slid(padded, y, (0, 1), starts, backwards)
+
+
+@answers("scipy.signal:convolve2d")
+def convolve2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
+) -> Any:
+    """Convolve two matrices.
+
+    Parameters
+    ----------
+    in1, in2 : array
+    mode : {"full", "same", "valid"}, optional
+        As for `convolve`.
+    boundary : {"fill", "wrap", "symm"}, optional
+        What lies beyond ``in1``: a number, or ``in1`` again, or its mirror image.
+    fillvalue : number, optional
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.convolve2d(x, np.ones((2, 2)), "same", "symm"))(np.eye(2))
+    array([[4., 2.],
+           [2., 2.]])
+    """
+    x, y = array(in1), array(in2)
+    if mode == "valid" and x.ndim == y.ndim == 2 and not _larger_first(x, y, (0, 1)):
+        x, y = y, x
+    return _on_a_plane(x, y, mode, boundary, fillvalue, backwards=True)
+
+
+@answers("scipy.signal:correlate2d")
+def correlate2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
+) -> Any:
+    """Correlate two matrices; the parameters are those of `convolve2d`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(signal.correlate2d)(np.ones((1, 2)), np.array([[1.0, 10.0]]))
+    array([[10., 11.,  1.]])
+    """
+    x, y = array(in1), array(in2)
+    if mode == "valid" and x.ndim == y.ndim == 2 and not _larger_first(x, y, (0, 1)):
+        return np.conjugate(unlinked(flip(correlate2d(y, x, mode, boundary, fillvalue))))
+    return _on_a_plane(x, np.conjugate(y), mode, boundary, fillvalue, backwards=False)

@@ -1,0 +1,448 @@
+"""Recursive filters along an axis: one loop over the samples, which compiles to a machine loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError, UnsupportedNumPyError
+from functrans.lax.loops import scan
+from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact
+from functrans.numpy.shapes import broadcast_to, moveaxis
+from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.ops.arrays.structural import expand_axes, reshape, zeros
+from functrans.ops.arrays.views import flip, unlinked
+from functrans.ops.convolution.convolution import convolve
+from functrans.ops.convolution.windows import Window
+from functrans.scipy.define import answers
+from functrans.trace.source import located, user_source
+
+__all__ = ["filtfilt", "lfilter", "lfilter_zi", "lfiltic", "sosfilt", "sosfilt_zi", "sosfiltfilt"]
+
+
+def _floats(*given: Any) -> list[Any]:
+    """Arrays in their common dtype, which is one of floats."""
+    found = [inexact(x) for x in given]
+    dtype = common_dtype(*found)
+    return [astype(x, dtype) for x in found]
+
+
+def _coefficients(b: Any, a: Any) -> tuple[Any, Any]:
+    """Both polynomials, divided by the first coefficient of the denominator, and equally long."""
+    b, a = flat(b), flat(a)
+    size = max(b.size, a.size)
+    first = a[0]
+    return _lengthened(b, size) / first, _lengthened(a, size) / first
+
+
+def _lengthened(x: Any, size: int) -> Any:
+    return concatenate([x, zeros((size - x.size,), x.dtype)], axis=0) if x.size < size else x
+
+
+def _column(x: Any, ndim: int) -> Any:
+    """A vector that broadcasts along the first of so many axes."""
+    return reshape(x, shape=(x.size, *(1,) * (ndim - 1)))
+
+
+@answers("scipy.signal:lfilter")
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Filter data along an axis by a rational transfer function (direct form II transposed).
+
+    Parameters
+    ----------
+    b, a : array
+        The coefficients of the numerator and of the denominator.
+    x : array
+    axis : int, optional
+    zi : array, optional
+        The state to begin in, with ``max(len(a), len(b)) - 1`` elements along the axis.
+
+    Returns
+    -------
+    array, or pair of arrays
+        The result; and with ``zi`` the state in the end.
+
+    Raises
+    ------
+    ShapeError
+        If ``zi`` has another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import signal
+    >>> def last(decay):
+    ...     return signal.lfilter([1.0], np.stack([1.0, -decay]), np.ones(3))[-1]
+    >>> grad(last)(0.5)            # of 1 + decay + decay**2
+    np.float64(2.0)
+    """
+    if zi is None:
+        b, a, x = _floats(b, a, x)
+    else:
+        b, a, x, zi = _floats(b, a, x, zi)
+    axis = axis_of(axis, x.ndim)
+    b, a_given = flat(b), flat(a)
+    order = max(b.size, a_given.size) - 1
+    shape = (*x.shape[:axis], order, *x.shape[axis + 1 :])
+    if zi is not None:
+        zi = _state(zi, shape, axis)
+    if a_given.size == 1:
+        return _moving_average(b / a_given[0], x, axis, zi)
+    b, a = _coefficients(b, a_given)
+    rows = moveaxis(x, axis, 0)
+    start = zeros((order, *rows.shape[1:]), x.dtype) if zi is None else moveaxis(zi, axis, 0)
+    end, out = scan(_direct_form(b, a), start, rows)
+    out = unlinked(moveaxis(out, 0, axis))
+    return out if zi is None else (out, unlinked(moveaxis(end, 0, axis)))
+
+
+def _state(zi: Any, shape: tuple[int, ...], axis: int) -> Any:
+    sizes = [n if i == axis else (n, 1) for i, n in enumerate(shape)]
+    fits = zi.ndim == len(shape) and all(
+        n == of if isinstance(of, int) else n in of for n, of in zip(zi.shape, sizes, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"the state zi of a filter must have the shape {shape}{located(user_source())}, and "
+            f"has {zi.shape}"
+        )
+    return broadcast_to(zi, shape)
+
+
+def _direct_form(b: Any, a: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
+    def step(state: Any, x: Any) -> tuple[Any, Any]:
+        y = b[0] * x + state[0]
+        moved = concatenate([state[1:], zeros((1, *state.shape[1:]), state.dtype)], axis=0)
+        ahead, back = _column(b[1:], state.ndim), _column(a[1:], state.ndim)
+        return moved + ahead * x - back * y, y
+
+    return step
+
+
+def _moving_average(b: Any, x: Any, axis: int, zi: Any) -> Any:
+    """Without a denominator, the filter is a convolution."""
+    labels, own = tuple(range(x.ndim)), (axis,)
+    size, taps = x.shape[axis], b.size
+    places = size if zi is None else size + taps - 1
+    window = Window(places, taps, dilation=-1)
+    out = convolve(x, b, (labels, own, labels), ((axis, window),))
+    if zi is None:
+        return out
+    before = concatenate([zi, zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)],
+                         axis=axis)  # fmt: skip
+    out = out + before
+    return read_along(out, axis, 0, size), read_along(out, axis, size, taps - 1)
+
+
+@answers("scipy.signal:lfilter_zi")
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """The state of `lfilter` in which the response to a step is steady.
+
+    Parameters
+    ----------
+    b, a : array
+        The coefficients of the numerator and of the denominator.
+
+    Returns
+    -------
+    array
+        Of ``max(len(a), len(b)) - 1`` elements.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(signal.lfilter_zi)(np.array([1.0]), np.array([1.0, -0.5]))
+    array([1.])
+    """
+    b, a = _coefficients(*_floats(b, a))
+    order = a.size - 1
+    # what is left of the state after a step is (state[1:], 0) - a[1:] * state[0] + ...
+    rest = np.eye(order, dtype=a.dtype) - np.eye(order, k=1, dtype=a.dtype)
+    first = np.eye(1, order, dtype=a.dtype)
+    matrix = rest + _column(a[1:], 2) * first
+    return np.linalg.solve(matrix, b[1:] - a[1:] * b[0])
+
+
+@answers("scipy.signal:lfiltic")
+def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+    """The state of `lfilter` after given outputs ``y`` and inputs ``x``, the newest ones first.
+
+    Parameters
+    ----------
+    b, a : array
+        The coefficients of the numerator and of the denominator.
+    y, x : array
+        Zeros stand for what is not given.
+
+    Returns
+    -------
+    array
+        Of ``max(len(a), len(b)) - 1`` elements.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda y: signal.lfiltic([1.0], [1.0, -0.5], y))(np.array([4.0]))
+    array([2.])
+    """
+    b, a, y, x = _floats(b, a, y, 0.0 if x is None else x)
+    b, a = _coefficients(b, a)
+    order = a.size - 1
+    past = [_lengthened(flat(z)[:order], order) for z in (x, y)]
+
+    def remembered(c: Any, z: Any) -> Any:
+        # state[m] has c[m + 1 + k] * z[k]
+        window = Window(order, order, offset=1)
+        return convolve(c, z, ((0,), (0,), (0,)), ((0, window),))
+
+    return remembered(b, past[0]) - remembered(a, past[1])
+
+
+# -- forwards and backwards ------------------------------------------------------------------------
+
+
+def _extended(x: Any, axis: int, padtype: Any, padlen: Any, default: int) -> tuple[Any, int]:
+    """A signal with a margin on both sides, and how long that is."""
+    if padtype is None:
+        return x, 0
+    if padtype not in ("odd", "even", "constant"):
+        raise ValueError(
+            f"Unknown value '{padtype}' given to padtype. padtype must be 'even', 'odd', "
+            "'constant', or None."
+        )
+    edge = default if padlen is None else padlen
+    if x.shape[axis] <= edge:
+        raise ValueError(
+            f"The length of the input vector x must be greater than padlen, which is {edge}."
+        )
+    if not edge:
+        return x, 0
+    size = x.shape[axis]
+    first, last = read_along(x, axis, 0, 1), read_along(x, axis, size - 1, 1)
+    if padtype == "constant":
+        shape = (*x.shape[:axis], edge, *x.shape[axis + 1 :])
+        before, behind = broadcast_to(first, shape), broadcast_to(last, shape)
+    else:
+        before = flip(read_along(x, axis, 1, edge), axis)
+        behind = flip(read_along(x, axis, size - 1 - edge, edge), axis)
+        if padtype == "odd":
+            before, behind = 2 * first - before, 2 * last - behind
+    return concatenate([before, x, behind], axis=axis), edge
+
+
+def _both_ways(x: Any, axis: int, edge: int, run: Callable[[Any, Any], Any]) -> Any:
+    """Filter forwards and backwards; ``run`` begins in the steady state of an element."""
+    size = x.shape[axis]
+    y = run(x, read_along(x, axis, 0, 1))
+    y = flip(run(flip(y, axis), read_along(y, axis, size - 1, 1)), axis)
+    return read_along(unlinked(y), axis, edge, size - 2 * edge)
+
+
+@answers("scipy.signal:filtfilt")
+def filtfilt(
+    b: Any, a: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None,
+    method: str = "pad", irlen: Any = None,
+) -> Any:  # fmt: skip
+    """Filter data forwards and backwards along an axis, so that nothing is delayed.
+
+    Parameters
+    ----------
+    b, a : array
+        The coefficients of the numerator and of the denominator.
+    x : array
+    axis : int, optional
+    padtype : {"odd", "even", "constant", None}, optional
+        What is put before and behind the data.
+    padlen : int, optional
+        How much of it: 3 * max(len(a), len(b)), if nothing is given.
+    method : {"pad"}, optional
+    irlen : None
+
+    Returns
+    -------
+    array
+        In the shape of ``x``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.filtfilt([0.5, 0.5], [1.0], x, padlen=1))(np.array([0.0, 4.0, 0.0]))
+    array([0., 2., 0.])
+    """
+    if method != "pad":
+        raise UnsupportedNumPyError(
+            f"filtfilt with method={method!r} is not supported on traced values"
+            f"{located(user_source())}: use 'pad'"
+        )
+    b, a, x = _floats(b, a, x)
+    b, a = flat(b), flat(a)
+    axis = axis_of(axis, x.ndim)
+    extended, edge = _extended(x, axis, padtype, padlen, 3 * max(a.size, b.size))
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    if max(a.size, b.size) == 1:
+        factor = b[0] / a[0]
+        return x * factor * factor
+    steady = expand_axes(lfilter_zi(b, a), others)
+    return _both_ways(
+        extended, axis, edge, lambda x, first: lfilter(b, a, x, axis, steady * first)[0]
+    )
+
+
+# -- second-order sections -------------------------------------------------------------------------
+
+
+def _sections(sos: Any) -> Any:
+    if sos.ndim != 2 or sos.shape[1] != 6:
+        raise ValueError("sos array must be shape (n_sections, 6)")
+    return sos
+
+
+@answers("scipy.signal:sosfilt")
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Filter data along an axis by a cascade of second-order sections.
+
+    Parameters
+    ----------
+    sos : array
+        A row of six coefficients for each section: of the numerator, and of the denominator, which
+        begins with 1.
+    x : array
+    axis : int, optional
+    zi : array, optional
+        The state to begin in: for each section two elements along the axis.
+
+    Returns
+    -------
+    array, or pair of arrays
+        The result; and with ``zi`` the state in the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> sos = np.array([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]])
+    >>> jit(signal.sosfilt)(sos, np.array([4.0, 0.0, 0.0]))
+    array([4., 2., 1.])
+    """
+    if zi is None:
+        sos, x = _floats(sos, x)
+    else:
+        sos, x, zi = _floats(sos, x, zi)
+    sos = _sections(sos)
+    axis = axis_of(axis, x.ndim)
+    count = sos.shape[0]
+    shape = (count, *x.shape[:axis], 2, *x.shape[axis + 1 :])
+    if zi is not None and zi.shape != shape:
+        raise ShapeError(
+            f"the state zi of a filter must have the shape {shape}{located(user_source())}, and "
+            f"has {zi.shape}"
+        )
+    rows = moveaxis(x, axis, 0)
+    start = zeros((count, 2, *rows.shape[1:]), x.dtype) if zi is None else moveaxis(zi, axis + 1, 1)
+    steps = [_direct_form(sos[k, :3], sos[k, 3:]) for k in range(count)]
+
+    def cascade(states: Any, x: Any) -> tuple[Any, Any]:
+        after = []
+        for k, step in enumerate(steps):
+            state, x = step(states[k], x)
+            after.append(state)
+        return np.stack(after), x
+
+    end, out = scan(cascade, start, rows)
+    out = unlinked(moveaxis(out, 0, axis))
+    return out if zi is None else (out, unlinked(moveaxis(end, 1, axis + 1)))
+
+
+@answers("scipy.signal:sosfilt_zi")
+def sosfilt_zi(sos: Any) -> Any:
+    """The states of `sosfilt` in which the response to a step is steady.
+
+    Parameters
+    ----------
+    sos : array
+        As for `sosfilt`.
+
+    Returns
+    -------
+    array
+        Of the shape (n_sections, 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(signal.sosfilt_zi)(np.array([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]]))
+    array([[1., 0.]])
+    """
+    sos = _sections(inexact(sos))
+    scale: Any = 1.0
+    states = []
+    for k in range(sos.shape[0]):
+        b, a = sos[k, :3], sos[k, 3:]
+        states.append(scale * lfilter_zi(b, a))
+        scale = scale * np.sum(b) / np.sum(a)
+    return np.stack(states)
+
+
+@answers("scipy.signal:sosfiltfilt")
+def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
+    """Filter data forwards and backwards by second-order sections.
+
+    Parameters
+    ----------
+    sos : array
+        As for `sosfilt`; the coefficients must be known while the function is traced if ``padlen``
+        is not given.
+    x : array
+    axis, padtype, padlen : optional
+        As for `filtfilt`.
+
+    Returns
+    -------
+    array
+        In the shape of ``x``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> sos = np.array([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]])
+    >>> jit(lambda x: signal.sosfiltfilt(sos, x, padlen=1))(np.array([0.0, 4.0, 0.0]))
+    array([0., 2., 0.])
+    """
+    default = 0
+    if padlen is None and padtype is not None:
+        default = _default_margin(sos)
+    sos, x = _floats(sos, x)
+    sos = _sections(sos)
+    axis = axis_of(axis, x.ndim)
+    extended, edge = _extended(x, axis, padtype, padlen, default)
+    others = tuple(i + 1 for i in range(x.ndim) if i != axis)
+    steady = expand_axes(sosfilt_zi(sos), others)
+    return _both_ways(
+        extended, axis, edge, lambda x, first: sosfilt(sos, x, axis, steady * first)[0]
+    )
+
+
+def _default_margin(sos: Any) -> int:
+    """SciPy's: three times the number of taps, less those that are zero."""
+    if not isinstance(sos, (np.ndarray, list, tuple)):
+        raise UnsupportedNumPyError(
+            f"sosfiltfilt of traced sections is not supported without padlen"
+            f"{located(user_source())}: give padlen"
+        )
+    sections = np.asarray(sos)
+    taps = 2 * len(sections) + 1
+    return 3 * int(taps - min((sections[:, 2] == 0).sum(), (sections[:, 5] == 0).sum()))

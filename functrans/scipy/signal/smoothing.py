@@ -1,0 +1,342 @@
+"""Smoothing, trends, medians, and other rates of sampling."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.numpy.arrays import array, astype, axis_of, flat, inexact
+from functrans.numpy.reductions import mean
+from functrans.numpy.shapes import moveaxis
+from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.ops.arrays.structural import reshape
+from functrans.ops.arrays.views import unlinked
+from functrans.ops.convolution.convolution import convolve
+from functrans.ops.convolution.windows import Window, windows_of
+from functrans.ops.define import lazy
+from functrans.ops.linalg.products import matmul
+from functrans.scipy.define import answers
+from functrans.scipy.ndimage.filters import convolve1d
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+__all__ = ["detrend", "medfilt", "resample", "resample_poly", "savgol_filter", "upfirdn"]
+
+_signal = lazy("scipy:signal")
+
+
+def _refuse(what: str, fix: str) -> Any:
+    raise UnsupportedNumPyError(
+        f"{what} is not supported on traced values{located(user_source())}: {fix}"
+    )
+
+
+def _by_matrix(matrix: Any, x: Any, axis: int) -> Any:
+    """A plain matrix times the vectors along an axis."""
+    columns = moveaxis(x, axis, 0)
+    flattened = reshape(columns, shape=(columns.shape[0], columns.size // columns.shape[0]))
+    product = matmul(matrix.astype(x.dtype), flattened)
+    shape = (matrix.shape[0], *columns.shape[1:])
+    return unlinked(moveaxis(reshape(product, shape=shape), 0, axis))
+
+
+@answers("scipy.signal:detrend")
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
+) -> Any:
+    """Data without their mean, or without the straight lines through them.
+
+    Parameters
+    ----------
+    data : array
+    axis : int, optional
+    type : {"linear", "constant"}, optional
+    bp : sequence of int, optional
+        Where one line ends and the next one begins.
+    overwrite_data : bool, optional
+        Has no effect.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.detrend(x, type="constant"))(np.array([1.0, 2.0, 6.0]))
+    array([-2., -1.,  3.])
+    """
+    if type not in ("linear", "l", "constant", "c"):
+        raise ValueError("Trend type must be 'linear' or 'constant'.")
+    x = inexact(data)
+    axis = axis_of(axis, x.ndim)
+    if type in ("constant", "c"):
+        return x - mean(x, axis, keepdims=True)
+    size = x.shape[axis]
+    ends = np.sort(np.unique(np.concatenate([[0], np.atleast_1d(bp), [size]]))).tolist()
+    if ends[-1] > size:
+        raise ValueError("Breakpoints must be less than length of data along given axis.")
+    parts = []
+    for start, stop in pairwise(ends):
+        line = np.stack([np.arange(1, stop - start + 1) / (stop - start), np.ones(stop - start)], 1)
+        basis = np.linalg.qr(line)[0]
+        part = read_along(x, axis, start, stop - start)
+        parts.append(part - _by_matrix(basis, _by_matrix(basis.T, part, axis), axis))
+    return concatenate(parts, axis=axis)
+
+
+@answers("scipy.signal:savgol_filter")
+def savgol_filter(
+    x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
+    mode: str = "interp", cval: float = 0.0,
+) -> Any:  # fmt: skip
+    """Smooth data by polynomials through the windows around each sample (Savitzky and Golay).
+
+    Parameters
+    ----------
+    x : array
+    window_length, polyorder : int
+        The samples of a window, and the degree of the polynomials.
+    deriv : int, optional
+        Which derivative is given.
+    delta : float, optional
+        The distance of the samples.
+    axis : int, optional
+    mode : {"interp", "mirror", "constant", "nearest", "wrap"}, optional
+        What happens at the ends: the polynomial of the last window goes on, or the data are
+        extended as in `scipy.ndimage`.
+    cval : float, optional
+        What lies beyond the data, in the mode ``"constant"``.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.savgol_filter(x, 3, 2))(np.array([1.0, 4.0, 9.0, 16.0])).round(12)
+    array([ 1.,  4.,  9., 16.])
+    """
+    if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
+        raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
+    x = inexact(x)
+    axis = axis_of(axis, x.ndim)
+    weights = _signal.resolve().savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    if mode != "interp":
+        return convolve1d(x, weights, axis=axis, mode=mode, cval=cval)
+    size, half = x.shape[axis], window_length // 2
+    if window_length > size:
+        raise ValueError(
+            "If mode is 'interp', window_length must be less than or equal to the size of x."
+        )
+    y = convolve1d(x, weights, axis=axis, mode="constant")
+    # what the polynomials through the first and the last window are at the ends
+    fits = [
+        _signal.resolve().savgol_coeffs(
+            window_length, polyorder, deriv=deriv, delta=delta, pos=place, use="dot"
+        )
+        for place in range(window_length)
+    ]
+    first = read_along(x, axis, 0, window_length)
+    last = read_along(x, axis, size - window_length, window_length)
+    return concatenate(
+        [
+            _by_matrix(np.stack(fits[:half]), first, axis),
+            read_along(y, axis, half, size - 2 * half),
+            _by_matrix(np.stack(fits[window_length - half :]), last, axis),
+        ] if half else [y],
+        axis=axis,
+    )  # fmt: skip
+
+
+@answers("scipy.signal:medfilt")
+def medfilt(volume: Any, kernel_size: Any = None) -> Any:
+    """The median of what is around each element; beyond the array there are zeros.
+
+    Parameters
+    ----------
+    volume : array
+    kernel_size : int or sequence of int, optional
+        The extents of the window, which are odd: 3, if nothing is given.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import signal
+    >>> grad(lambda x: signal.medfilt(x).sum())(np.array([1.0, 5.0, 2.0, 3.0]))
+    array([1., 0., 1., 1.])
+    """
+    x = array(volume)
+    sizes = np.broadcast_to(3 if kernel_size is None else kernel_size, (x.ndim,)).tolist()
+    if any(n % 2 != 1 for n in sizes):
+        raise ValueError("Each element of kernel_size should be odd.")
+    axes = tuple(range(x.ndim))
+    around = tuple(
+        Window(extent, n, offset=-(n // 2)) for extent, n in zip(x.shape, sizes, strict=True)
+    )
+    seen = windows_of(x, axes=axes, windows=around)
+    taps = int(np.prod(sizes))
+    seen = np.sort(reshape(seen, shape=(*x.shape, taps)), axis=-1)
+    return seen[..., taps // 2]
+
+
+@answers("scipy.signal:upfirdn")
+def upfirdn(
+    h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant",
+    cval: float = 0,
+) -> Any:  # fmt: skip
+    """Put zeros between samples, convolve with a filter, and take some of the result.
+
+    Parameters
+    ----------
+    h : array
+        The filter.
+    x : array
+    up, down : int, optional
+        How far apart the samples are put, and those of the result are.
+    axis : int, optional
+    mode : {"constant"}, optional
+        There are zeros beyond the data.
+    cval : 0
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.upfirdn([1.0, 1.0], x, up=2))(np.array([1.0, 2.0]))
+    array([1., 1., 2., 2.])
+    """
+    if mode != "constant" or isinstance(cval, Tracer) or cval != 0:
+        _refuse(f"upfirdn with mode={mode!r} and cval={cval!r}", "pad x before")
+    if up < 1 or down < 1:
+        raise ValueError("Both up and down must be >= 1")
+    x, taps = inexact(x), inexact(h)
+    if taps.ndim != 1 or taps.size == 0:
+        raise ValueError("h must be 1-D with non-zero length")
+    axis = axis_of(axis, x.ndim)
+    length = (x.shape[axis] - 1) * up + taps.size
+    window = Window(-(-length // down), taps.size, stride=down, dilation=-1, base=up)
+    labels = tuple(range(x.ndim))
+    return convolve(x, taps, (labels, (axis,), labels), ((axis, window),))
+
+
+@answers("scipy.signal:resample_poly")
+def resample_poly(
+    x: Any, up: int, down: int, axis: int = 0, window: Any = ("kaiser", 5.0),
+    padtype: str = "constant", cval: Any = None,
+) -> Any:  # fmt: skip
+    """Sample data at another rate, by a low-pass filter (`upfirdn`).
+
+    Parameters
+    ----------
+    x : array
+    up, down : int
+        The new rate is ``up / down`` times the old one.
+    axis : int, optional
+    window : str, tuple or array, optional
+        Of the filter that SciPy designs, or the filter.
+    padtype : {"constant"}, optional
+        There are zeros beyond the data.
+    cval : None or 0
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.resample_poly(x, 1, 2))(np.ones(40))[8:12].round(2)
+    array([1., 1., 1., 1.])
+    """
+    if padtype != "constant" or cval not in (None, 0):
+        _refuse(f"resample_poly with padtype={padtype!r} and cval={cval!r}", "pad x before")
+    x = inexact(x)
+    axis = axis_of(axis, x.ndim)
+    common = gcd(up, down)
+    up, down = up // common, down // common
+    if up == down == 1:
+        return x * 1.0
+    size = -(-x.shape[axis] * up // down)
+    if isinstance(window, (str, tuple)):
+        most = max(up, down)
+        half = 10 * most
+        h = _signal.resolve().firwin(2 * half + 1, 1.0 / most, window=window)
+    else:
+        h = flat(inexact(window))
+        half = (h.size - 1) // 2
+    h = astype(h, x.dtype) * up
+    # zeros in front, so that the middle of the filter falls on a sample of the result
+    before = down - half % down
+    removed = (half + before) // down
+    length = (removed + size - 1) * down + 1 - (x.shape[axis] - 1) * up
+    behind = max(length - before - h.size, 0)
+    ends = [np.zeros(n, x.dtype) for n in (before, behind)]
+    y = upfirdn(concatenate([ends[0], h, ends[1]], axis=0), x, up, down, axis)
+    return read_along(y, axis, removed, size)
+
+
+@answers("scipy.signal:resample")
+def resample(
+    x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time"
+) -> Any:
+    """Sample periodic data at another rate, by their Fourier series.
+
+    Parameters
+    ----------
+    x : array of real numbers
+    num : int
+        The number of samples of the result.
+    t : array, optional
+        The times of the samples.
+    axis : int, optional
+    window : optional
+        As SciPy takes it.
+    domain : {"time"}, optional
+
+    Returns
+    -------
+    array, or pair of arrays
+        The result; and with ``t`` its times.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: signal.resample(x, 4))(np.array([1.0, 3.0])).round(12)
+    array([1., 2., 3., 2.])
+    """
+    if domain != "time":
+        _refuse(f"resample with domain={domain!r}", "use 'time'")
+    x = inexact(x)
+    axis = axis_of(axis, x.ndim)
+    size = x.shape[axis]
+    # the interpolation is linear: what it makes of unit vectors are the columns of its matrix
+    matrix = _signal.resolve().resample(np.eye(size), num, axis=0, window=window)
+    y = _by_matrix(matrix, x, axis)
+    if t is None:
+        return y
+    times = array(t)
+    return y, np.arange(num) * (times[1] - times[0]) * size / float(num) + times[0]
