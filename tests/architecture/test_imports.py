@@ -48,6 +48,8 @@ COMPILERS = {"numba", "llvmlite"}
 COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
 # A package whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py")}
+# The functions of SciPy's that ours take the place of, named where they are defined.
+COMPUTED |= {Path("functrans/scipy/define.py")}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,12 @@ What measures and labels objects has no derivative, takes plain arrays, and is S
 from typing import Any
 
 from functrans.ops.define import lazy as _lazy
+from functrans.scipy.ndimage.differences import *  # noqa: F403
+from functrans.scipy.ndimage.differences import __all__ as _differences
 from functrans.scipy.ndimage.filters import *  # noqa: F403
 from functrans.scipy.ndimage.filters import __all__ as _filters
+from functrans.scipy.ndimage.gaussian import *  # noqa: F403
+from functrans.scipy.ndimage.gaussian import __all__ as _gaussian
 from functrans.scipy.ndimage.interpolation import *  # noqa: F403
 from functrans.scipy.ndimage.interpolation import __all__ as _interpolation
 from functrans.scipy.ndimage.ranks import *  # noqa: F403
@@ -15,7 +19,7 @@ from functrans.scipy.ndimage.ranks import __all__ as _ranks
 from functrans.scipy.ndimage.splines import *  # noqa: F403
 from functrans.scipy.ndimage.splines import __all__ as _splines
 
-__all__ = [*_filters, *_interpolation, *_ranks, *_splines]
+__all__ = [*_differences, *_filters, *_gaussian, *_interpolation, *_ranks, *_splines]
 
 _scipy = _lazy("scipy:ndimage")
 

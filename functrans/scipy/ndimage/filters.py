@@ -1,4 +1,4 @@
-"""Filters of images that are linear: correlations with weights, Gaussians, derivatives."""
+"""Filters of images by weights: correlations, convolutions, means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import array, axes_of, axis_of, common_dtype
 from functrans.ops.arrays.structural import astype
 from functrans.ops.arrays.views import flip, unlinked
@@ -21,13 +20,10 @@ from functrans.scipy.ndimage.boundaries import (
     per_axis,
     result_dtype,
 )
-from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
-    "gaussian_gradient_magnitude", "gaussian_laplace", "generic_gradient_magnitude",
-    "generic_laplace", "laplace", "prewitt", "sobel", "uniform_filter", "uniform_filter1d",
+    "convolve", "convolve1d", "correlate", "correlate1d", "uniform_filter", "uniform_filter1d",
 ]  # fmt: skip
 
 Axes = tuple[int, ...]
@@ -196,134 +192,16 @@ def convolve(
     return correlate(input, unlinked(flip(weights)), output, mode, cval, origins, axes=axes)
 
 
-# -- Gaussians -------------------------------------------------------------------------------------
+# -- means -----------------------------------------------------------------------------------------
 
 
-def _gaussian(sigma: Any, order: int, radius: int) -> Any:
-    """A Gaussian at the integers around 0, which adds up to 1, or a derivative of it."""
-    x = np.arange(-radius, radius + 1)
-    variance = sigma * sigma
-    weights = np.exp(x**2 * (-0.5 / variance))
-    weights = weights / np.sum(weights)
-    # each derivative is the Gaussian times a polynomial q, and the next one has q' - x q / variance
-    factors: list[Any] = [1.0]
-    for _ in range(order):
-        rise = [*(j * q for j, q in enumerate(factors) if j), 0.0, 0.0]
-        fall = [0.0, *(q / variance for q in factors)]
-        factors = [a - b for a, b in zip(rise, fall, strict=True)]
-    polynomial: Any = 0.0
-    for factor in reversed(factors):
-        polynomial = polynomial * x + factor
-    return polynomial * weights
-
-
-@answers("scipy.ndimage:gaussian_filter1d")
-def gaussian_filter1d(
-    input: Any, sigma: Any, axis: int = -1, order: int = 0, output: Any = None,
-    mode: str = "reflect", cval: Any = 0.0, truncate: float = 4.0, *, radius: Any = None,
-) -> Any:  # fmt: skip
-    """Convolve an array with a Gaussian along an axis, or with a derivative of it.
-
-    Parameters
-    ----------
-    input : array
-    sigma : float
-        The standard deviation. If it is traced, ``radius`` must be given.
-    axis : int, optional
-    order : int, optional
-        Which derivative of the Gaussian.
-    output, mode, cval : optional
-        As for `correlate1d`.
-    truncate : float, optional
-        The weights end after so many standard deviations,
-    radius : int, optional
-        or after so many elements.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import ndimage
-    >>> x = np.array([0.0, 0.0, 1.0, 0.0, 0.0])
-    >>> grad(lambda s: ndimage.gaussian_filter1d(x, s, radius=2)[2])(1.0).round(4)
-    np.float64(-0.3721)
-    """
-    if order < 0:
-        raise ValueError("order must be non-negative")
-    if radius is None:
-        if isinstance(sigma, Tracer):
-            raise UnsupportedNumPyError(
-                "a Gaussian filter whose sigma is traced is not supported without radius"
-                f"{located(user_source())}: how many weights there are is part of the program"
-            )
-        radius = int(truncate * float(sigma) + 0.5)
-    if not float(radius).is_integer() or radius < 0:
-        raise ValueError("Radius must be a nonnegative integer.")
-    weights = _gaussian(sigma, order, int(radius))
-    return convolve1d(input, weights, axis, output, mode, cval, 0)
-
-
-def _one_after_another(x: Any, axes: Axes, output: Any, run: Callable[[Any, int, int], Any]) -> Any:
+def one_after_another(x: Any, axes: Axes, output: Any, run: Callable[[Any, int, int], Any]) -> Any:
     """Filters along axes, the results of each in the dtype of the last one."""
     dtype = result_dtype(output, x)
     x = delivered(x, dtype)
     for number, axis in enumerate(axes):
         x = run(x, axis, number)
     return x
-
-
-@answers("scipy.ndimage:gaussian_filter")
-def gaussian_filter(
-    input: Any, sigma: Any, order: Any = 0, output: Any = None, mode: Any = "reflect",
-    cval: Any = 0.0, truncate: float = 4.0, *, radius: Any = None, axes: Any = None,
-) -> Any:  # fmt: skip
-    """Convolve an array with Gaussians along its axes.
-
-    Parameters
-    ----------
-    input : array
-    sigma, order, mode, radius : optional
-        As for `gaussian_filter1d`: for all axes, or one for each.
-    output, cval, truncate : optional
-        As for `gaussian_filter1d`.
-    axes : sequence of int, optional
-        All, if nothing is given.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import ndimage
-    >>> total = grad(lambda x: ndimage.gaussian_filter(x, 1.0).sum())(np.eye(5))
-    >>> total.round(12).tolist() == np.ones((5, 5)).tolist()
-    True
-    """
-    x = array(input)
-    chosen = axes_of(axes, x.ndim)
-    count = len(chosen)
-    sigmas, orders = per_axis(sigma, count, "sigma"), per_axis(order, count, "order")
-    modes, radii = per_axis(mode, count, "mode"), per_axis(radius, count, "radius")
-    wide = [isinstance(s, Tracer) or s > 1e-15 for s in sigmas]
-    kept = [number for number in range(count) if wide[number]]
-
-    def run(x: Any, axis: int, place: int) -> Any:
-        n = kept[place]
-        return gaussian_filter1d(
-            x, sigmas[n], axis, orders[n], None, modes[n], cval, truncate, radius=radii[n]
-        )
-
-    return _one_after_another(x, tuple(chosen[n] for n in kept), output, run)
-
-
-# -- means -----------------------------------------------------------------------------------------
 
 
 @answers("scipy.ndimage:uniform_filter1d")
@@ -391,197 +269,4 @@ def uniform_filter(
         n = kept[place]
         return uniform_filter1d(x, int(sizes[n]), axis, None, modes[n], cval, origins[n])
 
-    return _one_after_another(x, tuple(chosen[n] for n in kept), output, run)
-
-
-# -- derivatives -----------------------------------------------------------------------------------
-
-
-def _difference(
-    input: Any, axis: int, output: Any, mode: Any, cval: Any, across: Sequence[float]
-) -> Any:
-    """The difference of both neighbours along an axis, weighted along the others."""
-    x = array(input)
-    axis = axis_of(axis, x.ndim)
-    modes = per_axis(mode, x.ndim, "mode")
-    result = correlate1d(x, [-1, 0, 1], axis, output, modes[axis], cval, 0)
-    for other in range(x.ndim):
-        if other != axis:
-            result = correlate1d(result, across, other, None, modes[other], cval, 0)
-    return result
-
-
-@answers("scipy.ndimage:sobel")
-def sobel(
-    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
-) -> Any:
-    """Sobel's filter: differences along an axis, weighted by 1, 2, 1 along the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(ndimage.sobel)(np.arange(9.0).reshape(3, 3))[1]
-    array([4., 8., 4.])
-    """
-    return _difference(input, axis, output, mode, cval, [1, 2, 1])
-
-
-@answers("scipy.ndimage:prewitt")
-def prewitt(
-    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
-) -> Any:
-    """Prewitt's filter: differences along an axis, added up along the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(ndimage.prewitt)(np.arange(9.0).reshape(3, 3))[1]
-    array([3., 6., 3.])
-    """
-    return _difference(input, axis, output, mode, cval, [1, 1, 1])
-
-
-@answers("scipy.ndimage:generic_laplace")
-def generic_laplace(
-    input: Any, derivative2: Callable[..., Any], output: Any = None, mode: Any = "reflect",
-    cval: Any = 0.0, extra_arguments: Any = (), extra_keywords: Any = None, *, axes: Any = None,
-) -> Any:  # fmt: skip
-    """The sum of second derivatives along axes.
-
-    ``derivative2(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` gives one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> def second(x, axis, output, mode, cval):
-    ...     return ndimage.correlate1d(x, [1, -2, 1], axis, output, mode, cval)
-    >>> jit(lambda x: ndimage.generic_laplace(x, second))(np.array([1.0, 4.0, 9.0]))
-    array([ 3.,  2., -5.])
-    """
-    x = array(input)
-    chosen = axes_of(axes, x.ndim)
-    modes = per_axis(mode, len(chosen), "mode")
-    dtype = result_dtype(output, x)
-    total = None
-    for axis, one in zip(chosen, modes, strict=True):
-        part = derivative2(x, axis, dtype, one, cval, *extra_arguments, **(extra_keywords or {}))
-        total = part if total is None else total + part
-    return delivered(x, dtype) if total is None else total
-
-
-@answers("scipy.ndimage:laplace")
-def laplace(
-    input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
-) -> Any:
-    """The sum of the second differences along axes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(ndimage.laplace)(np.array([1.0, 4.0, 9.0]))
-    array([ 3.,  2., -5.])
-    """
-
-    def second(x: Any, axis: int, output: Any, mode: Any, cval: Any) -> Any:
-        return correlate1d(x, [1, -2, 1], axis, output, mode, cval, 0)
-
-    return generic_laplace(input, second, output, mode, cval, axes=axes)
-
-
-@answers("scipy.ndimage:gaussian_laplace")
-def gaussian_laplace(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
-    axes: Any = None, **kwargs: Any,
-) -> Any:  # fmt: skip
-    """The sum of the second derivatives of an array that is smoothed by Gaussians.
-
-    The parameters are those of `gaussian_filter`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.gaussian_laplace(x, 1.0))(np.arange(9.0))[4].round(12) + 0.0
-    np.float64(0.0)
-    """
-    return generic_laplace(
-        input, _of_gaussian(input, sigma, axes, 2, kwargs), output, mode, cval, axes=axes
-    )
-
-
-def _of_gaussian(
-    input: Any, sigma: Any, axes: Any, order: int, kwargs: dict[str, Any]
-) -> Callable[..., Any]:
-    chosen = axes_of(axes, array(input).ndim)
-
-    def derivative(x: Any, axis: int, output: Any, mode: Any, cval: Any) -> Any:
-        orders = [order if i == axis else 0 for i in chosen]
-        return gaussian_filter(x, sigma, orders, output, mode, cval, axes=chosen, **kwargs)
-
-    return derivative
-
-
-@answers("scipy.ndimage:generic_gradient_magnitude")
-def generic_gradient_magnitude(
-    input: Any, derivative: Callable[..., Any], output: Any = None, mode: Any = "reflect",
-    cval: Any = 0.0, extra_arguments: Any = (), extra_keywords: Any = None, *, axes: Any = None,
-) -> Any:  # fmt: skip
-    """The length of the gradient; where it is 0, so is its derivative.
-
-    ``derivative(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` gives one of
-    the components.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> x = np.arange(9.0).reshape(3, 3)
-    >>> jit(lambda x: ndimage.generic_gradient_magnitude(x, ndimage.prewitt))(x)[1, 1].round(6)
-    np.float64(18.973666)
-    """
-    x = array(input)
-    chosen = axes_of(axes, x.ndim)
-    modes = per_axis(mode, len(chosen), "mode")
-    dtype = result_dtype(output, x)
-    parts = [
-        derivative(x, axis, dtype, one, cval, *extra_arguments, **(extra_keywords or {}))
-        for axis, one in zip(chosen, modes, strict=True)
-    ]
-    if not parts:
-        return delivered(x, dtype)
-    squares = np.stack(parts)
-    if squares.dtype.kind == "f":
-        return np.linalg.norm(squares, axis=0)
-    return delivered(np.sqrt(np.sum(squares * squares, axis=0)), dtype)
-
-
-@answers("scipy.ndimage:gaussian_gradient_magnitude")
-def gaussian_gradient_magnitude(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
-    axes: Any = None, **kwargs: Any,
-) -> Any:  # fmt: skip
-    """The length of the gradient of an array that is smoothed by Gaussians.
-
-    The parameters are those of `gaussian_filter`; where the gradient is 0, so is its derivative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.gaussian_gradient_magnitude(x, 1.0))(np.arange(20.0))[10].round(3)
-    np.float64(1.0)
-    """
-    return generic_gradient_magnitude(
-        input, _of_gaussian(input, sigma, axes, 1, kwargs), output, mode, cval, axes=axes
-    )
+    return one_after_another(x, tuple(chosen[n] for n in kept), output, run)

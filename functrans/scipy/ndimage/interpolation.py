@@ -439,7 +439,6 @@ def _rotation(angle: Any) -> Any:
     else:
         quarters, rest = divmod(float(angle), 90.0)
         c, s = np.cos(np.deg2rad(rest)), np.sin(np.deg2rad(rest))
-        for _ in range(int(quarters) % 4):
-            c, s = -s, c
-        cosine, sine = np.float64(c), np.float64(s)
+        turned = ((c, s), (-s, c), (-c, -s), (s, -c))
+        cosine, sine = turned[int(quarters) % 4]
     return np.stack([np.stack([cosine, sine]), np.stack([-sine, cosine])])

@@ -1,0 +1,211 @@
+"""Derivatives of images: differences of neighbours, Laplacians, lengths of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array, axes_of, axis_of
+from functrans.scipy.define import answers
+from functrans.scipy.ndimage.boundaries import delivered, per_axis, result_dtype
+from functrans.scipy.ndimage.filters import correlate1d
+from functrans.scipy.ndimage.gaussian import gaussian_filter
+
+__all__ = [
+    "gaussian_gradient_magnitude", "gaussian_laplace", "generic_gradient_magnitude",
+    "generic_laplace", "laplace", "prewitt", "sobel",
+]  # fmt: skip
+
+Axes = tuple[int, ...]
+
+
+def _difference(
+    input: Any, axis: int, output: Any, mode: Any, cval: Any, across: Sequence[float]
+) -> Any:
+    """The difference of both neighbours along an axis, weighted along the others."""
+    x = array(input)
+    axis = axis_of(axis, x.ndim)
+    modes = per_axis(mode, x.ndim, "mode")
+    result = correlate1d(x, [-1, 0, 1], axis, output, modes[axis], cval, 0)
+    for other in range(x.ndim):
+        if other != axis:
+            result = correlate1d(result, across, other, None, modes[other], cval, 0)
+    return result
+
+
+@answers("scipy.ndimage:sobel")
+def sobel(
+    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
+) -> Any:
+    """Sobel's filter: differences along an axis, weighted by 1, 2, 1 along the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(ndimage.sobel)(np.arange(9.0).reshape(3, 3))[1]
+    array([4., 8., 4.])
+    """
+    return _difference(input, axis, output, mode, cval, [1, 2, 1])
+
+
+@answers("scipy.ndimage:prewitt")
+def prewitt(
+    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
+) -> Any:
+    """Prewitt's filter: differences along an axis, added up along the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(ndimage.prewitt)(np.arange(9.0).reshape(3, 3))[1]
+    array([3., 6., 3.])
+    """
+    return _difference(input, axis, output, mode, cval, [1, 1, 1])
+
+
+@answers("scipy.ndimage:generic_laplace")
+def generic_laplace(
+    input: Any, derivative2: Callable[..., Any], output: Any = None, mode: Any = "reflect",
+    cval: Any = 0.0, extra_arguments: Any = (), extra_keywords: Any = None, *, axes: Any = None,
+) -> Any:  # fmt: skip
+    """The sum of second derivatives along axes.
+
+    ``derivative2(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` gives one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> def second(x, axis, output, mode, cval):
+    ...     return ndimage.correlate1d(x, [1, -2, 1], axis, output, mode, cval)
+    >>> jit(lambda x: ndimage.generic_laplace(x, second))(np.array([1.0, 4.0, 9.0]))
+    array([ 3.,  2., -5.])
+    """
+    x = array(input)
+    chosen = axes_of(axes, x.ndim)
+    modes = per_axis(mode, len(chosen), "mode")
+    dtype = result_dtype(output, x)
+    total = None
+    for axis, one in zip(chosen, modes, strict=True):
+        part = derivative2(x, axis, dtype, one, cval, *extra_arguments, **(extra_keywords or {}))
+        total = part if total is None else total + part
+    return delivered(x, dtype) if total is None else total
+
+
+@answers("scipy.ndimage:laplace")
+def laplace(
+    input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
+) -> Any:
+    """The sum of the second differences along axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(ndimage.laplace)(np.array([1.0, 4.0, 9.0]))
+    array([ 3.,  2., -5.])
+    """
+
+    def second(x: Any, axis: int, output: Any, mode: Any, cval: Any) -> Any:
+        return correlate1d(x, [1, -2, 1], axis, output, mode, cval, 0)
+
+    return generic_laplace(input, second, output, mode, cval, axes=axes)
+
+
+@answers("scipy.ndimage:gaussian_laplace")
+def gaussian_laplace(
+    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
+    axes: Any = None, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """The sum of the second derivatives of an array that is smoothed by Gaussians.
+
+    The parameters are those of `gaussian_filter`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(lambda x: ndimage.gaussian_laplace(x, 1.0))(np.arange(9.0))[4].round(12) + 0.0
+    np.float64(0.0)
+    """
+    return generic_laplace(
+        input, _of_gaussian(input, sigma, axes, 2, kwargs), output, mode, cval, axes=axes
+    )
+
+
+def _of_gaussian(
+    input: Any, sigma: Any, axes: Any, order: int, kwargs: dict[str, Any]
+) -> Callable[..., Any]:
+    chosen = axes_of(axes, array(input).ndim)
+
+    def derivative(x: Any, axis: int, output: Any, mode: Any, cval: Any) -> Any:
+        orders = [order if i == axis else 0 for i in chosen]
+        return gaussian_filter(x, sigma, orders, output, mode, cval, axes=chosen, **kwargs)
+
+    return derivative
+
+
+@answers("scipy.ndimage:generic_gradient_magnitude")
+def generic_gradient_magnitude(
+    input: Any, derivative: Callable[..., Any], output: Any = None, mode: Any = "reflect",
+    cval: Any = 0.0, extra_arguments: Any = (), extra_keywords: Any = None, *, axes: Any = None,
+) -> Any:  # fmt: skip
+    """The length of the gradient; where it is 0, so is its derivative.
+
+    ``derivative(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` gives one of
+    the components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> x = np.arange(9.0).reshape(3, 3)
+    >>> jit(lambda x: ndimage.generic_gradient_magnitude(x, ndimage.prewitt))(x)[1, 1].round(6)
+    np.float64(18.973666)
+    """
+    x = array(input)
+    chosen = axes_of(axes, x.ndim)
+    modes = per_axis(mode, len(chosen), "mode")
+    dtype = result_dtype(output, x)
+    parts = [
+        derivative(x, axis, dtype, one, cval, *extra_arguments, **(extra_keywords or {}))
+        for axis, one in zip(chosen, modes, strict=True)
+    ]
+    if not parts:
+        return delivered(x, dtype)
+    squares = np.stack(parts)
+    if squares.dtype.kind == "f":
+        return np.linalg.norm(squares, axis=0)
+    return delivered(np.sqrt(np.sum(squares * squares, axis=0)), dtype)
+
+
+@answers("scipy.ndimage:gaussian_gradient_magnitude")
+def gaussian_gradient_magnitude(
+    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
+    axes: Any = None, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """The length of the gradient of an array that is smoothed by Gaussians.
+
+    The parameters are those of `gaussian_filter`; where the gradient is 0, so is its derivative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import ndimage
+    >>> jit(lambda x: ndimage.gaussian_gradient_magnitude(x, 1.0))(np.arange(20.0))[10].round(3)
+    np.float64(1.0)
+    """
+    return generic_gradient_magnitude(
+        input, _of_gaussian(input, sigma, axes, 1, kwargs), output, mode, cval, axes=axes
+    )
