@@ -163,10 +163,66 @@ def test_channels_that_do_not_fit_a_block():
     np.testing.assert_allclose(apply(x, k), lax.conv(x, k, (1, 1), "SAME"), atol=1e-10)
 
 
-def test_the_calls_are_blas():
-    x, k = layer(NCHW)
-    stages = str(jit(lambda x, k: lax.conv(x, k, (1, 1), "SAME")).lower(x, k).stages())
-    assert "call dgemm" in stages
+def way_of(x, k, dims, strides=(1, 1), wrt=None, groups=1):
+    """How a convolution, or its derivative with respect to an operand, is compiled."""
+
+    def apply(x, k):
+        return lax.conv_general_dilated(
+            x, k, strides, "SAME", dimension_numbers=dims, feature_group_count=groups
+        )
+
+    weights = rng.normal(size=apply(x, k).shape)
+    pulled = grad(lambda x, k: np.sum(apply(x, k) * weights), argnums=wrt or 0)
+    function = apply if wrt is None else pulled
+    np.testing.assert_allclose(jit(function)(x, k), function(x, k), atol=1e-9)
+    text = str(jit(function).lower(x, k).stages())
+    kernels = text[text.index("== kernel construction") :]
+    if "gemm" in kernels:
+        return "products"
+    if "given" in kernels:
+        return "accumulated"
+    return "tiles" if "seen" in kernels else "elements"
+
+
+@pytest.mark.parametrize(
+    ("way", "dims", "options"),
+    [
+        ("tiles", NCHW, {}),
+        ("tiles", NHWC, {}),
+        ("tiles", NHWC, {"strides": (2, 2)}),
+        ("products", NCHW, {"strides": (2, 2)}),
+        ("accumulated", NCHW, {"wrt": 1}),
+        ("accumulated", NHWC, {"wrt": 1}),
+        ("accumulated", NHWC, {"wrt": 1, "groups": 2}),
+        ("tiles", NCHW, {"groups": 2}),
+    ],
+)
+@pytest.mark.parametrize("features", [(9, 10), (8, 16), (13, 23)])
+@pytest.mark.parametrize("size", [(17, 12), (30, 33), (5, 70)])
+def test_the_ways_to_compile_a_convolution(way, dims, options, features, size):
+    x, k = layer(dims, size=size, features=features, groups=options.get("groups", 1))
+    assert way_of(x, k, dims, **options) == way
+
+
+@pytest.mark.parametrize(
+    ("size", "taps"), [((300,), (7,)), ((2600,), (3,)), ((5, 6, 20), (2, 1, 3))]
+)
+@pytest.mark.parametrize("wrt", [None, 0, 1])
+def test_other_numbers_of_axes(size, taps, wrt):
+    for dims in (None, ("NHC", "HIO", "NHC") if len(size) == 1 else ("NHWDC", "HWDIO", "NHWDC")):
+        x, k = rng.normal(size=(2, 5, *size)), rng.normal(size=(9, 5, *taps))
+        if dims is not None:
+            x = np.moveaxis(x, 1, -1).copy()
+            k = np.moveaxis(k, (0, 1), (-1, -2)).copy()
+        way_of(x, k, dims, (1,) * len(size), wrt)
+
+
+def test_few_features_and_one_channel():
+    """As in a first layer."""
+    x, k = rng.normal(size=(4, 1, 28, 28)), rng.normal(size=(6, 1, 5, 5))
+    assert way_of(x, k, NCHW) == "tiles"
+    assert way_of(x, k, NCHW, wrt=1) == "products"
+    assert way_of(np.moveaxis(x, 1, -1), k.transpose(2, 3, 1, 0), NHWC) == "tiles"
 
 
 # -- the other functions ---------------------------------------------------------------------------

@@ -264,8 +264,8 @@ convolution = primitive(
     batch=_batch,
     pull=_pull,
     emit=Emit(
-        lazy("functrans.ops.convolution.compiled.blocks:emit"),
-        applies=lazy("functrans.ops.convolution.compiled.blocks:is_large"),
+        lazy("functrans.ops.convolution.compiled.selection:emit"),
+        applies=lazy("functrans.ops.convolution.compiled.selection:is_large"),
     ),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(

@@ -8,40 +8,28 @@ so neither do the bits of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Eqn
-from functrans.loop.nodes import INDEX, ZERO, block_range, combine_pairwise, index
+from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.scalar import Scalar, const, convert, idiv, irem, minimum
-from functrans.loop.statements import Address, Buffer, Call, For, Statement, Store, load
-from functrans.loop.target import Target
+from functrans.loop.statements import Address, Buffer, Call, For, Store, load
+from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.compiled.plan import MOST_PARTS, Axis, Cut, Plan, plan
+from functrans.ops.convolution.compiled.plan import MOST_PARTS, Axis, Cut, Plan
+from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
 from functrans.ops.convolution.convolution import Labels
 from functrans.ops.convolution.windows import element_seen, where_all
 from functrans.ops.linalg.compiled.blas import ROUTINES, spacing
 
-At = dict[int, Scalar]
-"""Indices by labels."""
 
-Body = tuple[Statement, ...]
-
-
-def is_large(eqn: Eqn, target: Target) -> bool:
-    """Whether a convolution is worth calls of BLAS."""
-    return plan(eqn, target) is not None
-
-
-def emit(at: Emission) -> None:
+def emit(at: Emission, plan: Plan) -> None:
     """A convolution as products of matrices, block by block."""
-    found = plan(at.eqn, at.target)
-    assert found is not None
-    _Convolution(at, found).emit()
+    _Convolution(at, plan).emit()
 
 
 class _Block(NamedTuple):
@@ -133,17 +121,17 @@ class _Convolution:
         scratch = self._scratch(parts, part)
 
         def product(b: Scalar) -> Body:
-            apart = _numbers(idiv(b, self.plan.rows.number), self.plan.apart)
+            apart = numbers(idiv(b, self.plan.rows.number), self.plan.apart)
             rows = self._block(self.plan.rows, irem(b, self.plan.rows.number))
             terms = self.plan.summed.number
             if terms == 1:
                 return self._product(scratch, self.out, apart, rows, ZERO, 0)
             return (
                 *self._zeros(apart, rows),
-                *_for_each(terms, lambda s: self._product(scratch, self.out, apart, rows, s, 1)),
+                *for_each(terms, lambda s: self._product(scratch, self.out, apart, rows, s, 1)),
             )
 
-        body = _share(part, number, product)
+        body = share(part, number, product)
         self.at.call(self._parallel(part, body), work=self._work())
 
     def _in_sums(self) -> None:
@@ -156,17 +144,17 @@ class _Convolution:
 
         def products(s: Scalar) -> Body:
             def product(b: Scalar) -> Body:
-                apart = _numbers(idiv(b, self.plan.rows.number), self.plan.apart)
+                apart = numbers(idiv(b, self.plan.rows.number), self.plan.apart)
                 rows = self._block(self.plan.rows, irem(b, self.plan.rows.number))
                 return self._product(scratch, target, apart, rows, s, 1)
 
-            return _for_each(self.plan.products, product)
+            return for_each(self.plan.products, product)
 
         loops = [index("i", extent) for extent in self.out.buffer.extents]
         clear = Store(sums, (part, *loops), const(0, self.dtype))
         body = (
             *nest(loops[:-1], vectorised(loops[-1], clear, self.at.target)),
-            *_share(part, self.plan.summed.number, products),
+            *share(part, self.plan.summed.number, products),
         )
         self.at.call(self._parallel(part, body), work=self._work(), writes=(sums,))
         terms = [load(sums, (const(n, INDEX), *loops)) for n in range(parts)]
@@ -198,7 +186,7 @@ class _Convolution:
         left = const(cut.inner[0].extent, INDEX) - start
         whole = cut.pieces * cut.length == cut.inner[0].extent
         size = const(cut.length, INDEX) if whole else minimum(left, cut.length)
-        outer = {label: self.at.simplify(i) for label, i in _numbers(rest, cut.outer).items()}
+        outer = {label: self.at.simplify(i) for label, i in numbers(rest, cut.outer).items()}
         return _Block(outer, start, self.at.simplify(size))
 
     def _product(
@@ -232,17 +220,11 @@ class _Convolution:
         value = where_all(conditions, load(self.x.buffer, [own[i] for i in self.x.labels]))
         position = (*scratch.before, *(loop for loop, _ in loops))
         body: Body = (Store(scratch.buffer, position, self.at.simplify(value)),)
-        lanes = self._lanes(loops[-1][0].attribute[2])
+        lanes = loop_lanes(self.at.target.lanes(self.dtype.itemsize), loops[-1][0].attribute[2])
         for loop, stop in reversed(loops):
             body = (For(loop, ZERO, stop, body, lanes=lanes),)
             lanes = 1
         return body
-
-    def _lanes(self, extent: int) -> int:
-        lanes = self.at.target.lanes(self.dtype.itemsize)
-        while lanes > max(extent, 1):
-            lanes //= 2
-        return max(lanes, 1)
 
     def _gemm(
         self, scratch: _Memory, out: _Memory, apart: At, rows: _Block, terms: _Block, beta: int
@@ -343,30 +325,3 @@ class _Matrix(NamedTuple):
 
     def leading(self) -> int:
         return self.column_step if self.row_step == 1 else self.row_step
-
-
-def _numbers(number: Scalar, axes: Sequence[Axis]) -> At:
-    """The indices along axes of the element of a number, row by row."""
-    found: At = {}
-    for axis in reversed(axes):
-        found[axis.label] = irem(number, axis.extent)
-        number = idiv(number, axis.extent)
-    return found
-
-
-def _for_each(number: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop over so many blocks."""
-    if number == 1:
-        return body(ZERO)
-    block = index("block", number)
-    return (For(block, ZERO, const(number, INDEX), body(block)),)
-
-
-def _share(part: Scalar, number: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop over a part of so many blocks."""
-    length = -(-number // part.attribute[2])
-    if length == 1:
-        return body(part)
-    block = index("block", number)
-    start, stop = block_range(part, length, const(number, INDEX))
-    return (For(block, start, stop, body(block)),)

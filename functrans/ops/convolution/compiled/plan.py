@@ -27,6 +27,9 @@ MOST_SUMS = 8
 LARGEST_SUMS = 1 << 20
 """So many elements at most have these sums together."""
 
+FEWEST_COLUMNS = 4
+"""So many features are worth a copy of the windows; with fewer, each product is made in loops."""
+
 LONG_SUM = 64
 """The terms of a sum that are worth a product of matrices, where there are more of them outside."""
 
@@ -101,11 +104,36 @@ class Plan(NamedTuple):
         return prod(axis.extent for axis in self.apart) * self.rows.number
 
 
+def fits(eqn: Eqn, target: Target) -> bool:
+    """Whether a convolution is of floats, and large enough for matrices."""
+    if eqn.outputs[0].aval.dtype not in ROUTINES:
+        return False
+    rows, columns, terms = counts(eqn)
+    limits = target.products
+    enough = min(rows, terms) >= limits.smallest_side and columns >= FEWEST_COLUMNS
+    return enough and rows * columns * terms >= limits.smallest_work
+
+
+def counts(eqn: Eqn) -> tuple[int, int, int]:
+    """The rows, the columns and the terms of each product of matrices that a convolution is."""
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
+    windows = dict(eqn.params["windows"])
+    found = roles(own, other, out, eqn.params["windows"])
+    sizes = extents(x, y, eqn.params)
+    return (
+        prod(sizes[label] for label in (*found.rows, *windows)),
+        prod(sizes[label] for label in found.columns),
+        prod(sizes[label] for label in found.summed)
+        * prod(window.taps for window in windows.values()),
+    )
+
+
 def plan(eqn: Eqn, target: Target) -> Plan | None:
     """How a convolution is done by BLAS, or None where it is not, or where it is not worth it."""
-    aval = eqn.outputs[0].aval
-    if aval.dtype not in ROUTINES:
+    if not fits(eqn, target):
         return None
+    aval = eqn.outputs[0].aval
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
@@ -115,22 +143,15 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
     rows = [label for label in out if label in found.rows or label in windows]
     columns = [label for label in out if label in found.columns]
     terms = [label for label in other if label in found.summed or label in windows]
-    counts = (
-        prod(sizes[label] for label in rows),
-        prod(sizes[label] for label in columns),
-        prod(taps[label] for label in terms),
-    )
-    limits = target.products
-    if min(counts) < limits.smallest_side or prod(counts) < limits.smallest_work:
-        return None
+    row_count, column_count, term_count = counts(eqn)
     lone = _spaced_from(aval.shape, out, columns)
     columns, apart = columns[lone:], [*found.groups, *columns[:lone]]
     first_row = _spaced_from(aval.shape, out, rows)
     if 1 not in (_spacing(aval.shape, out, columns), _spacing(aval.shape, out, rows[first_row:])):
         return None
-    is_layer = counts[0] >= counts[2]
+    is_layer = row_count >= term_count
     first_term = _spaced_from(y, other, terms)
-    enough = counts[2] if is_layer else min(counts[2], LONG_SUM)
+    enough = term_count if is_layer else min(term_count, LONG_SUM)
     spacings = (_spacing(y, other, columns), _spacing(y, other, terms[first_term:]))
     repacked = (
         None in spacings
@@ -157,7 +178,10 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
         repacked,
         1,
     )
-    few = done.products < MOST_SUMS and prod(counts) >= limits.worth_splitting
+    few = (
+        done.products < MOST_SUMS
+        and row_count * column_count * term_count >= target.products.worth_splitting
+    )
     if few and aval.size * MOST_SUMS <= LARGEST_SUMS:
         done = done._replace(sums=min(summed.number, MOST_SUMS))
     return done

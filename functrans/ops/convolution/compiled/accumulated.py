@@ -1,0 +1,280 @@
+"""Convolutions with few results and long sums, in registers: derivatives with respect to kernels.
+
+Tiles are summed up over a block of taps (which are the places of the layer), and added to sums of
+which each thread has its own. What a block sees, and what it is multiplied by, are copied so that
+channels and features are neighbours in memory.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from functrans.ir.graph import Eqn
+from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
+from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
+from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
+from functrans.loop.target import Target
+from functrans.loop.walk import Body
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.convolution.compiled.plan import (
+    LARGEST_SUMS,
+    MOST_SUMS,
+    Axis,
+    counts,
+    fits,
+)
+from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
+from functrans.ops.convolution.compiled.tiles import (
+    FEWEST_FILLED,
+    Tile,
+    all_tiles,
+    height_of,
+    lanes_of,
+    length_of,
+    region,
+)
+from functrans.ops.convolution.convolution import extents, roles
+from functrans.ops.convolution.windows import Window, from_taps, where_all
+
+FEWEST_ROWS = 4
+"""So many channels are worth a tile."""
+
+
+class Accumulation(NamedTuple):
+    """How a convolution is done by sums of blocks.
+
+    Parameters
+    ----------
+    apart : tuple of Axis
+        Groups.
+    outer : tuple of Axis
+        What is summed over besides the taps: images.
+    taps : tuple of Axis
+        They are in a block, but of the first axis only a stretch.
+    length : int
+        Of that stretch; the last one may be shorter.
+    places : tuple of Axis
+        The positions of windows.
+    row, column : Axis
+        Channels, neighbours of which are a tile, and features, along which vectors go.
+    lanes, height : int
+        The extents of tiles.
+    """
+
+    apart: tuple[Axis, ...]
+    outer: tuple[Axis, ...]
+    taps: tuple[Axis, ...]
+    length: int
+    places: tuple[Axis, ...]
+    row: Axis
+    column: Axis
+    lanes: int
+    height: int
+
+    @property
+    def pieces(self) -> int:
+        """How many stretches there are of the first axis."""
+        return -(-self.taps[0].extent // self.length)
+
+    @property
+    def number(self) -> int:
+        """How many blocks there are."""
+        return prod(axis.extent for axis in self.outer) * self.pieces
+
+    @property
+    def results(self) -> tuple[Axis, ...]:
+        """The axes of the sums."""
+        return (*self.apart, *self.places, self.row, self.column)
+
+
+def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
+    """How a convolution is done by sums of blocks, or None where another way is better."""
+    if not fits(eqn, target) or "vectorise" not in target.stages:
+        return None
+    row_count, column_count, term_count = counts(eqn)
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
+    windows = dict(eqn.params["windows"])
+    found = roles(own, other, out, eqn.params["windows"])
+    one_each = len(found.rows) == len(found.columns) == 1
+    if row_count >= term_count or not one_each or not windows:
+        return None
+    sizes = extents(x, y, eqn.params)
+    row, column = Axis(found.rows[0], sizes[found.rows[0]]), Axis(found.columns[0], column_count)
+    dtype = eqn.outputs[0].aval.dtype
+    registers = target.lanes(dtype.itemsize)
+    lanes = lanes_of(column.extent, registers)
+    if row.extent < FEWEST_ROWS or column.extent < FEWEST_FILLED * registers:
+        return None
+    if eqn.outputs[0].aval.size * MOST_SUMS > LARGEST_SUMS:
+        return None
+    order = [label for label in own if label in windows]
+    length = length_of(
+        [from_taps(windows[label]) for label in order],
+        max(row.extent, column.extent),
+        target.cache // 4 // dtype.itemsize,
+    )
+    if length is None:
+        return None
+    return Accumulation(
+        tuple(Axis(label, sizes[label]) for label in found.groups),
+        tuple(Axis(label, sizes[label]) for label in found.summed),
+        tuple(Axis(label, windows[label].taps) for label in order),
+        length,
+        tuple(Axis(label, sizes[label]) for label in order),
+        row,
+        column,
+        lanes,
+        height_of(row.extent),
+    )
+
+
+def emit(at: Emission, of: Accumulation) -> None:
+    """A convolution by sums of blocks, of which threads take their shares."""
+    _Accumulated(at, of).emit()
+
+
+class _Accumulated:
+    def __init__(self, at: Emission, of: Accumulation) -> None:
+        self.at = at
+        self.of = of
+        params = at.eqn.params
+        self.windows: dict[int, Window] = dict(params["windows"])
+        self.x, self.x_labels = at.operand(0), params["x_labels"]
+        self.y, self.y_labels = at.operand(1), params["y_labels"]
+        self.out, self.out_labels = at.result(), params["out"]
+        self.dtype = self.out.dtype
+        self.block = dict(zip((axis.label for axis in of.taps),
+                              (of.length, *(axis.extent for axis in of.taps[1:])),
+                              strict=True))  # fmt: skip
+        self.regions = {
+            label: region(from_taps(self.windows[label]), length)
+            for label, length in self.block.items()
+        }
+
+    def emit(self) -> None:
+        of = self.of
+        parts = min(of.number, MOST_SUMS)
+        part = index("part", parts)
+        shape = [axis.extent for axis in of.results]
+        sums = self.at.scratch("sums", self.dtype, (parts, *shape))
+        regions = [size for _, size in self.regions.values()]
+        seen = self.at.scratch("seen", self.dtype, (parts, *regions, of.row.extent))
+        given = self.at.scratch(
+            "given", self.dtype, (parts, *self.block.values(), of.column.extent)
+        )
+
+        def block(number: Scalar) -> Body:
+            outer = numbers(idiv(number, of.pieces), of.outer)
+            start = self.at.simplify(irem(number, of.pieces) * of.length)
+            size = const(of.length, INDEX)
+            if of.pieces * of.length != of.taps[0].extent:
+                left = const(of.taps[0].extent, INDEX) - start
+                size = self.at.simplify(minimum(left, size))
+
+            def group(g: Scalar) -> Body:
+                here = outer | numbers(g, of.apart)
+                here = {label: self.at.simplify(i) for label, i in here.items()}
+                return (
+                    *self._seen(seen, part, here, start),
+                    *self._given(given, part, here, start, size),
+                    *self._tiled(sums, seen, given, part, here, size),
+                )
+
+            return for_each(prod(axis.extent for axis in of.apart), group)
+
+        loops = [index("i", extent) for extent in shape]
+        clear = Store(sums, (part, *loops), const(0, self.dtype))
+        body = (
+            *nest(loops[:-1], vectorised(loops[-1], clear, self.at.target)),
+            *share(part, of.number, block),
+        )
+        loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
+        sizes = (*of.results, *of.outer, *of.taps)
+        self.at.call((loop,), work=prod(axis.extent for axis in sizes) // 8, writes=(sums,))
+        self._add_up(sums, parts)
+
+    def _add_up(self, sums: Buffer, parts: int) -> None:
+        """The sums of all parts, in the order of the result's axes."""
+        here = {axis.label: index("i", axis.extent) for axis in self.of.results}
+        terms = [load(sums, (const(n, INDEX), *here.values())) for n in range(parts)]
+        position = tuple(here[label] for label in self.out_labels)
+        total = Store(self.out, position, combine_pairwise("add", terms))
+        *outer, last = position
+        body = nest(outer, vectorised(last, total, self.at.target))
+        self.at.call(body, work=parts * self.out.count)
+
+    def _seen(self, seen: Buffer, part: Scalar, outer: At, start: Scalar) -> Body:
+        """Loops that copy what a block of taps is multiplied by, with zeros where there is none."""
+        labels = (*self.block, self.of.row.label)
+        loops = {
+            label: index("i", extent)
+            for label, extent in zip(labels, seen.extents[1:], strict=True)
+        }
+        own, conditions = outer | loops, []
+        for label, window in self.windows.items():
+            low, _ = self.regions[label]
+            begin = start * window.dilation if label == self.of.taps[0].label else ZERO
+            own[label] = loops[label] + begin + (window.offset + low)
+            extent = self.x.extents[self.x_labels.index(label)]
+            conditions += [own[label] >= 0, own[label] < extent]
+        value = where_all(conditions, load(self.x, [own[label] for label in self.x_labels]))
+        store = Store(seen, (part, *loops.values()), self.at.simplify(value))
+        return self._copy(store, loops, self.x_labels)
+
+    def _given(self, given: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar) -> Body:
+        """Loops that copy what of the other operand belongs to a block."""
+        labels = (*self.block, self.of.column.label)
+        loops = {
+            label: index("i", extent)
+            for label, extent in zip(labels, given.extents[1:], strict=True)
+        }
+        first = self.of.taps[0].label
+        # the rest of the last block is not looked at
+        own = outer | loops | {first: minimum(loops[first] + start, self.of.taps[0].extent - 1)}
+        value = load(self.y, [own[label] for label in self.y_labels])
+        store = Store(given, (part, *loops.values()), self.at.simplify(value))
+        return self._copy(store, loops, self.y_labels)
+
+    def _copy(self, store: Store, loops: At, source: tuple[int, ...]) -> Body:
+        """Loops around a copy: vectors go along what is dense in the source."""
+        order = sorted(loops, key=source.index)
+        *outer, last = (loops[label] for label in order)
+        return nest(outer, vectorised(last, store, self.at.target))
+
+    def _tiled(
+        self, sums: Buffer, seen: Buffer, given: Buffer, part: Scalar, outer: At, size: Scalar
+    ) -> Body:
+        """Loops that add the sums of a block to those of a part."""
+        of = self.of
+        places = {axis.label: index("p", axis.extent) for axis in of.places}
+        taps = {label: index("k", extent) for label, extent in self.block.items()}
+        lane = index("lane", of.column.extent)
+        stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
+        bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
+        where = []
+        for label, k in taps.items():
+            window, (low, _) = self.windows[label], self.regions[label]
+            where.append(places[label] * window.stride + k * window.dilation - low)
+
+        def one(tile: Tile) -> Body:
+            totals = tuple(local(self.dtype, f"sum{n}") for n in range(tile.height))
+            factor = load(given, (part, *taps.values(), lane))
+            values = [
+                load(seen, (part, *where, tile.first + n)) * factor for n in range(tile.height)
+            ]
+            groups = [outer[axis.label] for axis in of.apart]
+            stores = []
+            for n, total in enumerate(totals):
+                position = (part, *groups, *places.values(), tile.first + n, lane)
+                stores.append(Store(sums, tuple(map(self.at.simplify, position)), total, "add"))
+            fold = Reduce(
+                totals, ("add",) * tile.height, tuple(map(self.at.simplify, values)), bounds
+            )
+            lanes = loop_lanes(of.lanes, of.column.extent)
+            return (For(lane, ZERO, const(of.column.extent, INDEX), (fold, *stores), lanes),)
+
+        body = tuple(each for make in all_tiles(of.row.extent, of.height) for each in make(one))
+        return nest(list(places.values()), body)

@@ -1,0 +1,35 @@
+"""Instruction selection for convolutions: in registers, by BLAS, or by elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.ir.graph import Eqn
+from functrans.loop.target import Target
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.convolution.compiled import accumulated, blocks, direct
+from functrans.ops.convolution.compiled.accumulated import accumulation
+from functrans.ops.convolution.compiled.plan import plan
+from functrans.ops.convolution.compiled.tiles import tiles
+
+_WAYS: tuple[tuple[Callable[[Eqn, Target], Any], Callable[[Emission, Any], None]], ...] = (
+    (tiles, direct.emit),
+    (accumulation, accumulated.emit),
+    (plan, blocks.emit),
+)
+"""How a convolution may be done, and what does it: the first one that can be is taken."""
+
+
+def is_large(eqn: Eqn, target: Target) -> bool:
+    """Whether a convolution is worth more than being pulled, element by element."""
+    return any(way(eqn, target) is not None for way, _ in _WAYS)
+
+
+def emit(at: Emission) -> None:
+    """A convolution from memory to memory."""
+    for way, rule in _WAYS:
+        found = way(at.eqn, at.target)
+        if found is not None:
+            rule(at, found)
+            return

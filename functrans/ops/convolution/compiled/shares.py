@@ -1,0 +1,48 @@
+"""Loops over numbered blocks, of which threads take their shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from functrans.loop.nodes import INDEX, ZERO, block_range, index
+from functrans.loop.scalar import Scalar, const, idiv, irem
+from functrans.loop.statements import For
+from functrans.loop.walk import Body
+from functrans.ops.convolution.compiled.plan import Axis
+
+At = dict[int, Scalar]
+"""Indices by labels."""
+
+
+def numbers(number: Scalar, axes: Sequence[Axis]) -> At:
+    """The indices along axes of the element of a number, row by row."""
+    found: At = {}
+    for axis in reversed(axes):
+        found[axis.label] = irem(number, axis.extent)
+        number = idiv(number, axis.extent)
+    return found
+
+
+def for_each(number: int, body: Callable[[Scalar], Body]) -> Body:
+    """A loop over so many blocks."""
+    if number == 1:
+        return body(ZERO)
+    block = index("block", number)
+    return (For(block, ZERO, const(number, INDEX), body(block)),)
+
+
+def share(part: Scalar, number: int, body: Callable[[Scalar], Body]) -> Body:
+    """A loop over a part of so many blocks."""
+    length = -(-number // part.attribute[2])
+    if length == 1:
+        return body(part)
+    block = index("block", number)
+    start, stop = block_range(part, length, const(number, INDEX))
+    return (For(block, start, stop, body(block)),)
+
+
+def loop_lanes(lanes: int, extent: int) -> int:
+    """The lanes of a loop of so many iterations, the last vector of which may not be full."""
+    while lanes // 2 >= max(extent, 1):
+        lanes //= 2
+    return max(lanes, 1)

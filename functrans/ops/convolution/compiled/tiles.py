@@ -1,0 +1,195 @@
+"""How a convolution is done in registers: which axis vectors go along, and what is a tile.
+
+A tile is a vector of results along one axis, for each of a few neighbours along another one: all of
+them are summed up at once, in registers. Of the images, the part that a block of places sees is
+copied first, with the zeros around it, so that a sum has no conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from functrans.ir.graph import Eqn
+from functrans.ir.types import Shape
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import For
+from functrans.loop.target import Target
+from functrans.loop.walk import Body
+from functrans.ops.convolution.compiled.plan import Axis, counts, fits
+from functrans.ops.convolution.convolution import extents, roles
+from functrans.ops.convolution.windows import Window
+
+MOST_SUMS = 12
+"""So many vectors of results, or pairs of them, are in registers at most."""
+
+FEWEST_FILLED = 0.6
+"""Vectors are twice as long if so much of them is filled."""
+
+
+class Tiles(NamedTuple):
+    """How a convolution is done by tiles.
+
+    Parameters
+    ----------
+    outer : tuple of Axis
+        Groups, images, and features that lie apart: these are gone through one by one.
+    places : tuple of Axis
+        The positions of windows, in the order of the result. They are in a block, but of the first
+        axis only a stretch.
+    length : int
+        Of that stretch; the last one may be shorter.
+    column : Axis
+        The features.
+    summed : tuple of Axis
+        Channels and taps, in the order of ``x``.
+    lanes : int
+        The length of vectors.
+    height : int
+        So many vectors are a tile.
+    features_last : bool
+        Whether vectors go along the features, and neighbouring places are a tile. Else it is the
+        other way around.
+    """
+
+    outer: tuple[Axis, ...]
+    places: tuple[Axis, ...]
+    length: int
+    column: Axis
+    summed: tuple[Axis, ...]
+    lanes: int
+    height: int
+    features_last: bool
+
+    @property
+    def pieces(self) -> int:
+        """How many stretches there are of the first axis."""
+        return -(-self.places[0].extent // self.length)
+
+    @property
+    def number(self) -> int:
+        """How many blocks there are."""
+        return prod(axis.extent for axis in self.outer) * self.pieces
+
+    @property
+    def block(self) -> Shape:
+        """The extents of a block of places."""
+        return (self.length, *(axis.extent for axis in self.places[1:]))
+
+
+def tiles(eqn: Eqn, target: Target) -> Tiles | None:
+    """How a convolution is done by tiles, or None where it cannot be, or other ways are better."""
+    if not fits(eqn, target) or "vectorise" not in target.stages:
+        return None
+    row_count, _, term_count = counts(eqn)
+    if row_count < term_count:
+        return None
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
+    windows = dict(eqn.params["windows"])
+    found = roles(own, other, out, eqn.params["windows"])
+    sizes = extents(x, y, eqn.params)
+    taps = sizes | {label: window.taps for label, window in windows.items()}
+    places = [label for label in out if label in windows]
+    columns = [label for label in out if label in found.columns]
+    if not places or not columns:
+        return None
+    column, last = columns[-1], places[-1]
+    features_last = out[-1] == column
+    dtype = eqn.outputs[0].aval.dtype
+    if features_last:
+        along, across = sizes[column], sizes[last]
+    elif out[-1] == own[-1] == last and windows[last].stride == 1:
+        along, across = sizes[last], sizes[column]
+    else:
+        return None
+    lanes = lanes_of(along, target.lanes(dtype.itemsize))
+    if 2 * lanes < target.lanes(dtype.itemsize):
+        return None
+    summed = [label for label in own if label in found.summed or label in windows]
+    outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
+    length = length_of(
+        [windows[label] for label in places],
+        prod(taps[label] for label in found.summed),
+        target.cache // 4 // dtype.itemsize,
+    )
+    if length is None or (features_last and len(places) == 1 and sizes[last] % length):
+        # neighbours of a tile are counted before
+        return None
+    return Tiles(
+        tuple(Axis(label, sizes[label]) for label in outer),
+        tuple(Axis(label, sizes[label]) for label in places),
+        length,
+        Axis(column, sizes[column]),
+        tuple(Axis(label, taps[label]) for label in summed),
+        lanes,
+        height_of(across),
+        features_last,
+    )
+
+
+def lanes_of(extent: int, lanes: int) -> int:
+    """The length of vectors: a pair of registers, if there are enough elements."""
+    whole = 2 * lanes
+    while whole > 1 and extent < FEWEST_FILLED * whole:
+        whole //= 2
+    return whole
+
+
+def height_of(extent: int) -> int:
+    """The height of tiles: one that leaves no rest, if it is not too small."""
+    for height in range(min(extent, MOST_SUMS), MOST_SUMS // 2 - 1, -1):
+        if extent % height == 0:
+            return height
+    return -(-extent // -(-extent // MOST_SUMS))
+
+
+def region(window: Window, places: int) -> tuple[int, int]:
+    """Where what so many places of a window see begins, and how long it is."""
+    low, high = window._replace(places=places, offset=0).reach()
+    return low, high - low + 1
+
+
+def length_of(windows: list[Window], channels: int, room: int) -> int | None:
+    """How long a block may be along the first axis, if it may be as long as needed."""
+    first, *rest = windows
+    fixed = channels * int(
+        np.prod([region(window, window.places)[1] for window in rest], dtype=np.int64)
+    )
+    length = first.places
+    while length > 1 and fixed * region(first, length)[1] > room:
+        length = -(-length // 2)
+    if fixed * region(first, length)[1] > room:
+        return None
+    pieces = -(-first.places // length)
+    return -(-first.places // pieces)
+
+
+class Tile(NamedTuple):
+    """The neighbours of a tile: so many from the first one on."""
+
+    first: Scalar
+    height: int
+
+
+Tiled = Callable[[Callable[[Tile], Body]], Body]
+"""Puts loops around what is done for a tile."""
+
+
+def all_tiles(extent: int, height: int) -> Sequence[Tiled]:
+    """Loops over the tiles of an axis: the whole ones, and the rest."""
+    whole, rest = divmod(extent, height)
+    found: list[Tiled] = []
+    if whole == 1:
+        found.append(lambda body: body(Tile(ZERO, height)))
+    elif whole:
+        tile = index("tile", whole)
+        stop = const(whole, INDEX)
+        found.append(lambda body: (For(tile, ZERO, stop, body(Tile(tile * height, height))),))
+    if rest:
+        found.append(lambda body: body(Tile(const(whole * height, INDEX), rest)))
+    return found
