@@ -207,6 +207,32 @@ class Products(NamedTuple):
     """Rows so many times longer than there are of them are summed one after the other."""
 
 
+class Convolutions(NamedTuple):
+    """Convolutions: which are done in registers, which by BLAS, in blocks of which size.
+
+    Measured: `most_sums_in_registers` (a layer of 64 channels), `fewest_columns` (LeNet).
+    """
+
+    fewest_columns: int = 4
+    """With fewer features, each product is made in loops."""
+    most_sums_in_registers: int = 12
+    """So many vectors of results, or pairs of them, are summed up at once."""
+    filled: float = 0.6
+    """Vectors are twice as long if so much of them is filled."""
+    fewest_rows: int = 4
+    """So many channels are worth being summed up side by side, where results are few."""
+    part_of_cache: int = 4
+    """This part of the cache is for what a block sees; twice as much is for a block of windows."""
+    most_parts: int = 16
+    """So many threads at most share the results."""
+    most_sums: int = 8
+    """So many parts of a long sum are added up at most."""
+    largest_sums: int = 1 << 20
+    """So many elements at most have these together."""
+    long_sum: int = 64
+    """Terms that are worth a product of matrices, where there are more of them outside."""
+
+
 class Matrices(NamedTuple):
     """Linear algebra: which matrices are written out, and which are LAPACK's.
 
@@ -347,6 +373,7 @@ class Target:
     loops: Loops = Loops()
     tiling: Tiling = Tiling()
     products: Products = Products()
+    convolutions: Convolutions = Convolutions()
     matrices: Matrices = Matrices()
     control: Control = Control()
     joins: Joins = Joins()

@@ -197,8 +197,9 @@ def way_of(x, k, dims, strides=(1, 1), wrt=None, groups=1):
         ("tiles", NCHW, {"groups": 2}),
     ],
 )
-@pytest.mark.parametrize("features", [(9, 10), (8, 16), (13, 23)])
-@pytest.mark.parametrize("size", [(17, 12), (30, 33), (5, 70)])
+@pytest.mark.parametrize(
+    ("features", "size"), [((9, 10), (17, 12)), ((8, 16), (30, 33)), ((13, 23), (9, 70))]
+)
 def test_the_ways_to_compile_a_convolution(way, dims, options, features, size):
     x, k = layer(dims, size=size, features=features, groups=options.get("groups", 1))
     assert way_of(x, k, dims, **options) == way

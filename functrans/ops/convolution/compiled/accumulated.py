@@ -18,16 +18,9 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.compiled.plan import (
-    LARGEST_SUMS,
-    MOST_SUMS,
-    Axis,
-    counts,
-    fits,
-)
+from functrans.ops.convolution.compiled.plan import Axis, counts, fits
 from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
 from functrans.ops.convolution.compiled.tiles import (
-    FEWEST_FILLED,
     Tile,
     all_tiles,
     height_of,
@@ -37,9 +30,6 @@ from functrans.ops.convolution.compiled.tiles import (
 )
 from functrans.ops.convolution.convolution import extents, roles
 from functrans.ops.convolution.windows import Window, from_taps, where_all
-
-FEWEST_ROWS = 4
-"""So many channels are worth a tile."""
 
 
 class Accumulation(NamedTuple):
@@ -105,16 +95,17 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     row, column = Axis(found.rows[0], sizes[found.rows[0]]), Axis(found.columns[0], column_count)
     dtype = eqn.outputs[0].aval.dtype
     registers = target.lanes(dtype.itemsize)
-    lanes = lanes_of(column.extent, registers)
-    if row.extent < FEWEST_ROWS or column.extent < FEWEST_FILLED * registers:
+    limits = target.convolutions
+    lanes = lanes_of(column.extent, registers, limits)
+    if row.extent < limits.fewest_rows or column.extent < limits.filled * registers:
         return None
-    if eqn.outputs[0].aval.size * MOST_SUMS > LARGEST_SUMS:
+    if eqn.outputs[0].aval.size * limits.most_sums > limits.largest_sums:
         return None
     order = [label for label in own if label in windows]
     length = length_of(
         [from_taps(windows[label]) for label in order],
         max(row.extent, column.extent),
-        target.cache // 4 // dtype.itemsize,
+        target.cache // limits.part_of_cache // dtype.itemsize,
     )
     if length is None:
         return None
@@ -127,7 +118,7 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
         row,
         column,
         lanes,
-        height_of(row.extent),
+        height_of(row.extent, limits),
     )
 
 
@@ -156,7 +147,7 @@ class _Accumulated:
 
     def emit(self) -> None:
         of = self.of
-        parts = min(of.number, MOST_SUMS)
+        parts = min(of.number, self.at.target.convolutions.most_sums)
         part = index("part", parts)
         shape = [axis.extent for axis in of.results]
         sums = self.at.scratch("sums", self.dtype, (parts, *shape))

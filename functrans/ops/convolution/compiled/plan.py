@@ -18,21 +18,6 @@ from functrans.loop.target import Target
 from functrans.ops.convolution.convolution import Labels, extents, roles
 from functrans.ops.linalg.compiled.blas import ROUTINES, spacing
 
-MOST_PARTS = 16
-"""So many threads at most share the rows."""
-
-MOST_SUMS = 8
-"""So many parts of a long sum are added up at most."""
-
-LARGEST_SUMS = 1 << 20
-"""So many elements at most have these sums together."""
-
-FEWEST_COLUMNS = 4
-"""So many features are worth a copy of the windows; with fewer, each product is made in loops."""
-
-LONG_SUM = 64
-"""The terms of a sum that are worth a product of matrices, where there are more of them outside."""
-
 
 class Axis(NamedTuple):
     """An axis of one of the matrices."""
@@ -110,7 +95,9 @@ def fits(eqn: Eqn, target: Target) -> bool:
         return False
     rows, columns, terms = counts(eqn)
     limits = target.products
-    enough = min(rows, terms) >= limits.smallest_side and columns >= FEWEST_COLUMNS
+    enough = (
+        min(rows, terms) >= limits.smallest_side and columns >= target.convolutions.fewest_columns
+    )
     return enough and rows * columns * terms >= limits.smallest_work
 
 
@@ -133,7 +120,7 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
     """How a convolution is done by BLAS, or None where it is not, or where it is not worth it."""
     if not fits(eqn, target):
         return None
-    aval = eqn.outputs[0].aval
+    aval, limits = eqn.outputs[0].aval, target.convolutions
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
@@ -151,7 +138,7 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
         return None
     is_layer = row_count >= term_count
     first_term = _spaced_from(y, other, terms)
-    enough = term_count if is_layer else min(term_count, LONG_SUM)
+    enough = term_count if is_layer else min(term_count, limits.long_sum)
     spacings = (_spacing(y, other, columns), _spacing(y, other, terms[first_term:]))
     repacked = (
         None in spacings
@@ -161,7 +148,7 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
     if repacked:
         terms = [label for label in own if label in found.summed or label in windows]
         first_term = 0
-    room = target.cache // 2 // aval.dtype.itemsize
+    room = 2 * target.cache // limits.part_of_cache // aval.dtype.itemsize
     row_axes = [Axis(label, sizes[label]) for label in rows]
     term_axes = [Axis(label, taps[label]) for label in terms]
     if is_layer:
@@ -178,12 +165,10 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
         repacked,
         1,
     )
-    few = (
-        done.products < MOST_SUMS
-        and row_count * column_count * term_count >= target.products.worth_splitting
-    )
-    if few and aval.size * MOST_SUMS <= LARGEST_SUMS:
-        done = done._replace(sums=min(summed.number, MOST_SUMS))
+    work = row_count * column_count * term_count
+    few = done.products < limits.most_sums and work >= target.products.worth_splitting
+    if few and aval.size * limits.most_sums <= limits.largest_sums:
+        done = done._replace(sums=min(summed.number, limits.most_sums))
     return done
 
 

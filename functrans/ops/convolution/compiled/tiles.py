@@ -18,17 +18,11 @@ from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For
-from functrans.loop.target import Target
+from functrans.loop.target import Convolutions, Target
 from functrans.loop.walk import Body
 from functrans.ops.convolution.compiled.plan import Axis, counts, fits
 from functrans.ops.convolution.convolution import extents, roles
 from functrans.ops.convolution.windows import Window
-
-MOST_SUMS = 12
-"""So many vectors of results, or pairs of them, are in registers at most."""
-
-FEWEST_FILLED = 0.6
-"""Vectors are twice as long if so much of them is filled."""
 
 
 class Tiles(NamedTuple):
@@ -107,7 +101,8 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         along, across = sizes[last], sizes[column]
     else:
         return None
-    lanes = lanes_of(along, target.lanes(dtype.itemsize))
+    limits = target.convolutions
+    lanes = lanes_of(along, target.lanes(dtype.itemsize), limits)
     if 2 * lanes < target.lanes(dtype.itemsize):
         return None
     summed = [label for label in own if label in found.summed or label in windows]
@@ -115,7 +110,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     length = length_of(
         [windows[label] for label in places],
         prod(taps[label] for label in found.summed),
-        target.cache // 4 // dtype.itemsize,
+        target.cache // limits.part_of_cache // dtype.itemsize,
     )
     if length is None or (features_last and len(places) == 1 and sizes[last] % length):
         # neighbours of a tile are counted before
@@ -127,25 +122,26 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         Axis(column, sizes[column]),
         tuple(Axis(label, taps[label]) for label in summed),
         lanes,
-        height_of(across),
+        height_of(across, limits),
         features_last,
     )
 
 
-def lanes_of(extent: int, lanes: int) -> int:
+def lanes_of(extent: int, lanes: int, limits: Convolutions) -> int:
     """The length of vectors: a pair of registers, if there are enough elements."""
     whole = 2 * lanes
-    while whole > 1 and extent < FEWEST_FILLED * whole:
+    while whole > 1 and extent < limits.filled * whole:
         whole //= 2
     return whole
 
 
-def height_of(extent: int) -> int:
+def height_of(extent: int, limits: Convolutions) -> int:
     """The height of tiles: one that leaves no rest, if it is not too small."""
-    for height in range(min(extent, MOST_SUMS), MOST_SUMS // 2 - 1, -1):
+    most = limits.most_sums_in_registers
+    for height in range(min(extent, most), most // 2 - 1, -1):
         if extent % height == 0:
             return height
-    return -(-extent // -(-extent // MOST_SUMS))
+    return -(-extent // -(-extent // most))
 
 
 def region(window: Window, places: int) -> tuple[int, int]:
