@@ -15,7 +15,7 @@ def assert_same(found, expected, atol):
     for x, y in zip(found, expected, strict=True):
         assert np.shape(x) == np.shape(y)
         assert np.asarray(x).dtype == np.asarray(y).dtype
-        tolerance = 2e-5 if np.asarray(y).dtype == np.float32 else atol
+        tolerance = 2e-5 if np.asarray(y).dtype in (np.float32, np.complex64) else atol
         np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, axes_of, inexact
+from functrans.numpy import fft
+from functrans.numpy.arrays import array, astype, axes_of, common_dtype, inexact
 from functrans.numpy.padding import pad
+from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.arrays.views import flip, unlinked
 from functrans.ops.convolution.convolution import convolve as contracted
 from functrans.ops.convolution.windows import Window
+from functrans.ops.define import lazy
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", "oaconvolve"]
 
 Axes = tuple[int, ...]
+
+_fast = lazy("scipy.fft:next_fast_len")
 
 _METHODS = ("auto", "direct", "fft")
 
@@ -74,14 +81,37 @@ def _without_units(x: Any, other: Any, axes: Axes) -> tuple[Any, Axes]:
     return reshape(x, shape=tuple(x.shape[i] for i in kept)), tuple(kept)
 
 
-def _convolved(x: Any, y: Any, axes: Axes, mode: str) -> Any:
+WORTH_A_TRANSFORM = 32
+"""So many products for each place, and for each doubling of their number, take as long."""
+
+
+def _convolved(x: Any, y: Any, axes: Axes, mode: str, method: str) -> Any:
     _check_mode(mode)
     if mode == "valid" and not _larger_first(x, y, axes):
         x, y = y, x
     starts = [_places(mode, x.shape[i], y.shape[i]) for i in axes]
+    full = [x.shape[i] + y.shape[i] - 1 for i in axes]
+    taps = prod(min(x.shape[i], y.shape[i]) for i in axes)
+    worth = taps > WORTH_A_TRANSFORM * math.log2(max(prod(full), 2))
+    if method != "direct" and worth and common_dtype(x, y).kind in "fc":
+        return _by_transforms(x, y, axes, starts, full)
     if all(x.shape[i] <= y.shape[i] for i in axes):
         x, y = y, x
     return _slid(x, y, axes, starts, backwards=True)
+
+
+def _by_transforms(
+    x: Any, y: Any, axes: Axes, starts: Sequence[tuple[int, int]], full: Sequence[int]
+) -> Any:
+    """The convolution as the product of Fourier transforms."""
+    dtype = common_dtype(x, y)
+    is_real = dtype.kind == "f"
+    sizes = [_fast.resolve()(n, is_real) for n in full]
+    there, back = (fft.rfftn, fft.irfftn) if is_real else (fft.fftn, fft.ifftn)
+    out = back(there(x, sizes, axes) * there(y, sizes, axes), sizes, axes)
+    for axis, (start, places) in zip(axes, starts, strict=True):
+        out = read_along(out, axis, start, places)
+    return astype(out, dtype)
 
 
 def _checked(in1: Any, in2: Any, method: str) -> tuple[Any, Any]:
@@ -104,7 +134,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
         All places where they overlap; as many as ``in1`` has, in the middle; or those where one
         lies in the other as a whole.
     method : {"auto", "direct", "fft"}, optional
-        Traced values are multiplied and added in any case.
+        By sums of products, or by Fourier transforms where these take less time.
 
     Returns
     -------
@@ -120,7 +150,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     array([14.,  8.])
     """
     x, y = _checked(in1, in2, method)
-    return _convolved(x, y, tuple(range(x.ndim)), mode) if x.ndim else x * y
+    return _convolved(x, y, tuple(range(x.ndim)), mode, method) if x.ndim else x * y
 
 
 @answers("scipy.signal:correlate")
@@ -156,7 +186,7 @@ def _along_axes(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     for i, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)):
         if i not in chosen and n != m and 1 not in (n, m):
             raise ValueError(f"incompatible shapes for in1 and in2: {x.shape} and {y.shape}")
-    return _convolved(x, y, chosen, mode)
+    return _convolved(x, y, chosen, mode, "fft")
 
 
 @answers("scipy.signal:fftconvolve")

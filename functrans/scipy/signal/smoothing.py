@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.numpy import fft
 from functrans.numpy.arrays import array, astype, axis_of, flat, inexact
 from functrans.numpy.reductions import mean
 from functrans.numpy.shapes import moveaxis
@@ -24,7 +25,7 @@ from functrans.scipy.ndimage.filters import convolve1d
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
-__all__ = ["detrend", "medfilt", "resample", "resample_poly", "savgol_filter", "upfirdn"]
+__all__ = ["detrend", "hilbert", "medfilt", "resample", "resample_poly", "savgol_filter", "upfirdn"]
 
 _signal = lazy("scipy:signal")
 
@@ -333,10 +334,71 @@ def resample(
     x = inexact(x)
     axis = axis_of(axis, x.ndim)
     size = x.shape[axis]
-    # the interpolation is linear: what it makes of unit vectors are the columns of its matrix
-    matrix = _signal.resolve().resample(np.eye(size), num, axis=0, window=window)
-    y = _by_matrix(matrix, x, axis)
+    if window is None and x.dtype.kind == "f":
+        y = _resampled(x, num, axis)
+    else:
+        # it is linear: what it makes of unit vectors are the columns of its matrix
+        matrix = _signal.resolve().resample(np.eye(size), num, axis=0, window=window)
+        y = _by_matrix(matrix, x, axis)
     if t is None:
         return y
     times = array(t)
     return y, np.arange(num) * (times[1] - times[0]) * size / float(num) + times[0]
+
+
+def _resampled(x: Any, num: int, axis: int) -> Any:
+    """The series of real data, shortened or lengthened, at other places."""
+    size, least = x.shape[axis], min(num, x.shape[axis])
+    series = read_along(fft.rfft(x, axis=axis), axis, 0, least // 2 + 1)
+    if least % 2 == 0 and num != size:
+        # the last term is one of two that are the same
+        factors = np.ones(least // 2 + 1)
+        factors[-1] = 2.0 if num < size else 0.5
+        series = series * _along(astype(factors, x.dtype), axis, x.ndim)
+    return fft.irfft(series, num, axis) * (num / size)
+
+
+def _along(x: Any, axis: int, ndim: int) -> Any:
+    """A vector along one of so many axes."""
+    return reshape(x, shape=(*(1,) * axis, x.size, *(1,) * (ndim - axis - 1)))
+
+
+@answers("scipy.signal:hilbert")
+def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
+    """The analytic signal: real data, with their Hilbert transform as the imaginary part.
+
+    Parameters
+    ----------
+    x : array of real numbers
+    N : int, optional
+        The number of Fourier components: that of the samples, if nothing is given.
+    axis : int, optional
+
+    Returns
+    -------
+    array of complex numbers
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> x = np.cos(2 * np.pi * np.arange(8) / 8)
+    >>> jit(lambda x: np.abs(signal.hilbert(x)))(x).round(12)      # the envelope
+    array([1., 1., 1., 1., 1., 1., 1., 1.])
+    """
+    x = inexact(x)
+    if x.dtype.kind == "c":
+        raise ValueError("x must be real.")
+    axis = axis_of(axis, x.ndim)
+    count = x.shape[axis] if N is None else N
+    if count <= 0:
+        raise ValueError("N must be positive.")
+    # positive frequencies twice, negative ones not at all; those that are neither once
+    factors = np.zeros(count)
+    factors[: (count + 1) // 2] = 2.0
+    factors[0] = 1.0
+    if count % 2 == 0:
+        factors[count // 2] = 1.0
+    spectrum = fft.fft(x, count, axis) * _along(astype(factors, x.dtype), axis, x.ndim)
+    return fft.ifft(spectrum, axis=axis)

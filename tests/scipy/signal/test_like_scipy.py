@@ -117,6 +117,20 @@ CASES = {
     **{
         f"resample-{num}": (lambda s, x, num=num: s.resample(x, num), (x,)) for num in (4, 9, 12, 1)
     },
+    "resample-even": (lambda s, x: s.resample(x, 4, axis=1), (m,)),
+    "resample-single": (lambda s, x: s.resample(x, 12), (single,)),
+    "hilbert": (lambda s, x: s.hilbert(x).imag, (x,)),
+    "hilbert-axis": (lambda s, x: np.abs(s.hilbert(x, 8, axis=0)), (m,)),
+    "hilbert-single": (lambda s, x: s.hilbert(x), (single,)),
+    **{
+        f"convolve-large-{mode}": (
+            lambda s, a, b, mode=mode: s.convolve(a, b, mode), (floats(900), floats(700)))
+        for mode in ("full", "same", "valid")
+    },
+    "fftconvolve-large": (
+        lambda s, a, b: s.fftconvolve(a, b, "same"), (floats(40, 41), floats(30, 33))),
+    "fftconvolve-large-single": (
+        lambda s, a, b: s.fftconvolve(a, b), (single.repeat(100) / 99, single.repeat(90))),
     "resample-times": (lambda s, x, t: s.resample(x, 4, t), (x, np.arange(9.0) / 2)),
     "resample-window": (lambda s, x: s.resample(x, 8, axis=1, window="hamming"), (m,)),
 }  # fmt: skip
