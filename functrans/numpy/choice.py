@@ -12,6 +12,7 @@ from functrans.numpy.arrays import array, astype, common_dtype, known, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import all, truth
 from functrans.ops.elementwise import complex_numbers
+from functrans.ops.elementwise.choice import clip as clip_p
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.elementwise.choice import select as select_p
 from functrans.ops.elementwise.compare import equal, less_equal
@@ -121,13 +122,19 @@ def clip(
     max: Any = _NOT_GIVEN,
 ) -> Any:
     """The elements, or the bound that they are beyond; at a bound the derivative is shared."""
-    low, high = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
-    x = operand(a)
-    if low is not _NOT_GIVEN and low is not None:
-        x = maximum(x, operand(low))
-    if high is not _NOT_GIVEN and high is not None:
-        x = minimum(x, operand(high))
-    return array(x)
+    bounds = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
+    low, high = (None if bound is _NOT_GIVEN else bound for bound in bounds)
+    x = array(a)
+    if x.dtype.kind in "iu":
+        # a Python number that no element can be beyond says nothing
+        limits = np.iinfo(x.dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
+    if low is None:
+        return array(x) if high is None else minimum(x, operand(high))
+    if high is None:
+        return maximum(x, operand(low))
+    return clip_p(x, operand(low), operand(high))
 
 
 @answers(np.nan_to_num)
@@ -159,6 +166,7 @@ def nan_to_num(
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Whether the elements of two arrays are nearly equal."""
     x, y = operand(a), operand(b)
+    y = astype(array(y), common_dtype(y, 1.0))
     near = less_equal(abs(x - y), atol + rtol * abs(y)) & isfinite(y)
     near = near | equal(x, y)
     return near | (isnan(x) & isnan(y)) if equal_nan else near

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir.types import is_complex
-from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact
+from functrans.ir.types import is_complex, real_dtype
+from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
@@ -206,7 +206,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if axis is not None and np.ndim(axis):
         axes = tuple(axis_of(i, x.ndim) for i in axis)
     spacings = list(varargs) or [1.0]
-    if len(spacings) == 1 and len(axes) > 1:
+    if len(spacings) == 1:
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
@@ -224,11 +224,11 @@ def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
         )
     if edge_order not in (1, 2):
         raise ValueError("'edge_order' greater than 2 not supported")
+    steps = operand(spacing)
+    if np.ndim(steps) == 0:
+        return _slope_of_even(x, steps, axis, edge_order)
     # the distances between neighbours, along the axis
-    steps = array(spacing)
-    if steps.ndim == 0:
-        steps = broadcast_to(steps, shape=(size - 1,))
-    elif steps.shape != (size,):
+    if steps.shape != (size,):
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
     else:
         steps = diff(steps)
@@ -247,6 +247,22 @@ def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
         k0, k1 = part(steps, size - 2, 1), part(steps, size - 3, 1)
         last = last + (last - part(rise, size - 3, 1)) * k0 / (k0 + k1)
     return concatenate([first, inner, last], axis=axis)
+
+
+def _slope_of_even(x: Any, step: Any, axis: int, edge_order: int) -> Any:
+    """Slopes where all neighbours are equally far from each other."""
+    size = x.shape[axis]
+
+    def part(start: int, count: int) -> Any:
+        return read_along(x, axis, start, count)
+
+    inner = (part(2, size - 2) - part(0, size - 2)) / (2.0 * step)
+    if edge_order == 1:
+        first, last = part(1, 1) - part(0, 1), part(size - 1, 1) - part(size - 2, 1)
+    else:
+        first = -1.5 * part(0, 1) + 2.0 * part(1, 1) - 0.5 * part(2, 1)
+        last = 1.5 * part(size - 1, 1) - 2.0 * part(size - 2, 1) + 0.5 * part(size - 3, 1)
+    return concatenate([first / step, inner, last / step], axis=axis)
 
 
 @answers(np.trapezoid)
@@ -271,10 +287,12 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """The values at ``x`` of the line through given points, in ascending order."""
-    at, places, values = inexact(x), inexact(xp), inexact(fp)
+    at, places, values = (astype(array(part), np.float64) for part in (x, xp, fp))
     if period is not None:
-        if left is not None or right is not None:
-            raise ValueError("`period` excludes `left` and `right`")
+        if period == 0:
+            raise ValueError("period must be a non-zero value")
+        period = abs(period)
+        left = right = None  # every point is between two others
         at, places = at % period, places % period
         order = np.argsort(places)
         places, values = take(places, order), take(values, order)
@@ -306,7 +324,7 @@ def cov(
     x = _variables(m, rowvar)
     if y is not None:
         x = concatenate([x, _variables(y, rowvar)], axis=0)
-    x = inexact(x) if dtype is None else astype(x, dtype)
+    x = astype(x, np.promote_types(x.dtype, np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights: Any = None
     for given in (fweights, aweights):
@@ -322,7 +340,9 @@ def cov(
         freedom = total - ddof * sum(weights * array(aweights)) / total
     x = x - expand_axes(mean, (1,))
     weighted = x if weights is None else x * weights
-    return views.squeeze(products.dot(x, conj(views.transpose(weighted))) / freedom)
+    # a product by the reciprocal, as NumPy has it: the covariances of one observation are NaN
+    scale = astype(array(np.true_divide(1, maximum(freedom, 0))), real_dtype(x.dtype))
+    return views.squeeze(products.dot(x, conj(views.transpose(weighted))) * scale)
 
 
 def _variables(m: Any, rowvar: bool) -> Any:

@@ -12,7 +12,7 @@ from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
 from functrans.ops.arrays import views
-from functrans.ops.arrays.structural import expand_axes, reduce_sum, reshape
+from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, less, not_equal
@@ -135,6 +135,10 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") ->
 def lexsort(keys: Any, axis: int = -1) -> Any:
     """The positions of the elements in the order of several keys, the last of which comes first."""
     arrays = [array(key) for key in keys]
+    if not arrays:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    if arrays[0].ndim == 0:
+        return full_p(shape=(), value=0, dtype=INDEX)
     axis = axis_of(axis, arrays[0].ndim)
     order = argsort_p(arrays[0], axis=axis)
     for key in arrays[1:]:

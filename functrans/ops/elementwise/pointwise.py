@@ -29,6 +29,7 @@ def elementwise(
     scalar: Rule | None = None,
     promotion: Promotion | None = None,
     result: str = "same",
+    steep: bool = False,
 ) -> Primitive:
     """Define a primitive that works number by number and broadcasts as NumPy does.
 
@@ -57,6 +58,9 @@ def elementwise(
         The result's dtype: ``"same"`` as the operands' (the last one's, if they differ),
         ``"first"`` as the first one's, ``"real"`` and ``"complex"`` that of its parts or of what
         it is a part of, or the name of a dtype.
+    steep : bool
+        Whether the slope is infinite somewhere. There a tangent that is 0 by construction (of what
+        ``where`` has left out) stays 0.
 
     Returns
     -------
@@ -92,6 +96,7 @@ def elementwise(
         scalar=scalar,
         samples=broadcasting(*domains),
         elementwise=True,
+        steep=steep,
         prepare=lambda *operands: (promote(brings, operands), {}),
     )
     if isinstance(numpy, (np.ufunc, Lazy)):
