@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
-from functrans.ir.types import is_complex
+from functrans.ir.types import broadcast_shape, is_complex
 from functrans.numpy.arrays import array, astype, common_dtype, known, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import all, truth
@@ -193,7 +193,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     """Whether two arrays have the same elements after broadcasting."""
     x, y = array(a1), array(a2)
     try:
-        np.broadcast_shapes(x.shape, y.shape)
+        broadcast_shape(x.shape, y.shape)
     except ValueError:
         return False
     return all(equal(x, y))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.types import broadcast_shape
 from functrans.numpy.arrays import INDEX, array, axes_of, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.ops.arrays import shape as ops
@@ -108,7 +109,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     """Arrays repeated to the shape that they have in common."""
     arrays = [array(x) for x in args]
-    common = np.broadcast_shapes(*(x.shape for x in arrays))
+    common = broadcast_shape(*(x.shape for x in arrays))
     return tuple(views.broadcast_to(x, common) for x in arrays)
 
 

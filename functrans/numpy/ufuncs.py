@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerConversionError
+from functrans.ir.types import broadcast_shape
 from functrans.numpy import reductions
 from functrans.numpy.arrays import array, astype, axes_of, axis_of
 from functrans.numpy.define import refuse
@@ -73,7 +74,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
         )
     if where is not True:
         result = select(reductions.truth(where), astype(result, out.dtype), out)
-    if result.shape != out.shape and np.broadcast_shapes(result.shape, out.shape) == out.shape:
+    if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
         result = broadcast_to(result, shape=out.shape)
     assign(out, result, f"{_written(name)} with out=")
     return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
-from functrans.ir.types import Aval, complex_dtype, real_dtype
+from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.define import Lazy, Rule, primitive, sum_of_parts
 from functrans.ops.indexing.masked import Masked, masked_sum_to
@@ -123,7 +123,7 @@ def _promotion_of(numpy: Rule) -> Promotion:
 def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:
     """The shape that shapes broadcast to."""
     try:
-        return np.broadcast_shapes(*(aval.shape for aval in avals))
+        return broadcast_shape(*(aval.shape for aval in avals))
     except ValueError:
         shapes = " and ".join(str(aval.shape) for aval in avals)
         raise ShapeError(
