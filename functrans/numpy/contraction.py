@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError
+from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, real_dtype
 from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact, operand
 from functrans.numpy.define import answers, refuse_keyword
@@ -22,6 +22,7 @@ from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
+from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -193,7 +194,9 @@ def _end_of(end: Any, x: Any, axis: int) -> Any:
 @answers(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """The differences of neighbours, with others before and behind."""
-    x = diff(flat(array(ary)))
+    x = flat(array(ary))
+    size = max(0, x.size - 1)
+    x = read_along(x, 0, min(1, x.size), size) - read_along(x, 0, 0, size)
     parts = [part for part in (to_begin, x, to_end) if part is not None]
     return concatenate([flat(astype(array(part), x.dtype)) for part in parts], axis=0)
 
@@ -210,8 +213,14 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
+    if x.dtype.kind == "b" and axes:
+        raise DtypeError(
+            f"np.gradient of truth values{located(user_source())}: convert them by .astype(float)"
+        )
     x = inexact(x)
-    slopes = [_slope(x, h, i, edge_order) for h, i in zip(spacings, axes, strict=True)]
+    slopes = [
+        astype(_slope(x, h, i, edge_order), x.dtype) for h, i in zip(spacings, axes, strict=True)
+    ]
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
@@ -277,9 +286,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         steps = diff(steps, axis=0 if steps.ndim == 1 else axis)
         if steps.ndim == 1:
             steps = expand_axes(steps, tuple(i for i in range(values.ndim) if i != axis))
-    size = values.shape[axis] - 1
-    middle = (read_along(values, axis, 1, size) + read_along(values, axis, 0, size)) / 2.0
-    return sum(steps * middle, axis)
+    size = max(0, values.shape[axis] - 1)
+    start = min(1, values.shape[axis])
+    pairs = read_along(values, axis, start, size) + read_along(values, axis, 0, size)
+    return sum(steps * pairs / 2.0, axis)
 
 
 @answers(np.interp)

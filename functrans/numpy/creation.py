@@ -197,6 +197,8 @@ def geomspace(
 ) -> Any:
     """Numbers with equal ratios between two of the same sign."""
     start, stop = inexact(start), inexact(stop)
+    working = np.promote_types(start.dtype, stop.dtype)
+    start, stop = to_dtype(start, working), to_dtype(stop, working)
     sign = np.sign(start)
     num = operator.index(num)
     exponents = linspace(np.log10(start * sign), np.log10(stop * sign), num, endpoint)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import array, astype, axis_of, inexact, operand
+from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact, operand
 from functrans.numpy.define import answers
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
@@ -78,19 +78,20 @@ def sinc(x: Any) -> Any:
 @answers(np.unwrap)
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
     """Angles, each with whole periods added that bring it closest to the one before."""
-    x = inexact(p)
+    x = array(p)
     axis = axis_of(axis, x.ndim)
-    size = max(x.shape[axis] - 1, 0)
-    later, earlier = read_along(x, axis, 1, size), read_along(x, axis, 0, size)
-    step = stop_gradient(later - earlier)
-    half = period / 2
+    start, size = min(1, x.shape[axis]), max(x.shape[axis] - 1, 0)
+    later, earlier = read_along(x, axis, start, size), read_along(x, axis, 0, size)
+    step = stop_gradient(later ^ earlier if x.dtype.kind == "b" else later - earlier)
+    dtype = common_dtype(step, operand(period))
+    half, odd = divmod(period, 2) if dtype.kind in "iu" else (period / 2, False)
     short = remainder(step + half, period) - half
-    # half a period forwards stays forwards
-    short = select(equal(short, -half) & (step > 0), half, short)
-    limit = half if discont is None else max(discont, half)
-    added = select(absolute(step) < limit, 0, short - step)
+    if not odd:
+        # half a period forwards stays forwards
+        short = select(equal(short, -half) & (step > 0), half, short)
+    added = select(absolute(step) < (period / 2 if discont is None else discont), 0, short - step)
     moved = later + cumsum(added, axis=axis, reverse=False)
-    return concatenate([read_along(x, axis, 0, min(1, x.shape[axis])), moved], axis=axis)
+    return concatenate([astype(read_along(x, axis, 0, start), dtype), moved], axis=axis)
 
 
 @answers(np.isposinf)

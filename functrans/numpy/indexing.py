@@ -73,13 +73,19 @@ def compress(condition: Any, a: Any, axis: Any = None) -> Any:
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
-    truths = known(array(condition))
+    truths = _known(array(condition), "compress")
+    return take_along_one(x, np.flatnonzero(truths), axis_of(axis, x.ndim))
+
+
+def _known(condition: Any, name: str) -> Any:
+    """Truths that decide how many elements a function takes."""
+    truths = known(condition)
     if truths is None:
         raise TracerIndexError(
-            f"how many elements np.compress takes is not known{located(user_source())}.\n"
+            f"how many elements np.{name} takes is not known{located(user_source())}.\n"
             "Go on with the whole array: np.where(condition, x, 0.0)."
         )
-    return take_along_one(x, np.flatnonzero(truths), axis_of(axis, x.ndim))
+    return truths
 
 
 @answers(np.extract)
@@ -92,6 +98,7 @@ def extract(condition: Any, arr: Any) -> Any:
 def ix_(*args: Any) -> tuple[Any, ...]:
     """Index arrays for all combinations of positions."""
     vectors = [array(x) for x in args]
+    vectors = [np.flatnonzero(_known(x, "ix_")) if x.dtype.kind == "b" else x for x in vectors]
     return tuple(
         reshape(x, shape=(*(1,) * i, x.size, *(1,) * (len(vectors) - i - 1)))
         for i, x in enumerate(vectors)

@@ -51,7 +51,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 @answers(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
     """The product of two polynomials."""
-    return convolve(_vector(a1), _vector(a2))
+    return convolve(*(x if x.size else zeros((1,), x.dtype) for x in map(_vector, (a1, a2))))
 
 
 @answers(np.polyder)

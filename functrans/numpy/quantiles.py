@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.errors import DtypeError
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, inexact
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.reductions import any, mean, restored
@@ -18,6 +19,7 @@ from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.rounding import ceil, floor
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.reductions.sorting import sort as sort_p
+from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
@@ -98,7 +100,7 @@ class _Numbers:
     def __init__(self, x: Any) -> None:
         axis = x.ndim - 1
         if not x.shape[axis]:
-            x = full_p(shape=(*x.shape[:-1], 1), value=np.nan, dtype=np.dtype(np.float64))
+            x = full_p(shape=(*x.shape[:-1], 1), value=np.nan, dtype=inexact(x).dtype)
         # NaN come last in the order, so the numbers are in front
         self.ordered = sort_p(x, axis=axis)
         count = reduce_sum(astype(x == x, INDEX), axes=(axis,))
@@ -117,7 +119,7 @@ def _of_numbers(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool)
         refuse(f"method={method!r} of a quantile without NaN", "use 'linear'")
     x, axes = _together(x, axis)
     numbers = _Numbers(x)
-    dtype = np.promote_types(inexact(x).dtype, levels.dtype)
+    dtype = _between_elements(x, levels)
     results = []
     for part in np.ravel(levels.fractions):
         place = numbers.last * part
@@ -141,8 +143,7 @@ def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
     """The levels for an array of a dtype; a Python number brings none."""
     if isinstance(q, Tracer):
         refuse("a quantile whose q is traced", "give q as a plain number or array")
-    of_whole = dtype.type(whole) if dtype.kind == "f" else whole
-    fractions = np.true_divide(q, whole if isinstance(q, (int, float)) else of_whole)
+    fractions = np.true_divide(q, whole)
     if not ((fractions >= 0) & (fractions <= 1)).all():
         raise ValueError(
             "Quantiles must be in the range [0, 1]" if whole == 1
@@ -178,7 +179,7 @@ def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -
         refuse(f"method={method!r} of a quantile", f"use one of {', '.join(_ROUNDED)}")
     x, axes = _together(x, axis)
     if method in ("linear", "midpoint"):
-        x = astype(x, np.promote_types(inexact(x).dtype, levels.dtype))
+        x = astype(x, _between_elements(x, levels))
     size, last = x.shape[-1], x.ndim - 1
     if size == 0:
         raise ValueError("a quantile of no elements is not defined")
@@ -198,6 +199,16 @@ def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -
             result = select(any(isnan(x), -1), np.nan, result)
         results.append(restored(result, axes, keepdims))
     return _by_level(results, levels.fractions)
+
+
+def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:
+    """The dtype of what lies between two elements."""
+    if x.dtype.kind == "b":
+        raise DtypeError(
+            f"a quantile of truth values{located(user_source())}: what lies between two of them is "
+            "not defined; convert them by .astype(float)"
+        )
+    return np.promote_types(x.dtype, levels.dtype)
 
 
 def _by_level(results: list[Any], q: Any) -> Any:

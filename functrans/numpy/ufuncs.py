@@ -128,6 +128,10 @@ _ASSOCIATIVE = frozenset(
 """What may be combined in any order, so that it is reduced and accumulated in stretches."""
 
 
+_IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
+"""What makes floats of integers before it combines them."""
+
+
 def _combined(ufunc: np.ufunc) -> Reduction:
     """The reduction by an associative ufunc: the last of its running results."""
 
@@ -138,9 +142,9 @@ def _combined(ufunc: np.ufunc) -> Reduction:
                 raise ValueError(
                     f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
                 )
-            neutral = full_p(shape=(*x.shape[:i], 1, *x.shape[i + 1 :]), value=ufunc.identity or 0,
-                             dtype=x.dtype)  # fmt: skip
-            x = x if x.shape[i] else neutral
+            if x.shape[i] == 0:
+                shape = (*x.shape[:i], 1, *x.shape[i + 1 :])
+                x = full_p(shape=shape, value=ufunc.identity, dtype=x.dtype)
             x = _running_results(ufunc, x, i)
             x = read_along(x, i, x.shape[i] - 1, 1)
         return x if keepdims else reshape(x, shape=drop_axes(x.shape, axes))
@@ -169,6 +173,8 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
         k: value for k, value in keywords.items() if value is not None and value is not no_value
     }
     x = array(x)
+    if name in _IN_FLOATS:
+        x = astype(x, ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1])
     result = reduction(x, axis if x.ndim else None, **given)
     return store(f"np.{ufunc.__name__}.reduce", result, out, True)
 

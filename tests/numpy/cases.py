@@ -387,6 +387,23 @@ OTHERS = [
     case("np.bincount(a, minlength=9)", np.array([8, 1, 1])),
     *each(
         [
+            "np.interp(a, np.cumsum(b), b, left=1.0, period=2.0)", "a.transpose(np.int64(0))",
+            "np.vecdot(a, b, axis=0, keepdims=True)", "np.gradient(a, axis=())",
+            "np.tensordot(a, b, axes=(range(1), range(1)))", "np.logaddexp.accumulate(a)",
+            "np.logaddexp2.reduce(a)", "np.hypot.reduce(a)", "np.linspace(a[0], b, 0)",
+            "np.logspace(0.0, a, 3, base=b)", "np.trapezoid(a[:0])",
+            
+            "np.signbit(np.clip(a * 0.0, 0, 100))", "np.unwrap(a * 5, period=3.0, discont=2.5)",
+        ],
+        v, w,
+    ),
+    case("np.unwrap(a, period=4)", k),
+    *each(
+        ["np.median(a[:0])", "np.median(np.append(a, [np.inf] * 7))", "np.angle(a * np.nan)",
+         "np.cov(a[0, :1])"], f32,
+    ),
+    *each(
+        [
             "np.nanquantile(a, 0.3, axis=1)", "np.nanquantile(a, [0.2, 0.9])",
             "np.nanpercentile(a, 60, axis=0, keepdims=True)",
         ],

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+import scipy.special
 
 import functrans as ft
 import functrans.numpy as fnp
@@ -330,6 +331,8 @@ def test_special_functions_do_not_overflow():
     assert fnp.logsumexp(np.array([-np.inf, -np.inf])) == -np.inf
     assert grad(fnp.logsumexp)(large) == pytest.approx(fnp.softmax(large))
     np.testing.assert_allclose(np.exp(fnp.log_softmax(large)), fnp.softmax(large))
+    infinite = np.array([np.inf, 1.0])
+    np.testing.assert_array_equal(fnp.softmax(infinite), scipy.special.softmax(infinite))
     m = np.arange(6.0).reshape(2, 3)
     for function in (fnp.softmax, fnp.log_softmax, fnp.logsumexp):
         ft.testing.check_grads(lambda a, f=function: f(a, axis=1), (m,), order=2)
