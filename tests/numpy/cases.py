@@ -392,7 +392,7 @@ OTHERS = [
             "np.tensordot(a, b, axes=(range(1), range(1)))", "np.logaddexp.accumulate(a)",
             "np.logaddexp2.reduce(a)", "np.hypot.reduce(a)", "np.linspace(a[0], b, 0)",
             "np.logspace(0.0, a, 3, base=b)", "np.trapezoid(a[:0])",
-            
+
             "np.signbit(np.clip(a * 0.0, 0, 100))", "np.unwrap(a * 5, period=3.0, discont=2.5)",
         ],
         v, w,
