@@ -8,9 +8,11 @@ import numpy as np
 
 from functrans.errors import TracerIndexError
 from functrans.ir.types import broadcast_shape, is_complex
-from functrans.numpy.arrays import array, astype, common_dtype, known, operand
+from functrans.numpy.arrays import array, astype, common_dtype, flat, known, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import all, truth
+from functrans.numpy.sized import nonzero_places
+from functrans.ops.arrays.shape import stack
 from functrans.ops.elementwise import complex_numbers
 from functrans.ops.elementwise.choice import clip as clip_p
 from functrans.ops.elementwise.choice import maximum, minimum
@@ -26,14 +28,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-@answers(np.where)
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+@answers(np.where, beyond=("size", "fill_value"))
+def where(
+    condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = None
+) -> Any:
     """The elements of ``x`` where a condition holds, those of ``y`` elsewhere.
 
-    What is not taken contributes exactly 0 to the derivative, even where it is infinite.
+    What is not taken contributes exactly 0 to the derivative, even where it is infinite. With the
+    condition alone it is `nonzero`.
     """
     if x is None and y is None:
-        return nonzero(condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
     return select_p(truth(condition), operand(x), operand(y))
@@ -49,27 +54,49 @@ def _known_truth(x: Any, name: str) -> Any:
         raise TracerIndexError(
             f"how many elements are not 0 is not known, so np.{name} has no shape"
             f"{located(user_source())}.\n"
-            "Go on with the whole array: np.where(condition, x, y), or x.sum(where=condition)."
+            "Go on with the whole array: np.where(condition, x, y), or x.sum(where=condition); or "
+            f"say how many there may be: functrans.numpy.{name}(x, size=n)."
         )
     return found
 
 
-@answers(np.nonzero)
-def nonzero(a: Any) -> Any:
-    """The positions of the elements that are not 0, where the elements are known."""
-    return np.nonzero(_known_truth(a, "nonzero"))
+@answers(np.nonzero, beyond=("size", "fill_value"))
+def nonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The positions of the elements that are not 0: of those that are known, or of ``size``.
+
+    Parameters
+    ----------
+    a : array
+    size : int, optional
+        How many positions there are. More elements are left out, and missing ones filled.
+    fill_value : int or tuple of int, optional
+        The position of what is missing, one for all axes or one for each; 0 if not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nonzero(np.array([0, 7, 0, 9]), size=3, fill_value=-1)
+    (array([ 1,  3, -1]),)
+    """
+    if size is None:
+        return np.nonzero(_known_truth(a, "nonzero"))
+    return nonzero_places(array(a), size, fill_value)
 
 
-@answers(np.flatnonzero)
-def flatnonzero(a: Any) -> Any:
-    """The positions on one axis of the elements that are not 0, where the elements are known."""
-    return np.flatnonzero(_known_truth(a, "flatnonzero"))
+@answers(np.flatnonzero, beyond=("size", "fill_value"))
+def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The positions on one axis of the elements that are not 0, as `nonzero` has them."""
+    if size is None:
+        return np.flatnonzero(_known_truth(a, "flatnonzero"))
+    return nonzero_places(flat(array(a)), size, fill_value)[0]
 
 
-@answers(np.argwhere)
-def argwhere(a: Any) -> Any:
-    """The positions, row by row, of the elements that are not 0, where the elements are known."""
-    return np.argwhere(_known_truth(a, "argwhere"))
+@answers(np.argwhere, beyond=("size", "fill_value"))
+def argwhere(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The positions, row by row, of the elements that are not 0, as `nonzero` has them."""
+    if size is None:
+        return np.argwhere(_known_truth(a, "argwhere"))
+    return stack(nonzero_places(array(a), size, fill_value), axis=1)
 
 
 # -- one of several --------------------------------------------------------------------------------

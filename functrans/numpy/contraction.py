@@ -158,13 +158,9 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 
 # -- differences and integrals ---------------------------------------------------------------------
 
-_NOT_GIVEN = object()
 
-
-@answers(np.diff)
-def diff(
-    a: Any, n: int = 1, axis: int = -1, prepend: Any = _NOT_GIVEN, append: Any = _NOT_GIVEN
-) -> Any:
+@answers(np.diff, beyond=("prepend", "append"))
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along an axis, ``n`` times."""
     x = array(a)
     if x.ndim == 0:
@@ -173,7 +169,7 @@ def diff(
         raise ValueError(f"order must be non-negative but got {n!r}")
     axis = axis_of(axis, x.ndim)
     parts = [x if part is x else _end_of(part, x, axis) for part in (prepend, x, append)
-             if part is not _NOT_GIVEN]  # fmt: skip
+             if part is not None]  # fmt: skip
     x = concatenate(parts, axis=axis)
     for _ in range(n):
         size = max(0, x.shape[axis] - 1)

@@ -12,6 +12,7 @@ from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
 from functrans.ops.arrays import views
+from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import maximum, minimum, select
@@ -108,22 +109,33 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 # -- sorting ---------------------------------------------------------------------------------------
 
 
-@answers(np.sort)
-def sort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
-    """The elements in ascending order along an axis; derivatives follow the elements."""
+@answers(np.sort, beyond=("descending",))
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The elements in ascending or descending order along an axis; derivatives follow them."""
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
-    return sort_p(x, axis=axis_of(axis, x.ndim))
+    axis = axis_of(axis, x.ndim)
+    ordered = sort_p(x, axis=axis)
+    return flip(ordered, axes=(axis,)) if descending else ordered
 
 
-@answers(np.argsort)
-def argsort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
-    """The positions of the elements in ascending order; elements that tie keep their order."""
+@answers(np.argsort, beyond=("descending",))
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The positions of the elements in ascending or descending order; ties keep their order."""
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
-    return argsort_p(x, axis=axis_of(axis, x.ndim))
+    axis = axis_of(axis, x.ndim)
+    if not descending:
+        return argsort_p(x, axis=axis)
+    # from behind, so that what ties is in its order again when all is turned
+    backwards = argsort_p(flip(x, axes=(axis,)), axis=axis)
+    return x.shape[axis] - 1 - flip(backwards, axes=(axis,))
 
 
 @answers(np.partition)
@@ -154,9 +166,13 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 @answers(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
-    """Where to insert values into a sorted vector."""
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where to insert values into a vector that is sorted, or that ``sorter`` puts in order."""
     row, values = array(a), array(v)
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    if sorter is not None:
+        row = gather(row, array(sorter), axes=(0,))
 
     def before(elements: Any, values: Any) -> Any:
         return (
