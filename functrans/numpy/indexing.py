@@ -11,6 +11,7 @@ from functrans.errors import TracerIndexError
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
+from functrans.numpy.sized import places_of
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
@@ -68,14 +69,24 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     return gather_along(x, positions, axis)
 
 
-@answers(np.compress)
-def compress(condition: Any, a: Any, axis: Any = None) -> Any:
-    """The parts along an axis for which a condition holds, which must be known."""
+@answers(np.compress, beyond=("size", "fill_value"))
+def compress(
+    condition: Any, a: Any, axis: Any = None, *, size: Any = None, fill_value: Any = 0
+) -> Any:
+    """The parts along an axis for which a condition holds, if it is known; else ``size`` of them.
+
+    Parts that are too many are left out, and missing ones filled.
+    """
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
-    truths = _known(array(condition), "compress")
-    return take_along_one(x, np.flatnonzero(truths), axis_of(axis, x.ndim))
+    axis = axis_of(axis, x.ndim)
+    truths = array(condition)
+    if size is None:
+        return take_along_one(x, np.flatnonzero(_known(truths, "compress")), axis)
+    places = places_of(not_equal(truths, 0), size)
+    parts = places.or_else(gather(x, places.positions, axes=(axis,)), fill_value)
+    return views.unlinked(views.moveaxis(parts, 0, axis))
 
 
 def _known(condition: Any, name: str) -> Any:
@@ -84,15 +95,17 @@ def _known(condition: Any, name: str) -> Any:
     if truths is None:
         raise TracerIndexError(
             f"how many elements np.{name} takes is not known{located(user_source())}.\n"
-            "Go on with the whole array: np.where(condition, x, 0.0)."
+            "Go on with the whole array: np.where(condition, x, 0.0); or say how many there may "
+            "be: functrans.numpy.compress(condition, x, size=n)."
         )
     return truths
 
 
-@answers(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
-    """The elements for which a condition holds, which must be known."""
-    return compress(flat(array(condition)), flat(array(arr)), 0)
+@answers(np.extract, beyond=("size", "fill_value"))
+def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """The elements for which a condition holds, if it is known; else ``size`` of them."""
+    truths = flat(array(condition))
+    return compress(truths, flat(array(arr)), 0, size=size, fill_value=fill_value)
 
 
 @answers(np.ix_)

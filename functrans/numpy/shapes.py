@@ -229,7 +229,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     places = known(shifts)
     if places is None:
-        (count,) = np.broadcast_shapes(shifts.shape, axes.shape, (1,))
+        (count,) = broadcast_shape(shifts.shape, axes.shape, (1,))
         steps = structural.broadcast_to(shifts, shape=(count,))
         for k, i in enumerate(np.broadcast_to(axes, (count,))):
             x = _rolled(x, steps[k], axis_of(int(i), x.ndim))

@@ -329,6 +329,18 @@ def test_different_elements_in_places_of_a_given_number(size, equal_nan, how):
     np.testing.assert_array_equal(least, wanted(values, values[0]))
 
 
+@pytest.mark.parametrize("size", [0, 2, 5])
+@pytest.mark.parametrize("how", [lambda f: f, jit, lambda f: lambda x: vmap(f)(x[None])[0]])
+def test_parts_in_places_of_a_given_number(size, how):
+    x = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]])
+    taken = np.append(x[x > 0], [7.0] * 5)[:size]
+    found = how(lambda a: fnp.extract(a > 0, a, size=size, fill_value=7.0))(x)
+    np.testing.assert_array_equal(found, taken)
+    columns = np.append(x[:, x[0] > 0], np.zeros((2, 5)), axis=1)[:, :size]
+    found = how(lambda a: fnp.compress(a[0] > 0, a, axis=1, size=size))(x)
+    np.testing.assert_array_equal(found, columns)
+
+
 def test_derivatives_follow_different_elements():
     x = np.array([3.0, 1.0, 3.0])
     weights = np.array([1.0, 10.0, 100.0])

@@ -70,6 +70,7 @@ def test_the_tails_of_the_hyperbolic_tangent_and_the_logistic_function(how):
     np.testing.assert_allclose(how(derivative(np.tanh, 3))(0.0), -2.0)
     second = -2 * float(mp.tanh(25) * mp.sech(25) ** 2)
     np.testing.assert_allclose(how(derivative(np.tanh, 2))(25.0), second, rtol=1e-14)
+    np.testing.assert_allclose(how(grad(np.expm1))(-50.0), np.exp(-50.0), rtol=1e-14)
     logistic = how(grad(scipy.special.expit))
     for x in (25.0, 50.0, -50.0):
         expected = float(1 / (2 * mp.cosh(mp.mpf(x) / 2)) ** 2)
