@@ -10,7 +10,7 @@ from functrans.api.flat import Flat
 from functrans.api.linearization import run
 from functrans.api.problem import filled_tangents, forward_problem, matching
 from functrans.errors import IntegerInputError
-from functrans.ir.types import Aval, is_float
+from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls.call import spread
 from functrans.run.call.ownership import own
@@ -126,7 +126,7 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
 def _check_floats(function: Callable[..., Any], examples: Any, avals: list[Aval]) -> None:
     arguments = (i for i, example in enumerate(examples) for _ in tree.leaves(example))
     for i, aval in zip(arguments, avals, strict=True):
-        if not is_float(aval.dtype):
+        if not is_inexact(aval.dtype):
             raise IntegerInputError(
                 f"linear_transpose takes floats, but the example for "
                 f"{argument_name(function, i)} has dtype {aval.dtype}: a cotangent would lose "

@@ -5,8 +5,7 @@ Each group says which arrays its calls take. `arrays` draws them.
 
 import numpy as np
 
-DTYPES = [np.dtype(name) for name in "? b h i q B H I Q e f d".split()]
-"""All that are supported; complex ones belong here when there are any."""
+DTYPES = [np.dtype(name) for name in "? b h i q B H I Q e f d F D".split()]
 
 # -- calls -----------------------------------------------------------------------------------------
 
@@ -144,8 +143,10 @@ def arrays(dtype, shape):
     pair = [np.array(numbers)[:size] for numbers in (_NUMBERS, _OTHERS)]
     if dtype.kind == "u":
         pair = [abs(x) for x in pair]
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         pair = [x * 0.75 for x in pair]
+    if dtype.kind == "c":
+        pair = [pair[0] + 0.5j * pair[1], pair[1] - 0.25j * pair[0]]
     return tuple(x.astype(dtype).reshape(shape)[()] for x in pair)
 
 
