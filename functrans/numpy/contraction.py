@@ -14,7 +14,7 @@ from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
-from functrans.ops.arrays.structural import broadcast_to, expand_axes
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, zeros
 from functrans.ops.convolution import convolution
 from functrans.ops.convolution.windows import Window
 from functrans.ops.elementwise.choice import maximum, minimum, select
@@ -293,7 +293,14 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """The values at ``x`` of the line through given points, in ascending order."""
-    at, places, values = (astype(array(part), np.float64) for part in (x, xp, fp))
+    at, places, values = array(x), array(xp), array(fp)
+    if is_complex(at.dtype) or is_complex(places.dtype):
+        raise DtypeError(
+            f"np.interp at complex numbers{located(user_source())}: x and xp are real, and only fp "
+            "may be complex"
+        )
+    at, places = astype(at, np.float64), astype(places, np.float64)
+    values = astype(values, np.promote_types(values.dtype, np.float64))
     if period is not None:
         if period == 0:
             raise ValueError("period must be a non-zero value")
@@ -328,6 +335,8 @@ def cov(
 ) -> Any:  # fmt: skip
     """The covariances of variables, one a row."""
     x = _variables(m, rowvar)
+    if x.shape[0] == 0:
+        return zeros((0, 0), np.float64)
     if y is not None:
         x = concatenate([x, _variables(y, rowvar)], axis=0)
     x = astype(x, np.promote_types(x.dtype, np.float64) if dtype is None else dtype)

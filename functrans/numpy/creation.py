@@ -199,15 +199,17 @@ def geomspace(
     start, stop = inexact(start), inexact(stop)
     working = np.promote_types(start.dtype, stop.dtype)
     start, stop = to_dtype(start, working), to_dtype(stop, working)
+    # turned to the positive axis, where start is, and back
     sign = np.sign(start)
+    start, stop = start / sign, stop / sign
     num = operator.index(num)
-    exponents = linspace(np.log10(start * sign), np.log10(stop * sign), num, endpoint)
-    inner = raise_to(10.0, exponents) * sign
+    inner = raise_to(10.0, linspace(np.log10(start), np.log10(stop), num, endpoint))
     shape = inner.shape[1:]
     ends = [(0, start)] * (num > 0) + [(num - 1, stop)] * (endpoint and num > 1)
     for i, end in ends:
         index = (i, *map(whole, shape))
         inner = update_slice(inner, broadcast_to(end, shape=shape), index=index)
+    inner = inner * sign
     if dtype is not None:
         inner = to_dtype(inner, dtype)
     return move_axis(inner, 0, axis_of(axis, inner.ndim))

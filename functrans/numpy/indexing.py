@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import TracerIndexError
+from functrans.errors import DtypeError, TracerIndexError
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
@@ -220,6 +221,8 @@ def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
 @answers(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The number of the bin that each value lies in, for bins in ascending order."""
+    if is_complex(array(x).dtype):
+        raise DtypeError(f"np.digitize of complex numbers{located(user_source())}: x is real")
     edges = array(bins)
     order = known(edges)
     if order is not None and order.size > 1 and order[0] > order[-1]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import DtypeError
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, inexact
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.reductions import any, mean, restored
@@ -143,6 +144,11 @@ def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
     """The levels for an array of a dtype; a Python number brings none."""
     if isinstance(q, Tracer):
         refuse("a quantile whose q is traced", "give q as a plain number or array")
+    if is_complex(dtype):
+        raise DtypeError(
+            f"a quantile of complex numbers{located(user_source())}: take their real parts, or "
+            "their absolute values"
+        )
     fractions = np.true_divide(q, whole)
     if not ((fractions >= 0) & (fractions <= 1)).all():
         raise ValueError(

@@ -87,7 +87,7 @@ def calls(dtype):
 COMPILED = {text: standard.function_of(text) for f in FUNCTIONS for c in f.calls
             for text in (c if isinstance(c, tuple) else (c,))}  # fmt: skip
 ALL_DTYPES = [name for names in standard.DTYPES.values() for name in names]
-QUICK = {"bool", "int8", "int64", "uint8", "float32", "float64"}
+QUICK = {"bool", "int8", "int64", "uint8", "float32", "float64", "complex128"}
 
 
 def some_slow(quick):
@@ -119,7 +119,7 @@ def test_values_and_dtypes(dtype):
 ARRAYS = (np.ndarray, np.generic)
 
 
-@pytest.mark.parametrize("dtype", some_slow({"bool", "int64", "float64"}))
+@pytest.mark.parametrize("dtype", some_slow({"bool", "int64", "float64", "complex128"}))
 def test_batched_and_compiled(dtype):
     """All calls of a shape as one program, since compiling takes longest."""
     by_shape = {}

@@ -23,8 +23,11 @@ NOTHING_IS_OTHERWISE = {
     "np.nanpercentile(a, [30, 60])": "one NaN for each level: NumPy has one for all",
 }
 
-# What has a shape that depends on the elements.
-NEEDS_VALUES = {("np.ix_(a)", np.dtype(np.bool_))}
+# What has a shape, or a dtype, that depends on the elements, by the kind of the dtype.
+NEEDS_VALUES = {("np.ix_(a)", "b"), ("np.real_if_close(a)", "c")}
+
+# Of single numbers NumPy drops the imaginary part, which it refuses to do for arrays.
+REFUSED = {call for call in FUNCTIONS if call.startswith("np.interp(a, [0, 2, 4]")}
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +45,8 @@ def cases(dtype):
             for call in calls:
                 if call in NOTHING_IS_OTHERWISE and operands[0].size == 0:
                     continue
+                if call in REFUSED and dtype.kind == "c":
+                    continue
                 yield call, shape, operands, attempt(FUNCTIONS[call], *operands)
 
 
@@ -53,12 +58,12 @@ def some_slow(dtypes, quick):
     ]
 
 
-@pytest.mark.parametrize("dtype", some_slow(DTYPES, "?bqBQefd"))
+@pytest.mark.parametrize("dtype", some_slow(DTYPES, "?bqBQefdFD"))
 def test_as_numpy_has_it(dtype):
     wrong = []
     for call, shape, operands, expected in cases(dtype):
         for with_values in (True, False):
-            if (call, dtype) in NEEDS_VALUES and not with_values:
+            if (call, dtype.kind) in NEEDS_VALUES and not with_values:
                 continue
             found = attempt(traced, FUNCTIONS[call], operands, with_values)
             problem = difference(found, expected)
@@ -75,7 +80,7 @@ UNDEFINED = {"np.reciprocal(a)", "np.left_shift(a, b)", "2 << a", "a ** -1"}
 
 
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("dtype", some_slow(DTYPES, "?bQd"))
+@pytest.mark.parametrize("dtype", some_slow(DTYPES, "?bdD"))
 def test_batched_and_compiled(dtype, group):
     """All calls as one program, since compiling takes longest."""
     operands = arrays(dtype, SOME_SHAPE[group])
@@ -85,7 +90,7 @@ def test_batched_and_compiled(dtype, group):
         for call, results in expected.items()
         if not isinstance(results, Exception)
         and all(isinstance(r, ARRAYS) for r in results)
-        and (call, dtype) not in NEEDS_VALUES
+        and (call, dtype.kind) not in NEEDS_VALUES
         and call not in UNDEFINED
     ]
 
