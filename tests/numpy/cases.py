@@ -30,7 +30,6 @@ k = np.array([3, -1, 2, 0, 3])
 ki = np.array([[1, 2, 0], [5, 7, 3]], np.int32)
 kb = np.array([[True, False, True], [True, True, True]])
 f32 = _rng().normal(size=(2, 3)).astype(np.float32)
-f16 = _rng().normal(size=(2, 3)).astype(np.float16)
 holes = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, 6.5]])
 
 AXES = [None, 0, -1, (0, 2), ()]
@@ -56,16 +55,6 @@ REDUCTIONS = [
     for x in (t,)
     if not (name == "ptp" and axis == ())
 ]
-
-DTYPES = [
-    case(f"np.{name}(a, axis=0)", x)
-    for name in (
-        "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "cumsum", "cumprod",
-        "argmax", "argmin", "count_nonzero", "median", "sort", "argsort",
-    )
-    for x in (ki, kb, f32, f16)
-    if not (name in ("median", "std", "var") and x is kb)
-]  # fmt: skip
 
 OPTIONS = [
     *each(
@@ -491,7 +480,6 @@ GROUPS = {
     "complex": COMPLEX,
     "others": OTHERS,
     "reductions": REDUCTIONS,
-    "dtypes": DTYPES,
     "options": OPTIONS,
     "elementwise": ELEMENTWISE,
     "shapes": SHAPES,
