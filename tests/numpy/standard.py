@@ -273,6 +273,27 @@ LINALG = [
         "xp.linalg.vector_norm(x)", "xp.linalg.vector_norm(x, axis=0, keepdims=True, ord=1)"),
 ]  # fmt: skip
 
+_LINE = "n=None, axis=-1, norm='backward'"
+_GRID = "s=None, axes=None, norm='backward'"
+
+FFT = [
+    *(row(f"fft.{n}(x, /, *, {_LINE})", kinds, "full", f"xp.fft.{n}(x)",
+          f"xp.fft.{n}(x, n=3, axis=0, norm='ortho')")
+      for n, kinds in [("fft", "fc"), ("ifft", "fc"), ("rfft", "f"), ("irfft", "c"),
+                       ("hfft", "c"), ("ihfft", "f")]),
+    *(row(f"fft.{n}(x, /, *, {_GRID})", kinds, "full", f"xp.fft.{n}(x)",
+          f"xp.fft.{n}(x, s=(3,), axes=(-1,), norm='forward')")
+      for n, kinds in [("fftn", "fc"), ("ifftn", "fc"), ("rfftn", "f"), ("irfftn", "c")]),
+    row("fft.fftfreq(n, /, *, d=1.0, dtype=None, device=None)", "f", "full", "xp.fft.fftfreq(5)",
+        "xp.fft.fftfreq(4, d=0.5, device='cpu')"),
+    row("fft.rfftfreq(n, /, *, d=1.0, dtype=None, device=None)", "f", "full", "xp.fft.rfftfreq(5)",
+        "xp.fft.rfftfreq(4, d=0.5, device='cpu')"),
+    row("fft.fftshift(x, /, *, axes=None)", "fc", "full", "xp.fft.fftshift(x)",
+        "xp.fft.fftshift(x, axes=0)"),
+    row("fft.ifftshift(x, /, *, axes=None)", "fc", "full", "xp.fft.ifftshift(x)",
+        "xp.fft.ifftshift(x, axes=(0,))"),
+]  # fmt: skip
+
 _NUMBERS = [2, 3, 1, 0, 1, 5, 2, 4, 7]
 _OTHERS = [1, 2, 3, 1, 4, 1, 5, 2, 9]
 

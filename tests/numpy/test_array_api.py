@@ -17,7 +17,7 @@ from functrans.errors import TracerBoolError, TracerConversionError, TracerIndex
 from tests.numpy import standard
 from tests.numpy.attempts import attempt, difference, leaves, traced
 
-FUNCTIONS = [*standard.FUNCTIONS, *standard.LINALG]
+FUNCTIONS = [*standard.FUNCTIONS, *standard.LINALG, *standard.FFT]
 FLOATS = [-np.inf, -3.0, -2.0, -1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.5, 3.0, np.inf, np.nan]
 X = np.array([0.5, -1.5, 2.0])
 
