@@ -9,7 +9,8 @@ from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check
 from functrans.api.flat import Flat
 from functrans.api.linearization import run
 from functrans.api.problem import filled_tangents, forward_problem, matching
-from functrans.ir.types import Aval
+from functrans.errors import IntegerInputError
+from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls.call import spread
 from functrans.run.call.ownership import own
@@ -82,6 +83,8 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
     ------
     NotDifferentiableError
         If the function is not linear in its arguments.
+    IntegerInputError
+        If an example is no float: cotangents of integers would lose what is behind the point.
 
     Examples
     --------
@@ -98,6 +101,7 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
         else aval_of_leaf(as_array(x, lambda: argument_name(function, 0)))
         for x in leaves
     ]  # fmt: skip
+    _check_floats(function, examples, avals)
     flat = Flat(function, structure, name_of(function))
     staged = stage(flat, avals, kind="linear_transpose")
     graph = staged.graph
@@ -117,3 +121,14 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
         return tuple(tree.unflatten(structure, own(filled, [*staged.captures, *cotangents])))
 
     return transposed
+
+
+def _check_floats(function: Callable[..., Any], examples: Any, avals: list[Aval]) -> None:
+    arguments = (i for i, example in enumerate(examples) for _ in tree.leaves(example))
+    for i, aval in zip(arguments, avals, strict=True):
+        if not is_inexact(aval.dtype):
+            raise IntegerInputError(
+                f"linear_transpose takes floats, but the example for "
+                f"{argument_name(function, i)} has dtype {aval.dtype}: a cotangent would lose "
+                "what is behind the point; give an example of floats"
+            )

@@ -41,6 +41,8 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``transpose_adds``
     whether the transpose adds up elements without weights, so that a mask can be moved along by
     counting what is let through.
+``steep``
+    whether the slope of an elementwise primitive may be infinite where its tangent is 0.
 ``always_strong``
     whether the result of an elementwise primitive has a dtype that does not yield, even if all its
     operands stand for Python numbers: it is a conversion.
@@ -162,6 +164,7 @@ class Primitive:
     several: bool = False
     higher_order: bool = False
     elementwise: bool = False
+    steep: bool = False
     always_strong: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
 

@@ -132,6 +132,27 @@ def interned(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> Aval:
     return Aval(shape, dtype, weak)
 
 
+def broadcast_shape(*shapes: Shape) -> Shape:
+    """The shape that shapes broadcast to; `numpy.broadcast_shapes` has no more than 32 axes.
+
+    Raises
+    ------
+    ValueError
+        If they do not broadcast.
+    """
+    ndim = max(map(len, shapes), default=0)
+    result = [1] * ndim
+    for shape in shapes:
+        for i, extent in enumerate(shape, ndim - len(shape)):
+            if extent != 1 and result[i] not in (1, extent):
+                raise ValueError(
+                    "shape mismatch: objects cannot be broadcast to a single shape: "
+                    f"{', '.join(map(str, shapes))}"
+                )
+            result[i] = result[i] if extent == 1 else extent
+    return tuple(result)
+
+
 _PYTHON_SCALARS = {
     bool: Aval((), np.bool_, weak=True),
     int: Aval((), np.int64, weak=True),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.loop.domain import aligned
+from functrans.loop.domain import aligned, broadcast
 from functrans.loop.statements import Buffer, For
 
 Array = np.ndarray[Any, Any]
@@ -98,7 +98,7 @@ class Access:
         mask, times = self._when(kept, private)
         arrays = [self.elements, times, np.asarray(True) if mask is None else mask]
         arrays += [along(axis, np.arange(extent), axis + 1) for axis, extent in private.items()]
-        elements, times, chosen, *iterations = np.broadcast_arrays(*aligned(*arrays))
+        elements, times, chosen, *iterations = broadcast(*arrays)
         return tuple(x[chosen] for x in (elements, times, *iterations))
 
     def _when(self, kept: Container[int], private: Mapping[int, int]) -> tuple[Array | None, Array]:
@@ -114,7 +114,7 @@ class Access:
         if self.mask is None:
             return None, times
         gone = tuple(axis for axis, n in enumerate(masked) if n > 1 and axis not in kept)
-        mask, times = np.broadcast_arrays(*aligned(self.mask, times))
+        mask, times = broadcast(self.mask, times)
         first = np.where(mask, times, NEVER).min(axis=gone, keepdims=True)
         return np.asarray(mask.any(axis=gone, keepdims=True)), np.asarray(first)
 
@@ -125,7 +125,7 @@ def _extent_along(shape: Sequence[int], axis: int) -> int:
 
 def masked_by(values: Array, mask: Array) -> Array:
     """The values where a mask lets them through."""
-    values, mask = np.broadcast_arrays(*aligned(values, mask))
+    values, mask = broadcast(values, mask)
     chosen: Array = values[mask]
     return chosen
 

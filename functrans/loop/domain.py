@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.ir.types import broadcast_shape
 from functrans.loop.intervals import interval
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar
 
@@ -43,9 +44,16 @@ def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """The arrays with as many axes each: a loop that is entered later is an axis further right."""
     ndim = max(array.ndim for array in arrays)
     result = [array.reshape(array.shape + (1,) * (ndim - array.ndim)) for array in arrays]
-    if prod(np.broadcast_shapes(*(array.shape for array in result))) > LARGEST:
+    if prod(broadcast_shape(*(array.shape for array in result))) > LARGEST:
         raise TooLarge
     return result
+
+
+def broadcast(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """The arrays, `aligned`, in one shape (`numpy.broadcast_arrays` has no more than 32 axes)."""
+    result = aligned(*arrays)
+    shape = broadcast_shape(*(array.shape for array in result))
+    return [np.broadcast_to(array, shape) for array in result]
 
 
 class Values:

@@ -42,10 +42,14 @@ from functrans.numpy.quantiles import *  # noqa: F403
 from functrans.numpy.reductions import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
+from functrans.numpy.standard import *  # noqa: F403
+from functrans.numpy.standard import array_namespace_info as __array_namespace_info__  # noqa: F401
 from functrans.numpy.stride_tricks import *  # noqa: F403
 from functrans.numpy.vectorizing import *  # noqa: F403
 from functrans.ops.indexing.at import at as at
 from functrans.trace import protocols as _protocols
+
+__array_api_version__ = "2024.12"
 
 
 def __getattr__(name: str) -> _Any:

@@ -21,8 +21,8 @@ from functrans.trace.tracer import Tracer
 
 __all__ = [
     "INDEX", "Axes", "array", "astype", "axes_of", "axis_of", "common_dtype", "constant",
-    "counting", "duplicate", "filled", "flat", "inexact", "known", "made", "operand", "shape_of",
-    "traced_copy",
+    "counting", "duplicate", "filled", "flat", "inexact", "inexact_pair", "known", "made",
+    "operand", "shape_of", "traced_copy",
 ]  # fmt: skip
 
 array = asarray
@@ -46,6 +46,13 @@ def inexact(x: Any) -> Any:
     """An array of floats or complex numbers: integers and truths become float64."""
     x = array(x)
     return x if is_inexact(x.dtype) else astype(x, np.float64)
+
+
+def inexact_pair(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two arrays of floats in the dtype that they have in common; Python's numbers yield."""
+    x, y = operand(x), operand(y)
+    dtype = common_dtype(x, y, 0.0)
+    return astype(array(x), dtype), astype(array(y), dtype)
 
 
 def axis_of(axis: Any, ndim: int) -> int:

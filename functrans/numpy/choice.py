@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
-from functrans.ir.types import is_complex
-from functrans.numpy.arrays import array, astype, common_dtype, known, operand
+from functrans.ir.types import broadcast_shape, is_complex
+from functrans.numpy.arrays import array, astype, common_dtype, flat, known, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import all, truth
+from functrans.numpy.sized import nonzero_places
+from functrans.ops.arrays.shape import stack
 from functrans.ops.elementwise import complex_numbers
+from functrans.ops.elementwise.choice import clip as clip_p
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.elementwise.choice import select as select_p
 from functrans.ops.elementwise.compare import equal, less_equal
@@ -25,14 +28,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-@answers(np.where)
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+@answers(np.where, beyond=("size", "fill_value"))
+def where(
+    condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = None
+) -> Any:
     """The elements of ``x`` where a condition holds, those of ``y`` elsewhere.
 
-    What is not taken contributes exactly 0 to the derivative, even where it is infinite.
+    What is not taken contributes exactly 0 to the derivative, even where it is infinite. With the
+    condition alone it is `nonzero`.
     """
     if x is None and y is None:
-        return nonzero(condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
     return select_p(truth(condition), operand(x), operand(y))
@@ -48,27 +54,49 @@ def _known_truth(x: Any, name: str) -> Any:
         raise TracerIndexError(
             f"how many elements are not 0 is not known, so np.{name} has no shape"
             f"{located(user_source())}.\n"
-            "Go on with the whole array: np.where(condition, x, y), or x.sum(where=condition)."
+            "Go on with the whole array: np.where(condition, x, y), or x.sum(where=condition); or "
+            f"say how many there may be: functrans.numpy.{name}(x, size=n)."
         )
     return found
 
 
-@answers(np.nonzero)
-def nonzero(a: Any) -> Any:
-    """The positions of the elements that are not 0, where the elements are known."""
-    return np.nonzero(_known_truth(a, "nonzero"))
+@answers(np.nonzero, beyond=("size", "fill_value"))
+def nonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The positions of the elements that are not 0: of those that are known, or of ``size``.
+
+    Parameters
+    ----------
+    a : array
+    size : int, optional
+        How many positions there are. More elements are left out, and missing ones filled.
+    fill_value : int or tuple of int, optional
+        The position of what is missing, one for all axes or one for each; 0 if not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nonzero(np.array([0, 7, 0, 9]), size=3, fill_value=-1)
+    (array([ 1,  3, -1]),)
+    """
+    if size is None:
+        return np.nonzero(_known_truth(a, "nonzero"))
+    return nonzero_places(array(a), size, fill_value)
 
 
-@answers(np.flatnonzero)
-def flatnonzero(a: Any) -> Any:
-    """The positions on one axis of the elements that are not 0, where the elements are known."""
-    return np.flatnonzero(_known_truth(a, "flatnonzero"))
+@answers(np.flatnonzero, beyond=("size", "fill_value"))
+def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The positions on one axis of the elements that are not 0, as `nonzero` has them."""
+    if size is None:
+        return np.flatnonzero(_known_truth(a, "flatnonzero"))
+    return nonzero_places(flat(array(a)), size, fill_value)[0]
 
 
-@answers(np.argwhere)
-def argwhere(a: Any) -> Any:
-    """The positions, row by row, of the elements that are not 0, where the elements are known."""
-    return np.argwhere(_known_truth(a, "argwhere"))
+@answers(np.argwhere, beyond=("size", "fill_value"))
+def argwhere(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The positions, row by row, of the elements that are not 0, as `nonzero` has them."""
+    if size is None:
+        return np.argwhere(_known_truth(a, "argwhere"))
+    return stack(nonzero_places(array(a), size, fill_value), axis=1)
 
 
 # -- one of several --------------------------------------------------------------------------------
@@ -121,13 +149,19 @@ def clip(
     max: Any = _NOT_GIVEN,
 ) -> Any:
     """The elements, or the bound that they are beyond; at a bound the derivative is shared."""
-    low, high = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
-    x = operand(a)
-    if low is not _NOT_GIVEN and low is not None:
-        x = maximum(x, operand(low))
-    if high is not _NOT_GIVEN and high is not None:
-        x = minimum(x, operand(high))
-    return array(x)
+    bounds = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
+    low, high = (None if bound is _NOT_GIVEN else bound for bound in bounds)
+    x = array(a)
+    if x.dtype.kind in "iu":
+        # a Python number that no element can be beyond says nothing
+        limits = np.iinfo(x.dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
+    if low is None:
+        return array(x) if high is None else minimum(x, operand(high))
+    if high is None:
+        return maximum(x, operand(low))
+    return clip_p(x, operand(low), operand(high))
 
 
 @answers(np.nan_to_num)
@@ -159,6 +193,7 @@ def nan_to_num(
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Whether the elements of two arrays are nearly equal."""
     x, y = operand(a), operand(b)
+    y = astype(array(y), common_dtype(y, 1.0))
     near = less_equal(abs(x - y), atol + rtol * abs(y)) & isfinite(y)
     near = near | equal(x, y)
     return near | (isnan(x) & isnan(y)) if equal_nan else near
@@ -185,7 +220,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     """Whether two arrays have the same elements after broadcasting."""
     x, y = array(a1), array(a2)
     try:
-        np.broadcast_shapes(x.shape, y.shape)
+        broadcast_shape(x.shape, y.shape)
     except ValueError:
         return False
     return all(equal(x, y))

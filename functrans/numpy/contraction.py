@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError
-from functrans.ir.types import is_complex
-from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.types import is_complex, real_dtype
+from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact, operand
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
-from functrans.ops.arrays.structural import broadcast_to, expand_axes
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, zeros
 from functrans.ops.convolution import convolution
 from functrans.ops.convolution.windows import Window
 from functrans.ops.elementwise.choice import maximum, minimum, select
@@ -22,6 +22,7 @@ from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
+from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -157,13 +158,9 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 
 # -- differences and integrals ---------------------------------------------------------------------
 
-_NOT_GIVEN = object()
 
-
-@answers(np.diff)
-def diff(
-    a: Any, n: int = 1, axis: int = -1, prepend: Any = _NOT_GIVEN, append: Any = _NOT_GIVEN
-) -> Any:
+@answers(np.diff, beyond=("prepend", "append"))
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along an axis, ``n`` times."""
     x = array(a)
     if x.ndim == 0:
@@ -172,7 +169,7 @@ def diff(
         raise ValueError(f"order must be non-negative but got {n!r}")
     axis = axis_of(axis, x.ndim)
     parts = [x if part is x else _end_of(part, x, axis) for part in (prepend, x, append)
-             if part is not _NOT_GIVEN]  # fmt: skip
+             if part is not None]  # fmt: skip
     x = concatenate(parts, axis=axis)
     for _ in range(n):
         size = max(0, x.shape[axis] - 1)
@@ -193,7 +190,9 @@ def _end_of(end: Any, x: Any, axis: int) -> Any:
 @answers(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """The differences of neighbours, with others before and behind."""
-    x = diff(flat(array(ary)))
+    x = flat(array(ary))
+    size = max(0, x.size - 1)
+    x = read_along(x, 0, min(1, x.size), size) - read_along(x, 0, 0, size)
     parts = [part for part in (to_begin, x, to_end) if part is not None]
     return concatenate([flat(astype(array(part), x.dtype)) for part in parts], axis=0)
 
@@ -206,12 +205,18 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if axis is not None and np.ndim(axis):
         axes = tuple(axis_of(i, x.ndim) for i in axis)
     spacings = list(varargs) or [1.0]
-    if len(spacings) == 1 and len(axes) > 1:
+    if len(spacings) == 1:
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
+    if x.dtype.kind == "b" and axes:
+        raise DtypeError(
+            f"np.gradient of truth values{located(user_source())}: convert them by .astype(float)"
+        )
     x = inexact(x)
-    slopes = [_slope(x, h, i, edge_order) for h, i in zip(spacings, axes, strict=True)]
+    slopes = [
+        astype(_slope(x, h, i, edge_order), x.dtype) for h, i in zip(spacings, axes, strict=True)
+    ]
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
@@ -224,11 +229,11 @@ def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
         )
     if edge_order not in (1, 2):
         raise ValueError("'edge_order' greater than 2 not supported")
+    steps = operand(spacing)
+    if np.ndim(steps) == 0:
+        return _slope_of_even(x, steps, axis, edge_order)
     # the distances between neighbours, along the axis
-    steps = array(spacing)
-    if steps.ndim == 0:
-        steps = broadcast_to(steps, shape=(size - 1,))
-    elif steps.shape != (size,):
+    if steps.shape != (size,):
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
     else:
         steps = diff(steps)
@@ -249,6 +254,22 @@ def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
     return concatenate([first, inner, last], axis=axis)
 
 
+def _slope_of_even(x: Any, step: Any, axis: int, edge_order: int) -> Any:
+    """Slopes where all neighbours are equally far from each other."""
+    size = x.shape[axis]
+
+    def part(start: int, count: int) -> Any:
+        return read_along(x, axis, start, count)
+
+    inner = (part(2, size - 2) - part(0, size - 2)) / (2.0 * step)
+    if edge_order == 1:
+        first, last = part(1, 1) - part(0, 1), part(size - 1, 1) - part(size - 2, 1)
+    else:
+        first = -1.5 * part(0, 1) + 2.0 * part(1, 1) - 0.5 * part(2, 1)
+        last = 1.5 * part(size - 1, 1) - 2.0 * part(size - 2, 1) + 0.5 * part(size - 3, 1)
+    return concatenate([first / step, inner, last / step], axis=axis)
+
+
 @answers(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along an axis by the trapezoidal rule."""
@@ -261,9 +282,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         steps = diff(steps, axis=0 if steps.ndim == 1 else axis)
         if steps.ndim == 1:
             steps = expand_axes(steps, tuple(i for i in range(values.ndim) if i != axis))
-    size = values.shape[axis] - 1
-    middle = (read_along(values, axis, 1, size) + read_along(values, axis, 0, size)) / 2.0
-    return sum(steps * middle, axis)
+    size = max(0, values.shape[axis] - 1)
+    start = min(1, values.shape[axis])
+    pairs = read_along(values, axis, start, size) + read_along(values, axis, 0, size)
+    return sum(steps * pairs / 2.0, axis)
 
 
 @answers(np.interp)
@@ -271,10 +293,19 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """The values at ``x`` of the line through given points, in ascending order."""
-    at, places, values = inexact(x), inexact(xp), inexact(fp)
+    at, places, values = array(x), array(xp), array(fp)
+    if is_complex(at.dtype) or is_complex(places.dtype):
+        raise DtypeError(
+            f"np.interp at complex numbers{located(user_source())}: x and xp are real, and only fp "
+            "may be complex"
+        )
+    at, places = astype(at, np.float64), astype(places, np.float64)
+    values = astype(values, np.promote_types(values.dtype, np.float64))
     if period is not None:
-        if left is not None or right is not None:
-            raise ValueError("`period` excludes `left` and `right`")
+        if period == 0:
+            raise ValueError("period must be a non-zero value")
+        period = abs(period)
+        left = right = None  # every point is between two others
         at, places = at % period, places % period
         order = np.argsort(places)
         places, values = take(places, order), take(values, order)
@@ -304,9 +335,11 @@ def cov(
 ) -> Any:  # fmt: skip
     """The covariances of variables, one a row."""
     x = _variables(m, rowvar)
+    if x.shape[0] == 0:
+        return zeros((0, 0), np.float64)
     if y is not None:
         x = concatenate([x, _variables(y, rowvar)], axis=0)
-    x = inexact(x) if dtype is None else astype(x, dtype)
+    x = astype(x, np.promote_types(x.dtype, np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights: Any = None
     for given in (fweights, aweights):
@@ -322,7 +355,9 @@ def cov(
         freedom = total - ddof * sum(weights * array(aweights)) / total
     x = x - expand_axes(mean, (1,))
     weighted = x if weights is None else x * weights
-    return views.squeeze(products.dot(x, conj(views.transpose(weighted))) / freedom)
+    # a product by the reciprocal, as NumPy has it: the covariances of one observation are NaN
+    scale = astype(array(np.true_divide(1, maximum(freedom, 0))), real_dtype(x.dtype))
+    return views.squeeze(products.dot(x, conj(views.transpose(weighted))) * scale)
 
 
 def _variables(m: Any, rowvar: bool) -> Any:

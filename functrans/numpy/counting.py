@@ -11,6 +11,7 @@ from functrans.numpy.arrays import INDEX, array, astype, flat, known
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
+from functrans.numpy.sized import different, refuse_axis
 from functrans.ops.arrays.structural import expand_axes, full_p, zeros
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import scatter_add
@@ -22,7 +23,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-@answers(np.unique)
+_SIZE = ("size", "fill_value")
+
+
+@answers(np.unique, beyond=_SIZE)
 def unique(
     ar: Any,
     return_index: bool = False,
@@ -31,48 +35,85 @@ def unique(
     axis: Any = None,
     *,
     equal_nan: bool = True,
+    size: Any = None,
+    fill_value: Any = None,
 ) -> Any:
-    """The different elements in ascending order, where the elements are known."""
+    """The different elements in ascending order: of those that are known, or ``size`` of them.
+
+    Parameters
+    ----------
+    ar : array
+    return_index, return_inverse, return_counts : bool
+        Whether to give where each element is first, which of them each element of the array is, and
+        how often it is there.
+    axis : int, optional
+        The axis along which whole parts are compared, where the elements are known.
+    equal_nan : bool
+        Whether NaN are taken to be equal.
+    size : int, optional
+        How many there are. More are left out, and missing ones filled.
+    fill_value : number, optional
+        What stands for an element that is missing: the least one if not given. It is there 0 times.
+
+    Raises
+    ------
+    TracerIndexError
+        If the elements are not known, and no ``size`` is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unique(np.array([3, 1, 3]), return_counts=True, size=3, fill_value=0)
+    (array([1, 3, 0]), array([1, 2, 0]))
+    """
     x = array(ar)
-    value = known(x)
-    if value is None:
-        raise TracerIndexError(
-            f"how many different elements there are is not known, so np.unique has no shape"
-            f"{located(user_source())}."
-        )
-    _, first, inverse, counts = np.unique(value, True, True, True, axis, equal_nan=equal_nan)
-    found = take_along_one(flat(x) if axis is None else x, first, 0 if axis is None else axis)
+    if size is None:
+        found, first, inverse, counts = _known_different(x, axis, equal_nan)
+    else:
+        refuse_axis(axis)
+        found, first, inverse, counts = different(x, size, fill_value, equal_nan)
     extra = [(return_index, first), (return_inverse, inverse), (return_counts, counts)]
     results = [found, *(result for wanted, result in extra if wanted)]
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _parts(x: Any, **wanted: bool) -> Any:
-    return unique(x, **wanted, equal_nan=False)
+def _known_different(x: Any, axis: Any, equal_nan: bool) -> tuple[Any, Any, Any, Any]:
+    value = known(x)
+    if value is None:
+        raise TracerIndexError(
+            f"how many different elements there are is not known, so np.unique has no shape"
+            f"{located(user_source())}.\n"
+            "Say how many there may be: functrans.numpy.unique(x, size=n)."
+        )
+    _, first, inverse, counts = np.unique(value, True, True, True, axis, equal_nan=equal_nan)
+    found = take_along_one(flat(x) if axis is None else x, first, 0 if axis is None else axis)
+    return found, first, inverse, counts
 
 
-@answers(np.unique_values)
-def unique_values(x: Any) -> Any:
-    """The different elements in ascending order, where the elements are known."""
-    return _parts(x)
+@answers(np.unique_values, beyond=_SIZE)
+def unique_values(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The different elements in ascending order, as `unique` has them."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
-@answers(np.unique_counts)
-def unique_counts(x: Any) -> Any:
+@answers(np.unique_counts, beyond=_SIZE)
+def unique_counts(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     """The different elements, and how often each is there."""
-    return _named("unique_counts", _parts(x, return_counts=True))
+    parts = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    return _named("unique_counts", parts)
 
 
-@answers(np.unique_inverse)
-def unique_inverse(x: Any) -> Any:
+@answers(np.unique_inverse, beyond=_SIZE)
+def unique_inverse(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     """The different elements, and which of them each element is."""
-    return _named("unique_inverse", _parts(x, return_inverse=True))
+    parts = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    return _named("unique_inverse", parts)
 
 
-@answers(np.unique_all)
-def unique_all(x: Any) -> Any:
+@answers(np.unique_all, beyond=_SIZE)
+def unique_all(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     """The different elements, where each is first, which each element is, and how often."""
-    parts = _parts(x, return_index=True, return_inverse=True, return_counts=True)
+    parts = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     return _named("unique_all", parts)
 
 

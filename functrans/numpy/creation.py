@@ -17,13 +17,13 @@ from functrans.numpy.arrays import (
 )
 from functrans.numpy.arrays import (
     axis_of,
-    common_dtype,
     constant,
     counting,
     duplicate,
     filled,
     flat,
     inexact,
+    inexact_pair,
     operand,
     shape_of,
 )
@@ -35,6 +35,7 @@ from functrans.ops.arrays.structural import broadcast_to, expand_axes, move_axis
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import raise_to
+from functrans.ops.elementwise.rounding import floor
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 
@@ -145,19 +146,21 @@ def linspace(
 ) -> Any:
     """Evenly spaced numbers between two, of which there are ``num``."""
     num = operator.index(num)
-    start, stop = inexact(start), inexact(stop)
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    start, stop = inexact_pair(start, stop)
     intervals = num - 1 if endpoint else num
     step = (stop - start) / intervals if intervals > 0 else (stop - start) * np.nan
     ndim = step.ndim + 1
     if intervals > 0:
         row = to_dtype(counting(num, 0, ndim), step.dtype) * step + start
     else:
-        row = filled((num, *(1,) * step.ndim), 0, step.dtype) + start
+        row = filled((num, *step.shape), 0, step.dtype) + start
     if endpoint and num > 1:
         last = broadcast_to(expand_axes(stop, (0,)), shape=(1, *step.shape))
         row = concatenate([read_along(row, 0, 0, num - 1), last], axis=0)
     if dtype is not None:
-        row = to_dtype(row, dtype)
+        row = to_dtype(floor(row) if np.dtype(dtype).kind in "iu" else row, dtype)
     row = move_axis(row, 0, axis_of(axis, ndim))
     return (row, step) if retstep else row
 
@@ -173,8 +176,19 @@ def logspace(
     axis: int = 0,
 ) -> Any:
     """Powers of ``base`` with evenly spaced exponents."""
-    powers = raise_to(operand(base), linspace(start, stop, num, endpoint, axis=axis))
+    base = operand(base)
+    if np.ndim(base):
+        ndim = max(np.ndim(x) for x in (start, stop, base))
+        start, stop, base = (at_least_axes(x, ndim) for x in (start, stop, base))
+        base = expand_axes(base, (axis_of(axis, ndim + 1),))
+    powers = raise_to(base, linspace(start, stop, num, endpoint, axis=axis))
     return powers if dtype is None else to_dtype(powers, dtype)
+
+
+def at_least_axes(x: Any, ndim: int) -> Any:
+    """An array with so many axes at the least, the new ones in front."""
+    x = as_operand(x)
+    return expand_axes(x, tuple(range(ndim - x.ndim)))
 
 
 @answers(np.geomspace, creates=True)
@@ -183,15 +197,19 @@ def geomspace(
 ) -> Any:
     """Numbers with equal ratios between two of the same sign."""
     start, stop = inexact(start), inexact(stop)
+    working = np.promote_types(start.dtype, stop.dtype)
+    start, stop = to_dtype(start, working), to_dtype(stop, working)
+    # turned to the positive axis, where start is, and back
     sign = np.sign(start)
+    start, stop = start / sign, stop / sign
     num = operator.index(num)
-    exponents = linspace(np.log10(start * sign), np.log10(stop * sign), num, endpoint)
-    inner = raise_to(10.0, exponents) * sign
+    inner = raise_to(10.0, linspace(np.log10(start), np.log10(stop), num, endpoint))
     shape = inner.shape[1:]
     ends = [(0, start)] * (num > 0) + [(num - 1, stop)] * (endpoint and num > 1)
     for i, end in ends:
         index = (i, *map(whole, shape))
         inner = update_slice(inner, broadcast_to(end, shape=shape), index=index)
+    inner = inner * sign
     if dtype is not None:
         inner = to_dtype(inner, dtype)
     return move_axis(inner, 0, axis_of(axis, inner.ndim))
@@ -343,7 +361,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """The powers of the elements of a vector, as a matrix."""
     x = as_operand(x)
     columns = x.shape[0] if N is None else operator.index(N)
-    dtype = common_dtype(x, 0)
+    dtype = np.promote_types(x.dtype, np.int64)
     x = to_dtype(x, dtype)
     powers = [filled(x.shape, 1, dtype)]
     while len(powers) < columns:

@@ -32,9 +32,15 @@ publics: dict[Function, Function] = {}
 creating: set[Function] = set()
 """NumPy's functions that make new arrays."""
 
+beyond_numpy: dict[Function, tuple[str, ...]] = {}
+"""The keywords that are taken beyond those of NumPy's function."""
+
 
 def answers(
-    *numpy_functions: Function, creates: bool = False, views: bool = False
+    *numpy_functions: Function,
+    creates: bool = False,
+    views: bool = False,
+    beyond: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
     """Let the decorated function answer for NumPy's wherever an argument is traced.
 
@@ -51,17 +57,22 @@ def answers(
     views : bool
         Whether NumPy's result shares memory with an argument. Else the result is a copy, even where
         there was nothing to do.
+    beyond : tuple of str
+        Keywords that NumPy's function does not know, or not all values of. Where one of them is
+        given, plain arrays are not left to NumPy.
     """
 
     def enter(implementation: Function) -> Function:
         model = numpy_functions[0]
         traced = _traced_form(model, implementation, views)
         implementations[model] = implementation
+        beyond_numpy[model] = beyond
         protocols.implements(*numpy_functions)(traced)
 
         def public(*args: Any, **kwargs: Any) -> Any:
             if (
                 (creates and current.get() is not None)
+                or (beyond and not kwargs.keys().isdisjoint(beyond))
                 or any(map(holds_tracer, args))
                 or any(map(holds_tracer, kwargs.values()))
             ):
@@ -69,7 +80,7 @@ def answers(
             return model(*args, **kwargs)
 
         # inspect.signature follows this when somebody asks, which costs nothing at import
-        vars(public)["__wrapped__"] = model
+        vars(public)["__wrapped__"] = implementation if beyond else model
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
         public.__doc__ = implementation.__doc__
@@ -117,7 +128,9 @@ def _without_the_rest(
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     """The arguments without those that say nothing; raises if one of them does say something."""
     signature = inspect.signature(model)
-    bound = signature.bind(*args, **kwargs)
+    own = {name: value for name, value in kwargs.items() if name not in signature.parameters}
+    own = own if own.keys() <= supported else {}
+    bound = signature.bind(*args, **{k: v for k, v in kwargs.items() if k not in own})
     out = bound.arguments.get("out")
     for name, value in list(bound.arguments.items()):
         parameter = signature.parameters[name]
@@ -128,7 +141,7 @@ def _without_the_rest(
             refuse_keyword(model, name)
         del bound.arguments[name]
     # what comes after a parameter that is gone is passed by name
-    return bound.args, bound.kwargs, out
+    return bound.args, bound.kwargs | own, out
 
 
 _WITHOUT_MEANING: dict[str, tuple[Any, ...]] = {

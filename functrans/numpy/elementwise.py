@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import array, axis_of, inexact, operand
-from functrans.numpy.define import answers, refuse
+from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact, operand
+from functrans.numpy.define import answers
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.stop import stop_gradient
@@ -23,11 +23,13 @@ from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.elementwise.logic import isinf, signbit
 from functrans.ops.elementwise.rounding import rint, trunc
-from functrans.ops.elementwise.trigonometric import arctan2, sin
+from functrans.ops.elementwise.sinc import sinc_derivative
+from functrans.ops.elementwise.trigonometric import arctan2
 from functrans.ops.promotion import dtype_key
 from functrans.ops.promotion import result_type as promoted
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.ops.reductions.reduce import reduce_and
+from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -45,13 +47,16 @@ def round(a: Any, decimals: Any = 0) -> Any:
     if is_complex(x.dtype):
         parts = (round(part(x), decimals) for part in (complex_numbers.real, complex_numbers.imag))
         return complex_p(*parts)
-    if x.dtype.kind != "f":
-        if decimals < 0:
-            refuse("np.round of integers to tens", "convert them by .astype(float)")
-        return x
-    scale = x.dtype.type(10.0 ** abs(decimals))
+    if x.dtype.kind == "b" and decimals:
+        raise TypeError(
+            f"np.round(x, {decimals}) of truth values{located(user_source())}: NumPy has none, "
+            "convert them by .astype(float)"
+        )
+    if x.dtype.kind in "iu":
+        return x if decimals >= 0 else astype(round(astype(x, np.float64), decimals), x.dtype)
     if decimals == 0:
         return rint(x)
+    scale = x.dtype.type(10.0 ** abs(decimals))
     return rint(x * scale) / scale if decimals > 0 else rint(x / scale) * scale
 
 
@@ -67,29 +72,26 @@ def fix(x: Any) -> Any:
 @answers(np.sinc)
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), and 1 at 0."""
-    scaled = np.pi * inexact(x)
-    nothing = equal(scaled, 0)
-    # near 0 both are small, and the derivative is that of the series
-    safe = select(nothing, 1, scaled)
-    return select(nothing, 1 - scaled * scaled / 6, sin(safe) / safe)
+    return sinc_derivative(np.pi * inexact(x), n=0)
 
 
 @answers(np.unwrap)
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
     """Angles, each with whole periods added that bring it closest to the one before."""
-    x = inexact(p)
+    x = array(p)
     axis = axis_of(axis, x.ndim)
-    size = max(x.shape[axis] - 1, 0)
-    later, earlier = read_along(x, axis, 1, size), read_along(x, axis, 0, size)
-    step = stop_gradient(later - earlier)
-    half = period / 2
+    start, size = min(1, x.shape[axis]), max(x.shape[axis] - 1, 0)
+    later, earlier = read_along(x, axis, start, size), read_along(x, axis, 0, size)
+    step = stop_gradient(later ^ earlier if x.dtype.kind == "b" else later - earlier)
+    dtype = common_dtype(step, operand(period))
+    half, odd = divmod(period, 2) if dtype.kind in "iu" else (period / 2, False)
     short = remainder(step + half, period) - half
-    # half a period forwards stays forwards
-    short = select(equal(short, -half) & (step > 0), half, short)
-    limit = half if discont is None else max(discont, half)
-    added = select(absolute(step) < limit, 0, short - step)
+    if not odd:
+        # half a period forwards stays forwards
+        short = select(equal(short, -half) & (step > 0), half, short)
+    added = select(absolute(step) < (period / 2 if discont is None else discont), 0, short - step)
     moved = later + cumsum(added, axis=axis, reverse=False)
-    return concatenate([read_along(x, axis, 0, min(1, x.shape[axis])), moved], axis=axis)
+    return concatenate([astype(read_along(x, axis, 0, start), dtype), moved], axis=axis)
 
 
 @answers(np.isposinf)
@@ -129,12 +131,12 @@ def conjugate(x: Any) -> Any:
 @answers(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
     """The angles to the positive real axis: of real numbers 0, or pi for what is negative."""
-    x = inexact(z)
+    x = array(z)
     if is_complex(x.dtype):
-        turn = arctan2(complex_numbers.imag(x), complex_numbers.real(x))
-        return turn * (180 / np.pi) if deg else turn
-    half_turn = 180.0 if deg else np.pi
-    return select(signbit(x), x.dtype.type(half_turn), x.dtype.type(0))
+        angles = arctan2(complex_numbers.imag(x), complex_numbers.real(x))
+    else:
+        angles = arctan2(0, x)
+    return angles * (180 / np.pi) if deg else angles
 
 
 @answers(np.real_if_close, views=True)

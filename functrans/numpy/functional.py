@@ -63,11 +63,16 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     elif len(funclist) != len(conditions):
         n = len(conditions)
         raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
-    result = broadcast_to(astype(array(result), x.dtype), shape=x.shape)
+    result = broadcast_to(_assigned(result, x.dtype), shape=x.shape)
     for condition, function in zip(conditions, funclist, strict=False):
-        value = astype(array(_value(function, x, args, kw)), x.dtype)
+        value = _assigned(_value(function, x, args, kw), x.dtype)
         result = select(condition, value, result)
     return result
+
+
+def _assigned(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A value as it is stored in an array; Python's numbers must be within its range."""
+    return np.asarray(value, dtype) if type(value) is int else astype(array(value), dtype)
 
 
 def _value(function: Any, x: Any, args: Any, kw: Any) -> Any:

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import TracerIndexError
+from functrans.errors import DtypeError, TracerIndexError
+from functrans.ir.types import is_complex
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
+from functrans.numpy.sized import places_of
 from functrans.ops.arrays import views
-from functrans.ops.arrays.structural import expand_axes, reduce_sum, reshape
+from functrans.ops.arrays.shape import flip
+from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, less, not_equal
@@ -67,31 +70,50 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     return gather_along(x, positions, axis)
 
 
-@answers(np.compress)
-def compress(condition: Any, a: Any, axis: Any = None) -> Any:
-    """The parts along an axis for which a condition holds, which must be known."""
+@answers(np.compress, beyond=("size", "fill_value"))
+def compress(
+    condition: Any, a: Any, axis: Any = None, *, size: Any = None, fill_value: Any = 0
+) -> Any:
+    """The parts along an axis for which a condition holds, if it is known; else ``size`` of them.
+
+    Parts that are too many are left out, and missing ones filled.
+    """
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
-    truths = known(array(condition))
+    axis = axis_of(axis, x.ndim)
+    truths = array(condition)
+    if size is None:
+        return take_along_one(x, np.flatnonzero(_known(truths, "compress")), axis)
+    places = places_of(not_equal(truths, 0), size)
+    parts = places.or_else(gather(x, places.positions, axes=(axis,)), fill_value)
+    return views.unlinked(views.moveaxis(parts, 0, axis))
+
+
+def _known(condition: Any, name: str) -> Any:
+    """Truths that decide how many elements a function takes."""
+    truths = known(condition)
     if truths is None:
         raise TracerIndexError(
-            f"how many elements np.compress takes is not known{located(user_source())}.\n"
-            "Go on with the whole array: np.where(condition, x, 0.0)."
+            f"how many elements np.{name} takes is not known{located(user_source())}.\n"
+            "Go on with the whole array: np.where(condition, x, 0.0); or say how many there may "
+            "be: functrans.numpy.compress(condition, x, size=n)."
         )
-    return take_along_one(x, np.flatnonzero(truths), axis_of(axis, x.ndim))
+    return truths
 
 
-@answers(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
-    """The elements for which a condition holds, which must be known."""
-    return compress(flat(array(condition)), flat(array(arr)), 0)
+@answers(np.extract, beyond=("size", "fill_value"))
+def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """The elements for which a condition holds, if it is known; else ``size`` of them."""
+    truths = flat(array(condition))
+    return compress(truths, flat(array(arr)), 0, size=size, fill_value=fill_value)
 
 
 @answers(np.ix_)
 def ix_(*args: Any) -> tuple[Any, ...]:
     """Index arrays for all combinations of positions."""
     vectors = [array(x) for x in args]
+    vectors = [np.flatnonzero(_known(x, "ix_")) if x.dtype.kind == "b" else x for x in vectors]
     return tuple(
         reshape(x, shape=(*(1,) * i, x.size, *(1,) * (len(vectors) - i - 1)))
         for i, x in enumerate(vectors)
@@ -101,22 +123,33 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 # -- sorting ---------------------------------------------------------------------------------------
 
 
-@answers(np.sort)
-def sort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
-    """The elements in ascending order along an axis; derivatives follow the elements."""
+@answers(np.sort, beyond=("descending",))
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The elements in ascending or descending order along an axis; derivatives follow them."""
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
-    return sort_p(x, axis=axis_of(axis, x.ndim))
+    axis = axis_of(axis, x.ndim)
+    ordered = sort_p(x, axis=axis)
+    return flip(ordered, axes=(axis,)) if descending else ordered
 
 
-@answers(np.argsort)
-def argsort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
-    """The positions of the elements in ascending order; elements that tie keep their order."""
+@answers(np.argsort, beyond=("descending",))
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The positions of the elements in ascending or descending order; ties keep their order."""
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
-    return argsort_p(x, axis=axis_of(axis, x.ndim))
+    axis = axis_of(axis, x.ndim)
+    if not descending:
+        return argsort_p(x, axis=axis)
+    # from behind, so that what ties is in its order again when all is turned
+    backwards = argsort_p(flip(x, axes=(axis,)), axis=axis)
+    return x.shape[axis] - 1 - flip(backwards, axes=(axis,))
 
 
 @answers(np.partition)
@@ -135,6 +168,10 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") ->
 def lexsort(keys: Any, axis: int = -1) -> Any:
     """The positions of the elements in the order of several keys, the last of which comes first."""
     arrays = [array(key) for key in keys]
+    if not arrays:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    if arrays[0].ndim == 0:
+        return full_p(shape=(), value=0, dtype=INDEX)
     axis = axis_of(axis, arrays[0].ndim)
     order = argsort_p(arrays[0], axis=axis)
     for key in arrays[1:]:
@@ -143,9 +180,13 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 @answers(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
-    """Where to insert values into a sorted vector."""
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where to insert values into a vector that is sorted, or that ``sorter`` puts in order."""
     row, values = array(a), array(v)
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    if sorter is not None:
+        row = gather(row, array(sorter), axes=(0,))
 
     def before(elements: Any, values: Any) -> Any:
         return (
@@ -180,6 +221,8 @@ def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
 @answers(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The number of the bin that each value lies in, for bins in ascending order."""
+    if is_complex(array(x).dtype):
+        raise DtypeError(f"np.digitize of complex numbers{located(user_source())}: x is real")
     edges = array(bins)
     order = known(edges)
     if order is not None and order.size > 1 and order[0] > order[-1]:

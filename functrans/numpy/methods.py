@@ -66,9 +66,10 @@ def _astype(
     subok: bool = True,
     copy: bool = True,
 ) -> Any:
+    dtype = np.dtype(dtype)  # None is NumPy's default
     if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
         raise TypeError(
-            f"Cannot cast array data from {self.dtype!r} to {np.dtype(dtype)!r} according to the "
+            f"Cannot cast array data from {self.dtype!r} to {dtype!r} according to the "
             f"rule {casting!r}"
         )
     result = astype(self, dtype)

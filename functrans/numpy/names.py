@@ -32,6 +32,8 @@ from numpy import bool_ as bool_
 from numpy import broadcast_shapes as broadcast_shapes
 from numpy import cbrt as cbrt
 from numpy import ceil as ceil
+from numpy import complex64 as complex64
+from numpy import complex128 as complex128
 from numpy import conj as conj
 from numpy import conjugate as conjugate
 from numpy import copysign as copysign
@@ -50,7 +52,6 @@ from numpy import exp as exp
 from numpy import exp2 as exp2
 from numpy import expm1 as expm1
 from numpy import fabs as fabs
-from numpy import finfo as finfo
 from numpy import float16 as float16
 from numpy import float32 as float32
 from numpy import float64 as float64
@@ -67,7 +68,6 @@ from numpy import greater as greater
 from numpy import greater_equal as greater_equal
 from numpy import heaviside as heaviside
 from numpy import hypot as hypot
-from numpy import iinfo as iinfo
 from numpy import inexact as inexact
 from numpy import inf as inf
 from numpy import int8 as int8

@@ -51,7 +51,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 @answers(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
     """The product of two polynomials."""
-    return convolve(_vector(a1), _vector(a2))
+    return convolve(*(x if x.size else zeros((1,), x.dtype) for x in map(_vector, (a1, a2))))
 
 
 @answers(np.polyder)
@@ -67,7 +67,10 @@ def polyder(p: Any, m: int = 1) -> Any:
 @answers(np.polyint)
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """The integral of a polynomial, ``m`` times, with constants ``k``."""
-    x = inexact(_vector(p))
+    x = _vector(p)
+    if m == 0:
+        return x
+    x = inexact(x)
     constants = zeros((m,), x.dtype) if k is None else astype(_vector(k), x.dtype)
     for i in range(m):
         constant = read_along(constants, 0, i if constants.size > 1 else 0, 1)

@@ -20,7 +20,6 @@ from functrans.numpy.arrays import (
     astype,
     axes_of,
     axis_of,
-    common_dtype,
     flat,
 )
 from functrans.numpy.define import answers
@@ -296,13 +295,13 @@ def _variance(
     x = array(a)
     working, final = _working_dtype(x, dtype)
     axes = axes_of(axis, x.ndim)
-    x = astype(x, working)
     count = _count(x, axes, where)
     if not isinstance(count, int):
         count = astype(count, real_dtype(working))
     if mean is None:
-        mean = expand_axes(reduce_sum(chosen(x, where, 0), axes=axes) / count, axes)
-    distance = squared_size(x - mean)
+        total = reduce_sum(chosen(astype(x, working), where, 0), axes=axes)
+        mean = expand_axes(astype(total / count, working), axes)
+    distance = astype(squared_size(x - mean), real_dtype(working))
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - (ddof if correction is None else correction), 0)
     variance = total / astype(array(freedom), total.dtype)
@@ -324,7 +323,8 @@ def std(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation along axes; where it is 0, so is its derivative."""
-    return root(_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
+    out = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    return astype(root(out), out.dtype)
 
 
 def squared_size(x: Any) -> Any:
@@ -354,7 +354,9 @@ def average(
         weights = array(weights)
         if weights.shape != x.shape:
             weights = _along(weights, x, axis)
-        dtype = common_dtype(x, weights, *([1.0] if x.dtype.kind in "biu" else []))
+        dtype = np.promote_types(x.dtype, weights.dtype)
+        if x.dtype.kind in "biu":
+            dtype = np.promote_types(dtype, np.float64)
         scale = sum(weights, axis, dtype, keepdims=keepdims)
         result = sum(astype(x, dtype) * weights, axis, dtype, keepdims=keepdims) / scale
     if not returned:

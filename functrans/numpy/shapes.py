@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.types import broadcast_shape
 from functrans.numpy.arrays import INDEX, array, axes_of, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.ops.arrays import shape as ops
@@ -108,7 +109,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     """Arrays repeated to the shape that they have in common."""
     arrays = [array(x) for x in args]
-    common = np.broadcast_shapes(*(x.shape for x in arrays))
+    common = broadcast_shape(*(x.shape for x in arrays))
     return tuple(views.broadcast_to(x, common) for x in arrays)
 
 
@@ -228,7 +229,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     places = known(shifts)
     if places is None:
-        (count,) = np.broadcast_shapes(shifts.shape, axes.shape, (1,))
+        (count,) = broadcast_shape(shifts.shape, axes.shape, (1,))
         steps = structural.broadcast_to(shifts, shape=(count,))
         for k, i in enumerate(np.broadcast_to(axes, (count,))):
             x = _rolled(x, steps[k], axis_of(int(i), x.ndim))

@@ -71,7 +71,8 @@ def softmax(x: Any, axis: Any = None) -> Any:
     """
     x = inexact(x)
     axes = axes_of(axis, x.ndim)
-    powers = exp(x - _highest(x, axes))
+    # not `_highest`: as SciPy has it, an infinite element leaves nothing but NaN
+    powers = exp(x - stop_gradient(max(x, axes, keepdims=True, initial=-np.inf)))
     return powers / sum(powers, axes, keepdims=True)
 
 

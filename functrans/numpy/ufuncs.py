@@ -11,15 +11,23 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerConversionError
+from functrans.ir.types import broadcast_shape
 from functrans.numpy import reductions
 from functrans.numpy.arrays import array, astype, axes_of, axis_of
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
-from functrans.ops.arrays.structural import broadcast_to, expand_axes
+from functrans.ops.arrays.shape import read_along
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    drop_axes,
+    expand_axes,
+    full_p,
+    reshape,
+)
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.at import At
-from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
+from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum, running
 from functrans.ops.reductions.reduce import reduce_and, reduce_or
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, become_traced
@@ -66,7 +74,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
         )
     if where is not True:
         result = select(reductions.truth(where), astype(result, out.dtype), out)
-    if result.shape != out.shape and np.broadcast_shapes(result.shape, out.shape) == out.shape:
+    if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
         result = broadcast_to(result, shape=out.shape)
     assign(out, result, f"{_written(name)} with out=")
     return out
@@ -111,16 +119,62 @@ _REDUCE: dict[str, Reduction] = {
 }
 
 
+_ASSOCIATIVE = frozenset(
+    (
+        *_REDUCE, "add", "multiply", "hypot", "logaddexp2", "bitwise_xor", "logical_xor", "gcd",
+        "lcm",
+    )
+)  # fmt: skip
+"""What may be combined in any order, so that it is reduced and accumulated in stretches."""
+
+
+_IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
+"""What makes floats of integers before it combines them."""
+
+
+def _combined(ufunc: np.ufunc) -> Reduction:
+    """The reduction by an associative ufunc: the last of its running results."""
+
+    def reduce(x: Any, axis: Any, *, keepdims: Any = False) -> Any:
+        axes = axes_of(axis, x.ndim)
+        for i in axes:
+            if x.shape[i] == 0 and ufunc.identity is None:
+                raise ValueError(
+                    f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+                )
+            if x.shape[i] == 0:
+                shape = (*x.shape[:i], 1, *x.shape[i + 1 :])
+                x = full_p(shape=shape, value=ufunc.identity, dtype=x.dtype)
+            x = _running_results(ufunc, x, i)
+            x = read_along(x, i, x.shape[i] - 1, 1)
+        return x if keepdims else reshape(x, shape=drop_axes(x.shape, axes))
+
+    return reduce
+
+
+def _running_results(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+    first = protocols.ufuncs[ufunc.__name__]
+
+    def combine(before: Any, now: Any) -> Any:
+        return (first(before[0], now[0]),)
+
+    dtype = ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1]
+    return running(combine, (astype(x, dtype),), axis, False)[0]
+
+
 def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
-    reduction = _REDUCE.get(ufunc.__name__)
-    if reduction is None:
-        refuse(f"np.{ufunc.__name__}.reduce", f"only {', '.join(_REDUCE)} are reduced")
+    name = ufunc.__name__
+    if name not in _ASSOCIATIVE:
+        refuse(f"np.{name}.reduce", f"only {', '.join(sorted(_ASSOCIATIVE))} are reduced")
+    reduction = _REDUCE.get(name) or _combined(ufunc)
     out = keywords.pop("out", None)
     no_value = getattr(np, "_NoValue", None)
     given = {
         k: value for k, value in keywords.items() if value is not None and value is not no_value
     }
     x = array(x)
+    if name in _IN_FLOATS:
+        x = astype(x, ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1])
     result = reduction(x, axis if x.ndim else None, **given)
     return store(f"np.{ufunc.__name__}.reduce", result, out, True)
 
@@ -134,14 +188,17 @@ _ACCUMULATE: dict[str, Callable[..., Any]] = {
 
 
 def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
-    op = _ACCUMULATE.get(ufunc.__name__)
-    if op is None:
-        refuse(f"np.{ufunc.__name__}.accumulate", f"only {', '.join(_ACCUMULATE)} are accumulated")
+    name = ufunc.__name__
+    if name not in _ASSOCIATIVE:
+        refuse(f"np.{name}.accumulate", f"only {', '.join(sorted(_ASSOCIATIVE))} are accumulated")
     x = array(x)
+    axis = axis_of(axis, x.ndim)
     if dtype is None:
         dtype = reductions.accumulator(x.dtype) if ufunc in (np.add, np.multiply) else x.dtype
-    result = op(astype(x, dtype), axis=axis_of(axis, x.ndim), reverse=False)
-    return store(f"np.{ufunc.__name__}.accumulate", result, out, True)
+    x = astype(x, dtype)
+    op = _ACCUMULATE.get(name)
+    result = op(x, axis=axis, reverse=False) if op else _running_results(ufunc, x, axis)
+    return store(f"np.{name}.accumulate", result, out, True)
 
 
 # -- outer and at ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
-from functrans.ir.types import Shape
+from functrans.ir.types import Shape, broadcast_shape
 from functrans.ops.arrays.structural import full_p
 from functrans.optimise.rewrite import Rewriter, literal
 
@@ -55,4 +55,4 @@ def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
 
 
 def _broadcast(shapes: list[Shape]) -> Shape | None:
-    return np.broadcast_shapes(*shapes) if shapes else None
+    return broadcast_shape(*shapes) if shapes else None

@@ -10,7 +10,8 @@ import numpy as np
 from functrans.api.recompute import stop_gradient
 from functrans.errors import ShapeError
 from functrans.ir.types import Shape
-from functrans.ops.elementwise.special import erf, log_ndtr
+from functrans.ops.elementwise.log_ndtr import log_ndtr
+from functrans.ops.elementwise.special import erf
 from functrans.ops.random.normal import normal_quantile
 from functrans.random.checks import (
     checked_dtype,

@@ -105,10 +105,15 @@ _DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True, "signature": N
 """What the keywords of a ufunc that have no meaning for traced values are when nothing is said."""
 
 
+_OF_VECTORS = {"vecdot": ("axis", "keepdims")}
+"""The keywords that ufuncs of vectors take, by the ufunc's name."""
+
+
 def _apply_with_keywords(
     ufunc: np.ufunc, operation: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     kwargs = {k: v for k, v in kwargs.items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
+    own = {k: kwargs.pop(k) for k in _OF_VECTORS.get(ufunc.__name__, ()) if k in kwargs}
     outs = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
@@ -119,7 +124,7 @@ def _apply_with_keywords(
         )
     if dtype is not None:
         inputs = tuple(_converted(ufunc, x, dtype_of(dtype)) for x in inputs)
-    result = strengthened(operation(*inputs))
+    result = strengthened(operation(*inputs, **own))
     return operators["store"](ufunc.__name__, result, outs, where)
 
 

@@ -348,7 +348,7 @@ class Tracer:
         return protocols.apply_function(func, args, kwargs)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        return protocols.namespace[0]
+        return protocols.operators["array_namespace"](api_version)
 
     def __getattr__(self, name: str) -> Any:
         return protocols.attribute(self, name)

@@ -6,6 +6,7 @@ A tangent that is zero is absent (None), never an array of zeros.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from functrans.caches import cached
@@ -17,6 +18,7 @@ from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+from functrans.transform.support import Support, Supports, tangent_by_parts
 
 Tangents = Sequence[Any]
 
@@ -31,6 +33,7 @@ def push_forward(
     values = Environment(zip(graph.inputs, primals, strict=True))
     values.update(known)
     dots = {v: t for v, t in zip(graph.inputs, tangents, strict=True) if t is not None}
+    supports = Supports()
     for eqn in graph.eqns:
         operands = [values.read(atom) for atom in eqn.inputs]
         moving = [dots.get(atom) if isinstance(atom, Var) else None for atom in eqn.inputs]
@@ -48,7 +51,9 @@ def push_forward(
             if any(var not in values for var in eqn.outputs):
                 values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
             outs = [values[var] for var in eqn.outputs]
-            out_tangents = _tangents_of_results(eqn, operands, moving, outs)
+            reach = supports.of_operands(eqn, moving)
+            out_tangents = _tangents_of_results(eqn, operands, moving, outs, reach)
+            supports.push(eqn, operands, reach)
         for var, tangent in zip(eqn.outputs, out_tangents, strict=True):
             if tangent is not None and is_inexact(var.aval.dtype):
                 dots[var] = tangent
@@ -69,7 +74,11 @@ def _jvp_of(eqn: Eqn) -> Any:
 
 
 def _tangents_of_results(
-    eqn: Eqn, primals: Sequence[Any], tangents: Tangents, outs: Sequence[Any]
+    eqn: Eqn,
+    primals: Sequence[Any],
+    tangents: Tangents,
+    outs: Sequence[Any],
+    reach: Sequence[Support],
 ) -> Sequence[Any]:
     primitive = eqn.primitive
     if isinstance(primitive.jvp, Piecewise):
@@ -79,6 +88,9 @@ def _tangents_of_results(
     with at_source_of(eqn):
         if primitive.jvp is None and primitive.linear:
             result = _tangent_of_linear(primitive, primals, tangents, eqn.params)
+        elif primitive.steep and any(callable(support) for support in reach):
+            jvp = partial(_jvp_of(eqn), **eqn.params)
+            result = tangent_by_parts(jvp, primals, tangents, outs, reach)
         else:
             result = _jvp_of(eqn)(primals, tangents, outs, **eqn.params)
     return result if primitive.several else (result,)

@@ -176,6 +176,9 @@ CALLS = [
      "argument(s)"),
     (NotDifferentiableError, lambda: linear_transpose(lambda x: 1.0, X),
      "<lambda> is not linear in its arguments: a result does not depend on them"),
+    (IntegerInputError, lambda: linear_transpose(np.cumsum, np.arange(3)),
+     "linear_transpose takes floats, but the example for argument 0 ('a') of cumsum has dtype "
+     "int64: a cotangent would lose what is behind the point; give an example of floats"),
     (DtypeError, lambda: linear_transpose(lambda x: (x, "no"), X),
      "a result of <lambda> is 'no' of type str, not a number or an array"),
     # -- jit

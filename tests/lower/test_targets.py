@@ -113,9 +113,12 @@ def examples():
         if all(x.size <= LARGEST for x in program.inputs):
             graph = jit(program).lower(*program.inputs).graph()
             found[f"program {number}"] = Example(graph, tuple(program.inputs))
-    samples = list(cases(np.float64).items())
-    for name, case in samples[:: len(samples) // 20]:
-        found[name] = Example(case.graph(), tuple(case.operands))
+    samples = {
+        name: Example(case.graph(), tuple(case.operands))
+        for name, case in cases(np.float64).items()
+    }
+    names = [name for name, each in samples.items() if is_whole(*each)]
+    found |= {name: samples[name] for name in names[:: len(names) // 20]}
     return {name: each for name, each in found.items() if is_whole(*each)}
 
 

@@ -30,7 +30,6 @@ k = np.array([3, -1, 2, 0, 3])
 ki = np.array([[1, 2, 0], [5, 7, 3]], np.int32)
 kb = np.array([[True, False, True], [True, True, True]])
 f32 = _rng().normal(size=(2, 3)).astype(np.float32)
-f16 = _rng().normal(size=(2, 3)).astype(np.float16)
 holes = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, 6.5]])
 
 AXES = [None, 0, -1, (0, 2), ()]
@@ -56,16 +55,6 @@ REDUCTIONS = [
     for x in (t,)
     if not (name == "ptp" and axis == ())
 ]
-
-DTYPES = [
-    case(f"np.{name}(a, axis=0)", x)
-    for name in (
-        "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "cumsum", "cumprod",
-        "argmax", "argmin", "count_nonzero", "median", "sort", "argsort",
-    )
-    for x in (ki, kb, f32, f16)
-    if not (name in ("median", "std", "var") and x is kb)
-]  # fmt: skip
 
 OPTIONS = [
     *each(
@@ -387,6 +376,23 @@ OTHERS = [
     case("np.bincount(a, minlength=9)", np.array([8, 1, 1])),
     *each(
         [
+            "np.interp(a, np.cumsum(b), b, left=1.0, period=2.0)", "a.transpose(np.int64(0))",
+            "np.vecdot(a, b, axis=0, keepdims=True)", "np.gradient(a, axis=())",
+            "np.tensordot(a, b, axes=(range(1), range(1)))", "np.logaddexp.accumulate(a)",
+            "np.logaddexp2.reduce(a)", "np.hypot.reduce(a)", "np.linspace(a[0], b, 0)",
+            "np.logspace(0.0, a, 3, base=b)", "np.trapezoid(a[:0])",
+
+            "np.signbit(np.clip(a * 0.0, 0, 100))", "np.unwrap(a * 5, period=3.0, discont=2.5)",
+        ],
+        v, w,
+    ),
+    case("np.unwrap(a, period=4)", k),
+    *each(
+        ["np.median(a[:0])", "np.median(np.append(a, [np.inf] * 7))", "np.angle(a * np.nan)",
+         "np.cov(a[0, :1])"], f32,
+    ),
+    *each(
+        [
             "np.nanquantile(a, 0.3, axis=1)", "np.nanquantile(a, [0.2, 0.9])",
             "np.nanpercentile(a, 60, axis=0, keepdims=True)",
         ],
@@ -474,7 +480,6 @@ GROUPS = {
     "complex": COMPLEX,
     "others": OTHERS,
     "reductions": REDUCTIONS,
-    "dtypes": DTYPES,
     "options": OPTIONS,
     "elementwise": ELEMENTWISE,
     "shapes": SHAPES,

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+import scipy.special
 
 import functrans as ft
 import functrans.numpy as fnp
@@ -14,7 +15,7 @@ from functrans.errors import (
     UnsupportedAttributeError,
     UnsupportedNumPyError,
 )
-from functrans.numpy.define import _WITHOUT_MEANING, implementations
+from functrans.numpy.define import _WITHOUT_MEANING, beyond_numpy, implementations
 from functrans.trace import protocols
 from functrans.trace.stage import stage
 from functrans.trace.tracer import Tracer
@@ -35,23 +36,6 @@ ABSENT = {
 }  # fmt: skip
 ABSENT_LINALG = {"eig", "eigvals"}
 
-# what the array API (2024.12) asks of a namespace, without complex numbers and DLPack
-ARRAY_API = """
-abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert
-bitwise_or bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1
-floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log log1p
-log2 log10 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply
-negative nextafter not_equal positive pow real reciprocal remainder round sign signbit sin sinh
-square sqrt subtract tan tanh trunc
-arange asarray empty empty_like eye full full_like linspace meshgrid ones ones_like tril triu zeros
-zeros_like astype can_cast finfo iinfo isdtype result_type take take_along_axis matmul
-matrix_transpose tensordot vecdot broadcast_arrays broadcast_to concat expand_dims flip moveaxis
-permute_dims repeat reshape roll squeeze stack tile unstack argmax argmin count_nonzero nonzero
-searchsorted where unique_all unique_counts unique_inverse unique_values argsort sort
-cumulative_sum cumulative_prod max mean min prod std sum var all any diff
-e inf nan newaxis pi bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64
-""".split()
-
 
 def abstract(function, *operands):
     """Run a function on tracers without values."""
@@ -66,11 +50,6 @@ def message_of(function, *operands):
 
 
 # -- names and signatures --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ARRAY_API)
-def test_the_array_api_is_there(name):
-    assert hasattr(fnp, name)
 
 
 def test_no_function_of_the_protocol_is_forgotten():
@@ -103,7 +82,8 @@ def test_all_ufuncs_of_real_numbers_are_answered():
 def test_the_namespace_has_numpys_signatures(model):
     homes = {"numpy.linalg": fnp.linalg, "numpy.fft": fnp.fft}
     function = getattr(homes.get(model.__module__, fnp), model.__name__)
-    assert inspect.signature(function) == inspect.signature(model)
+    if not beyond_numpy[model]:
+        assert inspect.signature(function) == inspect.signature(model)
     assert function.__name__ == model.__name__
     assert function.__doc__ and function.__doc__ != model.__doc__
 
@@ -115,9 +95,13 @@ def test_an_implementation_takes_numpys_parameters_in_numpys_order(model):
     variadic = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     positional = [p.name for p in own if p.kind not in {*variadic, p.KEYWORD_ONLY}]
     assert positional == [p.name for p in theirs][: len(positional)]
-    assert {p.name for p in own} <= {p.name for p in theirs}
+    more = {p.name for p in own} - {p.name for p in theirs}
+    assert more <= set(beyond_numpy[model])
     kinds = {p.name: p.kind for p in theirs}
     for parameter in own:
+        if parameter.name in more:
+            assert parameter.kind == parameter.KEYWORD_ONLY, parameter.name
+            continue
         if kinds[parameter.name] == parameter.KEYWORD_ONLY:
             assert parameter.kind == parameter.KEYWORD_ONLY, parameter.name
 
@@ -221,7 +205,7 @@ def test_keywords_without_meaning_are_taken():
         (lambda a: np.exp(a, casting="unsafe"), "np.exp(..., casting=...) is not supported"),
         (lambda a: np.add.reduceat(a, [0]), "np.add.reduceat is not supported"),
         (lambda a: np.arctan2.reduce(a), "np.arctan2.reduce is not supported"),
-        (lambda a: np.hypot.accumulate(a), "np.hypot.accumulate is not supported"),
+        (lambda a: np.power.accumulate(a), "np.power.accumulate is not supported"),
         (lambda a: a.flat[0], "x.flat is not supported"),
         (lambda a: np.histogram(a)[0], "np.histogram is not supported"),
         (lambda a: np.pad(a, 1, "linear_ramp"), "np.pad with mode='linear_ramp' is not supported"),
@@ -330,6 +314,8 @@ def test_special_functions_do_not_overflow():
     assert fnp.logsumexp(np.array([-np.inf, -np.inf])) == -np.inf
     assert grad(fnp.logsumexp)(large) == pytest.approx(fnp.softmax(large))
     np.testing.assert_allclose(np.exp(fnp.log_softmax(large)), fnp.softmax(large))
+    infinite = np.array([np.inf, 1.0])
+    np.testing.assert_array_equal(fnp.softmax(infinite), scipy.special.softmax(infinite))
     m = np.arange(6.0).reshape(2, 3)
     for function in (fnp.softmax, fnp.log_softmax, fnp.logsumexp):
         ft.testing.check_grads(lambda a, f=function: f(a, axis=1), (m,), order=2)

@@ -24,8 +24,9 @@ UNDEFINED = {
 # There is no limit, and SciPy does not say what C says.
 NO_LIMIT = {"gammaln": -np.inf}
 
-# The sign of a zero that means "too small to tell".
-ANY_ZERO = {"log_ndtr"}
+# The sign of a zero that means "too small to tell", and of one that is equal to a bound: with a
+# single number as the bound NumPy gives the element, with an array of bounds the bound.
+ANY_ZERO = {"log_ndtr", "clip"}
 
 
 def numbers(dtype):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import functrans as ft
 from functrans.errors import NotDifferentiableError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.types import Aval
@@ -108,3 +109,44 @@ def test_what_has_no_derivative_is_refused():
     with pytest.raises(NotDifferentiableError, match="external is not differentiable"):
         jvp_graph(made, (True,))
     assert jvp_graph(made, (False,)).nonzero == (False,)
+
+
+# -- a tangent that is 0 by construction, before an infinite slope ---------------------------------
+
+MATRIX = np.arange(9.0).reshape(3, 3) + 1
+
+STEEP = {
+    "triu": lambda x: np.cbrt(np.triu(x, 1)),
+    "pad": lambda x: np.sqrt(np.pad(x, 1)),
+    "diag": lambda x: np.sqrt(np.diag(x[0])),
+    "where": lambda x: np.sqrt(np.where(x > 3, x, 0)) + np.where(x > 3, x, 0) ** np.float64(0.3),
+    "concatenate": lambda x: np.log(np.concatenate([np.zeros((1, 3)), x]))[1:],
+    "a slice that is set": lambda x: np.sqrt(x.at[0].set(0.0)),
+    "rows that are set": lambda x: np.sqrt(x.at[np.array([0, 2])].set(0.0)),
+    "a divisor": lambda x: np.where(x > 3, 1 / np.where(x > 3, x, 0), 0),
+    "moved": lambda x: np.sqrt(np.stack([x, np.zeros((3, 3))]).T.reshape(-1)[::-1]),
+    "taken": lambda x: np.sqrt(np.take(np.pad(x[0], 1), np.array([0, 1, 2, 4]))),
+    "after another operation": lambda x: np.sqrt(np.pad(x, 1) * 2.0 + np.pad(x, 1)),
+    "two operands": lambda x: np.hypot(0.0, np.triu(x)) ** np.triu(np.full((3, 3), 0.5)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", STEEP)
+def test_zero_times_an_infinite_slope_is_zero_as_in_reverse_mode(name):
+    def total(x):
+        values = STEEP[name](x)
+        return np.sum(np.where(np.isfinite(values), values, 0.0))
+
+    backwards = ft.grad(total)(MATRIX)
+    assert np.isfinite(backwards).all()
+    np.testing.assert_allclose(ft.jacfwd(total)(MATRIX), backwards)
+    tangent = ft.jvp(total, (MATRIX,), (MATRIX,))[1]
+    np.testing.assert_allclose(tangent, np.sum(backwards * MATRIX))
+    compiled = ft.jit(lambda x: ft.jvp(total, (x,), (x,))[1])(MATRIX)
+    np.testing.assert_allclose(compiled, tangent)
+    assert np.isfinite(ft.hessian(total)(MATRIX)).all()
+
+
+def test_an_infinite_slope_stays_infinite_where_the_tangent_may_be_other_than_zero():
+    assert ft.jvp(np.sqrt, (0.0,), (1.0,))[1] == np.inf

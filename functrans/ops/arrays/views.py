@@ -54,10 +54,11 @@ def permuted(x: Any, permutation: Sequence[int], operation: str = "transpose") -
     )
 
 
-def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
+def transpose(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     """``x`` with its axes in another order: backwards, if none is given."""
     if axes is None:
         return permuted(x, range(x.ndim)[::-1])
+    axes = axes if isinstance(axes, Sequence) else np.atleast_1d(axes).tolist()
     if len(axes) != x.ndim:
         raise ShapeError(f"axes {tuple(axes)} don't match an array of shape {x.shape}")
     return permuted(x, normalize_axis_tuple(axes, x.ndim))

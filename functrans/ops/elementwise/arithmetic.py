@@ -43,7 +43,7 @@ divide = elementwise(
     "divide", numpy=np.divide, scalar=lambda x, y: x / y,
     jvp=[lambda x, y, out, dx: dx / y, lambda x, y, out, dy: -(out / y) * dy],
     linear=LINEAR,
-    samples=[any_real, nonzero],
+    steep=True, samples=[any_real, nonzero],
 )  # fmt: skip
 
 negative = elementwise(
@@ -76,7 +76,7 @@ def _reciprocal(x: Scalar) -> Scalar:
 reciprocal = elementwise(
     "reciprocal", numpy=np.reciprocal, scalar=_reciprocal,
     jvp=lambda x, out, dx: -(out * out) * dx,
-    samples=nonzero,
+    steep=True, samples=nonzero,
 )  # fmt: skip
 
 

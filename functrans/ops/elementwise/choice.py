@@ -38,13 +38,14 @@ def _choice_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     return (np.dtype(np.bool_), *common(keys[1:]))
 
 
-def _where(mask: Any, x: Any, y: Any) -> Any:
+def where_of_numbers(mask: Any, x: Any, y: Any) -> Any:
+    """`numpy.where`, whose results without axes are scalars as those of ufuncs are."""
     chosen: Any = np.where(mask, x, y)
     return chosen[()]
 
 
 select = elementwise(
-    "select", numpy=_where, scalar=scalar.where,
+    "select", numpy=where_of_numbers, scalar=scalar.where,
     linear=((1, 2),), promotion=_choice_promotion,
     transpose=[
         None,
@@ -86,6 +87,38 @@ minimum = elementwise(
         lambda x, y, out, dy: share(greater(x, y), equal(x, y), dy),
     ],
     samples=[reals(-3, 3), reals(-3, 3)],
+)  # fmt: skip
+
+
+def _clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    """What is equal to a bound stays as it is: -0.0 between 0.0 and 1.0."""
+    raised = scalar.where(x < low, low, scalar.where(scalar.ne(low, low), low, x))
+    above = (raised > high) | scalar.ne(high, high)
+    return scalar.where(scalar.ne(x, x), x, scalar.where(above, high, raised))
+
+
+def _clip_slope_of_x(x: Any, low: Any, high: Any, out: Any, dx: Any) -> Any:
+    raised = maximum(x, low)
+    kept = share(greater(x, low), equal(x, low), dx)
+    return share(greater(high, raised), equal(raised, high), kept)
+
+
+def _clip_slope_of_low(x: Any, low: Any, high: Any, out: Any, dlow: Any) -> Any:
+    raised = maximum(x, low)
+    kept = share(greater(low, x), equal(x, low), dlow)
+    return share(greater(high, raised), equal(raised, high), kept)
+
+
+def _clip_slope_of_high(x: Any, low: Any, high: Any, out: Any, dhigh: Any) -> Any:
+    raised = maximum(x, low)
+    return share(greater(raised, high), equal(raised, high), dhigh)
+
+
+clip = elementwise(
+    "clip", numpy=np.clip, scalar=_clip,
+    # ties are shared as by minimum(maximum(x, low), high)
+    jvp=[_clip_slope_of_x, _clip_slope_of_low, _clip_slope_of_high],
+    samples=[reals(-3, 3), reals(-2, -1), reals(1, 2)],
 )  # fmt: skip
 
 

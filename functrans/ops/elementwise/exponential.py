@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans import vecmath
+from functrans.ir.primitive import Primitive
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
@@ -32,44 +33,46 @@ exp2 = elementwise(
 
 expm1 = elementwise(
     "expm1", numpy=np.expm1, scalar=vecmath.expm1,
-    jvp=lambda x, out, dx: dx * (out + 1),
+    # not out + 1, of which nothing is left where out rounds to -1
+    jvp=lambda x, out, dx: dx * exp(x),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 log = elementwise(
     "log", numpy=np.log, scalar=vecmath.log,
     jvp=lambda x, out, dx: dx / x,
-    samples=reals(0.1, 10),
+    steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
 
 log2 = elementwise(
     "log2", numpy=np.log2, scalar=vecmath.log2,
     jvp=lambda x, out, dx: dx / (x * LN2),
-    samples=reals(0.1, 10),
+    steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
 
 log10 = elementwise(
     "log10", numpy=np.log10, scalar=vecmath.log10,
     jvp=lambda x, out, dx: dx / (x * LN10),
-    samples=reals(0.1, 10),
+    steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
 
 log1p = elementwise(
     "log1p", numpy=np.log1p, scalar=vecmath.log1p,
     jvp=lambda x, out, dx: dx / (1 + x),
-    samples=reals(-0.9, 10),
+    steep=True, samples=reals(-0.9, 10),
 )  # fmt: skip
 
-expit = elementwise(
+expit: Primitive = elementwise(
     "expit", numpy=lazy("scipy.special:expit"), scalar=vecmath.sigmoid,
-    jvp=lambda x, out, dx: dx * (out * (1 - out)),
+    # not out * (1 - out), of which nothing is left where out rounds to 1
+    jvp=lambda x, out, dx: dx * (out * expit(-x)),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 logit = elementwise(
     "logit", numpy=lazy("scipy.special:logit"), scalar=vecmath.logit,
     jvp=lambda x, out, dx: dx / (x * (1 - x)),
-    samples=reals(0.1, 0.9),
+    steep=True, samples=reals(0.1, 0.9),
 )  # fmt: skip
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
+from functrans.ir.types import is_complex
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.power import sqrt
+from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 
 sinh = elementwise(
@@ -22,9 +27,28 @@ cosh: Primitive = elementwise(
     samples=reals(-3, 3),
 )  # fmt: skip
 
-tanh = elementwise(
+
+def _square_of_sech(exp: Callable[[Any], Any], x: Any) -> Any:
+    """``1 / cosh(x)**2`` without overflow, for arrays and for Scalars."""
+    e = exp(abs(x) * -2)
+    return 4 * e / ((1 + e) * (1 + e))
+
+
+def _slope_of_tanh(x: Any, out: Any) -> Any:
+    """Of real numbers not ``1 - out * out``, of which nothing is left where ``out`` rounds to 1."""
+    return 1 - out * out if is_complex(x.dtype) else sech_squared(x)
+
+
+sech_squared: Primitive = elementwise(
+    "sech_squared", numpy=lambda x: _square_of_sech(np.exp, x),
+    scalar=lambda x: _square_of_sech(vecmath.exp, x),
+    jvp=lambda x, out, dx: dx * (-2 * tanh(x) * out),
+    promotion=floating, samples=reals(-3, 3),
+)  # fmt: skip
+
+tanh: Primitive = elementwise(
     "tanh", numpy=np.tanh, scalar=vecmath.tanh,
-    jvp=lambda x, out, dx: dx * (1 - out * out),
+    jvp=lambda x, out, dx: dx * _slope_of_tanh(x, out),
     samples=reals(-3, 3),
 )  # fmt: skip
 
@@ -38,11 +62,11 @@ arccosh: Primitive = elementwise(
     "arccosh", numpy=np.arccosh, scalar=vecmath.acosh,
     # two roots: the product's would be that of the other side for half of the complex numbers
     jvp=lambda x, out, dx: dx / (sqrt(x - 1) * sqrt(x + 1)),
-    samples=reals(1.2, 5),
+    steep=True, samples=reals(1.2, 5),
 )  # fmt: skip
 
 arctanh = elementwise(
     "arctanh", numpy=np.arctanh, scalar=vecmath.atanh,
     jvp=lambda x, out, dx: dx / ((1 - x) * (1 + x)),
-    samples=reals(-0.9, 0.9),
+    steep=True, samples=reals(-0.9, 0.9),
 )  # fmt: skip

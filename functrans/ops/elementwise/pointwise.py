@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
-from functrans.ir.types import Aval, complex_dtype, real_dtype
+from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.define import Lazy, Rule, primitive, sum_of_parts
 from functrans.ops.indexing.masked import Masked, masked_sum_to
@@ -29,6 +29,7 @@ def elementwise(
     scalar: Rule | None = None,
     promotion: Promotion | None = None,
     result: str = "same",
+    steep: bool = False,
 ) -> Primitive:
     """Define a primitive that works number by number and broadcasts as NumPy does.
 
@@ -57,6 +58,9 @@ def elementwise(
         The result's dtype: ``"same"`` as the operands' (the last one's, if they differ),
         ``"first"`` as the first one's, ``"real"`` and ``"complex"`` that of its parts or of what
         it is a part of, or the name of a dtype.
+    steep : bool
+        Whether the slope is infinite somewhere. There a tangent that is 0 by construction (of what
+        ``where`` has left out) stays 0.
 
     Returns
     -------
@@ -92,6 +96,7 @@ def elementwise(
         scalar=scalar,
         samples=broadcasting(*domains),
         elementwise=True,
+        steep=steep,
         prepare=lambda *operands: (promote(brings, operands), {}),
     )
     if isinstance(numpy, (np.ufunc, Lazy)):
@@ -118,7 +123,7 @@ def _promotion_of(numpy: Rule) -> Promotion:
 def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:
     """The shape that shapes broadcast to."""
     try:
-        return np.broadcast_shapes(*(aval.shape for aval in avals))
+        return broadcast_shape(*(aval.shape for aval in avals))
     except ValueError:
         shapes = " and ".join(str(aval.shape) for aval in avals)
         raise ShapeError(

@@ -33,13 +33,13 @@ square = elementwise(
 sqrt = elementwise(
     "sqrt", numpy=np.sqrt, scalar=scalar.sqrt,
     jvp=lambda x, out, dx: dx * (0.5 / out),
-    samples=reals(0.1, 10),
+    steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
 
 cbrt = elementwise(
     "cbrt", numpy=np.cbrt, scalar=vecmath.cbrt,
     jvp=lambda x, out, dx: dx / (3 * out * out),
-    samples=reals(0.1, 10),
+    steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
 
 hypot = elementwise(
@@ -78,6 +78,7 @@ integer_power: Primitive = primitive(
     batch=lambda operands, axes, *, n: (integer_power(operands[0], n=n), axes[0]),
     scalar=lambda x, *, n: _integer_power(scalar.const(1, x.dtype), x, n),
     elementwise=True,
+    steep=True,
     samples=cases(
         ((3,), {"n": 3}), ((2, 2), {"n": 0}), ((), {"n": 1}), ((reals(0.5, 3), (3,)), {"n": -2}),
         ((0, 2), {"n": 5}),
@@ -111,7 +112,7 @@ power: Primitive = elementwise(
         lambda x, y, out, dx: dx * (y * _power_less_one(x, y)),
         lambda x, y, out, dy: dy * (out * _log_of_base(x, y)),
     ],
-    promotion=floating, samples=[reals(0.5, 3), reals(-3, 3)],
+    steep=True, promotion=floating, samples=[reals(0.5, 3), reals(-3, 3)],
 )  # fmt: skip
 
 power_of_integers = elementwise(
@@ -136,7 +137,17 @@ def raise_to(x: Any, y: Any) -> Any:
     return power_of_integers(x, y)
 
 
-protocols.operators["pow"] = protocols.ufuncs["power"] = raise_to
+protocols.ufuncs["power"] = raise_to
+
+
+def _operator(x: Any, y: Any) -> Any:
+    """``x ** y``: NumPy's operator squares arrays of truths, which gives int8."""
+    if type(y) is int and y == 2 and np.ndim(x) and strong_dtype(x) == np.bool_:
+        return square(x)
+    return raise_to(x, y)
+
+
+protocols.operators["pow"] = _operator
 
 
 def float_power(x: Any, y: Any) -> Any:

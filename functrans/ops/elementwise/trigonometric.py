@@ -37,13 +37,13 @@ arcsin = elementwise(
     "arcsin", numpy=np.arcsin, scalar=vecmath.asin,
     # (1 - x)(1 + x) and not 1 - x**2, which loses half of the digits near 1
     jvp=lambda x, out, dx: dx / sqrt((1 - x) * (1 + x)),
-    samples=reals(-0.9, 0.9),
+    steep=True, samples=reals(-0.9, 0.9),
 )  # fmt: skip
 
 arccos = elementwise(
     "arccos", numpy=np.arccos, scalar=vecmath.acos,
     jvp=lambda x, out, dx: -dx / sqrt((1 - x) * (1 + x)),
-    samples=reals(-0.9, 0.9),
+    steep=True, samples=reals(-0.9, 0.9),
 )  # fmt: skip
 
 arctan = elementwise(

@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.errors import DtypeError
-from functrans.ir.types import Aval, Shape
+from functrans.ir.types import Aval, Shape, broadcast_shape
 from functrans.loop import scalar
 from functrans.loop.nodes import bounded
 from functrans.ops.arrays.structural import align_batched, drop_axes, iota, reshape
@@ -28,7 +28,7 @@ def index_shape(indices: Sequence[Any]) -> Shape:
         shape: Shape = indices[0].shape
         return shape
     try:
-        return np.broadcast_shapes(*(i.shape for i in indices))
+        return broadcast_shape(*(i.shape for i in indices))
     except ValueError:
         shapes = " ".join(str(i.shape) for i in indices)
         raise IndexError(

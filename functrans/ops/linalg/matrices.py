@@ -13,7 +13,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, Shape, is_complex
+from functrans.ir.types import Aval, Shape, broadcast_shape, is_complex
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -219,7 +219,7 @@ def of_matrices(name: str, emit: Lazy | None = None, **slots: Any) -> Primitive:
 def broadcast_leading(first: Shape, second: Shape) -> Shape:
     """The leading axes of two stacks of matrices, broadcast."""
     try:
-        return np.broadcast_shapes(first, second)
+        return broadcast_shape(first, second)
     except ValueError:
         raise ShapeError(
             f"the leading axes of stacks of matrices, {first} and {second}, do not broadcast"

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from functrans.errors import ShapeError
 from functrans.ops.arrays.shape import asarray
-from functrans.ops.arrays.structural import move_axis, reduce_sum, reshape
+from functrans.ops.arrays.structural import expand_axes, move_axis, reduce_sum, reshape
 from functrans.ops.arrays.views import diagonal
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.complex_numbers import conj
@@ -76,13 +76,14 @@ def vecmat(x: Any, y: Any) -> Any:
     return _broadcast(conj(x), y, ("k",), ("k", "n"), np.vecmat)
 
 
-def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
+def vecdot(x: Any, y: Any, axis: int = -1, keepdims: bool = False) -> Any:
     """The inner products of vectors along an axis, the first conjugated; other axes broadcast."""
     x, y = asarray(x), asarray(y)
     _check_ranks(np.vecdot, x, y, 1, 1)
     x = move_axis(x, normalize_axis_index(axis, x.ndim), x.ndim - 1)
     y = move_axis(y, normalize_axis_index(axis, y.ndim), y.ndim - 1)
-    return _broadcast(conj(x), y, ("k",), ("k",), np.vecdot)
+    out = _broadcast(conj(x), y, ("k",), ("k",), np.vecdot)
+    return expand_axes(out, (normalize_axis_index(axis, out.ndim + 1),)) if keepdims else out
 
 
 def _check_ranks(function: np.ufunc, x: Any, y: Any, x_least: int, y_least: int) -> None:
@@ -129,10 +130,10 @@ def outer(x: Any, y: Any) -> Any:
 def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Any:
     """The product over pairs of axes: the last of ``x`` with the first of ``y``, or the given."""
     x, y = asarray(x), asarray(y)
-    if isinstance(axes, (tuple, list)):
-        x_axes, y_axes = (list(a) if isinstance(a, (tuple, list)) else [a] for a in axes)
+    if np.iterable(axes):
+        x_axes, y_axes = (list(a) if np.iterable(a) else [a] for a in axes)
     else:
-        count = operator.index(axes)  # type: ignore[arg-type]
+        count = operator.index(axes)
         x_axes, y_axes = list(range(-count, 0)), list(range(count))
     x_axes = [normalize_axis_index(a, x.ndim) for a in x_axes]
     y_axes = [normalize_axis_index(a, y.ndim) for a in y_axes]

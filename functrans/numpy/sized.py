@@ -1,0 +1,132 @@
+"""Positions and different elements in as many places as one says, where the elements are not known.
+
+How many there are depends on the data, and a shape must not. With ``size=n`` there are n places:
+what is too much is left out, and places without an element are filled.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from functrans.numpy.arrays import INDEX, array, astype, flat
+from functrans.numpy.define import refuse
+from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    expand_axes,
+    full_p,
+    iota,
+    reduce_sum,
+    reshape,
+    zeros,
+)
+from functrans.ops.elementwise.arithmetic import floor_divide, remainder
+from functrans.ops.elementwise.choice import minimum, select
+from functrans.ops.elementwise.compare import less, not_equal
+from functrans.ops.elementwise.logic import isnan
+from functrans.ops.indexing.gather import gather, scatter_add, scatter_set
+from functrans.ops.reductions.cumulative import cumsum
+from functrans.ops.reductions.sorting import argsort
+
+# -- positions -------------------------------------------------------------------------------------
+
+
+class Places(NamedTuple):
+    """The flat positions of elements, 0 in places that have none, and which places have one."""
+
+    positions: Any
+    taken: Any
+
+    def or_else(self, values: Any, fill: Any) -> Any:
+        """Values of the places, and something else in those without an element."""
+        mask = expand_axes(self.taken, tuple(range(1, values.ndim)))
+        return select(mask, values, astype(array(fill), values.dtype))
+
+
+def places_of(truths: Any, size: Any) -> Places:
+    """Where the first ``size`` of the elements of a vector are that are true."""
+    size = operator.index(size)
+    if size < 0:
+        raise ValueError(f"size must not be negative, found {size}")
+    chosen = astype(truths, INDEX)
+    # those that are not true, or too many, are all written to one more place, which is cut off
+    place = select(truths, minimum(cumsum(chosen, axis=0, reverse=False) - 1, size), size)
+    each = iota(size=truths.shape[0], dtype=INDEX)
+    written = scatter_set(zeros((size + 1,), INDEX), each, place, axes=(0,), unique=False)
+    taken = less(iota(size=size, dtype=INDEX), reduce_sum(chosen, axes=(0,)))
+    return Places(read_along(written, 0, 0, size), taken)
+
+
+def nonzero_places(x: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
+    """For each axis, the indices of the first ``size`` elements that are not 0."""
+    if x.ndim == 0:
+        raise ValueError("nonzero of an array without axes: use np.atleast_1d(x).nonzero()")
+    places = places_of(not_equal(flat(x), 0), size)
+    fills = fill_value if isinstance(fill_value, Sequence) else [fill_value] * x.ndim
+    if len(fills) != x.ndim:
+        raise ValueError(f"fill_value must be one number, or {x.ndim}: one for each axis")
+    indices = []
+    rest = places.positions
+    for extent, fill in zip(reversed(x.shape), reversed(fills), strict=True):
+        index = remainder(rest, extent)
+        rest = floor_divide(rest, extent)
+        indices.append(places.or_else(index, 0 if fill is None else fill))
+    return tuple(reversed(indices))
+
+
+# -- different elements ----------------------------------------------------------------------------
+
+
+class Different(NamedTuple):
+    """The different elements of an array; which parts there are is what `numpy.unique` says."""
+
+    values: Any
+    first: Any
+    inverse: Any
+    counts: Any
+
+
+def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
+    """The first ``size`` different elements in ascending order.
+
+    Without a ``fill_value``, places without an element have the least one.
+    """
+    row = flat(x)
+    if row.shape[0] == 0:
+        empty = zeros((operator.index(size),), INDEX)
+        values = full_p(shape=empty.shape, value=0, dtype=x.dtype)
+        if fill_value is not None:
+            values = broadcast_to(astype(array(fill_value), x.dtype), shape=empty.shape)
+        return Different(values, empty, zeros(x.shape, INDEX), empty)
+    order = argsort(row, axis=0)
+    ascending = gather(row, order, axes=(0,))
+    before = read_along(ascending, 0, 0, row.shape[0] - 1)
+    after = read_along(ascending, 0, 1, row.shape[0] - 1)
+    changes = not_equal(before, after)
+    if equal_nan and x.dtype.kind == "f":
+        changes = changes & ~(isnan(before) & isnan(after))
+    first = full_p(shape=(1,), value=True, dtype=changes.dtype)
+    starts = concatenate([first, changes], axis=0)
+    places = places_of(starts, size)
+    values = gather(ascending, places.positions, axes=(0,))
+    if fill_value is not None:
+        values = places.or_else(values, fill_value)
+    group = cumsum(astype(starts, INDEX), axis=0, reverse=False) - 1
+    spare = zeros((operator.index(size) + 1,), INDEX)
+    ones = full_p(shape=group.shape, value=1, dtype=INDEX)
+    counts = scatter_add(spare, ones, minimum(group, operator.index(size)), axes=(0,), unique=False)
+    inverse = scatter_set(zeros(row.shape, INDEX), group, order, axes=(0,), unique=True)
+    return Different(
+        values,
+        gather(order, places.positions, axes=(0,)),
+        reshape(inverse, shape=x.shape),
+        read_along(counts, 0, 0, operator.index(size)),
+    )
+
+
+def refuse_axis(axis: Any) -> None:
+    """Raise if rows are to be compared, and not elements."""
+    if axis is not None:
+        refuse("unique(..., axis=..., size=...)", "leave the axis out, or the size")

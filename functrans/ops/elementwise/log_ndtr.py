@@ -1,0 +1,117 @@
+"""The logarithm of the normal distribution function, and its derivatives, which are a family.
+
+The first one is the ratio of density and probability (the inverse of Mills' ratio, a hazard), and
+each derivative is a polynomial in the argument and this ratio. Far to the left that cancels, ever
+more with each order; there ``log_ndtr(x) + x**2 / 2`` generates the cumulants of a normal variable
+of mean ``x`` that is cut off below 0, whose moments are quotients of positive numbers.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 7.18 (repeated integrals of erfc), 3.10 (continued
+fractions).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from functrans import vecmath
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import is_complex
+from functrans.loop import scalar
+from functrans.ops.define import lazy, primitive
+from functrans.ops.elementwise.choice import where_of_numbers
+from functrans.ops.elementwise.exponential import exp
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.samples import cases, reals
+
+FAR = -4.0
+"""Below this the derivatives are cumulants."""
+
+TERMS = 45
+"""Of the continued fraction, which is exact to the last bit from `FAR` down."""
+
+NOTHING = 50.0
+"""Beyond this all derivatives round to 0."""
+
+_log_ndtr = lazy("scipy.special:log_ndtr")
+
+Polynomial = dict[tuple[int, int], int]
+"""The coefficients by the powers of the argument and of the hazard."""
+
+
+@cache
+def _polynomial(n: int) -> Polynomial:
+    """The n-th derivative: the hazard's own is ``-hazard (x + hazard)``."""
+    if n == 1:
+        return {(0, 1): 1}
+    result: Polynomial = {}
+    for (i, j), c in _polynomial(n - 1).items():
+        terms = (((i - 1, j), i * c), ((i + 1, j), -j * c), ((i, j + 1), -j * c))
+        for powers, term in terms:
+            result[powers] = result.get(powers, 0) + term
+    return {powers: c for powers, c in result.items() if c}
+
+
+def _power(x: Any, n: int) -> Any:
+    return math.prod([x] * n) if n else 1
+
+
+def _cumulant(n: int, x: Any) -> Any:
+    """The n-th cumulant of the part of a normal variable of mean ``x`` that is above 0."""
+    ratio: Any = 0
+    ratios = []
+    for k in range(TERMS + n, 0, -1):
+        ratio = k / (ratio - x)
+        ratios.append(ratio)
+    moments = [1]
+    for ratio in ratios[: -n - 1 : -1]:
+        moments.append(moments[-1] * ratio)
+    cumulants: list[Any] = [0]
+    for k in range(1, n + 1):
+        known = (math.comb(k - 1, j - 1) * cumulants[j] * moments[k - j] for j in range(1, k))
+        cumulants.append(moments[k] - sum(known))
+    return cumulants[n]
+
+
+def _derivative(n: int, x: Any, exp: Any, log: Any, where: Callable[..., Any]) -> Any:
+    """The n-th derivative, for arrays and for Scalars."""
+    far = x < FAR
+    generated = where(far, x, FAR)
+    left = _cumulant(n, generated) - {1: generated, 2: 1}.get(n, 0)
+    near = where(far, 0.0, where(x > NOTHING, NOTHING, x))
+    hazard = exp(near * near * -0.5 - log(near)) * (1 / math.sqrt(2 * math.pi))
+    terms = [c * _power(near, i) * _power(hazard, j) for (i, j), c in _polynomial(n).items()]
+    return where(far, left, sum(terms[1:], terms[0]))
+
+
+def _slope(x: Any, out: Any) -> Any:
+    if is_complex(x.dtype):
+        return exp(x * x * -0.5 - out) * (1 / math.sqrt(2 * math.pi))
+    return log_ndtr_derivative(x, n=1)
+
+
+log_ndtr = elementwise(
+    "log_ndtr", numpy=_log_ndtr, scalar=vecmath.log_ndtr,
+    jvp=lambda x, out, dx: dx * _slope(x, out),
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+log_ndtr_derivative: Primitive = primitive(
+    "log_ndtr_derivative",
+    infer=lambda x, *, n: x.update(),
+    numpy=lambda x, *, n: _derivative(n, x, np.exp, _log_ndtr, where_of_numbers),
+    jvp=[lambda x, out, dx, *, n: dx * log_ndtr_derivative(x, n=n + 1)],
+    batch=lambda operands, axes, *, n: (log_ndtr_derivative(operands[0], n=n), axes[0]),
+    scalar=lambda x, *, n: _derivative(n, x, vecmath.exp, vecmath.log_ndtr, scalar.where),
+    elementwise=True,
+    samples=cases(
+        ((reals(-9, 9), (4,)), {"n": 1}), ((reals(-9, -4), (2, 3)), {"n": 2}),
+        ((reals(-2, 3), (5,)), {"n": 2}), ((reals(-9, -5), (3,)), {"n": 3}), ((0, 2), {"n": 1}),
+    ),
+)  # fmt: skip

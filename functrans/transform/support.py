@@ -1,0 +1,137 @@
+"""Where a tangent can be other than 0: what keeps 0 times an infinite slope from making NaN.
+
+The tangent of ``where(mask, x, 1)`` is 0 outside of the mask, and so is that of its square root,
+even where the root's slope is infinite. A tangent that is known to be 0 at some elements has a
+support: truths, False there. It follows the elements that operations move, and is applied where a
+slope may be infinite. (Reverse mode has `functrans.ops.indexing.masked` for the same.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Var
+from functrans.ops.arrays.shape import concatenate_p
+from functrans.ops.arrays.slicing import embed_p, slice_p, update_slice_p
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    broadcast_to_p,
+    full_p,
+    reshape_p,
+    transpose_p,
+)
+from functrans.ops.elementwise.choice import masked, select
+from functrans.ops.elementwise.logic import logical_or
+from functrans.ops.indexing.gather import gather, scatter_set, set_at
+
+Support = bool | Callable[[], Any]
+"""True for all elements, False for none, or a function that gives the truths, once."""
+
+_MOVES = frozenset(
+    (
+        reshape_p, transpose_p, broadcast_to_p, slice_p, embed_p, update_slice_p, concatenate_p,
+        gather, scatter_set, set_at,
+    )
+)  # fmt: skip
+
+
+class Supports:
+    """The supports of the tangents of a graph's variables, as they are pushed forward."""
+
+    def __init__(self) -> None:
+        self._partial: dict[Var, Support] = {}
+
+    def of_operands(self, eqn: Eqn, tangents: Sequence[Any]) -> list[Support]:
+        """For each operand, where its tangent can be other than 0."""
+        return [
+            False if t is None else self._of(atom)
+            for atom, t in zip(eqn.inputs, tangents, strict=True)
+        ]
+
+    def _of(self, atom: Atom) -> Support:
+        return self._partial.get(atom, True) if isinstance(atom, Var) else True
+
+    def push(self, eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> None:
+        """Note where the tangents of an equation's results can be other than 0."""
+        found = _pushed(eqn, operands, supports)
+        if found is not True:
+            for var in eqn.outputs:
+                self._partial[var] = found
+
+
+def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> Support:
+    primitive = eqn.primitive
+    if primitive is select:
+        if supports[1] is True and supports[2] is True:
+            return True
+        return _once(lambda: select(operands[0], *map(_truths, supports[1:])))
+    if primitive.elementwise:
+        if any(s is True for s in supports):
+            return True
+        shape = eqn.outputs[0].aval.shape
+        return _once(lambda: _any_of([_truths(s) for s in supports if s is not False], shape))
+    if primitive not in _MOVES:
+        return True
+    (moved,) = primitive.linear_groups(len(operands))
+    if primitive is not embed_p and all(supports[i] is True for i in moved):
+        return True
+
+    def follow() -> Any:
+        arguments = list(operands)
+        for i in moved:
+            given = supports[i]
+            shape = eqn.inputs[i].aval.shape
+            arguments[i] = _filled(shape, given) if isinstance(given, bool) else given()
+        return primitive(*arguments, **eqn.params)
+
+    return _once(follow)
+
+
+def _filled(shape: tuple[int, ...], value: bool) -> Any:
+    return full_p(shape=shape, value=value, dtype=np.dtype(np.bool_))
+
+
+def _truths(support: Support) -> Any:
+    return support if isinstance(support, bool) else support()
+
+
+def _any_of(truths: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    result = truths[0]
+    for more in truths[1:]:
+        result = logical_or(result, more)
+    return broadcast_to(result, shape=shape)
+
+
+def _once(make: Callable[[], Any]) -> Callable[[], Any]:
+    made: list[Any] = []
+
+    def support() -> Any:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return support
+
+
+def tangent_by_parts(
+    jvp: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    outs: Sequence[Any],
+    supports: Sequence[Support],
+) -> Any:
+    """The tangent of an elementwise primitive, each operand's part being 0 outside its support."""
+    total = None
+    for i, (tangent, support) in enumerate(zip(tangents, supports, strict=True)):
+        if tangent is None:
+            continue
+        alone = [tangent if j == i else None for j in range(len(tangents))]
+        part = jvp(primals, alone, outs)
+        if part is not None and support is not True:
+            part = masked(_truths(support), part)
+        if part is not None:
+            total = part if total is None else total + part
+    return total

@@ -1,0 +1,77 @@
+"""Derivatives where a formula at hand would cancel: held against many digits, to high orders."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special
+
+from functrans import grad, jit, vmap
+
+
+def derivative(function, order):
+    for _ in range(order):
+        function = grad(function)
+    return function
+
+
+def sinc(x, order):
+    """Of sin(pi x) / (pi x), by the integral of t**n cos(pi x t + n pi / 2)."""
+    with mp.workdps(40):
+        turn = order * mp.pi / 2
+        integral = mp.quad(lambda t: t**order * mp.cos(mp.pi * x * t + turn), mp.linspace(0, 1, 9))
+        return float(mp.pi**order * integral)
+
+
+def log_ndtr(x, order):
+    with mp.workdps(150):
+        step = mp.mpf(10) ** -25
+        return float(mp.diff(lambda t: mp.log(mp.erfc(-t / mp.sqrt(2)) / 2), x, order, h=step))
+
+
+SINC_POINTS = [0.0, 1e-8, 1e-3, 0.2, 0.31, 0.33, 0.64, 1.3, 5.2]
+
+
+@pytest.mark.parametrize("order", range(6))
+def test_sinc(order):
+    expected = [sinc(x, order) for x in SINC_POINTS]
+    function = derivative(np.sinc, order)
+    np.testing.assert_allclose([function(x) for x in SINC_POINTS], expected, rtol=1e-14, atol=1e-30)
+    compiled = jit(vmap(function))(np.array(SINC_POINTS))
+    np.testing.assert_allclose(compiled, expected, rtol=1e-14, atol=1e-30)
+
+
+@pytest.mark.parametrize(("order", "tolerance"), [(1, 1e-14), (2, 1e-13), (3, 1e-11), (4, 1e-9)])
+def test_the_logarithm_of_the_normal_distribution_function(order, tolerance):
+    points = [-50.0, -9.3, -4.01, -3.99, -1.0, 0.0, 2.0, 10.0]
+    expected = [log_ndtr(x, order) for x in points]
+    function = derivative(scipy.special.log_ndtr, order)
+    np.testing.assert_allclose([function(x) for x in points], expected, rtol=tolerance, atol=0)
+    compiled = jit(vmap(function))(np.array(points))
+    np.testing.assert_allclose(compiled, expected, rtol=tolerance, atol=0)
+
+
+def test_far_out_the_normal_distribution_function_is_that_of_an_exponential_one():
+    # the first terms of the asymptotic series
+    x = -700.0
+    expected = [-x - 1 / x, -1 + 1 / x**2, -2 / x**3, 6 / x**4]
+    for order, value in enumerate(expected, 1):
+        found = derivative(scipy.special.log_ndtr, order)(x)
+        np.testing.assert_allclose(found, value, rtol=1e-4)
+    assert grad(scipy.special.log_ndtr)(-1e300) == 1e300
+    assert derivative(scipy.special.log_ndtr, 2)(-np.inf) == -1.0
+    assert derivative(scipy.special.log_ndtr, 2)(np.inf) == 0.0
+
+
+@pytest.mark.parametrize("how", [lambda f: f, jit])
+def test_the_tails_of_the_hyperbolic_tangent_and_the_logistic_function(how):
+    slope = how(grad(np.tanh))
+    np.testing.assert_allclose(slope(25.0), float(mp.sech(25) ** 2), rtol=1e-14)
+    np.testing.assert_allclose(slope(-25.0), slope(25.0))
+    np.testing.assert_allclose(how(derivative(np.tanh, 3))(0.0), -2.0)
+    second = -2 * float(mp.tanh(25) * mp.sech(25) ** 2)
+    np.testing.assert_allclose(how(derivative(np.tanh, 2))(25.0), second, rtol=1e-14)
+    np.testing.assert_allclose(how(grad(np.expm1))(-50.0), np.exp(-50.0), rtol=1e-14)
+    logistic = how(grad(scipy.special.expit))
+    for x in (25.0, 50.0, -50.0):
+        expected = float(1 / (2 * mp.cosh(mp.mpf(x) / 2)) ** 2)
+        np.testing.assert_allclose(logistic(x), expected, rtol=1e-14)
