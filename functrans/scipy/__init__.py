@@ -9,7 +9,11 @@ imported when it is first used.
 from importlib import import_module as _import_module
 from typing import Any
 
+<<<<<<< HEAD
 __all__ = ["fft", "special"]
+=======
+__all__ = ["linalg", "special"]
+>>>>>>> 7195a20 (functrans.scipy.linalg)
 
 
 def __getattr__(name: str) -> Any:

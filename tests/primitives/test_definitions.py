@@ -59,6 +59,7 @@ NOT_COMPILED = {
     "logm": "it is SciPy's",
     "logm_frechet": "it is SciPy's",
     "lu": "it is SciPy's",
+    "pivots_of_qr": "it is SciPy's",
     "polar": "it is NumPy's",
     "solve_banded": "it is SciPy's",
     "solve_sylvester": "it is SciPy's",

@@ -1,0 +1,91 @@
+"""How a function of SciPy's gets its traced form, in the way of those of NumPy's.
+
+The traced form is a function with those of SciPy's parameters that mean something for traced
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array
+from functrans.numpy.define import numpy_name, refuse, traced_form
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.structural import astype
+
+Function = Callable[..., Any]
+
+implementations: dict[str, Function] = {}
+"""What was decorated, by the name of SciPy's function."""
+
+refusals: dict[str, str] = {}
+"""Why there is no traced form, and what to write instead, by the name of SciPy's function."""
+
+_ANYTHING = None
+
+WITHOUT_MEANING: dict[str, tuple[Any, ...] | None] = {
+    "check_finite": _ANYTHING,
+    "driver": _ANYTHING,
+    "lapack_driver": _ANYTHING,
+    "lwork": _ANYTHING,
+    "overwrite_a": _ANYTHING,
+    "overwrite_ab": _ANYTHING,
+    "overwrite_b": _ANYTHING,
+    "overwrite_c": _ANYTHING,
+    "workers": _ANYTHING,
+}
+"""What may be said of memory and of ways to compute: nothing follows from it."""
+
+
+def answers(model: Function) -> Callable[[Function], Function]:
+    """Let the decorated function answer for SciPy's wherever an argument is traced.
+
+    What takes its place has SciPy's name and signature, and leaves other calls to SciPy.
+    """
+
+    def enter(implementation: Function) -> Function:
+        traced = traced_form(model, implementation, False, WITHOUT_MEANING)
+        implementations[numpy_name(model)] = implementation
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            return (traced if _is_traced(args, kwargs) else model)(*args, **kwargs)
+
+        return _named(public, model, implementation.__module__, implementation.__doc__)
+
+    return enter
+
+
+def double(x: Any) -> Any:
+    """An array in double precision, which is what SciPy computes some functions in."""
+    found = array(x)
+    return astype(found, np.result_type(found.dtype, np.float64))
+
+
+def refused(model: Function, instead: str) -> Function:
+    """SciPy's function, which says of traced arguments what to write instead."""
+    name = numpy_name(model)
+    refusals[name] = instead
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if _is_traced(args, kwargs):
+            refuse(name, instead)
+        return model(*args, **kwargs)
+
+    return _named(public, model, model.__module__, model.__doc__)
+
+
+def _is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+
+
+def _named(public: Any, model: Function, module: str, doc: str | None) -> Function:
+    # inspect.signature follows this when somebody asks
+    public.__wrapped__ = model
+    public.__name__ = public.__qualname__ = model.__name__
+    public.__module__ = module
+    public.__doc__ = doc
+    found: Function = public
+    return found
