@@ -32,6 +32,7 @@ WITHOUT_MEANING: dict[str, tuple[Any, ...] | None] = {
     "lapack_driver": _ANYTHING,
     "lwork": _ANYTHING,
     "overwrite_a": _ANYTHING,
+    "overwrite_a_band": _ANYTHING,
     "overwrite_ab": _ANYTHING,
     "overwrite_b": _ANYTHING,
     "overwrite_c": _ANYTHING,

@@ -12,7 +12,15 @@ from functrans.errors import UnsupportedNumPyError
 from functrans.scipy import linalg
 from functrans.scipy.define import WITHOUT_MEANING, implementations, refusals
 from functrans.testing import check_grads
-from tests.scipy.linalg_cases import CASES, SHAPE_FOLLOWS_VALUES, columns, definite, square, tall
+from tests.scipy.linalg_cases import (
+    CASES,
+    ONLY_THE_SPACE_IS_DETERMINED,
+    SHAPE_FOLLOWS_VALUES,
+    columns,
+    definite,
+    square,
+    tall,
+)
 
 
 def leaves(result):
@@ -55,18 +63,19 @@ def test_values_are_scipys(case, dtype):
         compare(leaves(jit(lambda *xs: case.call(linalg, *xs))(*operands)), expected, dtype)
 
 
-def floats(case):
-    """A function with the results that have derivatives, and are determined."""
-
-    def run(*operands):
-        return [x for x in leaves(case.call(linalg, *operands)) if getattr(x, "ndim", 0) or True]
-
-    return run
+def flat(case):
+    """The call as a function with a list of arrays as its result."""
+    return lambda *operands: leaves(case.call(linalg, *operands))
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+DETERMINED = {
+    name: case for name, case in CASES.items() if not name.startswith(ONLY_THE_SPACE_IS_DETERMINED)
+}
+
+
+@pytest.mark.parametrize("case", DETERMINED.values(), ids=DETERMINED.keys())
 def test_derivatives_are_those_of_differences(case):
-    check_grads(floats(case), case.operands, order=1, max_elements=4)
+    check_grads(flat(case), case.operands, order=1, max_elements=4)
 
 
 MAPPED = {name: case for name, case in CASES.items() if not name.startswith(SHAPE_FOLLOWS_VALUES)}
@@ -87,7 +96,7 @@ def test_mapping_is_a_loop(case):
 @pytest.mark.parametrize("call", ["l.expm(a)", "l.sqrtm(a)", "l.logm(a)", "l.polar(a)", "l.lu(a)"])
 def test_second_derivatives(call):
     case = next(case for name, case in CASES.items() if name.startswith(f"{call}|"))
-    check_grads(floats(case), case.operands, order=2, max_elements=4)
+    check_grads(flat(case), case.operands, order=2, max_elements=4)
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -149,11 +158,7 @@ def test_keywords():
 
     np.testing.assert_allclose(grad(f)(square), grad(lambda a: linalg.svdvals(a).sum())(square))
     with pytest.raises(UnsupportedNumPyError, match=re.escape("solve_continuous_are(..., e=...)")):
-        grad(
-            lambda a: linalg.solve_continuous_are(a, columns, definite, np.eye(2), e=np.eye(4))[
-                0, 0
-            ]
-        )(square)
+        grad(lambda a: linalg.solve_continuous_are(a, columns, a, np.eye(2), e=a))(square)
     with pytest.raises(UnsupportedNumPyError, match="an interval"):
         grad(lambda a: linalg.eigvalsh(a, subset_by_value=(0, 1)).sum())(definite)
     with pytest.raises(UnsupportedNumPyError, match="whose rank is not known"):
@@ -165,5 +170,5 @@ def test_keywords():
 
 def test_real_functions_of_real_matrices():
     for name in ("sqrtm", "logm"):
-        with pytest.raises(np.linalg.LinAlgError, match=f"{name[:3]}.* is complex: convert it"):
+        with pytest.raises(np.linalg.LinAlgError, match="is complex: convert it"):
             jit(getattr(linalg, name))(-np.eye(2))

@@ -117,8 +117,10 @@ def cholesky_banded(ab: Any, lower: bool = False) -> Any:
     for i in range(count):
         offset = -i if lower else count - 1 - i
         diagonal = fnp.linalg.diagonal(factor, offset=offset)
-        nothing = fnp.zeros((*diagonal.shape[:-1], n - diagonal.shape[-1]), diagonal.dtype)
-        rows.append(fnp.concatenate([diagonal, nothing] if lower else [nothing, diagonal], -1))
+        # what is outside of the matrix stays as it is
+        size = diagonal.shape[-1]
+        outside = half[..., i, size:] if lower else half[..., i, : n - size]
+        rows.append(fnp.concatenate([diagonal, outside] if lower else [outside, diagonal], -1))
     return fnp.stack(rows, -2)
 
 
