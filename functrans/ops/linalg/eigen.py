@@ -21,10 +21,12 @@ from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
 from functrans.ops.arrays.structural import reduce_sum
+from functrans.ops.define import lazy
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
+    decomposed,
     far_apart,
     hermitian,
     of_matrices,
@@ -89,6 +91,7 @@ _samples = cases(
 
 eigh_p: Primitive = of_matrices(
     "eigh",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
     infer=_infer_eigh,
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
@@ -99,6 +102,7 @@ eigh_p: Primitive = of_matrices(
 
 eigvalsh_p: Primitive = of_matrices(
     "eigvalsh",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh")),
     infer=_infer_eigvalsh,
     numpy=lambda a, *, lower: np.linalg.eigvalsh(a, _uplo(lower)),
     jvp=_jvp_eigvalsh,

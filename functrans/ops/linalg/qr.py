@@ -24,6 +24,7 @@ from functrans.ops.linalg.matrices import (
     beside,
     check_matrices,
     columns_of,
+    decomposed,
     far_apart,
     of_matrices,
     product,
@@ -104,6 +105,7 @@ def _complete(complete: bool) -> dict[str, bool]:
 
 qr_p: Primitive = of_matrices(
     "qr",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr")),
     infer=_infer_qr,
     numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
     several=True,
@@ -121,6 +123,7 @@ qr_p: Primitive = of_matrices(
 
 r_p: Primitive = of_matrices(
     "r_of_qr",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r")),
     infer=_infer_r,
     numpy=lambda a: np.linalg.qr(a, "r"),
     jvp=_jvp_r,
