@@ -8,10 +8,12 @@ reflections.
 
 from __future__ import annotations
 
+import numpy as np
+
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
-from functrans.loop.nodes import ZERO
-from functrans.loop.scalar import const, eq
-from functrans.loop.statements import Buffer, load
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import const, convert, eq
+from functrans.loop.statements import Buffer, For, Statement, Store, load
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Calls, Statements
 
@@ -20,89 +22,90 @@ def eigh(at: Emission) -> None:
     """Eigenvalues and eigenvectors of symmetric matrices."""
     a = at.operand(0)
     values, vectors = at.result(0), at.result(1)
-    if a.count:
-        calls = _Decompositions(a)
-        body = calls.eigh(values, vectors, lower=at.eqn.params["lower"])
-        at.call(calls.for_each(body), work=2 * a.count * calls.n)
+    calls = _InDouble(a)
+    body = calls.eigh(values, vectors, lower=at.eqn.params["lower"])
+    at.call(calls.for_each(body), work=2 * a.count * calls.n)
 
 
 def eigvalsh(at: Emission) -> None:
     """Eigenvalues of symmetric matrices."""
     a, values = at.operand(0), at.result()
-    if a.count:
-        calls = _Decompositions(a)
-        body = calls.eigh(values, None, lower=at.eqn.params["lower"])
-        at.call(calls.for_each(body), work=a.count * calls.n)
+    calls = _InDouble(a)
+    body = calls.eigh(values, None, lower=at.eqn.params["lower"])
+    at.call(calls.for_each(body), work=a.count * calls.n)
 
 
 def svd(at: Emission) -> None:
     """Singular values and vectors."""
     a = at.operand(0)
     factors = at.result(0), at.result(1), at.result(2)
-    if a.count:
-        calls = _Decompositions(a)
-        at.call(calls.for_each(calls.svd(*factors)), work=4 * a.count * min(calls.n, calls.columns))
+    calls = _InDouble(a)
+    at.call(calls.for_each(calls.svd(*factors)), work=4 * a.count * min(calls.n, calls.columns))
 
 
 def svdvals(at: Emission) -> None:
     """Singular values."""
     a, values = at.operand(0), at.result()
-    if a.count:
-        calls = _Decompositions(a)
-        body = calls.svd(None, values, None)
-        at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns))
+    calls = _InDouble(a)
+    body = calls.svd(None, values, None)
+    at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns))
 
 
 def qr(at: Emission) -> None:
     """Orthonormal columns and upper triangles."""
     a = at.operand(0)
     factors = at.result(0), at.result(1)
-    if a.count:
-        calls = _Decompositions(a)
-        at.call(calls.for_each(calls.qr(*factors)), work=a.count * min(calls.n, calls.columns) // 2)
+    calls = _Reflections(a)
+    at.call(calls.for_each(calls.qr(*factors)), work=a.count * min(calls.n, calls.columns) // 2)
 
 
 def r(at: Emission) -> None:
     """The upper triangles alone."""
     a, factor = at.operand(0), at.result()
-    if a.count:
-        calls = _Decompositions(a)
-        body = calls.qr(None, factor)
-        at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns) // 4)
+    calls = _Reflections(a)
+    body = calls.qr(None, factor)
+    at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns) // 4)
 
 
-class _Decompositions(Calls):
-    """The statements for the matrix, of `n` rows, at an index of the leading axes."""
+DOUBLE = np.dtype(np.float64)
+
+
+class _InDouble(Calls):
+    """Spectra and singular values, in double precision whatever the matrices are in, as NumPy's."""
 
     def __init__(self, a: Buffer) -> None:
         super().__init__(a)
         self.columns = a.extents[-1]
+        self.dtype = DOUBLE
 
     def eigh(self, values: Buffer, vectors: Buffer | None, *, lower: bool) -> Statements:
         n, info = self.n, self._work(values, "info", INT, 1)
-        turned = self._work(values, "turned", self.dtype, n, n)
+        turned, found = (
+            self._work(values, "turned", DOUBLE, n, n),
+            self._work(values, "w", DOUBLE, n),
+        )
         size = (2 * n + 6) * n + BLOCK * n + 1 if vectors is not None else (BLOCK + 6) * n + 1
-        room, integers = self._work(values, "room", self.dtype, size), 5 * n + 3
+        room, integers = self._work(values, "room", DOUBLE, size), 5 * n + 3
         numbers = self._work(values, "integers", INT, integers)
         job, uplo = b"N" if vectors is None else b"V", b"L" if lower else b"U"
         syevd = self._call(
-            "syevd", job, uplo, n, turned, n, values, room, size, numbers, integers, info,
-            reads=(turned,), writes=(turned, values, room, numbers, info),
+            "syevd", job, uplo, n, turned, n, found, room, size, numbers, integers, info,
+            reads=(turned,), writes=(turned, found, room, numbers, info),
         )  # fmt: skip
-        found = eq(load(info, (*self.at, ZERO)), 0)
         return (
             self._transpose(self.a, turned, n, n),
             syevd,
-            self._require(found, EIGENVALUES_NOT_CONVERGED),
+            self._require(eq(load(info, (*self.at, ZERO)), 0), EIGENVALUES_NOT_CONVERGED),
+            self._converted(found, values, n),
             *(() if vectors is None else (self._transpose(turned, vectors, n, n),)),
         )
 
     def svd(self, u: Buffer | None, s: Buffer, vh: Buffer | None) -> Statements:
         m, n = self.n, self.columns
         k = min(m, n)
-        turned, info = self._work(s, "turned", self.dtype, n, m), self._work(s, "info", INT, 1)
-        size = (4 * k + 7) * k + BLOCK * (m + n)
-        room = self._work(s, "room", self.dtype, size)
+        turned, found = self._work(s, "turned", DOUBLE, n, m), self._work(s, "s", DOUBLE, k)
+        size, info = (4 * k + 7) * k + BLOCK * (m + n), self._work(s, "info", INT, 1)
+        room = self._work(s, "room", DOUBLE, size)
         numbers = self._work(s, "integers", INT, 8 * k)
         job, left, right, wide, high = b"N", turned, turned, m, k
         vectors: tuple[Buffer, ...] = ()
@@ -110,17 +113,35 @@ class _Decompositions(Calls):
         if u is not None and vh is not None:
             wide, high = u.extents[-1], vh.extents[-2]
             job = b"S" if wide == high == k else b"A"
-            left = self._work(s, "left", self.dtype, wide, m)
-            right = self._work(s, "right", self.dtype, n, high)
+            left = self._work(s, "left", DOUBLE, wide, m)
+            right = self._work(s, "right", DOUBLE, n, high)
             vectors = (left, right)
             back = (self._transpose(left, u, wide, m), self._transpose(right, vh, n, high))
         gesdd = self._call(
-            "gesdd", job, m, n, turned, m, s, left, m, right, high, room, size, numbers, info,
-            reads=(turned,), writes=(turned, s, *vectors, room, numbers, info),
+            "gesdd", job, m, n, turned, m, found, left, m, right, high, room, size, numbers, info,
+            reads=(turned,), writes=(turned, found, *vectors, room, numbers, info),
         )  # fmt: skip
-        found = eq(load(info, (*self.at, ZERO)), 0)
-        before = (self._transpose(self.a, turned, m, n), gesdd)
-        return (*before, self._require(found, NOT_CONVERGED), *back)
+        return (
+            self._transpose(self.a, turned, m, n),
+            gesdd,
+            self._require(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
+            self._converted(found, s, k),
+            *back,
+        )
+
+    def _converted(self, source: Buffer, target: Buffer, size: int) -> Statement:
+        """A loop that copies a vector."""
+        i = index("i", size)
+        value = convert(load(source, (*self.at, i)), target.dtype)
+        return For(i, ZERO, const(size, INDEX), (Store(target, (*self.at, i), value),))
+
+
+class _Reflections(Calls):
+    """QR factors."""
+
+    def __init__(self, a: Buffer) -> None:
+        super().__init__(a)
+        self.columns = a.extents[-1]
 
     def qr(self, q: Buffer | None, r: Buffer) -> Statements:
         m, n, rows = self.n, self.columns, r.extents[-2]

@@ -334,7 +334,8 @@ class Calls:
     def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
         """Loops that copy a matrix of so many rows and columns with its axes exchanged."""
         i, j = index("i", rows), index("j", columns)
-        store = Store(target, (*self.at, j, i), load(source, (*self.at, i, j)))
+        value = convert(load(source, (*self.at, i, j)), target.dtype)
+        store = Store(target, (*self.at, j, i), value)
         inner = For(j, ZERO, const(columns, INDEX), (store,))
         return For(i, ZERO, const(rows, INDEX), (inner,))
 
