@@ -16,11 +16,11 @@ from functrans.ir.primitive import Primitive, Samples
 from functrans.ir.types import Aval, Shape
 from functrans.ops.arrays.structural import place, reshape
 from functrans.ops.define import Lazy, lazy, primitive
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
-    conjugated,
     far_apart,
     identity,
     product,
@@ -98,7 +98,7 @@ def _jvp_discrete(primals: Any, tangents: Any, outs: Any) -> Any:
 def _fixed(f: Any, change: Any) -> Any:
     """``x`` with ``x = f x f^H + change``, as one system of equations."""
     n = f.shape[-1]
-    pairs = f[..., :, None, :, None] * conjugated(f)[..., None, :, None, :]
+    pairs = f[..., :, None, :, None] * conj(f)[..., None, :, None, :]
     whole = identity(n * n, f.dtype) - reshape(pairs, shape=(*f.shape[:-2], n * n, n * n))
     flat = reshape(change, shape=(*change.shape[:-2], n * n, 1))
     return reshape(solve_p(whole, flat, transpose_a=False), shape=change.shape)

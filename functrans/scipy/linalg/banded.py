@@ -10,9 +10,10 @@ from functrans import numpy as fnp
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import inexact
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, reshape
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.banded import banded_p, shifted, transposed_bands
-from functrans.ops.linalg.matrices import above, broadcast_leading, conjugated, product, rows_of
+from functrans.ops.linalg.matrices import above, broadcast_leading, product, rows_of
 from functrans.scipy.define import answers, double
 from functrans.scipy.linalg.structured import circulant_of, toeplitz_of
 from functrans.trace.source import located, user_source
@@ -71,9 +72,9 @@ def _whole(half: Any, lower: bool) -> Any:
     """All diagonals of Hermitian matrices that are given by half of them."""
     count = half.shape[-2]
     if lower:
-        others = conjugated(transposed_bands(half, 0))
+        others = conj(transposed_bands(half, 0))
         return above(rows_of(others, 0, count - 1), half)
-    others = conjugated(transposed_bands(half, count - 1))
+    others = conj(transposed_bands(half, count - 1))
     return above(half, rows_of(others, 1, count))
 
 
@@ -132,8 +133,8 @@ def cho_solve_banded(cb_and_lower: Any, b: Any) -> Any:
     last = half.shape[-2] - 1
     if lower:
         first = _solved(half, inexact(b), 0)
-        return _solved(conjugated(transposed_bands(half, 0)), first, last)
-    first = _solved(conjugated(transposed_bands(half, last)), inexact(b), 0)
+        return _solved(conj(transposed_bands(half, 0)), first, last)
+    first = _solved(conj(transposed_bands(half, last)), inexact(b), 0)
     return _solved(half, first, last)
 
 
@@ -142,7 +143,7 @@ def _toeplitz_of(c_or_cr: Any) -> Any:
         column, row = (double(x) for x in c_or_cr)
         return toeplitz_of(column, row)
     column = double(c_or_cr)
-    return toeplitz_of(column, conjugated(column))
+    return toeplitz_of(column, conj(column))
 
 
 @answers(scipy.linalg.solve_toeplitz)

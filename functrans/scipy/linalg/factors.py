@@ -13,6 +13,7 @@ from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import cast, expand_axes, iota
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.lu import lu_p, rows_in_order
 from functrans.ops.linalg.matrices import (
@@ -21,7 +22,6 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     broadcast_leading,
     columns_of,
-    conjugated,
     on_columns,
     on_rows,
     product,
@@ -84,8 +84,8 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
     is_vector = right.ndim == 1
     columns = expand_axes(right, (1,)) if is_vector else right
     lower = bool(lower)
-    half = ops.solve_triangular(x if lower else conjugated(x), columns, int(not lower), lower)
-    whole = ops.solve_triangular(conjugated(x) if lower else x, half, int(lower), lower)
+    half = ops.solve_triangular(x if lower else conj(x), columns, int(not lower), lower)
+    whole = ops.solve_triangular(conj(x) if lower else x, half, int(lower), lower)
     return whole[..., 0] if is_vector else whole
 
 
@@ -142,7 +142,7 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
     factors, pivots = (array(x) for x in lu_and_piv)
     right = inexact(b)
     order = _order_of(pivots)
-    factors = conjugated(factors) if trans == 2 else factors
+    factors = conj(factors) if trans == 2 else factors
     is_vector = right.ndim == 1
     columns = expand_axes(right, (1,)) if is_vector else right
     if not trans:
@@ -231,7 +231,7 @@ def qr_multiply(
     if mode not in ("left", "right"):
         raise ValueError(f"Mode argument should be either 'left' or 'right', not {mode!r}")
     q, *rest = qr(a, "economic", pivoting) if pivoting else qr_p(inexact(a), complete=False)
-    q = conjugated(q) if conjugate else q
+    q = conj(q) if conjugate else q
     other = inexact(c)
     return (product(q, other) if mode == "left" else product(other, q), *rest)
 

@@ -13,12 +13,12 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, common_dtype, inexact, known
 from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.arrays.structural import astype, broadcast_to, expand_axes, reshape, zeros
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.least_squares import lstsq_p, pinv_p
 from functrans.ops.linalg.matrices import (
     adjoint,
     broadcast_leading,
-    conjugated,
     hermitian,
     identity,
     on_rows,
@@ -123,7 +123,7 @@ def solve(
     x = _matrix(a, assume_a, lower)
     if assume_a in ("pos", "positive definite"):
         # of a real matrix it is its own transpose, of a complex one its conjugate
-        x = conjugated(x) if transposed else x
+        x = conj(x) if transposed else x
         return cho_solve((cholesky_of(x, True), True), right)
     return ops.solve(x, right, transpose_a=bool(transposed))
 
@@ -144,7 +144,7 @@ def solve_triangular(
         Which triangle is read, and whether its diagonal is taken to be 1.
     """
     kind = "NTC".index(trans) if isinstance(trans, str) else trans
-    x = conjugated(inexact(a)) if kind == 2 else inexact(a)
+    x = conj(inexact(a)) if kind == 2 else inexact(a)
     return ops.solve_triangular(x, inexact(b), int(kind != 0), lower, unit_diagonal)
 
 
@@ -318,7 +318,7 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
     if chosen.lower() not in ("direct", "bilinear"):
         raise ValueError(f"Unknown solver {method}")
     if chosen.lower() == "direct":
-        pairs = x[..., :, None, :, None] * conjugated(x)[..., None, :, None, :]
+        pairs = x[..., :, None, :, None] * conj(x)[..., None, :, None, :]
         whole = identity(n * n, x.dtype) - reshape(pairs, shape=(*x.shape[:-2], n * n, n * n))
         flat = reshape(right, shape=(*right.shape[:-2], n * n, 1))
         return reshape(ops.solve(whole, flat), shape=right.shape)

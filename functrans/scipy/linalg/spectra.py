@@ -13,12 +13,12 @@ import scipy.linalg
 from functrans import numpy as fnp
 from functrans.numpy.arrays import inexact
 from functrans.numpy.define import refuse
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.eigen import eigh_p
 from functrans.ops.linalg.matrices import (
     adjoint,
     columns_of,
-    conjugated,
     hermitian,
     product,
     triangle,
@@ -103,7 +103,7 @@ def _generalised(a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, Any]:
     values, vectors = eigh_p(whole, lower=True)
     if kind == 3:
         return values, product(factor, vectors)
-    return values, ops.solve_triangular(conjugated(factor), vectors, 1, True)
+    return values, ops.solve_triangular(conj(factor), vectors, 1, True)
 
 
 @answers(scipy.linalg.eigvalsh)

@@ -12,11 +12,11 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, common_dtype, inexact, known
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.structural import astype, broadcast_to, reshape
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.matrices import (
     above,
     adjoint,
     broadcast_leading,
-    conjugated,
     product,
     transposed,
 )
@@ -72,7 +72,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
         Its first element is not read. Without it, the matrix is Hermitian.
     """
     column = array(c)
-    return toeplitz_of(column, conjugated(column) if r is None else array(r))
+    return toeplitz_of(column, conj(column) if r is None else array(r))
 
 
 @answers(scipy.linalg.circulant)
