@@ -62,6 +62,8 @@ NOT_COMPILED = {
     "pivots_of_qr": "it is SciPy's",
     "polar": "it is NumPy's",
     "solve_banded": "it is SciPy's",
+    "solve_continuous_are": "it is SciPy's",
+    "solve_discrete_are": "it is SciPy's",
     "solve_sylvester": "it is SciPy's",
     "sqrtm": "it is SciPy's",
     "sort": "NumPy's is fast",

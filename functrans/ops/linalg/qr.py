@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, is_complex
 from functrans.ops.arrays.structural import zeros
 from functrans.ops.define import lazy
 from functrans.ops.linalg.factorisations import triangular_solve
@@ -84,7 +84,11 @@ def _skew(x: Any) -> Any:
     The diagonal of ``R`` is real and stays real, so what is imaginary on the diagonal is here.
     """
     below = triangle(x, lower=True, unit_diagonal=True)
-    return below - adjoint(below)
+    skew = below - adjoint(below)
+    if not is_complex(x.dtype):
+        return skew
+    diagonal = triangle(x, lower=True) - below
+    return skew + (diagonal - adjoint(diagonal)) * 0.5
 
 
 def _jvp_r(primals: Any, tangents: Any, outs: Any) -> Any:

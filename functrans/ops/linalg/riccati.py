@@ -1,5 +1,7 @@
 """Algebraic Riccati equations of optimal control, by SciPy's solvers.
 
+Of the weights, the Hermitian parts are taken.
+
 A derivative of the solution is that of the equation: with the matrix of the closed loop, it solves
 a Lyapunov equation (Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and
 algebraic Riccati equations", 2020).
@@ -47,10 +49,15 @@ def _for_each(solver: Lazy) -> Any:
     def solve(a: Any, b: Any, q: Any, r: Any) -> Any:
         x = np.zeros_like(a)
         for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-            x[at] = solver(a[at], b[at], q[at], r[at])
+            x[at] = solver(a[at], b[at], _half(q[at]), _half(r[at]))
         return x
 
     return solve
+
+
+def _half(x: Any) -> Any:
+    """The Hermitian part, which SciPy asks to be all there is."""
+    return (x + x.conj().T) / 2
 
 
 def _total(*terms: Any) -> Any:
@@ -68,13 +75,14 @@ def _with_adjoint(x: Any) -> Any:
 
 def _jvp_continuous(primals: Any, tangents: Any, outs: Any) -> Any:
     (a, b, _, r), (da, db, dq, dr), (x,) = primals, tangents, outs
+    r = _with_adjoint(r * 0.5)
     gain = solve_p(r, product(adjoint(b), x), transpose_a=False)
     closed = a - product(b, gain)
     change = _total(
-        dq,
+        None if dq is None else _with_adjoint(dq * 0.5),
         None if da is None else _with_adjoint(product(x, da)),
         None if db is None else -_with_adjoint(product(x, db, gain)),
-        None if dr is None else product(adjoint(gain), dr, gain),
+        None if dr is None else _with_adjoint(product(adjoint(gain), dr * 0.5, gain)),
     )
     return sylvester_p(adjoint(closed), closed, -change)
 
@@ -82,15 +90,16 @@ def _jvp_continuous(primals: Any, tangents: Any, outs: Any) -> Any:
 def _jvp_discrete(primals: Any, tangents: Any, outs: Any) -> Any:
     """The change solves ``dX = F^H dX F + change``, with F the closed loop's matrix."""
     (a, b, _, r), (da, db, dq, dr), (x,) = primals, tangents, outs
+    r = _with_adjoint(r * 0.5)
     xb = product(adjoint(b), x)
     gain = solve_p(r + product(xb, b), product(xb, a), transpose_a=False)
     closed = a - product(b, gain)
     weight = product(adjoint(closed), x)
     change = _total(
-        dq,
+        None if dq is None else _with_adjoint(dq * 0.5),
         None if da is None else _with_adjoint(product(weight, da)),
         None if db is None else -_with_adjoint(product(weight, db, gain)),
-        None if dr is None else product(adjoint(gain), dr, gain),
+        None if dr is None else _with_adjoint(product(adjoint(gain), dr * 0.5, gain)),
     )
     return _fixed(adjoint(closed), change)
 

@@ -339,9 +339,9 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
     a : array of shape (..., M, M)
     b : array of shape (..., M, N)
     q : array of shape (..., M, M)
-        Hermitian.
+        Of which the Hermitian part is taken.
     r : array of shape (..., N, N)
-        Hermitian and regular.
+        As ``q``, and regular.
 
     Notes
     -----
