@@ -38,6 +38,8 @@ NOT_COMPILED = {
     "cholesky": "its elements are made together",
     "cofactor": "its elements are made together",
     "det": "its elements are made together",
+    "eig": "it is NumPy's",
+    "eigvals": "it is NumPy's",
     "eigh": "its elements are made together",
     "eigvalsh": "its elements are made together",
     "fft": "its elements are made together",
