@@ -10,17 +10,10 @@ from functools import reduce as _reduce
 from importlib import import_module as _import_module
 from typing import Any
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-__all__ = ["fft", "special"]
-=======
-=======
 from functrans.scipy.define import refusals as _refusals
 from functrans.trace import foreign as _foreign
 
->>>>>>> 38fd6c5 (A function of SciPy's that converts its arguments is named, with what to call instead)
-__all__ = ["linalg", "special"]
->>>>>>> 7195a20 (functrans.scipy.linalg)
+__all__ = ["fft", "linalg", "special"]
 
 
 def __getattr__(name: str) -> Any:

@@ -317,16 +317,10 @@ class Tracer:
             last = "If a constant is meant, write functrans.stop_gradient(x)."
         raise TracerConversionError(
             f"{self._described()} cannot become {target}"
-<<<<<<< HEAD
-            f"{located(user_source())}: {reason}.\n"
+            f"{located(user_source())}: {reason}.\n{converted_by()}"
             "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) "
             "or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
             f"{last}"
-=======
-            f"{located(user_source())}: {reason}.\n{converted_by()}"
-            "Use NumPy's functions (np.sin, not math.sin). Make the arrays that you store it in by "
-            f"np.zeros_like(x), np.stack([x, y]) or functrans.numpy.zeros(n). {last}"
->>>>>>> 38fd6c5 (A function of SciPy's that converts its arguments is named, with what to call instead)
         )
 
     def _is_constant(self) -> bool:
