@@ -128,7 +128,7 @@ def eig(a: Any) -> Any:
     """
     x = array(a)
     values, vectors = eig_p(x)
-    if _are_real(x, values):
+    if are_known_real(x, values):
         values, vectors = real(values), real(vectors)
     return EigResult(values, vectors)
 
@@ -138,10 +138,10 @@ def eigvals(a: Any) -> Any:
     """The eigenvalues of square matrices; see `eig`."""
     x = array(a)
     values = eig_p(x)[0]
-    return real(values) if _are_real(x, values) else values
+    return real(values) if are_known_real(x, values) else values
 
 
-def _are_real(x: Any, values: Any) -> bool:
+def are_known_real(x: Any, values: Any) -> bool:
     """Whether eigenvalues are known to be real, as those of a real matrix."""
     if is_complex(x.dtype):
         return False

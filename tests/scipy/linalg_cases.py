@@ -87,6 +87,12 @@ SPECTRA = [
            "abs(l.eigh_tridiagonal(a, b, select='i', select_range=(1, 2))[1])"], v, w),
 ]  # fmt: skip
 
+GENERAL = [
+    *each(["l.eig(a)", "l.eig(a, right=False)", "l.eigvals(a)"], square),
+    case("l.eig(a)", np.array([[1.0, -2.0, 0.0], [1.5, 1.0, 0.3], [0.2, 0.0, 4.0]])),
+    case("l.eigvals(a)", stack),
+]  # fmt: skip
+
 STRUCTURES = (None, "gen", "sym", "her", "pos", "upper triangular", "lower triangular")
 
 SOLUTIONS = [
@@ -161,7 +167,9 @@ STRUCTURED = [
            "l.bandwidth(a)"], np.round(definite)),
 ]  # fmt: skip
 
-CASES = {one.name: one for one in (*FACTORS, *SPECTRA, *SOLUTIONS, *FUNCTIONS, *STRUCTURED)}
+CASES = {
+    one.name: one for one in (*FACTORS, *SPECTRA, *GENERAL, *SOLUTIONS, *FUNCTIONS, *STRUCTURED)
+}
 
 ONLY_THE_SPACE_IS_DETERMINED = (
     "l.null_space", "l.qr(a)|[5, 3]", "l.qr(a, pivoting=True)|[5, 3]", "l.rq(a)|[3, 5]",

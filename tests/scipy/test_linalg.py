@@ -120,8 +120,7 @@ def test_every_function_works_or_is_refused():
     answered = set(linalg.__all__)
     refused = {name.rpartition(".")[2] for name in refusals}
     assert not answered & refused
-    waiting = public_functions() - answered - refused - TAKE_NUMBERS
-    assert waiting == {"eig", "eigvals"}
+    assert public_functions() == answered | refused | TAKE_NUMBERS
 
 
 @pytest.mark.parametrize("name", sorted(linalg.__all__))

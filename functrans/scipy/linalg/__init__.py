@@ -68,9 +68,11 @@ from functrans.scipy.linalg.solutions import (
     solve_triangular,
 )
 from functrans.scipy.linalg.spectra import (
+    eig,
     eig_banded,
     eigh,
     eigh_tridiagonal,
+    eigvals,
     eigvals_banded,
     eigvalsh,
     eigvalsh_tridiagonal,
@@ -119,8 +121,8 @@ _INSTEAD = {
 __all__ = [
     "bandwidth", "block_diag", "cho_factor", "cho_solve", "cho_solve_banded", "cholesky",
     "cholesky_banded", "circulant", "companion", "convolution_matrix", "coshm", "cosm", "det",
-    "diagsvd", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals_banded", "eigvalsh",
-    "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler", "fiedler_companion",
+    "diagsvd", "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded",
+    "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler", "fiedler_companion",
     "fractional_matrix_power", "hankel", "inv", "ishermitian", "issymmetric", "khatri_rao",
     "leslie", "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm",
     "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "qr_multiply",

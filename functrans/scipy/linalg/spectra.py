@@ -1,4 +1,4 @@
-"""Eigenvalues of Hermitian matrices: full, generalised, banded, tridiagonal.
+"""Eigenvalues: of Hermitian matrices, full, generalised, banded, tridiagonal; and of others.
 
 See `functrans.numpy.linalg.eigh` for what the derivatives are where eigenvalues are equal. SciPy's
 and NumPy's routines may give a vector with different signs: on traced values it is NumPy's.
@@ -12,10 +12,11 @@ import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.numpy.arrays import inexact
+from functrans.numpy.decompositions import are_known_real
 from functrans.numpy.define import refuse
-from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg import factorisations as ops
-from functrans.ops.linalg.eigen import eigh_p
+from functrans.ops.linalg.eigen import eig_p, eigh_p
 from functrans.ops.linalg.matrices import (
     adjoint,
     columns_of,
@@ -27,7 +28,8 @@ from functrans.scipy.define import answers
 from functrans.scipy.linalg.banded import matrix_of_half
 
 __all__ = [
-    "eig_banded", "eigh", "eigh_tridiagonal", "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal",
+    "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded", "eigvalsh",
+    "eigvalsh_tridiagonal",
 ]  # fmt: skip
 
 
@@ -121,6 +123,51 @@ def eigvalsh(
         a, b, lower=lower, eigvals_only=True, type=type,
         subset_by_index=subset_by_index, subset_by_value=subset_by_value,
     )  # fmt: skip
+
+
+@answers(scipy.linalg.eig)
+def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
+    """Eigenvalues and eigenvectors of square matrices.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+    b, left
+        Refused on traced values: a pencil's eigenvalues are those of ``solve(b, a)``, and the
+        vectors on the left are those of ``a.conj().T`` on the right.
+    right : bool
+        Whether the vectors are asked for.
+
+    Returns
+    -------
+    w : complex array of shape (..., M)
+    vr : array of shape (..., M, M)
+        As columns; complex, or real if ``a`` is and all eigenvalues are known to be.
+
+    Notes
+    -----
+    See `functrans.numpy.linalg.eig` for the derivative.
+    """
+    _check_plain(b, left)
+    x = inexact(a)
+    values, vectors = eig_p(x)
+    if not right:
+        return values
+    return values, real(vectors) if are_known_real(x, values) else vectors
+
+
+def _check_plain(b: Any, left: Any) -> None:
+    if b is not None:
+        refuse("scipy.linalg.eig of a pencil", "use eig(solve(b, a)), or eigh(a, b)")
+    if left:
+        refuse("scipy.linalg.eig with vectors on the left", "use eig(a.conj().T)")
+
+
+@answers(scipy.linalg.eigvals)
+def eigvals(a: Any, b: Any = None) -> Any:
+    """Eigenvalues of square matrices, always complex; see `eig`."""
+    _check_plain(b, False)
+    return eig_p(inexact(a))[0]
 
 
 @answers(scipy.linalg.eig_banded)
