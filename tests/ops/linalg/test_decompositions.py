@@ -72,10 +72,10 @@ def test_threads_give_equal_bits(name, monkeypatch):
             np.testing.assert_array_equal(found, first)
 
 
-@pytest.mark.parametrize("name", ["eigh", "svd", "svdvals"])
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh", "svd", "svdvals"])
 def test_errors_are_numpys(name):
     f, a = DECOMPOSITIONS[name], np.stack([np.eye(3)] * 20)
-    a[7, 1, 1] = np.nan
+    a[7] = np.nan
     with pytest.raises(np.linalg.LinAlgError) as expected:
         f(a)
     with pytest.raises(np.linalg.LinAlgError) as found:

@@ -12,8 +12,8 @@ import numpy as np
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import BOOL, const, convert, eq
-from functrans.loop.statements import Buffer, For, Reduce, Statement, Store, load, local
+from functrans.loop.scalar import const, convert, eq
+from functrans.loop.statements import Buffer, For, Statement, Store, load
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Calls, Statements
 
@@ -96,7 +96,6 @@ class _InDouble(Calls):
             self._transpose(self.a, turned, n, n),
             syevd,
             self._require(eq(load(info, (*self.at, ZERO)), 0), EIGENVALUES_NOT_CONVERGED),
-            *self._require_numbers(found, n),
             self._converted(found, values, n),
             *(() if vectors is None else (self._transpose(turned, vectors, n, n),)),
         )
@@ -129,14 +128,6 @@ class _InDouble(Calls):
             self._converted(found, s, k),
             *back,
         )
-
-    def _require_numbers(self, values: Buffer, size: int) -> Statements:
-        """Fail if there is a NaN: some versions of LAPACK take it for an eigenvalue."""
-        i = index("i", size)
-        numbers, value = local(BOOL, "numbers"), load(values, (*self.at, i))
-        loop = (i, ZERO, const(size, INDEX))
-        fold = Reduce((numbers,), ("and",), (eq(value, value),), (loop,))
-        return fold, self._require(numbers, EIGENVALUES_NOT_CONVERGED)
 
     def _converted(self, source: Buffer, target: Buffer, size: int) -> Statement:
         """A loop that copies a vector."""
