@@ -28,6 +28,7 @@ SINGULAR = 2
 NOT_POSITIVE_DEFINITE = 3
 NOT_CONVERGED = 4
 OUT_OF_MEMORY = 5
+EIGENVALUES_NOT_CONVERGED = 6
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
@@ -35,5 +36,6 @@ FAILURES = {
     NOT_POSITIVE_DEFINITE: Failure(np.linalg.LinAlgError, "Matrix is not positive definite"),
     NOT_CONVERGED: Failure(np.linalg.LinAlgError, "SVD did not converge"),
     OUT_OF_MEMORY: Failure(MemoryError, "memory for temporaries could not be allocated"),
+    EIGENVALUES_NOT_CONVERGED: Failure(np.linalg.LinAlgError, "Eigenvalues did not converge"),
 }
 """Every status but 0."""

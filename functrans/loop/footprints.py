@@ -114,14 +114,43 @@ def _trsm(x: Values) -> Iterable[Region]:
 
 
 def _gesdd(x: Values) -> Iterable[Region]:
-    _, m, n, _, lda, _, _, ldu, _, ldvt, _, room, _, _ = x
+    job, m, n, _, lda, _, _, ldu, _, ldvt, _, room, _, _ = x
+    shortest = np.minimum(m, n)
     yield _matrix(3, m, n, lda, reads=True, writes=True)
-    yield _vector(5, np.minimum(m, n), writes=True)
-    yield _matrix(6, m, m, ldu, writes=True)
-    yield _matrix(8, n, n, ldvt, writes=True)
+    yield _vector(5, shortest, writes=True)
+    if job != b"N":
+        yield _matrix(6, m, m if job == b"A" else shortest, ldu, writes=True)
+        yield _matrix(8, n if job == b"A" else shortest, n, ldvt, writes=True)
     yield _vector(10, room, writes=True)
     yield _vector(12, 8 * np.minimum(m, n), writes=True)
     yield _vector(13, 1, writes=True)
+
+
+def _syevd(x: Values) -> Iterable[Region]:
+    _, _, n, _, lda, _, _, room, _, integers, _ = x
+    yield _matrix(3, n, n, lda, reads=True, writes=True)
+    yield _vector(5, n, writes=True)
+    yield _vector(6, room, writes=True)
+    yield _vector(8, integers, writes=True)
+    yield _vector(10, 1, writes=True)
+
+
+def _gelqf(x: Values) -> Iterable[Region]:
+    m, n, _, lda, _, _, room, _ = x
+    yield _matrix(2, m, n, lda, reads=True, writes=True)
+    yield _vector(4, np.minimum(m, n), writes=True)
+    yield _vector(5, room, writes=True)
+    yield _vector(7, 1, writes=True)
+
+
+def _orglq(x: Values) -> Iterable[Region]:
+    m, n, k, _, lda, _, _, room, _ = x
+    # only the first rows, which hold the reflectors, need be there before
+    yield _matrix(3, k, n, lda, reads=True)
+    yield _matrix(3, m, n, lda, writes=True)
+    yield _vector(5, k, reads=True)
+    yield _vector(6, room, writes=True)
+    yield _vector(8, 1, writes=True)
 
 
 _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
@@ -136,5 +165,8 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "trsv": _trsv,
     "trsm": _trsm,
     "gesdd": _gesdd,
+    "syevd": _syevd,
+    "gelqf": _gelqf,
+    "orglq": _orglq,
 }
 """By their names without the letter for the dtype."""

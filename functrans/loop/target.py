@@ -247,6 +247,9 @@ class Matrices(NamedTuple):
     """The columns of a right-hand side with more elements than this are done in a loop."""
     most_multiplications: int = 64
     """Leading axes are written out, too, if so many multiplications do it all."""
+    largest_alone: int = 128
+    """A single matrix with more rows or columns is decomposed by NumPy, whose LAPACK has threads of
+    its own; those of a stack are shared by ours."""
 
 
 class Control(NamedTuple):

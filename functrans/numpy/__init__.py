@@ -40,6 +40,7 @@ from functrans.numpy.padding import *  # noqa: F403
 from functrans.numpy.polynomials import *  # noqa: F403
 from functrans.numpy.quantiles import *  # noqa: F403
 from functrans.numpy.reductions import *  # noqa: F403
+from functrans.numpy.roots import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
 from functrans.numpy.standard import *  # noqa: F403

@@ -9,23 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array
+from functrans.ir.types import is_complex
+from functrans.numpy.arrays import array, known
 from functrans.numpy.define import answers, refuse
 from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import astype, broadcast_to
 from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import not_equal
+from functrans.ops.elementwise.complex_numbers import imag, real
 from functrans.ops.elementwise.logic import signbit
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.linalg import factorisations as ops
-from functrans.ops.linalg.eigen import eigh_p
+from functrans.ops.linalg.eigen import eig_p, eigh_p
 from functrans.ops.linalg.matrices import adjoint, on_columns
 from functrans.ops.linalg.qr import qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.reductions.sorting import argsort
 
-__all__ = ["cholesky", "eigh", "eigvalsh", "qr", "svd", "svdvals"]
+__all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
 
 # NumPy's classes: results of its own are of no other, so that branches may return either
+EigResult = type(np.linalg.eig(np.eye(1)))
 EighResult = type(np.linalg.eigh(np.eye(1)))
 SVDResult = type(np.linalg.svd(np.eye(1)))
 QRResult = type(np.linalg.qr(np.eye(1)))
@@ -91,6 +95,58 @@ def _lower(uplo: str) -> bool:
     if uplo.upper() not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")
     return uplo.upper() == "L"
+
+
+@answers(np.linalg.eig)
+def eig(a: Any) -> Any:
+    """The eigenvalues and eigenvectors of square matrices.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+
+    Returns
+    -------
+    eigenvalues : array of shape (..., M)
+        Complex. As in NumPy they are real if ``a`` is and all of them are, where that is known:
+        not under `jit` and `vmap`.
+    eigenvectors : array of shape (..., M, M)
+        As columns of length 1, whose largest components are real.
+
+    Notes
+    -----
+    The derivative is that of perturbation theory, with the vectors so normalised. Where eigenvalues
+    are equal (up to rounding), see `eigh`; a matrix without a basis of eigenvectors has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> grad(lambda a: np.linalg.eig(a).eigenvalues[0])(np.array([[1.0, 1.0], [0.0, 3.0]]))
+    array([[ 1. ,  0. ],
+           [-0.5,  0. ]])
+    """
+    x = array(a)
+    values, vectors = eig_p(x)
+    if are_known_real(x, values):
+        values, vectors = real(values), real(vectors)
+    return EigResult(values, vectors)
+
+
+@answers(np.linalg.eigvals)
+def eigvals(a: Any) -> Any:
+    """The eigenvalues of square matrices; see `eig`."""
+    x = array(a)
+    values = eig_p(x)[0]
+    return real(values) if are_known_real(x, values) else values
+
+
+def are_known_real(x: Any, values: Any) -> bool:
+    """Whether eigenvalues are known to be real, as those of a real matrix."""
+    if is_complex(x.dtype):
+        return False
+    some = known(not_equal(imag(values), 0))
+    return some is not None and not some.any()
 
 
 @answers(np.linalg.svd)

@@ -23,6 +23,9 @@ from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 
+Meaningless = dict[str, tuple[Any, ...] | None]
+"""The values of keywords that have no meaning for traced values; None for any."""
+
 implementations: dict[Function, Function] = {}
 """What was decorated, by NumPy's function."""
 
@@ -64,7 +67,7 @@ def answers(
 
     def enter(implementation: Function) -> Function:
         model = numpy_functions[0]
-        traced = _traced_form(model, implementation, views)
+        traced = traced_form(model, implementation, views)
         implementations[model] = implementation
         beyond_numpy[model] = beyond
         protocols.implements(*numpy_functions)(traced)
@@ -91,7 +94,14 @@ def answers(
     return enter
 
 
-def _traced_form(model: Function, implementation: Function, views: bool) -> Function:
+def traced_form(
+    model: Function,
+    implementation: Function,
+    views: bool,
+    without_meaning: Meaningless | None = None,
+) -> Function:
+    """A function that takes a model's arguments, and hands on those that mean something."""
+    meaningless = _WITHOUT_MEANING if without_meaning is None else without_meaning
     code = implementation.__code__
     positional = code.co_argcount
     names = code.co_varnames[: positional + code.co_kwonlyargcount]
@@ -104,7 +114,7 @@ def _traced_form(model: Function, implementation: Function, views: bool) -> Func
         out = None
         plain_call = kwargs.keys() <= supported or (takes_any and "out" not in kwargs)
         if len(args) > positional or not plain_call:
-            args, kwargs, out = _without_the_rest(model, supported, args, kwargs)
+            args, kwargs, out = _without_the_rest(model, supported, args, kwargs, meaningless)
         result = implementation(*args, **kwargs)
         if out is not None:
             return protocols.operators["store"](numpy_name(model), result, (out,), True)
@@ -124,7 +134,11 @@ def _is_among(result: Tracer, args: tuple[Any, ...]) -> bool:
 
 
 def _without_the_rest(
-    model: Function, supported: frozenset[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    model: Function,
+    supported: frozenset[str],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    meaningless: Meaningless,
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     """The arguments without those that say nothing; raises if one of them does say something."""
     signature = inspect.signature(model)
@@ -137,14 +151,14 @@ def _without_the_rest(
         variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         if variadic or name in supported:
             continue
-        if name != "out" and not _says_nothing(name, value, parameter.default):
+        if name != "out" and not _says_nothing(name, value, parameter.default, meaningless):
             refuse_keyword(model, name)
         del bound.arguments[name]
     # what comes after a parameter that is gone is passed by name
     return bound.args, bound.kwargs | own, out
 
 
-_WITHOUT_MEANING: dict[str, tuple[Any, ...]] = {
+_WITHOUT_MEANING: Meaningless = {
     "order": ("C", "K", "A", None),
     "subok": (True, False),
     "device": ("cpu", None),
@@ -153,10 +167,12 @@ _WITHOUT_MEANING: dict[str, tuple[Any, ...]] = {
 """What may be said of arrays that have no memory yet."""
 
 
-def _says_nothing(name: str, value: Any, default: Any) -> bool:
+def _says_nothing(name: str, value: Any, default: Any, meaningless: Meaningless) -> bool:
     if value is default or value is getattr(np, "_NoValue", None):
         return True
-    allowed = _WITHOUT_MEANING.get(name, (default,))
+    allowed = meaningless.get(name, (default,))
+    if allowed is None:
+        return True
     if isinstance(value, Tracer):
         # only `like` is given as an array: NumPy has found the traced form by it
         return name == "like"
@@ -164,9 +180,10 @@ def _says_nothing(name: str, value: Any, default: Any) -> bool:
 
 
 def numpy_name(function: Function) -> str:
-    """A function of NumPy's as users write it."""
+    """A function of NumPy's, or of SciPy's, as users write it."""
     module = getattr(function, "__module__", None) or "numpy"
-    return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
+    public = ".".join(part for part in module.split(".") if not part.startswith("_"))
+    return f"{public.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
 def refuse_keyword(function: Function, keyword: str) -> NoReturn:

@@ -11,7 +11,16 @@ import numpy as np
 from functrans.numpy.arrays import array, axis_of, common_dtype, flat, inexact, known
 from functrans.numpy.contraction import cross, outer, tensordot
 from functrans.numpy.contraction import dot as np_dot
-from functrans.numpy.decompositions import cholesky, eigh, eigvalsh, qr, svd, svdvals
+from functrans.numpy.decompositions import (
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
+)
 from functrans.numpy.define import answers
 from functrans.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from functrans.numpy.reductions import max, squared_size, sum
@@ -28,10 +37,10 @@ from functrans.ops.linalg.svd import svd_p
 LinAlgError = np.linalg.LinAlgError
 
 __all__ = [
-    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
-    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose",
-    "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
-    "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
+    "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
+    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd",
+    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 # -- solutions, determinants --------------------------------------------------------------

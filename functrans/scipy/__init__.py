@@ -6,16 +6,36 @@ of SciPy's own functions take traced values themselves; what is here takes them 
 imported when it is first used.
 """
 
+from functools import reduce as _reduce
 from importlib import import_module as _import_module
 from typing import Any
 
-__all__ = ["fft", "ndimage", "signal", "special"]
+from functrans.scipy.define import refusals as _refusals
+from functrans.trace import foreign as _foreign
+
+__all__ = ["fft", "linalg", "ndimage", "signal", "special"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return _import_module(f"{__name__}.{name}")
     raise AttributeError(f"functrans.scipy has no {name!r}; it has {', '.join(__all__)}")
+
+
+def _instead(name: str) -> str:
+    """What to write in the place of a function of SciPy's, such as ``scipy.linalg.solve``."""
+    _, module, *rest = name.split(".")
+    if module in __all__:
+        try:
+            _reduce(getattr, rest, __getattr__(module))
+        except AttributeError:
+            pass
+        else:
+            return _refusals.get(name, f"call functrans.{name}")
+    return "it has no form for traced values"
+
+
+_foreign.instead["scipy"] = _instead
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,8 @@
-"""How a function takes the place of one of SciPy's wherever an argument is traced."""
+"""How a function of SciPy's gets its traced form, in the way of those of NumPy's.
+
+The traced form is a function with those of SciPy's parameters that mean something for traced
+values.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,104 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
+from functrans.numpy.arrays import array
+from functrans.numpy.define import numpy_name, refuse, traced_form
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.structural import astype
 from functrans.ops.define import lazy
 
 Function = Callable[..., Any]
 
 implementations: dict[str, Function] = {}
-"""What was decorated, by the path of SciPy's function: ``"scipy.special:comb"``."""
+"""What was decorated, by the name of SciPy's function."""
+
+refusals: dict[str, str] = {}
+"""Why there is no traced form, and what to write instead, by the name of SciPy's function."""
+
+_ANYTHING = None
+
+WITHOUT_MEANING: dict[str, tuple[Any, ...] | None] = {
+    "check_finite": _ANYTHING,
+    "driver": _ANYTHING,
+    "lapack_driver": _ANYTHING,
+    "lwork": _ANYTHING,
+    "overwrite_a": _ANYTHING,
+    "overwrite_a_band": _ANYTHING,
+    "overwrite_ab": _ANYTHING,
+    "overwrite_b": _ANYTHING,
+    "overwrite_c": _ANYTHING,
+    "workers": _ANYTHING,
+}
+"""What may be said of memory and of ways to compute: nothing follows from it."""
 
 
-def answers(path: str) -> Callable[[Function], Function]:
-    """Let the decorated function answer for SciPy's; calls without traced arguments go to SciPy."""
+def answers(model: Function | str) -> Callable[[Function], Function]:
+    """Let the decorated function answer for SciPy's wherever an argument is traced.
+
+    What takes its place has SciPy's name and signature, and leaves other calls to SciPy. A function
+    that is named, as ``"scipy.special:comb"``, is imported when it is first called; the decorated
+    one then has all of its parameters.
+    """
+    if isinstance(model, str):
+        return _answers_lazily(model)
+
+    def enter(implementation: Function) -> Function:
+        traced = traced_form(model, implementation, False, WITHOUT_MEANING)
+        implementations[numpy_name(model)] = implementation
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            return (traced if _is_traced(args, kwargs) else model)(*args, **kwargs)
+
+        return _named(public, model, implementation.__module__, implementation.__doc__)
+
+    return enter
+
+
+def _answers_lazily(path: str) -> Callable[[Function], Function]:
     original = lazy(path)
 
     def enter(implementation: Function) -> Function:
-        implementations[path] = implementation
+        implementations[path.replace(":", ".")] = implementation
 
         @wraps(implementation)
         def public(*args: Any, **kwargs: Any) -> Any:
-            if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
-                return implementation(*args, **kwargs)
-            return original(*args, **kwargs)
+            return (implementation if _is_traced(args, kwargs) else original)(*args, **kwargs)
 
         return public
 
     return enter
+
+
+def double(x: Any) -> Any:
+    """An array in double precision, which is what SciPy computes some functions in."""
+    found = array(x)
+    return astype(found, np.result_type(found.dtype, np.float64))
+
+
+def refused(model: Function, instead: str) -> Function:
+    """SciPy's function, which says of traced arguments what to write instead."""
+    name = numpy_name(model)
+    refusals[name] = instead
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if _is_traced(args, kwargs):
+            refuse(name, instead)
+        return model(*args, **kwargs)
+
+    return _named(public, model, model.__module__, model.__doc__)
+
+
+def _is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+
+
+def _named(public: Any, model: Function, module: str, doc: str | None) -> Function:
+    # inspect.signature follows this when somebody asks
+    public.__wrapped__ = model
+    public.__name__ = public.__qualname__ = model.__name__
+    public.__module__ = module
+    public.__doc__ = doc
+    found: Function = public
+    return found

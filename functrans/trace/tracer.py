@@ -21,6 +21,7 @@ from functrans.ir.primitive import current, registry
 from functrans.ir.types import Aval, Shape, is_complex, is_inexact, is_supported, unsupported
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
+from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.source import is_formatting, located, user_source
 from functrans.trace.views import View, assign
@@ -316,7 +317,7 @@ class Tracer:
             last = "If a constant is meant, write functrans.stop_gradient(x)."
         raise TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{located(user_source())}: {reason}.\n"
+            f"{located(user_source())}: {reason}.\n{converted_by()}"
             "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) "
             "or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
             f"{last}"

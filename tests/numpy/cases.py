@@ -285,6 +285,12 @@ LINALG = [
          "np.linalg.matrix_rank(a, rtol=0.5)", "np.linalg.cond(a)", "np.linalg.cond(a, -2)",
          "np.linalg.norm(a, 2)", "np.linalg.norm(a, -2)", "np.linalg.norm(a, 'nuc')"], m,
     ),
+    *each(["np.linalg.eig(a)", "np.linalg.eigvals(a)", "np.poly(a)"], sq - 4 * np.eye(3) + spd),
+    *each(["np.linalg.eigvals(a)", "np.poly(a)"], np.stack([sq[1], -sq[0], sq[2]])),
+    *each(["np.roots(a)", "np.poly(a)"], w),
+    *each(["np.polyfit(a, b, 2)", "np.polyfit(a, b, 1, cov=True)", "np.polyfit(a, b, 1, w=b)",
+           "np.polyfit(a, np.stack([b, a], 1), 2, full=True)[:4]",
+           "np.polyfit(a, b, 1, cov='unscaled')"], v, w),
     *each(
         ["np.linalg.cond(a, 'nuc')", "np.linalg.cond(a, 'fro')", "np.linalg.cond(a, -1)"], sq,
     ),

@@ -8,7 +8,13 @@ results for forward and reverse mode algorithmic differentiation" (2008), sectio
 Where eigenvalues are equal (up to rounding), the vectors of their common space are not determined,
 and ``F`` is taken to be 0 there. So what does not depend on the choice of these vectors, nor tells
 equal eigenvalues apart, has its right first derivative if it is a function of the eigenvalues, or
-of the projections on such spaces.
+of the projections on such spaces. Complex eigenvectors have a phase that is as little determined:
+it is taken to stay, ``v^H dv = 0``.
+
+For other matrices ``M`` is ``V^-1 dA V``. There LAPACK's vectors have length 1 and a largest
+component that is real, and the derivative is that of vectors so normalised (Boeddeker et al., "On
+the computation of complex-valued gradients with application to statistically optimum beamforming",
+2017, section 4.3, has the rule without it).
 """
 
 from __future__ import annotations
@@ -19,14 +25,20 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, real_dtype
-from functrans.ops.arrays.structural import reduce_sum
-from functrans.ops.elementwise.complex_numbers import conj, real
+from functrans.ir.types import Aval, complex_dtype, real_dtype
+from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes, reduce_sum, reshape
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.choice import absolute, masked
+from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
+from functrans.ops.indexing.gather import gather_along
+from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
+    decomposed,
     far_apart,
     hermitian,
+    identity,
     of_matrices,
     on_columns,
     on_rows,
@@ -34,6 +46,7 @@ from functrans.ops.linalg.matrices import (
     reciprocal_where_apart,
     rounding,
 )
+from functrans.ops.reductions.reduce import argmax
 from functrans.ops.samples import cases
 
 
@@ -89,6 +102,7 @@ _samples = cases(
 
 eigh_p: Primitive = of_matrices(
     "eigh",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
     infer=_infer_eigh,
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
@@ -99,8 +113,91 @@ eigh_p: Primitive = of_matrices(
 
 eigvalsh_p: Primitive = of_matrices(
     "eigvalsh",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh")),
     infer=_infer_eigvalsh,
     numpy=lambda a, *, lower: np.linalg.eigvalsh(a, _uplo(lower)),
     jvp=_jvp_eigvalsh,
     samples=_samples,
+)
+
+# -- matrices that are not Hermitian ---------------------------------------------------------------
+
+
+def _infer_eig(a: Aval) -> tuple[Aval, Aval]:
+    return _infer_eigvals(a), a.update(dtype=complex_dtype(a.dtype))
+
+
+def _infer_eigvals(a: Aval) -> Aval:
+    check_square(a, "eig")
+    return a.update(shape=a.shape[:-1], dtype=complex_dtype(a.dtype))
+
+
+def _as_complex(x: Any) -> Any:
+    return x.astype(complex_dtype(x.dtype), copy=False)
+
+
+def _in_own_basis(vectors: Any, da: Any) -> Any:
+    """``V^-1 dA V``."""
+    turned = product(cast(da, dtype=vectors.dtype), vectors)
+    return solve_p(vectors, turned, transpose_a=False)
+
+
+def _diagonal(x: Any) -> Any:
+    on_it = cast(identity(x.shape[-1], x.dtype), dtype=np.dtype(bool))
+    return reduce_sum(masked(broadcast_to(on_it, shape=x.shape), x), axes=(x.ndim - 1,))
+
+
+def _jvp_eig(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
+    (da,), (values, vectors) = tangents, outs
+    inner = _in_own_basis(vectors, da)
+    gaps = on_columns(values) - on_rows(values)
+    turn = product(vectors, inner * reciprocal_where_apart(gaps, on_rows(rounding(values))))
+    return _diagonal(inner), turn + vectors * on_columns(_normalising(vectors, turn))
+
+
+def _normalising(vectors: Any, turn: Any) -> Any:
+    """What is added of a vector, so that its length stays, and its largest component real."""
+    rows = vectors.ndim - 2
+    longer = -real(reduce_sum(conj(vectors) * turn, axes=(rows,)))
+    if not vectors.shape[-1]:
+        return longer
+    largest = expand_axes(argmax(absolute(vectors), axis=rows), (rows,))
+    own, change = (gather_along(x, largest, rows) for x in (vectors, turn))
+    phase = reshape(-imag(change) / real(own), shape=longer.shape)
+    return complex_p(longer, phase)
+
+
+def _jvp_eigvals(primals: Any, tangents: Any, outs: Any) -> Any:
+    _, vectors = eig_p(*primals)
+    return _diagonal(_in_own_basis(vectors, tangents[0]))
+
+
+def _without_right_vectors(eqn: Eqn, wanted: Any) -> Eqn:
+    values, vectors = wanted
+    if vectors or not values:
+        return eqn
+    return Eqn(eigvals_p, eqn.inputs, eqn.outputs[:1], {}, eqn.source)
+
+
+_all_kinds = cases(
+    ((far_apart, (3, 3)), {}), (np.array([[1.0, -2.0, 0.0], [1.5, 1.0, 0.3], [0.2, 0.0, 4.0]]), {}),
+    ((far_apart, (2, 2, 2)), {}), ((far_apart, (1, 1)), {}), (np.zeros((0, 0)), {}),
+)  # fmt: skip
+
+eig_p: Primitive = of_matrices(
+    "eig",
+    infer=_infer_eig,
+    numpy=lambda a: tuple(map(_as_complex, np.linalg.eig(a))),
+    several=True,
+    jvp=_jvp_eig,
+    trim=_without_right_vectors,
+    samples=_all_kinds,
+)
+
+eigvals_p: Primitive = of_matrices(
+    "eigvals",
+    infer=_infer_eigvals,
+    numpy=lambda a: _as_complex(np.linalg.eigvals(a)),
+    jvp=_jvp_eigvals,
+    samples=_all_kinds,
 )

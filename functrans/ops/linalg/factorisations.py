@@ -343,9 +343,9 @@ def slogdet(a: Any) -> Any:
     return SlogdetResult(*slogdet_p(asarray(a)))
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Any, b: Any, *, transpose_a: bool = False) -> Any:
     """``x`` with ``a @ x = b``; ``b`` is a vector if it has one axis, else matrices."""
-    return _solved(solve_p, asarray(a), asarray(b), _of(False))
+    return _solved(solve_p, asarray(a), asarray(b), _of(transpose_a))
 
 
 def solve_triangular(

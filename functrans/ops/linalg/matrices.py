@@ -204,14 +204,27 @@ def compiled(rule: Lazy) -> Emit:
     )
 
 
-def of_matrices(name: str, emit: Lazy | None = None, **slots: Any) -> Primitive:
+def decomposed(rule: Lazy) -> Emit:
+    """The compiled form of a decomposition: of small matrices, or of many."""
+
+    def applies(eqn: Eqn, target: Any) -> bool:
+        *leading, rows, columns = eqn.inputs[0].aval.shape
+        small = max(rows, columns) <= target.matrices.largest_alone
+        if 0 in eqn.inputs[0].aval.shape:
+            return False  # what NumPy makes of nothing may be something
+        return eqn.inputs[0].aval.dtype in FLOATS and (small or prod(leading) > 1)
+
+    return Emit(rule, applies=applies, operations=_operations)
+
+
+def of_matrices(name: str, emit: Emit | Lazy | None = None, **slots: Any) -> Primitive:
     """A primitive of one array of matrices, which treats leading axes as NumPy does."""
 
     def batch(operands: Any, axes: Any, **params: Any) -> Any:
         result = op(move_axis(operands[0], axes[0], 0), **params)
         return (result, (0,) * len(result)) if op.several else (result, 0)
 
-    form = None if emit is None else compiled(emit)
+    form = compiled(emit) if isinstance(emit, Lazy) else emit
     op = primitive(name, batch=batch, emit=form, prepare=promoted, **slots)
     return op
 

@@ -70,7 +70,7 @@ def matvec(x: Any, y: Any) -> Any:
 
 
 def vecmat(x: Any, y: Any) -> Any:
-    """Vectors, conjugated, times matrices, with the leading axes broadcast."""
+    """Vectors , times matrices, with the leading axes broadcast."""
     x, y = asarray(x), asarray(y)
     _check_ranks(np.vecmat, x, y, 1, 2)
     return _broadcast(conj(x), y, ("k",), ("k", "n"), np.vecmat)

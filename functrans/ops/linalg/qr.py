@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Eqn
-from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import Aval, is_complex
 from functrans.ops.arrays.structural import zeros
+from functrans.ops.define import lazy
 from functrans.ops.linalg.factorisations import triangular_solve
 from functrans.ops.linalg.matrices import (
     above,
@@ -23,6 +24,7 @@ from functrans.ops.linalg.matrices import (
     beside,
     check_matrices,
     columns_of,
+    decomposed,
     far_apart,
     of_matrices,
     product,
@@ -31,6 +33,8 @@ from functrans.ops.linalg.matrices import (
     triangle,
 )
 from functrans.ops.samples import cases
+
+_scipy_qr = lazy("scipy.linalg:qr")
 
 
 def _infer_qr(a: Aval, *, complete: bool) -> tuple[Aval, Aval]:
@@ -80,7 +84,11 @@ def _skew(x: Any) -> Any:
     The diagonal of ``R`` is real and stays real, so what is imaginary on the diagonal is here.
     """
     below = triangle(x, lower=True, unit_diagonal=True)
-    return below - adjoint(below)
+    skew = below - adjoint(below)
+    if not is_complex(x.dtype):
+        return skew
+    diagonal = triangle(x, lower=True) - below
+    return skew + (diagonal - adjoint(diagonal)) * 0.5
 
 
 def _jvp_r(primals: Any, tangents: Any, outs: Any) -> Any:
@@ -101,6 +109,7 @@ def _complete(complete: bool) -> dict[str, bool]:
 
 qr_p: Primitive = of_matrices(
     "qr",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr")),
     infer=_infer_qr,
     numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
     several=True,
@@ -118,6 +127,7 @@ qr_p: Primitive = of_matrices(
 
 r_p: Primitive = of_matrices(
     "r_of_qr",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r")),
     infer=_infer_r,
     numpy=lambda a: np.linalg.qr(a, "r"),
     jvp=_jvp_r,
@@ -126,3 +136,25 @@ r_p: Primitive = of_matrices(
         ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 9, 7)), {}),
     ),
 )  # fmt: skip
+
+# -- an order of the columns -----------------------------------------------------------------------
+
+
+def _pivots(a: Any) -> Any:
+    order = np.zeros((*a.shape[:-2], a.shape[-1]), np.int32)
+    order[...] = np.arange(a.shape[-1])
+    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
+        order[at] = _scipy_qr(a[at], mode="r", pivoting=True)[1]
+    return order
+
+
+pivots_p: Primitive = of_matrices(
+    "pivots_of_qr",
+    infer=lambda a: a.update(shape=(*a.shape[:-2], a.shape[-1]), dtype=np.dtype(np.int32)),
+    numpy=_pivots,
+    jvp=ZERO_DERIVATIVE,
+    samples=cases(
+        ((far_apart, (3, 3)), {}), ((far_apart, (2, 2, 4)), {}), (np.zeros((0, 2)), {}),
+    ),
+)  # fmt: skip
+"""The columns in an order in which the diagonal of R does not grow."""

@@ -23,12 +23,14 @@ from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
 from functrans.ops.arrays.structural import reduce_sum
+from functrans.ops.define import lazy
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     beside,
     check_matrices,
     columns_of,
+    decomposed,
     far_apart,
     of_matrices,
     on_columns,
@@ -115,6 +117,7 @@ def _full(full: bool) -> dict[str, bool]:
 
 svd_p: Primitive = of_matrices(
     "svd",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd")),
     infer=_infer_svd,
     numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     several=True,
@@ -131,6 +134,7 @@ svd_p: Primitive = of_matrices(
 
 svdvals_p: Primitive = of_matrices(
     "svdvals",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals")),
     infer=_infer_svdvals,
     numpy=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=_jvp_svdvals,

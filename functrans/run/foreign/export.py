@@ -3,9 +3,10 @@
 The function takes numbers by value and arrays as pointers to C-contiguous memory, and the results
 as pointers behind them; it returns 0, or what has failed: 1 if an index was out of bounds, 2 if a
 matrix was singular, 3 if one was not positive definite, 4 if singular values were not found, 5 if
-there was no memory for temporaries (all in `functrans.loop.failures`). A graph with one number as
-its result has a second form that returns the number (NaN, or the smallest integer, if it failed).
-Both need neither Python nor its lock, and may run in several threads at once.
+there was no memory for temporaries, 6 if eigenvalues were not found (all in
+`functrans.loop.failures`). A graph with one number as its result has a second form that returns the
+number (NaN, or the smallest integer, if it failed). Both need neither Python nor its lock, and may
+run in several threads at once.
 """
 
 from __future__ import annotations

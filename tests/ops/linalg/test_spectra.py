@@ -262,3 +262,99 @@ def test_hessians_of_separate_eigenvalues():
         expected = 2 * sum(inner[1, j] ** 2 / (w[1] - w[j]) for j in (0, 2, 3))
         found = np.einsum("ij,ijkl,kl", direction, second, direction)
         assert found == pytest.approx(expected)
+
+
+# -- complex matrices: phases are LAPACK's choice, and no derivative depends on them ---------------
+
+
+def drawn_complex(*shape, seed=0):
+    return draw(*shape, seed=seed) + 1j * draw(*shape, seed=seed + 10)
+
+
+def hermitian(n):
+    a = drawn_complex(n, n)
+    return a + a.conj().T
+
+
+def of_eigenvectors(a):
+    w, v = np.linalg.eigh(a)
+    return np.abs(v[0]) ** 2, (v * np.tanh(w)) @ v.conj().T, np.abs(v.conj().T @ a[:, :1])
+
+
+def of_singular_vectors(a):
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    return np.abs(u[0]), (u * np.tanh(s)) @ vh, np.abs(vh @ np.arange(a.shape[1]))
+
+
+def of_full_factors(a):
+    u, s, vh = np.linalg.svd(a)
+    k = len(s)
+    q, r = np.linalg.qr(a, "complete")
+    rest, left, right = q[:, k:], u[:, k:], vh[k:]
+    return left @ left.conj().T, right.conj().T @ right, rest @ rest.conj().T, q @ r
+
+
+def check_complex(f, a):
+    """Along complex directions, in forward mode; and reverse mode against forward mode."""
+    for seed in range(2):
+        direction = drawn_complex(*a.shape, seed=seed)
+        found = jvp(f, (a,), (direction,))[1]
+        above, below = f(a + 1e-6 * direction), f(a - 1e-6 * direction)
+        for x, y, z in zip(found, above, below, strict=True):
+            np.testing.assert_allclose(x, (y - z) / 2e-6, atol=1e-7, rtol=1e-6)
+
+    def weighed(a):
+        return sum(np.sum(np.real(x * (1 + np.arange(x.size)).reshape(x.shape))) for x in f(a))
+
+    direction = drawn_complex(*a.shape, seed=5)
+    forth = jvp(weighed, (a,), (direction,))[1]
+    # the gradient of a real function is that along which it grows, conjugated
+    back = np.sum(np.real(grad(weighed)(a) * direction))
+    np.testing.assert_allclose(back, forth, rtol=1e-9)
+
+
+def test_complex_eigenvectors():
+    check_complex(of_eigenvectors, hermitian(4))
+    check_complex(
+        lambda a: (np.linalg.eigvalsh(a), np.linalg.cholesky(a @ a.conj().T)), hermitian(3)
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+def test_complex_singular_vectors(shape):
+    a = drawn_complex(*shape)
+    check_complex(of_singular_vectors, a)
+    check_complex(of_full_factors, a)
+    check_complex(lambda a: (np.linalg.norm(a, 2), np.linalg.norm(a, "nuc"), np.linalg.pinv(a)), a)
+
+
+def test_complex_matrices_of_equal_singular_values():
+    unitary = np.linalg.qr(drawn_complex(3, 3))[0]
+
+    def polar(a):
+        u, s, vh = np.linalg.svd(a)
+        return u @ vh, np.sum(s)
+
+    check_complex(polar, 2 * unitary)
+
+
+def test_eigenvalues_of_real_matrices_are_numpys():
+    turning, plain = np.array([[0.0, -2.0], [1.0, 0.5]]), np.array([[2.0, 1.0], [1.0, 3.0]])
+    for a in (turning, plain):
+        seen = []
+        grad(lambda a, seen=seen: seen.append(np.linalg.eig(a)) or np.sum(a))(a)
+        for x, y in zip(seen[0], np.linalg.eig(a), strict=True):
+            assert x.dtype == y.dtype
+            np.testing.assert_allclose(x._known_value, y)
+        # what is not known to be real is complex
+        assert jit(np.linalg.eigvals)(a).dtype == np.complex128
+    assert abs(grad(lambda a: np.abs(np.linalg.eigvals(a)[0]))(turning)).sum() > 0
+
+
+def test_zeros_among_coefficients():
+    p = np.array([0.0, 0.0, 1.0, -3.0, 2.0, 0.0])
+    gradient = grad(lambda p: np.sum(np.roots(p) ** 2))(p)
+    # the sum of squares is (b / a) ** 2 - 2 * c / a
+    np.testing.assert_allclose(gradient, [0, 0, -14, -6, -2, 0], atol=1e-12)
+    assert grad(lambda p: np.sum(np.roots(p * 0)) + p[0])(p)[0] == 1
+    np.testing.assert_allclose(jit(np.roots)(p[2:5]), np.roots(p[2:5]))

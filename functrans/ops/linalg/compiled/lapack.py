@@ -64,7 +64,7 @@ def solve(at: Emission) -> None:
     """Solutions, from the factors of the matrices."""
     a, b = at.operand(0), at.operand(1)
     factors = _factors(at, a)
-    x, calls = at.result(), _Calls(a)
+    x, calls = at.result(), Calls(a)
     _call(at, calls, calls.solve(factors, b, x, **at.eqn.params), x)
 
 
@@ -72,7 +72,7 @@ def inv(at: Emission) -> None:
     """Inverses, from the factors of the matrices."""
     a = at.operand(0)
     factors = _factors(at, a)
-    inverse, calls = at.result(), _Calls(a)
+    inverse, calls = at.result(), Calls(a)
     _call(at, calls, calls.inv(factors, inverse), inverse)
 
 
@@ -80,7 +80,7 @@ def det(at: Emission) -> None:
     """Determinants, from the factors of the matrices."""
     a = at.operand(0)
     factors = _factors(at, a)
-    calls = _Calls(a)
+    calls = Calls(a)
     at.call(calls.for_each(calls.det(factors, at.result())), work=_work_of_determinants(a))
 
 
@@ -88,7 +88,7 @@ def slogdet(at: Emission) -> None:
     """Signs and logarithms of determinants, from the factors of the matrices."""
     a = at.operand(0)
     factors = _factors(at, a)
-    calls = _Calls(a)
+    calls = Calls(a)
     body = calls.slogdet(factors, at.result(0), at.result(1))
     at.call(calls.for_each(body), work=_work_of_determinants(a))
 
@@ -96,26 +96,26 @@ def slogdet(at: Emission) -> None:
 def cholesky(at: Emission) -> None:
     """Triangular factors of positive definite matrices."""
     a, factor = at.operand(0), at.result()
-    calls = _Calls(a)
+    calls = Calls(a)
     _call(at, calls, calls.cholesky(factor), factor)
 
 
 def triangular_solve(at: Emission) -> None:
     """Solutions with triangular matrices."""
     a, b = at.operand(0), at.operand(1)
-    x, calls = at.result(), _Calls(a)
+    x, calls = at.result(), Calls(a)
     _call(at, calls, calls.solve_triangular(b, x, **at.eqn.params), x)
 
 
 def cofactor(at: Emission) -> None:
     """Cofactors, from the singular values."""
     a, target = at.operand(0), at.result()
-    calls = _Calls(a)
+    calls = Calls(a)
     if calls.count:
         _call(at, calls, calls.cofactor(target), target, times=20)
 
 
-def _call(at: Emission, calls: _Calls, body: Statements, result: Buffer, times: int = 1) -> None:
+def _call(at: Emission, calls: Calls, body: Statements, result: Buffer, times: int = 1) -> None:
     """Do statements for each matrix; they take about the time of a product."""
     columns = result.extents[-1]
     at.call(calls.for_each(body), work=times * calls.count * columns // 8)
@@ -135,7 +135,7 @@ def _factors(at: Emission, a: Buffer) -> Factors:
             at.scratch("pivots", INT, (*leading, n)),
             at.scratch("info", INT, (*leading, 1)),
         )
-        calls = _Calls(a)
+        calls = Calls(a)
         statements = calls.for_each(calls.factorise(factors))
         at.call(statements, work=calls.count * n // 12, writes=factors)
         return factors
@@ -143,7 +143,7 @@ def _factors(at: Emission, a: Buffer) -> Factors:
     return at.shared((_factors, a), make)
 
 
-class _Calls:
+class Calls:
     """The statements for the matrix at an index of the leading axes.
 
     The names of the routines and of their arguments are those of LAPACK's documentation.
@@ -273,7 +273,7 @@ class _Calls:
 
     def _sign_of(self, a: Buffer) -> tuple[Statements, Scalar]:
         """The determinant of an orthogonal matrix in working memory."""
-        calls = _Calls(a)
+        calls = Calls(a)
         calls.at = self.at
         factors = Factors(
             self._work(a, "lu", a.dtype, self.n, self.n),
@@ -334,7 +334,8 @@ class _Calls:
     def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
         """Loops that copy a matrix of so many rows and columns with its axes exchanged."""
         i, j = index("i", rows), index("j", columns)
-        store = Store(target, (*self.at, j, i), load(source, (*self.at, i, j)))
+        value = convert(load(source, (*self.at, i, j)), target.dtype)
+        store = Store(target, (*self.at, j, i), value)
         inner = For(j, ZERO, const(columns, INDEX), (store,))
         return For(i, ZERO, const(rows, INDEX), (inner,))
 

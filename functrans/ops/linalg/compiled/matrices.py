@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from functrans.loop.target import Matrices
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import lapack, written_out
+from functrans.ops.linalg.compiled import decompositions, lapack, written_out
 
 Rule = Callable[[Emission], None]
 
@@ -32,3 +32,9 @@ inv = _by_size(written_out.inv, lapack.inv, lambda limits: limits.largest_invert
 det = _by_size(written_out.det, lapack.det)
 slogdet = _by_size(written_out.slogdet, lapack.slogdet)
 cofactor = _by_size(lapack.cofactor, lapack.cofactor)
+eigh = decompositions.eigh
+eigvalsh = decompositions.eigvalsh
+svd = decompositions.svd
+svdvals = decompositions.svdvals
+qr = decompositions.qr
+r = decompositions.r

@@ -1,0 +1,166 @@
+"""Polynomials by their roots, and by what they fit: eigenvalues, and least squares."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.types import is_complex
+from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.contraction import outer
+from functrans.numpy.creation import vander
+from functrans.numpy.decompositions import eigvals
+from functrans.numpy.define import answers
+from functrans.numpy.linalg import lstsq
+from functrans.numpy.reductions import sum
+from functrans.ops.arrays.shape import concatenate
+from functrans.ops.arrays.structural import expand_axes, zeros
+from functrans.ops.elementwise.compare import not_equal
+from functrans.ops.elementwise.complex_numbers import real
+from functrans.ops.elementwise.power import sqrt
+from functrans.ops.linalg.factorisations import inv
+from functrans.ops.linalg.matrices import above, transposed
+from functrans.ops.linalg.products import matmul
+
+__all__ = ["poly", "polyfit", "roots"]
+
+
+@answers(np.roots)
+def roots(p: Any) -> Any:
+    """The roots of a polynomial: the eigenvalues of its companion matrix.
+
+    Parameters
+    ----------
+    p : array of shape (N,)
+        The coefficients, the highest power first. Zeros at either end change the number of
+        roots; under `jit` and `vmap`, where they are not known, there must be none.
+
+    Returns
+    -------
+    array of shape (N - 1,)
+        Complex; or real, where the coefficients are and all roots are known to be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> grad(lambda p: np.sort(np.roots(p))[0])(np.array([1.0, -3.0, 2.0]))
+    array([1., 1., 1.])
+    """
+    x = array(p)
+    x = expand_axes(x, (0,)) if x.ndim == 0 else x
+    if x.ndim != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    filled = known(not_equal(x, 0))
+    present = np.arange(x.size) if filled is None else np.flatnonzero(filled)
+    if not present.size:
+        return zeros((0,), np.float64)
+    behind = x.size - 1 - int(present[-1])
+    x = inexact(x[int(present[0]) : int(present[-1]) + 1])
+    if x.size < 2:
+        return zeros((behind,), np.float64)
+    rest = np.eye(x.size - 2, x.size - 1, dtype=x.dtype)
+    found = eigvals(above(expand_axes(-x[1:] / x[0], (0,)), rest))
+    return concatenate([found, zeros((behind,), found.dtype)], axis=0) if behind else found
+
+
+@answers(np.poly)
+def poly(seq_of_zeros: Any) -> Any:
+    """The coefficients of the polynomial with given roots, or of a matrix's characteristic one.
+
+    They are real where the roots are, or are known to come in conjugate pairs.
+    """
+    x = array(seq_of_zeros)
+    x = expand_axes(x, (0,)) if x.ndim == 0 else x
+    comes_from_real = x.ndim == 2 and not is_complex(x.dtype)
+    if x.ndim == 2 and x.shape[0] == x.shape[1] != 0:
+        x = eigvals(x)
+    elif x.ndim != 1:
+        raise ValueError("input must be 1d or non-empty square 2d array.")
+    x = inexact(x)
+    if not x.size:
+        return 1.0
+    result: Any = np.ones(1, x.dtype)
+    nothing = np.zeros(1, x.dtype)
+    for i in range(x.size):
+        longer = concatenate([result, nothing], axis=0)
+        result = longer - x[i] * concatenate([nothing, result], axis=0)
+    return real(result) if comes_from_real or _come_in_pairs(x) else result
+
+
+def _come_in_pairs(x: Any) -> bool:
+    values = known(x)
+    return values is not None and bool(np.all(np.sort(values) == np.sort(values.conjugate())))
+
+
+@answers(np.polyfit)
+def polyfit(
+    x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
+) -> Any:
+    """The coefficients of the polynomial that fits best, by least squares.
+
+    Parameters
+    ----------
+    x : array of shape (M,)
+    y : array of shape (M,) or (M, K)
+    deg : int
+    rcond : float, optional
+        As for `numpy.linalg.lstsq`: ``M`` times the machine epsilon, if nothing is said.
+    full : bool
+        Whether residuals, rank, singular values and `rcond` are results, too.
+    w : array of shape (M,), optional
+        Weights of the residuals.
+    cov : bool or 'unscaled'
+        Whether the covariance of the coefficients is a second result.
+
+    Returns
+    -------
+    array of shape (deg + 1,) or (deg + 1, K)
+        The highest power first.
+    """
+    order = int(deg) + 1
+    at, values = inexact(x), inexact(y)
+    if order < 1:
+        raise ValueError("expected deg >= 0")
+    if at.ndim != 1:
+        raise TypeError("expected 1D vector for x")
+    if not at.size:
+        raise TypeError("expected non-empty vector for x")
+    if values.ndim not in (1, 2):
+        raise TypeError("expected 1D or 2D array for y")
+    if at.shape[0] != values.shape[0]:
+        raise TypeError("expected x and y to have same length")
+    cutoff = at.size * float(np.finfo(at.dtype).eps) if rcond is None else rcond
+    matrix, right = vander(at, order), values
+    if w is not None:
+        weights = inexact(w)
+        if weights.ndim != 1:
+            raise TypeError("expected a 1-d array for weights")
+        if weights.shape[0] != values.shape[0]:
+            raise TypeError("expected w and y to have the same length")
+        matrix = matrix * weights[:, None]
+        right = right * (weights if right.ndim == 1 else weights[:, None])
+    # columns of one length make a better condition
+    scale = sqrt(sum(matrix * matrix, 0))
+    matrix = matrix / scale
+    fitted, residuals, rank, singular = lstsq(matrix, right, cutoff)
+    coefficients = fitted / (scale if fitted.ndim == 1 else scale[:, None])
+    found = known(rank)
+    if found is not None and found != order and not full:
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+    if full:
+        return coefficients, residuals, rank, singular, cutoff
+    if not cov:
+        return coefficients
+    base = inv(matmul(transposed(matrix), matrix)) / outer(scale, scale)
+    if isinstance(cov, str) and cov == "unscaled":
+        factor: Any = 1
+    elif at.size <= order:
+        raise ValueError(
+            "the number of data points must exceed order to scale the covariance matrix"
+        )
+    else:
+        factor = residuals / (at.size - order)
+    return coefficients, (base if values.ndim == 1 else base[:, :, None]) * factor

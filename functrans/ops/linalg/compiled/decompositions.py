@@ -1,0 +1,171 @@
+"""Library calls of LAPACK: spectra, singular values and QR factors of the matrices of a stack.
+
+The signs of the vectors are LAPACK's choice, and NumPy's are kept: the routines are given the
+matrices column by column, as NumPy does it. Only for QR they are given the transposes, as
+`functrans.ops.linalg.compiled.lapack` does: an LQ decomposition of theirs is our QR, by the same
+reflections.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import const, convert, eq
+from functrans.loop.statements import Buffer, For, Statement, Store, load
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Calls, Statements
+
+
+def eigh(at: Emission) -> None:
+    """Eigenvalues and eigenvectors of symmetric matrices."""
+    a = at.operand(0)
+    values, vectors = at.result(0), at.result(1)
+    calls = _InDouble(a)
+    body = calls.eigh(values, vectors, lower=at.eqn.params["lower"])
+    at.call(calls.for_each(body), work=2 * a.count * calls.n)
+
+
+def eigvalsh(at: Emission) -> None:
+    """Eigenvalues of symmetric matrices."""
+    a, values = at.operand(0), at.result()
+    calls = _InDouble(a)
+    body = calls.eigh(values, None, lower=at.eqn.params["lower"])
+    at.call(calls.for_each(body), work=a.count * calls.n)
+
+
+def svd(at: Emission) -> None:
+    """Singular values and vectors."""
+    a = at.operand(0)
+    factors = at.result(0), at.result(1), at.result(2)
+    calls = _InDouble(a)
+    at.call(calls.for_each(calls.svd(*factors)), work=4 * a.count * min(calls.n, calls.columns))
+
+
+def svdvals(at: Emission) -> None:
+    """Singular values."""
+    a, values = at.operand(0), at.result()
+    calls = _InDouble(a)
+    body = calls.svd(None, values, None)
+    at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns))
+
+
+def qr(at: Emission) -> None:
+    """Orthonormal columns and upper triangles."""
+    a = at.operand(0)
+    factors = at.result(0), at.result(1)
+    calls = _Reflections(a)
+    at.call(calls.for_each(calls.qr(*factors)), work=a.count * min(calls.n, calls.columns) // 2)
+
+
+def r(at: Emission) -> None:
+    """The upper triangles alone."""
+    a, factor = at.operand(0), at.result()
+    calls = _Reflections(a)
+    body = calls.qr(None, factor)
+    at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns) // 4)
+
+
+DOUBLE = np.dtype(np.float64)
+
+
+class _InDouble(Calls):
+    """Spectra and singular values, in double precision whatever the matrices are in, as NumPy's."""
+
+    def __init__(self, a: Buffer) -> None:
+        super().__init__(a)
+        self.columns = a.extents[-1]
+        self.dtype = DOUBLE
+
+    def eigh(self, values: Buffer, vectors: Buffer | None, *, lower: bool) -> Statements:
+        n, info = self.n, self._work(values, "info", INT, 1)
+        turned, found = (
+            self._work(values, "turned", DOUBLE, n, n),
+            self._work(values, "w", DOUBLE, n),
+        )
+        size = (2 * n + 6) * n + BLOCK * n + 1 if vectors is not None else (BLOCK + 6) * n + 1
+        room, integers = self._work(values, "room", DOUBLE, size), 5 * n + 3
+        numbers = self._work(values, "integers", INT, integers)
+        job, uplo = b"N" if vectors is None else b"V", b"L" if lower else b"U"
+        syevd = self._call(
+            "syevd", job, uplo, n, turned, n, found, room, size, numbers, integers, info,
+            reads=(turned,), writes=(turned, found, room, numbers, info),
+        )  # fmt: skip
+        return (
+            self._transpose(self.a, turned, n, n),
+            syevd,
+            self._require(eq(load(info, (*self.at, ZERO)), 0), EIGENVALUES_NOT_CONVERGED),
+            self._converted(found, values, n),
+            *(() if vectors is None else (self._transpose(turned, vectors, n, n),)),
+        )
+
+    def svd(self, u: Buffer | None, s: Buffer, vh: Buffer | None) -> Statements:
+        m, n = self.n, self.columns
+        k = min(m, n)
+        turned, found = self._work(s, "turned", DOUBLE, n, m), self._work(s, "s", DOUBLE, k)
+        size, info = (4 * k + 7) * k + BLOCK * (m + n), self._work(s, "info", INT, 1)
+        room = self._work(s, "room", DOUBLE, size)
+        numbers = self._work(s, "integers", INT, 8 * k)
+        job, left, right, wide, high = b"N", turned, turned, m, k
+        vectors: tuple[Buffer, ...] = ()
+        back: Statements = ()
+        if u is not None and vh is not None:
+            wide, high = u.extents[-1], vh.extents[-2]
+            job = b"S" if wide == high == k else b"A"
+            left = self._work(s, "left", DOUBLE, wide, m)
+            right = self._work(s, "right", DOUBLE, n, high)
+            vectors = (left, right)
+            back = (self._transpose(left, u, wide, m), self._transpose(right, vh, n, high))
+        gesdd = self._call(
+            "gesdd", job, m, n, turned, m, found, left, m, right, high, room, size, numbers, info,
+            reads=(turned,), writes=(turned, found, *vectors, room, numbers, info),
+        )  # fmt: skip
+        return (
+            self._transpose(self.a, turned, m, n),
+            gesdd,
+            self._require(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
+            self._converted(found, s, k),
+            *back,
+        )
+
+    def _converted(self, source: Buffer, target: Buffer, size: int) -> Statement:
+        """A loop that copies a vector."""
+        i = index("i", size)
+        value = convert(load(source, (*self.at, i)), target.dtype)
+        return For(i, ZERO, const(size, INDEX), (Store(target, (*self.at, i), value),))
+
+
+class _Reflections(Calls):
+    """QR factors."""
+
+    def __init__(self, a: Buffer) -> None:
+        super().__init__(a)
+        self.columns = a.extents[-1]
+
+    def qr(self, q: Buffer | None, r: Buffer) -> Statements:
+        m, n, rows = self.n, self.columns, r.extents[-2]
+        k, size = min(m, n), BLOCK * max(m, n)
+        factors = self._work(r, "factors", self.dtype, m, n)
+        scales, info = self._work(r, "scales", self.dtype, k), self._work(r, "info", INT, 1)
+        room, zero = self._work(r, "room", self.dtype, size), const(0, self.dtype)
+        gelqf = self._call(
+            "gelqf", n, m, factors, n, scales, room, size, info,
+            reads=(factors,), writes=(factors, scales, room, info),
+        )  # fmt: skip
+        triangle = (
+            self._call("laset", b"A", n, rows, zero, zero, r, n, writes=(r,)),
+            self._call("lacpy", b"L", n, k, factors, n, r, n, reads=(factors,), writes=(r,)),
+        )
+        before = (self._copy(b"A", self.a, factors, n), gelqf, *triangle)
+        if q is None:
+            return before
+        wide = q.extents[-1]
+        rows_of_q = self._call(
+            "lacpy", b"A", k, m, factors, n, q, wide, reads=(factors,), writes=(q,)
+        )
+        orglq = self._call(
+            "orglq", wide, m, k, q, wide, scales, room, size, info,
+            reads=(q, scales), writes=(q, room, info),
+        )  # fmt: skip
+        return (*before, rows_of_q, orglq)

@@ -1,0 +1,130 @@
+"""Exponentials and logarithms of matrices, their derivatives by the block method.
+
+The derivative of a matrix function at A along E is the upper right block of its value at
+``[[A, E], [0, A]]`` (Higham, "Functions of Matrices", 2008, theorem 3.6). It is an operation of its
+own here, which is linear in E, and whose own derivative is that of a block matrix again: so there
+are derivatives of every order, whatever the spectrum.
+
+The exponential is computed by scaling and squaring (Al-Mohy and Higham, 2009), the logarithm by its
+inverse (2012), both by SciPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.define import Lazy, lazy, primitive
+from functrans.ops.linalg.matrices import (
+    above,
+    beside,
+    check_square,
+    columns_of,
+    far_apart,
+    of_matrices,
+    promoted,
+    regular,
+    rows_of,
+    same_square,
+    transposed,
+)
+from functrans.ops.samples import Domain, cases
+
+
+def _for_each(name: str, function: Lazy) -> Any:
+    """A function of one matrix, on stacks of them; of real matrices it has to be real."""
+
+    def of_stack(a: Any) -> Any:
+        result = np.zeros_like(a)
+        # SciPy takes single precision for inaccurate, and says so
+        wide = a.astype(np.result_type(a.dtype, np.float64))
+        for at in np.ndindex(*a.shape[:-2]) if a.size else ():
+            one = function(wide[at])
+            if np.iscomplexobj(one) and not np.iscomplexobj(a):
+                raise np.linalg.LinAlgError(
+                    f"{name} of this real matrix is complex: convert it by .astype(complex)"
+                )
+            result[at] = one
+        return result
+
+    return of_stack
+
+
+def _along(of_stack: Any) -> Any:
+    """The derivative along a matrix, which is brought to the size of the other one."""
+
+    def along(a: Any, e: Any) -> Any:
+        if not a.size:
+            return np.zeros_like(e)
+        n = a.shape[-1]
+        sizes = [np.abs(x).max((-2, -1), keepdims=True) for x in (a, e)]
+        own, other = (np.where(size == 0, 1, size).astype(size.dtype) for size in sizes)
+        block = np.zeros((*a.shape[:-2], 2 * n, 2 * n), a.dtype)
+        block[..., :n, :n] = block[..., n:, n:] = a
+        block[..., :n, n:] = e * (own / other)
+        return of_stack(block)[..., :n, n:] * (other / own)
+
+    return along
+
+
+def _infer_derivative(a: Aval, e: Aval) -> Aval:
+    check_square(a, "the derivative of a matrix function")
+    if e.shape != a.shape:
+        raise ShapeError(
+            f"the derivative of a matrix function at matrices of shape {a.shape} is along others "
+            f"of this shape, not of shape {e.shape}"
+        )
+    return a.update()
+
+
+def _block(x: Any, upper: Any) -> Any:
+    return above(beside(x, upper), beside(zeros_like(x), x))
+
+
+def _matrix_function(name: str, function: Lazy, domain: Domain) -> tuple[Primitive, Primitive]:
+    """A primitive, and its derivative along a matrix."""
+    of_stack = _for_each(name, function)
+
+    def second(a: Any, e: Any, out: Any, da: Any) -> Any:
+        n = a.shape[-1]
+        whole = along(_block(a, e), _block(da, zeros_like(da)))
+        return columns_of(rows_of(whole, 0, n), n, 2 * n)
+
+    def batch(operands: Any, axes: Any) -> tuple[Any, int]:
+        size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
+        return along(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
+
+    along: Primitive = primitive(
+        f"{name}_frechet",
+        infer=_infer_derivative,
+        numpy=_along(of_stack),
+        jvp=[second, lambda a, e, out, de: along(a, de)],
+        linear=((1,),),
+        transpose=[None, lambda ct, a, e: along(transposed(a), ct)],
+        batch=batch,
+        prepare=promoted,
+        samples=cases(
+            ((domain, (3, 3)), (3, 3), {}), ((domain, (2, 2, 2)), (2, 2, 2), {}),
+            ((domain, (1, 1)), (1, 1), {}), (np.zeros((0, 0)), (0, 0), {}),
+        ),
+    )  # fmt: skip
+    whole = of_matrices(
+        name,
+        infer=same_square(name),
+        numpy=of_stack,
+        jvp=[lambda a, out, da: along(a, da)],
+        samples=cases(
+            ((domain, (3, 3)), {}), ((domain, (2, 2, 2)), {}), ((domain, (1, 1)), {}),
+            (np.zeros((0, 0)), {}),
+        ),
+    )  # fmt: skip
+    return whole, along
+
+
+expm_p, expm_frechet_p = _matrix_function("expm", lazy("scipy.linalg:expm"), far_apart)
+logm_p, logm_frechet_p = _matrix_function("logm", lazy("scipy.linalg:logm"), regular)

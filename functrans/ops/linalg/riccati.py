@@ -1,0 +1,143 @@
+"""Algebraic Riccati equations of optimal control, by SciPy's solvers.
+
+Of the weights, the Hermitian parts are taken.
+
+A derivative of the solution is that of the equation: with the matrix of the closed loop, it solves
+a Lyapunov equation (Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and
+algebraic Riccati equations", 2020).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import Primitive, Samples
+from functrans.ir.types import Aval, Shape
+from functrans.ops.arrays.structural import place, reshape
+from functrans.ops.define import Lazy, lazy, primitive
+from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.linalg.factorisations import solve_p
+from functrans.ops.linalg.matrices import (
+    adjoint,
+    check_square,
+    far_apart,
+    identity,
+    product,
+    promoted,
+)
+from functrans.ops.linalg.sylvester import sylvester_p
+from functrans.ops.samples import cases
+
+
+def _infer(a: Aval, b: Aval, q: Aval, r: Aval) -> Aval:
+    check_square(a, "a Riccati equation")
+    n, k = a.shape[-1], b.shape[-1] if b.ndim else 0
+    leading = a.shape[:-2]
+    wanted: tuple[Shape, ...] = ((*leading, n, k), (*leading, n, n), (*leading, k, k))
+    if (b.shape, q.shape, r.shape) != wanted:
+        raise ShapeError(
+            f"a Riccati equation with a matrix of shape {a.shape} takes others of shapes "
+            f"{', '.join(map(str, wanted))}, not {b.shape}, {q.shape}, {r.shape}"
+        )
+    return a.update()
+
+
+def _for_each(solver: Lazy) -> Any:
+    def solve(a: Any, b: Any, q: Any, r: Any) -> Any:
+        x = np.zeros_like(a)
+        for at in np.ndindex(*a.shape[:-2]) if a.size else ():
+            x[at] = solver(a[at], b[at], _half(q[at]), _half(r[at]))
+        return x
+
+    return solve
+
+
+def _half(x: Any) -> Any:
+    """The Hermitian part, which SciPy asks to be all there is."""
+    return (x + x.conj().T) / 2
+
+
+def _total(*terms: Any) -> Any:
+    """The sum of those that are there."""
+    present = [x for x in terms if x is not None]
+    total = present[0]
+    for term in present[1:]:
+        total = total + term
+    return total
+
+
+def _with_adjoint(x: Any) -> Any:
+    return x + adjoint(x)
+
+
+def _jvp_continuous(primals: Any, tangents: Any, outs: Any) -> Any:
+    (a, b, _, r), (da, db, dq, dr), (x,) = primals, tangents, outs
+    r = _with_adjoint(r * 0.5)
+    gain = solve_p(r, product(adjoint(b), x), transpose_a=False)
+    closed = a - product(b, gain)
+    change = _total(
+        None if dq is None else _with_adjoint(dq * 0.5),
+        None if da is None else _with_adjoint(product(x, da)),
+        None if db is None else -_with_adjoint(product(x, db, gain)),
+        None if dr is None else _with_adjoint(product(adjoint(gain), dr * 0.5, gain)),
+    )
+    return sylvester_p(adjoint(closed), closed, -change)
+
+
+def _jvp_discrete(primals: Any, tangents: Any, outs: Any) -> Any:
+    """The change solves ``dX = F^H dX F + change``, with F the closed loop's matrix."""
+    (a, b, _, r), (da, db, dq, dr), (x,) = primals, tangents, outs
+    r = _with_adjoint(r * 0.5)
+    xb = product(adjoint(b), x)
+    gain = solve_p(r + product(xb, b), product(xb, a), transpose_a=False)
+    closed = a - product(b, gain)
+    weight = product(adjoint(closed), x)
+    change = _total(
+        None if dq is None else _with_adjoint(dq * 0.5),
+        None if da is None else _with_adjoint(product(weight, da)),
+        None if db is None else -_with_adjoint(product(weight, db, gain)),
+        None if dr is None else _with_adjoint(product(adjoint(gain), dr * 0.5, gain)),
+    )
+    return _fixed(adjoint(closed), change)
+
+
+def _fixed(f: Any, change: Any) -> Any:
+    """``x`` with ``x = f x f^H + change``, as one system of equations."""
+    n = f.shape[-1]
+    pairs = f[..., :, None, :, None] * conj(f)[..., None, :, None, :]
+    whole = identity(n * n, f.dtype) - reshape(pairs, shape=(*f.shape[:-2], n * n, n * n))
+    flat = reshape(change, shape=(*change.shape[:-2], n * n, 1))
+    return reshape(solve_p(whole, flat, transpose_a=False), shape=change.shape)
+
+
+def _equation(name: str, solver: Lazy, jvp: Any, samples: Samples) -> Primitive:
+    def batch(operands: Any, axes: Any) -> tuple[Any, int]:
+        size = next(x.shape[i] for x, i in zip(operands, axes, strict=True) if i is not None)
+        return op(*(place(x, i, 0, size) for x, i in zip(operands, axes, strict=True))), 0
+
+    op: Primitive = primitive(
+        name,
+        infer=_infer,
+        numpy=_for_each(solver),
+        jvp=jvp,
+        batch=batch,
+        prepare=promoted,
+        samples=samples,
+    )
+    return op
+
+
+_controlled = cases(
+    ((far_apart, (2, 2)), (2, 1), np.diag([1.0, 2.0]), np.array([[1.5]]), {}),
+    ((far_apart, (2, 2, 2)), (2, 2, 2), np.stack([np.eye(2)] * 2), np.stack([np.eye(2)] * 2), {}),
+)
+
+continuous_riccati_p = _equation(
+    "solve_continuous_are", lazy("scipy.linalg:solve_continuous_are"), _jvp_continuous, _controlled
+)
+discrete_riccati_p = _equation(
+    "solve_discrete_are", lazy("scipy.linalg:solve_discrete_are"), _jvp_discrete, _controlled
+)

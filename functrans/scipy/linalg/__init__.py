@@ -1,0 +1,146 @@
+"""Linear algebra: the functions of `scipy.linalg`, on arrays and on traced values.
+
+A function that has no traced form takes plain arrays, and says of traced ones what to write
+instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.linalg as _scipy
+
+from functrans.scipy.define import refused as _refused
+from functrans.scipy.linalg.banded import (
+    cho_solve_banded,
+    cholesky_banded,
+    matmul_toeplitz,
+    solve_banded,
+    solve_circulant,
+    solve_toeplitz,
+    solveh_banded,
+)
+from functrans.scipy.linalg.factors import (
+    cho_factor,
+    cho_solve,
+    cholesky,
+    diagsvd,
+    lu,
+    lu_factor,
+    lu_solve,
+    null_space,
+    orth,
+    polar,
+    qr,
+    qr_multiply,
+    rq,
+    svd,
+    svdvals,
+)
+from functrans.scipy.linalg.functions import (
+    coshm,
+    cosm,
+    expm,
+    expm_frechet,
+    fractional_matrix_power,
+    logm,
+    signm,
+    sinhm,
+    sinm,
+    sqrtm,
+    tanhm,
+    tanm,
+)
+from functrans.scipy.linalg.solutions import (
+    det,
+    inv,
+    lstsq,
+    norm,
+    pinv,
+    pinvh,
+    solve,
+    solve_continuous_are,
+    solve_continuous_lyapunov,
+    solve_discrete_are,
+    solve_discrete_lyapunov,
+    solve_lyapunov,
+    solve_sylvester,
+    solve_triangular,
+)
+from functrans.scipy.linalg.spectra import (
+    eig,
+    eig_banded,
+    eigh,
+    eigh_tridiagonal,
+    eigvals,
+    eigvals_banded,
+    eigvalsh,
+    eigvalsh_tridiagonal,
+)
+from functrans.scipy.linalg.structured import (
+    bandwidth,
+    block_diag,
+    circulant,
+    companion,
+    convolution_matrix,
+    fiedler,
+    fiedler_companion,
+    hankel,
+    ishermitian,
+    issymmetric,
+    khatri_rao,
+    leslie,
+    orthogonal_procrustes,
+    subspace_angles,
+    toeplitz,
+)
+
+_NO_SPECTRUM = "use eigh if the matrix is Hermitian, and sqrtm, logm or expm for functions of it"
+_NO_UPDATE = "factorise the new matrix by qr"
+_NO_PENCIL = "solve the pencil by eigh(a, b) if it is Hermitian and definite"
+
+_INSTEAD = {
+    "cdf2rdf": _NO_SPECTRUM,
+    "clarkson_woodruff_transform": "multiply by a random matrix of your own",
+    "cossin": "use svd of the blocks",
+    "expm_cond": "use the norm of expm_frechet along directions",
+    "funm": "write the function by expm, logm, sqrtm and products",
+    "hessenberg": _NO_SPECTRUM,
+    "ldl": "use cholesky if the matrix is definite, else lu",
+    "matrix_balance": "scale the matrix yourself, with stop_gradient around the scales",
+    "ordqz": _NO_PENCIL,
+    "qr_delete": _NO_UPDATE,
+    "qr_insert": _NO_UPDATE,
+    "qr_update": _NO_UPDATE,
+    "qz": _NO_PENCIL,
+    "rsf2csf": _NO_SPECTRUM,
+    "schur": _NO_SPECTRUM,
+}
+"""What has no traced form, and what to write instead."""
+
+__all__ = [
+    "bandwidth", "block_diag", "cho_factor", "cho_solve", "cho_solve_banded", "cholesky",
+    "cholesky_banded", "circulant", "companion", "convolution_matrix", "coshm", "cosm", "det",
+    "diagsvd", "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded",
+    "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler", "fiedler_companion",
+    "fractional_matrix_power", "hankel", "inv", "ishermitian", "issymmetric", "khatri_rao",
+    "leslie", "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm",
+    "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "qr_multiply",
+    "rq", "signm", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant",
+    "solve_continuous_are", "solve_continuous_lyapunov", "solve_discrete_are",
+    "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester", "solve_toeplitz",
+    "solve_triangular", "solveh_banded", "sqrtm", "subspace_angles", "svd", "svdvals", "tanhm",
+    "tanm", "toeplitz",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or not hasattr(_scipy, name):
+        raise AttributeError(f"functrans.scipy.linalg has no {name!r}")
+    # what takes numbers or gives constants is SciPy's own
+    found = getattr(_scipy, name)
+    return _refused(found, _INSTEAD[name]) if name in _INSTEAD else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_scipy.__all__})

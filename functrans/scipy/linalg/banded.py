@@ -1,0 +1,183 @@
+"""Systems with few diagonals, and with structure: banded, Toeplitz, circulant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.linalg
+
+from functrans import numpy as fnp
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import inexact
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, reshape
+from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg.banded import banded_p, shifted, transposed_bands
+from functrans.ops.linalg.matrices import above, broadcast_leading, product, rows_of
+from functrans.scipy.define import answers, double
+from functrans.scipy.linalg.structured import circulant_of, toeplitz_of
+from functrans.trace.source import located, user_source
+
+__all__ = [
+    "cho_solve_banded", "cholesky_banded", "matmul_toeplitz", "solve_banded", "solve_circulant",
+    "solve_toeplitz", "solveh_banded",
+]  # fmt: skip
+
+
+def _solved(bands: Any, b: Any, upper: int) -> Any:
+    """The solution for a vector or for columns, with leading axes broadcast."""
+    is_vector = b.ndim == 1
+    columns = expand_axes(b, (1,)) if is_vector else b
+    leading = broadcast_leading(bands.shape[:-2], columns.shape[:-2])
+    x = banded_p(
+        broadcast_to(bands, shape=(*leading, *bands.shape[-2:])),
+        broadcast_to(columns, shape=(*leading, *columns.shape[-2:])),
+        upper=upper,
+    )
+    return reshape(x, shape=x.shape[:-1]) if is_vector else x
+
+
+@answers(scipy.linalg.solve_banded)
+def solve_banded(l_and_u: Any, ab: Any, b: Any) -> Any:
+    """``x`` with ``a @ x = b``, where ``a`` has few diagonals.
+
+    Parameters
+    ----------
+    l_and_u : pair of int
+        How many diagonals there are below and above the main one.
+    ab : array of shape (..., l + u + 1, M)
+        The diagonals, with ``ab[u + i - j, j] == a[i, j]``.
+    b : array of shape (M,) or (..., M, K)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import linalg
+    >>> bands = np.array([[0.0, 1.0], [2.0, 2.0], [1.0, 0.0]])
+    >>> grad(lambda b: np.sum(linalg.solve_banded((1, 1), bands, b)))(np.ones(2)).round(3)
+    array([0.333, 0.333])
+    """
+    lower, upper = (int(n) for n in l_and_u)
+    bands = inexact(ab)
+    if bands.shape[-2] != lower + upper + 1:
+        raise ShapeError(
+            f"solve_banded takes {lower + upper + 1} diagonals for (l, u) = {(lower, upper)}, not "
+            f"{bands.shape[-2]}{located(user_source())}"
+        )
+    return _solved(bands, inexact(b), upper)
+
+
+def _whole(half: Any, lower: bool) -> Any:
+    """All diagonals of Hermitian matrices that are given by half of them."""
+    count = half.shape[-2]
+    if lower:
+        others = conj(transposed_bands(half, 0))
+        return above(rows_of(others, 0, count - 1), half)
+    others = conj(transposed_bands(half, count - 1))
+    return above(half, rows_of(others, 1, count))
+
+
+def matrix_of_half(half: Any, lower: bool) -> Any:
+    """Hermitian matrices that are given by half of their diagonals."""
+    bands = _whole(half, lower)
+    upper = (bands.shape[-2] - 1) // 2
+    n = bands.shape[-1]
+    total = fnp.zeros((*bands.shape[:-2], n, n), bands.dtype)
+    for i in range(bands.shape[-2]):
+        placed = bands[..., i, :][..., None, :] * fnp.eye(n, dtype=bands.dtype)
+        total = total + shifted(placed, i - upper, placed.ndim - 2)
+    return total
+
+
+@answers(scipy.linalg.solveh_banded)
+def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+    """``x`` with ``a @ x = b``, where ``a`` is Hermitian, definite, and has few diagonals.
+
+    Parameters
+    ----------
+    ab : array of shape (..., u + 1, M)
+        Half of the diagonals: ``ab[u + i - j, j] == a[i, j]``, or ``ab[i - j, j] == a[i, j]`` if
+        they are the `lower` ones.
+    b : array of shape (M,) or (..., M, K)
+    """
+    half = inexact(ab)
+    return _solved(_whole(half, lower), inexact(b), half.shape[-2] - 1)
+
+
+@answers(scipy.linalg.cholesky_banded)
+def cholesky_banded(ab: Any, lower: bool = False) -> Any:
+    """The Cholesky factor of Hermitian matrices with few diagonals, as such diagonals.
+
+    The matrix is filled in: memory and time are those of `cholesky`.
+    """
+    half = inexact(ab)
+    count, n = half.shape[-2:]
+    factor = ops.cholesky(matrix_of_half(half, lower), upper=not lower)
+    rows = []
+    for i in range(count):
+        offset = -i if lower else count - 1 - i
+        diagonal = fnp.linalg.diagonal(factor, offset=offset)
+        # what is outside of the matrix stays as it is
+        size = diagonal.shape[-1]
+        outside = half[..., i, size:] if lower else half[..., i, : n - size]
+        rows.append(fnp.concatenate([diagonal, outside] if lower else [outside, diagonal], -1))
+    return fnp.stack(rows, -2)
+
+
+@answers(scipy.linalg.cho_solve_banded)
+def cho_solve_banded(cb_and_lower: Any, b: Any) -> Any:
+    """``x`` with ``a @ x = b``, from the factor of ``a`` that `cholesky_banded` gives."""
+    factor, lower = cb_and_lower
+    half = inexact(factor)
+    last = half.shape[-2] - 1
+    if lower:
+        first = _solved(half, inexact(b), 0)
+        return _solved(conj(transposed_bands(half, 0)), first, last)
+    first = _solved(conj(transposed_bands(half, last)), inexact(b), 0)
+    return _solved(half, first, last)
+
+
+def _toeplitz_of(c_or_cr: Any) -> Any:
+    if isinstance(c_or_cr, tuple):
+        column, row = (double(x) for x in c_or_cr)
+        return toeplitz_of(column, row)
+    column = double(c_or_cr)
+    return toeplitz_of(column, conj(column))
+
+
+@answers(scipy.linalg.solve_toeplitz)
+def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
+    """``x`` with ``a @ x = b``, where ``a`` is the Toeplitz matrix of a column, and of a row.
+
+    The matrix is filled in: memory and time are those of `solve`.
+    """
+    return ops.solve(_toeplitz_of(c_or_cr), double(b))
+
+
+@answers(scipy.linalg.matmul_toeplitz)
+def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
+    """The Toeplitz matrix of a column, and of a row, times ``x``. The matrix is filled in."""
+    return product(_toeplitz_of(c_or_cr), double(x))
+
+
+@answers(scipy.linalg.solve_circulant)
+def solve_circulant(
+    c: Any,
+    b: Any,
+    singular: str = "raise",
+    tol: Any = None,
+    caxis: int = -1,
+    baxis: int = 0,
+    outaxis: int = 0,
+) -> Any:
+    """``x`` with ``circulant(c) @ x = b``; for other axes and leading ones see SciPy's.
+
+    The matrix is filled in: memory and time are those of `solve`, and a singular matrix raises.
+    """
+    column = fnp.moveaxis(inexact(c), caxis, -1)
+    right = fnp.moveaxis(inexact(b), baxis, -1)
+    leading = broadcast_leading(column.shape[:-1], right.shape[:-1])
+    right = broadcast_to(right, shape=(*leading, right.shape[-1]))
+    x = ops.solve(circulant_of(column), right[..., None])[..., 0]
+    return fnp.moveaxis(x, -1, outaxis)

@@ -1,0 +1,348 @@
+"""Factors of matrices: those of `scipy.linalg`, with derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrans import numpy as fnp
+from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.define import refuse
+from functrans.ops.arrays.shape import flip
+from functrans.ops.arrays.structural import cast, expand_axes, iota
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg.lu import lu_p, rows_in_order
+from functrans.ops.linalg.matrices import (
+    INDEX,
+    above,
+    adjoint,
+    broadcast_leading,
+    columns_of,
+    on_columns,
+    on_rows,
+    product,
+    rows_of,
+    transposed,
+    triangle,
+)
+from functrans.ops.linalg.qr import pivots_p, qr_p
+from functrans.ops.linalg.svd import svd_p
+from functrans.ops.linalg.sylvester import polar_p
+from functrans.ops.reductions.sorting import argsort
+from functrans.scipy.define import answers
+
+__all__ = [
+    "cho_factor", "cho_solve", "cholesky", "diagsvd", "lu", "lu_factor", "lu_solve", "null_space",
+    "orth", "polar", "qr", "qr_multiply", "rq", "svd", "svdvals",
+]  # fmt: skip
+
+# -- Cholesky --------------------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.cholesky)
+def cholesky(a: Any, lower: bool = False) -> Any:
+    """The triangular factor of positive definite matrices, of which one triangle is read.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+    lower : bool
+        Whether ``a = L @ L.conj().T`` is asked for, and not ``a = U.conj().T @ U``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import linalg
+    >>> grad(lambda a: np.sum(linalg.cholesky(a)))(np.array([[4.0]]))
+    array([[0.25]])
+    """
+    return ops.cholesky(inexact(a), upper=not lower)
+
+
+@answers(scipy.linalg.cho_factor)
+def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
+    """The factor of `cholesky` for `cho_solve`; what is in the other triangle says nothing."""
+    x = inexact(a)
+    return cholesky_of(x, lower) + triangle(x, lower=not lower, unit_diagonal=True), bool(lower)
+
+
+def cholesky_of(x: Any, lower: bool) -> Any:
+    """The factor of a traced matrix."""
+    return ops.cholesky(x, upper=not lower)
+
+
+@answers(scipy.linalg.cho_solve)
+def cho_solve(c_and_lower: Any, b: Any) -> Any:
+    """``x`` with ``a @ x = b``, from the factor of ``a`` that `cho_factor` gives."""
+    factor, lower = c_and_lower
+    x, right = inexact(factor), inexact(b)
+    is_vector = right.ndim == 1
+    columns = expand_axes(right, (1,)) if is_vector else right
+    lower = bool(lower)
+    half = ops.solve_triangular(x if lower else conj(x), columns, int(not lower), lower)
+    whole = ops.solve_triangular(conj(x) if lower else x, half, int(lower), lower)
+    return whole[..., 0] if is_vector else whole
+
+
+# -- LU --------------------------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.lu)
+def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
+    """``a = P @ L @ U``: triangles, and the order of the rows.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    permute_l : bool
+        Whether ``P @ L`` is given in the place of both.
+    p_indices : bool
+        Whether P is given as indices, with ``a = L[P, :] @ U``.
+
+    Returns
+    -------
+    p : array of shape (..., M, M) or (..., M)
+    l : array of shape (..., M, K)
+        Where ``K = min(M, N)``.
+    u : array of shape (..., K, N)
+    """
+    x = inexact(a)
+    k = min(x.shape[-2:])
+    factors, _, order = lu_p(x)
+    left = triangle(columns_of(factors, 0, k), lower=True, unit_diagonal=True)
+    left = left + fnp.eye(x.shape[-2], k, dtype=x.dtype)
+    right = triangle(rows_of(factors, 0, k), lower=False)
+    places = cast(argsort(order, axis=order.ndim - 1), dtype=order.dtype)
+    if permute_l:
+        return rows_in_order(left, places), right
+    if p_indices:
+        return places, left, right
+    positions = iota(size=x.shape[-2], dtype=INDEX)
+    return cast(equal(on_rows(places), positions), dtype=x.dtype), left, right
+
+
+@answers(scipy.linalg.lu_factor)
+def lu_factor(a: Any) -> tuple[Any, Any]:
+    """The triangles of `lu` in one array, and with which row each changed places."""
+    factors, pivots, _ = lu_p(inexact(a))
+    return factors, pivots
+
+
+@answers(scipy.linalg.lu_solve)
+def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
+    """``x`` with ``a @ x = b``, from what `lu_factor` gives.
+
+    With ``trans=1`` the matrix is transposed, with ``trans=2`` also conjugated.
+    """
+    factors, pivots = (array(x) for x in lu_and_piv)
+    right = inexact(b)
+    order = _order_of(pivots)
+    factors = conj(factors) if trans == 2 else factors
+    is_vector = right.ndim == 1
+    columns = expand_axes(right, (1,)) if is_vector else right
+    if not trans:
+        x = ops.solve_triangular(factors, _reordered(columns, order), 0, True, True)
+        x = ops.solve_triangular(factors, x, 0, False)
+    else:
+        x = ops.solve_triangular(factors, columns, 1, False)
+        x = ops.solve_triangular(factors, x, 1, True, True)
+        x = _reordered(x, argsort(order, axis=order.ndim - 1))
+    return x[..., 0] if is_vector else x
+
+
+def _order_of(pivots: Any) -> Any:
+    """The order of the rows after they changed places one after the other."""
+    order = fnp.arange(pivots.shape[-1]) + 0 * pivots
+    for i in range(pivots.shape[-1]):
+        other = pivots[..., i : i + 1]
+        position = fnp.arange(pivots.shape[-1])
+        here, there = order[..., i : i + 1], fnp.take_along_axis(order, other, -1)
+        order = fnp.where(position == i, there, fnp.where(position == other, here, order))
+    return order
+
+
+def _reordered(x: Any, order: Any) -> Any:
+    leading = broadcast_leading(x.shape[:-2], order.shape[:-1])
+    rows = fnp.broadcast_to(order, (*leading, order.shape[-1]))
+    return rows_in_order(fnp.broadcast_to(x, (*leading, *x.shape[-2:])), rows)
+
+
+# -- QR --------------------------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.qr)
+def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
+    """Matrices with orthonormal columns, and upper triangles: ``a = Q @ R``.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    mode : {'full', 'r', 'economic'}
+        Whether Q has all M columns, is not asked for, or has ``K = min(M, N)`` columns. ('raw' is
+        refused.)
+    pivoting : bool
+        Whether the columns are taken in an order in which the diagonal of R does not grow:
+        ``a[:, P] = Q @ R``.
+
+    Returns
+    -------
+    Q : array of shape (..., M, M) or (..., M, K)
+    R : array of shape (..., M, N) or (..., K, N)
+    P : array of shape (..., N)
+
+    Notes
+    -----
+    See `functrans.numpy.linalg.qr` for what the derivative is.
+    """
+    if mode not in ("full", "r", "economic"):
+        refuse(f"scipy.linalg.qr with mode={mode!r}", "use mode='full' or mode='economic'")
+    x = inexact(a)
+    order: tuple[Any, ...] = ()
+    if pivoting:
+        pivots = pivots_p(x)
+        order = (pivots,)
+        x = transposed(rows_in_order(transposed(x), pivots))
+    q, r = qr_p(x, complete=mode != "economic")
+    return (r, *order) if mode == "r" else (q, r, *order)
+
+
+@answers(scipy.linalg.qr_multiply)
+def qr_multiply(
+    a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False
+) -> Any:
+    """``c @ Q`` (or ``Q @ c`` for ``mode='left'``) and R, where ``a = Q @ R``.
+
+    Parameters
+    ----------
+    a : array of shape (M, N)
+    c : array of one or two axes
+        Of M columns, or of ``min(M, N)`` rows for ``mode='left'``.
+    mode : {'left', 'right'}
+    pivoting : bool
+        As for `qr`, with the order as a third result.
+    conjugate : bool
+        Whether Q is conjugated.
+    """
+    if mode not in ("left", "right"):
+        raise ValueError(f"Mode argument should be either 'left' or 'right', not {mode!r}")
+    q, *rest = qr(a, "economic", pivoting) if pivoting else qr_p(inexact(a), complete=False)
+    q = conj(q) if conjugate else q
+    other = inexact(c)
+    return (product(q, other) if mode == "left" else product(other, q), *rest)
+
+
+@answers(scipy.linalg.rq)
+def rq(a: Any, mode: str = "full") -> Any:
+    """Upper triangles, and matrices with orthonormal rows: ``a = R @ Q``.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    mode : {'full', 'r', 'economic'}
+        As for `qr`, with ``K = min(M, N)`` rows of Q.
+
+    Notes
+    -----
+    These are the factors of `qr` for the matrix seen from its last row and column.
+    """
+    x = inexact(a)
+    axes = (x.ndim - 2, x.ndim - 1)
+    factors = qr_p(adjoint(flip(x, axes=axes)), complete=mode != "economic")
+    q, r = (flip(adjoint(y), axes=axes) for y in factors)
+    return r if mode == "r" else (r, q)
+
+
+# -- singular values -------------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.svd)
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """The singular values of matrices with their vectors; see `functrans.numpy.linalg.svd`."""
+    u, s, vh = svd_p(inexact(a), full=bool(full_matrices and compute_uv))
+    return (u, s, vh) if compute_uv else s
+
+
+@answers(scipy.linalg.svdvals)
+def svdvals(a: Any) -> Any:
+    """The singular values of matrices, in descending order."""
+    return svd_p(inexact(a), full=False)[1]
+
+
+@answers(scipy.linalg.diagsvd)
+def diagsvd(s: Any, M: int, N: int) -> Any:
+    """Singular values as the diagonals of matrices of M rows and N columns."""
+    x = inexact(s)
+    if x.shape[-1] not in (M, N):
+        raise ValueError("Length of s must be M or N.")
+    square = on_columns(x) * fnp.eye(x.shape[-1], dtype=x.dtype)
+    if x.shape[-1] == M:
+        return fnp.concatenate([square, fnp.zeros((*x.shape[:-1], M, N - M), x.dtype)], -1)
+    return above(square, fnp.zeros((*x.shape[:-1], M - N, N), x.dtype))
+
+
+@answers(scipy.linalg.orth)
+def orth(A: Any, rcond: Any = None) -> Any:
+    """An orthonormal basis of the column space of a matrix, as columns.
+
+    Its shape depends on the rank, so the values have to be known: not under `jit` and `vmap`. The
+    vectors are singular vectors (see `functrans.numpy.linalg.svd` for their derivatives).
+    """
+    x = inexact(A)
+    u, s, _ = svd_p(x, full=False)
+    return columns_of(u, 0, _known_rank("orth", x, s, rcond))
+
+
+@answers(scipy.linalg.null_space)
+def null_space(A: Any, rcond: Any = None) -> Any:
+    """An orthonormal basis of the kernel of a matrix, as columns; see `orth`."""
+    x = inexact(A)
+    _, s, vh = svd_p(x, full=True)
+    rank = _known_rank("null_space", x, s, rcond)
+    return adjoint(rows_of(vh, rank, x.shape[-1]))
+
+
+def _known_rank(name: str, x: Any, s: Any, rcond: Any) -> int:
+    if rcond is None:
+        rcond = float(np.finfo(s.dtype).eps) * max(x.shape[-2:])
+    rank = known(fnp.sum(s > fnp.max(s, initial=0.0) * rcond))
+    if rank is None:
+        refuse(
+            f"scipy.linalg.{name} of a matrix whose rank is not known",
+            "its result's shape is the rank: under jit and vmap, take columns of svd's factors",
+        )
+    return int(rank)
+
+
+@answers(scipy.linalg.polar)
+def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
+    """``a = U @ P`` (or ``a = P @ U`` for ``side='left'``), with P positive semi-definite.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    side : {'left', 'right'}
+
+    Returns
+    -------
+    u : array of shape (..., M, N)
+        Its columns, or its rows if there are fewer, are orthonormal.
+    p : array of shape (..., N, N), or (..., M, M) for ``side='left'``
+
+    Notes
+    -----
+    The derivative is the solution of Sylvester's equation (N. Higham, "Functions of Matrices",
+    2008, section 8.2), and right for repeated singular values, if none is 0.
+    """
+    if side not in ("right", "left"):
+        raise ValueError("`side` must be either 'right' or 'left'")
+    x = inexact(a)
+    if x.shape[-2] >= x.shape[-1]:
+        u, p = polar_p(x)
+        return u, p if side == "right" else product(u, p, adjoint(u))
+    uh, p = polar_p(adjoint(x))
+    return adjoint(uh), p if side == "left" else product(uh, p, adjoint(uh))

@@ -1,0 +1,361 @@
+"""Solutions, inverses, determinants, norms and matrix equations of `scipy.linalg`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrans import numpy as fnp
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import array, common_dtype, inexact, known
+from functrans.ops.arrays.stop import stop_gradient
+from functrans.ops.arrays.structural import astype, broadcast_to, expand_axes, reshape, zeros
+from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg.least_squares import lstsq_p, pinv_p
+from functrans.ops.linalg.matrices import (
+    adjoint,
+    broadcast_leading,
+    hermitian,
+    identity,
+    on_rows,
+    product,
+    transposed,
+    triangle,
+)
+from functrans.ops.linalg.riccati import continuous_riccati_p, discrete_riccati_p
+from functrans.ops.linalg.svd import svd_p, svdvals_p
+from functrans.ops.linalg.sylvester import sylvester_p
+from functrans.scipy.define import answers, double
+from functrans.scipy.linalg.factors import cho_solve, cholesky_of
+from functrans.trace.source import located, user_source
+
+__all__ = [
+    "det", "inv", "lstsq", "norm", "pinv", "pinvh", "solve", "solve_continuous_are",
+    "solve_continuous_lyapunov", "solve_discrete_are", "solve_discrete_lyapunov", "solve_lyapunov",
+    "solve_sylvester", "solve_triangular",
+]  # fmt: skip
+
+# -- systems ---------------------------------------------------------------------------------------
+
+
+def _general(a: Any, lower: bool) -> Any:
+    return a
+
+
+def _symmetric(a: Any, lower: bool) -> Any:
+    strict = triangle(a, lower=lower, unit_diagonal=True)
+    return triangle(a, lower=lower) + transposed(strict)
+
+
+def _diagonal(a: Any, lower: bool) -> Any:
+    return triangle(triangle(a, lower=True), lower=False)
+
+
+def _three_diagonals(a: Any, lower: bool) -> Any:
+    rows = fnp.arange(a.shape[-1])
+    return fnp.where(abs(rows[:, None] - rows) <= 1, a, 0)
+
+
+_READ: dict[Any, Callable[[Any, bool], Any]] = {
+    None: _general,
+    "gen": _general,
+    "general": _general,
+    "banded": _general,
+    "diagonal": _diagonal,
+    "tridiagonal": _three_diagonals,
+    "upper triangular": lambda a, lower: triangle(a, lower=False),
+    "lower triangular": lambda a, lower: triangle(a, lower=True),
+    "sym": _symmetric,
+    "symmetric": _symmetric,
+    "her": lambda a, lower: hermitian(a, lower=lower),
+    "hermitian": lambda a, lower: hermitian(a, lower=lower),
+    "pos": lambda a, lower: hermitian(a, lower=lower),
+    "positive definite": lambda a, lower: hermitian(a, lower=lower),
+}
+"""What is read of a matrix of a structure."""
+
+_TRIANGULAR = {"upper triangular": False, "lower triangular": True}
+
+
+def _matrix(a: Any, assume_a: Any, lower: bool) -> Any:
+    if assume_a not in _READ:
+        raise ValueError(f"{assume_a} is not a recognized matrix structure")
+    return _READ[assume_a](inexact(a), lower)
+
+
+@answers(scipy.linalg.solve)
+def solve(
+    a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False
+) -> Any:
+    """``x`` with ``a @ x = b``.
+
+    Parameters
+    ----------
+    a : array of shape (..., N, N)
+    b : array of shape (N,) or (..., N, K)
+    lower : bool
+        Which triangle is read, if `assume_a` says that one stands for both.
+    assume_a : str, optional
+        The structure, which decides what is read of ``a``: 'general', 'diagonal', 'tridiagonal',
+        'banded', 'upper triangular', 'lower triangular', 'symmetric', 'hermitian' or 'positive
+        definite', or the first three letters of some. A positive definite one is solved by its
+        Cholesky factor.
+    transposed : bool
+        Whether ``a.T @ x = b`` is solved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import linalg
+    >>> a = np.array([[2.0, 0.0], [1.0, 4.0]])
+    >>> grad(lambda b: linalg.solve(a, b, assume_a="pos", lower=True)[0])(np.ones(2)).round(3)
+    array([ 0.571, -0.143])
+    """
+    right = inexact(b)
+    if assume_a in _TRIANGULAR:
+        x = inexact(a)
+        return ops.solve_triangular(x, right, int(transposed), _TRIANGULAR[assume_a])
+    x = _matrix(a, assume_a, lower)
+    if assume_a in ("pos", "positive definite"):
+        # of a real matrix it is its own transpose, of a complex one its conjugate
+        x = conj(x) if transposed else x
+        return cho_solve((cholesky_of(x, True), True), right)
+    return ops.solve(x, right, transpose_a=bool(transposed))
+
+
+@answers(scipy.linalg.solve_triangular)
+def solve_triangular(
+    a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
+) -> Any:
+    """``x`` with ``a @ x = b``, for triangular ``a``, of which the other triangle is not read.
+
+    Parameters
+    ----------
+    a : array of shape (..., N, N)
+    b : array of shape (N,) or (..., N, K)
+    trans : {0, 1, 2, 'N', 'T', 'C'}
+        Whether the matrix is transposed, or also conjugated.
+    lower, unit_diagonal : bool
+        Which triangle is read, and whether its diagonal is taken to be 1.
+    """
+    kind = "NTC".index(trans) if isinstance(trans, str) else trans
+    x = conj(inexact(a)) if kind == 2 else inexact(a)
+    return ops.solve_triangular(x, inexact(b), int(kind != 0), lower, unit_diagonal)
+
+
+@answers(scipy.linalg.inv)
+def inv(a: Any, *, assume_a: Any = None, lower: bool = False) -> Any:
+    """The inverse matrices; `assume_a` and `lower` are as for `solve`."""
+    return ops.inv(_matrix(a, assume_a, lower))
+
+
+@answers(scipy.linalg.det)
+def det(a: Any) -> Any:
+    """The determinants."""
+    return ops.det(double(a))
+
+
+@answers(scipy.linalg.norm)
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A norm of vectors or matrices: see `functrans.numpy.linalg.norm`."""
+    return fnp.linalg.norm(inexact(a), ord, axis, keepdims)
+
+
+# -- least squares ---------------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.lstsq)
+def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
+    """The ``x`` of least length of those for which ``a @ x - b`` is shortest.
+
+    Parameters
+    ----------
+    a : array of shape (M, N)
+    b : array of shape (M,) or (M, K)
+    cond : float, optional
+        Singular values that are no larger than this, in proportion to the largest, count as 0: the
+        machine epsilon, if nothing is said.
+
+    Returns
+    -------
+    x : array of shape (N,) or (N, K)
+    residues : array of shape () or (K,), or (0,)
+        The squared lengths of ``b - a @ x``; empty if M <= N or if the rank is less than N. Where
+        the rank is not known (under `jit` and `vmap`) they are there whenever M > N.
+    rank : integer
+    s : array of shape (min(M, N),)
+        The singular values of ``a``.
+    """
+    matrix, right = inexact(a), inexact(b)
+    if matrix.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
+        raise ShapeError(
+            f"lstsq takes a matrix of shape (M, N), and a right-hand side of shape (M,) or (M, K), "
+            f"not {matrix.shape} and {right.shape}{located(user_source())}"
+        )
+    dtype = common_dtype(matrix, right)
+    matrix, right = astype(matrix, dtype), astype(right, dtype)
+    columns = right if right.ndim == 2 else expand_axes(right, (1,))
+    values = svd_p(matrix, full=False)[1]
+    cutoff = float(np.finfo(dtype).eps) if cond is None else cond
+    x = lstsq_p(matrix, columns, array(cutoff))
+    rank = fnp.sum(values > fnp.max(values, initial=0.0) * cutoff)
+    m, n = matrix.shape
+    of_all = known(rank)
+    if m <= n or (of_all is not None and of_all != n):
+        residues = zeros((0,), dtype)
+    else:
+        rest = columns - product(matrix, x)
+        residues = fnp.sum(abs(rest) ** 2, 0)
+        residues = residues if right.ndim == 2 else residues[0]
+    return x if right.ndim == 2 else reshape(x, shape=(n,)), residues, rank, values
+
+
+@answers(scipy.linalg.pinv)
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
+    """The pseudo-inverses of matrices.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, N)
+    atol, rtol : float, optional
+        Singular values that are no larger than ``atol + rtol * s.max()`` count as 0. They are 0 and
+        ``max(M, N)`` times the machine epsilon, if nothing is said.
+    return_rank : bool
+        Whether the number of others is a second result.
+
+    Notes
+    -----
+    See `functrans.numpy.linalg.pinv` for the derivative.
+    """
+    return _pseudo_inverse(inexact(a), atol, rtol, return_rank)
+
+
+@answers(scipy.linalg.pinvh)
+def pinvh(
+    a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False
+) -> Any:
+    """The pseudo-inverses of Hermitian matrices, of which one triangle is read; see `pinv`."""
+    return _pseudo_inverse(hermitian(inexact(a), lower=lower), atol, rtol, return_rank)
+
+
+def _pseudo_inverse(x: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
+    values = stop_gradient(svdvals_p(x))
+    largest = fnp.max(values, axis=-1, initial=0.0)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * float(np.finfo(values.dtype).eps)
+    cutoff = fnp.zeros(x.shape[:-2], values.dtype) + rtol
+    if atol is not None:
+        cutoff = cutoff + atol / fnp.where(largest == 0, 1, largest)
+    inverse = pinv_p(x, cutoff)
+    if not return_rank:
+        return inverse
+    return inverse, fnp.sum(values > on_rows(cutoff * largest), axis=-1)
+
+
+# -- matrix equations ------------------------------------------------------------------------------
+
+
+def _together(*matrices: Any) -> tuple[Any, ...]:
+    """Matrices with the leading axes, and the dtype, that they have together."""
+    found = [inexact(x) for x in matrices]
+    dtype = common_dtype(*found)
+    leading: tuple[int, ...] = ()
+    for x in found:
+        leading = broadcast_leading(leading, x.shape[:-2])
+    return tuple(broadcast_to(astype(x, dtype), shape=(*leading, *x.shape[-2:])) for x in found)
+
+
+@answers(scipy.linalg.solve_sylvester)
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """``x`` with ``a @ x + x @ b = q``.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+    b : array of shape (..., N, N)
+    q : array of shape (..., M, N)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import linalg
+    >>> grad(lambda a: linalg.solve_sylvester(a, np.eye(1), np.ones((1, 1)))[0, 0])(np.eye(1))
+    array([[-0.25]])
+    """
+    return sylvester_p(*_together(a, b, q))
+
+
+@answers(scipy.linalg.solve_continuous_lyapunov)
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """``x`` with ``a @ x + x @ a.conj().T = q``."""
+    x, right = _together(a, q)
+    return sylvester_p(x, adjoint(x), right)
+
+
+solve_lyapunov = solve_continuous_lyapunov
+
+
+@answers(scipy.linalg.solve_discrete_lyapunov)
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+    """``x`` with ``a @ x @ a.conj().T - x + q = 0``.
+
+    Parameters
+    ----------
+    a, q : array of shape (..., M, M)
+    method : {'direct', 'bilinear'}, optional
+        One system of ``M**2`` equations, which is chosen for less than ten rows; or the bilinear
+        transformation, which makes it a continuous equation.
+    """
+    x, right = _together(double(a), double(q))
+    n = x.shape[-1]
+    chosen = method or ("bilinear" if n >= 10 else "direct")
+    if chosen.lower() not in ("direct", "bilinear"):
+        raise ValueError(f"Unknown solver {method}")
+    if chosen.lower() == "direct":
+        pairs = x[..., :, None, :, None] * conj(x)[..., None, :, None, :]
+        whole = identity(n * n, x.dtype) - reshape(pairs, shape=(*x.shape[:-2], n * n, n * n))
+        flat = reshape(right, shape=(*right.shape[:-2], n * n, 1))
+        return reshape(ops.solve(whole, flat), shape=right.shape)
+    one = identity(n, x.dtype)
+    xh = adjoint(x)
+    shifted = ops.inv(xh + one)
+    left = product(xh - one, shifted)
+    middle = 2 * product(ops.inv(x + one), right, shifted)
+    return sylvester_p(adjoint(left), left, -middle)
+
+
+@answers(scipy.linalg.solve_continuous_are)
+def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
+    """The stabilising ``x`` with ``a^H x + x a - x b r^-1 b^H x + q = 0``.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+    b : array of shape (..., M, N)
+    q : array of shape (..., M, M)
+        Of which the Hermitian part is taken.
+    r : array of shape (..., N, N)
+        As ``q``, and regular.
+
+    Notes
+    -----
+    The derivative is the solution of a Lyapunov equation with the closed loop's matrix (T.-C. Kao
+    and G. Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati
+    equations", 2020). The parameters ``e`` and ``s`` of SciPy's are refused on traced values.
+    """
+    return continuous_riccati_p(*_together(*map(double, (a, b, q, r))))
+
+
+@answers(scipy.linalg.solve_discrete_are)
+def solve_discrete_are(a: Any, b: Any, q: Any, r: Any) -> Any:
+    """The stabilising ``x`` with ``a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0``.
+
+    Shapes and derivative are those of `solve_continuous_are`.
+    """
+    return discrete_riccati_p(*_together(*map(double, (a, b, q, r))))

@@ -1,0 +1,234 @@
+"""Eigenvalues: of Hermitian matrices, full, generalised, banded, tridiagonal; and of others.
+
+See `functrans.numpy.linalg.eigh` for what the derivatives are where eigenvalues are equal. SciPy's
+and NumPy's routines may give a vector with different signs: on traced values it is NumPy's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.linalg
+
+from functrans import numpy as fnp
+from functrans.numpy.arrays import inexact
+from functrans.numpy.decompositions import are_known_real
+from functrans.numpy.define import refuse
+from functrans.ops.elementwise.complex_numbers import conj, real
+from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg.eigen import eig_p, eigh_p
+from functrans.ops.linalg.matrices import (
+    adjoint,
+    columns_of,
+    hermitian,
+    product,
+    triangle,
+)
+from functrans.scipy.define import answers
+from functrans.scipy.linalg.banded import matrix_of_half
+
+__all__ = [
+    "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded", "eigvalsh",
+    "eigvalsh_tridiagonal",
+]  # fmt: skip
+
+
+def _selected(
+    values: Any, vectors: Any, index: Any, by_value: Any, eigvals_only: bool, name: str
+) -> Any:
+    """What is asked for: all, or some by their numbers."""
+    if by_value is not None:
+        refuse(
+            f"scipy.linalg.{name} of the eigenvalues in an interval",
+            "how many there are depends on the values: choose them by their indices",
+        )
+    if index is not None:
+        low, high = (int(i) for i in index)
+        values, vectors = values[..., low : high + 1], columns_of(vectors, low, high + 1)
+    return values if eigvals_only else (values, vectors)
+
+
+@answers(scipy.linalg.eigh)
+def eigh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    type: int = 1,
+    subset_by_index: Any = None,
+    subset_by_value: Any = None,
+) -> Any:
+    """Eigenvalues and eigenvectors of Hermitian matrices, or of pairs of which one is definite.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+        Of which one triangle is read.
+    b : array of shape (..., M, M), optional
+        A positive definite matrix; the problem is brought to the usual one by its Cholesky factor.
+    lower : bool
+        Which triangle is read.
+    eigvals_only : bool
+    type : {1, 2, 3}
+        The equation, if there is a ``b``: ``a @ v = w * b @ v``, ``a @ b @ v = w * v``, or
+        ``b @ a @ v = w * v``.
+    subset_by_index : pair of int, optional
+        The first and the last eigenvalue that are given, counted from 0. (By their values they
+        cannot be chosen: the shape would depend on the values.)
+
+    Returns
+    -------
+    w : array of shape (..., N)
+        In ascending order.
+    v : array of shape (..., M, N)
+        As columns; with ``v.conj().T @ b @ v = 1`` (of type 3: ``b^-1``), if there is a ``b``.
+    """
+    x = inexact(a)
+    if b is None:
+        values, vectors = eigh_p(x, lower=bool(lower))
+    else:
+        values, vectors = _generalised(x, inexact(b), bool(lower), type)
+    return _selected(values, vectors, subset_by_index, subset_by_value, eigvals_only, "eigh")
+
+
+def _generalised(a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, Any]:
+    if kind not in (1, 2, 3):
+        raise ValueError('"type" keyword only accepts 1, 2, and 3.')
+    factor = ops.cholesky(hermitian(b, lower=lower))
+    whole = hermitian(a, lower=lower)
+    if kind == 1:
+        half = ops.solve_triangular(factor, whole, 0, True)
+        whole = adjoint(ops.solve_triangular(factor, adjoint(half), 0, True))
+    else:
+        whole = product(adjoint(factor), whole, factor)
+    values, vectors = eigh_p(whole, lower=True)
+    if kind == 3:
+        return values, product(factor, vectors)
+    return values, ops.solve_triangular(conj(factor), vectors, 1, True)
+
+
+@answers(scipy.linalg.eigvalsh)
+def eigvalsh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    type: int = 1,
+    subset_by_index: Any = None,
+    subset_by_value: Any = None,
+) -> Any:
+    """Eigenvalues of Hermitian matrices, or of pairs of which one is definite; see `eigh`."""
+    return eigh(
+        a, b, lower=lower, eigvals_only=True, type=type,
+        subset_by_index=subset_by_index, subset_by_value=subset_by_value,
+    )  # fmt: skip
+
+
+@answers(scipy.linalg.eig)
+def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
+    """Eigenvalues and eigenvectors of square matrices.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+    b, left
+        Refused on traced values: a pencil's eigenvalues are those of ``solve(b, a)``, and the
+        vectors on the left are those of ``a.conj().T`` on the right.
+    right : bool
+        Whether the vectors are asked for.
+
+    Returns
+    -------
+    w : complex array of shape (..., M)
+    vr : array of shape (..., M, M)
+        As columns; complex, or real if ``a`` is and all eigenvalues are known to be.
+
+    Notes
+    -----
+    See `functrans.numpy.linalg.eig` for the derivative.
+    """
+    _check_plain(b, left)
+    x = inexact(a)
+    values, vectors = eig_p(x)
+    if not right:
+        return values
+    return values, real(vectors) if are_known_real(x, values) else vectors
+
+
+def _check_plain(b: Any, left: Any) -> None:
+    if b is not None:
+        refuse("scipy.linalg.eig of a pencil", "use eig(solve(b, a)), or eigh(a, b)")
+    if left:
+        refuse("scipy.linalg.eig with vectors on the left", "use eig(a.conj().T)")
+
+
+@answers(scipy.linalg.eigvals)
+def eigvals(a: Any, b: Any = None) -> Any:
+    """Eigenvalues of square matrices, always complex; see `eig`."""
+    _check_plain(b, False)
+    return eig_p(inexact(a))[0]
+
+
+@answers(scipy.linalg.eig_banded)
+def eig_banded(
+    a_band: Any,
+    lower: bool = False,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: Any = None,
+    max_ev: int = 0,
+) -> Any:
+    """Eigenvalues and eigenvectors of Hermitian matrices with few diagonals.
+
+    The matrix is filled in: memory and time are those of `eigh`. See SciPy's for the parameters.
+    """
+    values, vectors = eigh_p(matrix_of_half(inexact(a_band), lower), lower=True)
+    index, by_value = _selection(select, select_range)
+    return _selected(values, vectors, index, by_value, eigvals_only, "eig_banded")
+
+
+def _selection(select: Any, select_range: Any) -> tuple[Any, Any]:
+    """SciPy's two ways to choose, as `eigh` has them."""
+    kind = {0: "a", 1: "v", 2: "i", "all": "a", "value": "v", "index": "i"}.get(select, select)
+    if kind not in ("a", "v", "i"):
+        raise ValueError("invalid argument for select")
+    return (select_range if kind == "i" else None), (select_range if kind == "v" else None)
+
+
+@answers(scipy.linalg.eigvals_banded)
+def eigvals_banded(
+    a_band: Any, lower: bool = False, select: str = "a", select_range: Any = None
+) -> Any:
+    """Eigenvalues of Hermitian matrices with few diagonals; see `eig_banded`."""
+    return eig_banded(a_band, lower, True, select, select_range)
+
+
+@answers(scipy.linalg.eigh_tridiagonal)
+def eigh_tridiagonal(
+    d: Any, e: Any, eigvals_only: bool = False, select: str = "a", select_range: Any = None
+) -> Any:
+    """Eigenvalues and eigenvectors of symmetric matrices with three diagonals.
+
+    The matrix is filled in: memory and time are those of `eigh`.
+
+    Parameters
+    ----------
+    d : array of shape (M,)
+        The diagonal.
+    e : array of shape (M - 1,)
+        The elements beside it.
+    eigvals_only, select, select_range
+        As SciPy has them; values in an interval (``select='v'``) cannot be asked for.
+    """
+    diagonal, beside = inexact(d), inexact(e)
+    whole = fnp.diag(diagonal) + fnp.diag(beside, -1)
+    values, vectors = eigh_p(triangle(whole, lower=True), lower=True)
+    index, by_value = _selection(select, select_range)
+    return _selected(values, vectors, index, by_value, eigvals_only, "eigh_tridiagonal")
+
+
+@answers(scipy.linalg.eigvalsh_tridiagonal)
+def eigvalsh_tridiagonal(d: Any, e: Any, select: str = "a", select_range: Any = None) -> Any:
+    """Eigenvalues of symmetric matrices with three diagonals; see `eigh_tridiagonal`."""
+    return eigh_tridiagonal(d, e, True, select, select_range)

@@ -1,0 +1,309 @@
+"""Matrices made of vectors and of blocks, and what is asked of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrans import numpy as fnp
+from functrans.errors import ShapeError
+from functrans.numpy.arrays import array, common_dtype, inexact, known
+from functrans.numpy.define import refuse
+from functrans.ops.arrays.structural import astype, broadcast_to, reshape
+from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.linalg.matrices import (
+    above,
+    adjoint,
+    broadcast_leading,
+    product,
+    transposed,
+)
+from functrans.ops.linalg.qr import qr_p
+from functrans.ops.linalg.svd import svd_p
+from functrans.ops.linalg.sylvester import polar_p
+from functrans.scipy.define import answers
+from functrans.trace.source import located, user_source
+
+__all__ = [
+    "bandwidth", "block_diag", "circulant", "companion", "convolution_matrix", "fiedler",
+    "fiedler_companion", "hankel", "ishermitian", "issymmetric", "khatri_rao", "leslie",
+    "orthogonal_procrustes", "subspace_angles", "toeplitz",
+]  # fmt: skip
+
+# -- of vectors ------------------------------------------------------------------------------------
+
+
+def _positions(rows: int, columns: int) -> tuple[Any, Any]:
+    return np.arange(rows)[:, None], np.arange(columns)
+
+
+def _joined(*parts: Any) -> Any:
+    """Vectors end to end, with the leading axes and the dtype that they have together."""
+    dtype = common_dtype(*parts)
+    leading: tuple[int, ...] = ()
+    for x in parts:
+        leading = broadcast_leading(leading, x.shape[:-1])
+    whole = [broadcast_to(astype(x, dtype), shape=(*leading, x.shape[-1])) for x in parts]
+    return fnp.concatenate(whole, -1)
+
+
+def toeplitz_of(column: Any, row: Any) -> Any:
+    """The matrices whose elements depend on ``i - j`` alone."""
+    i, j = _positions(column.shape[-1], row.shape[-1])
+    return _joined(column[..., ::-1], row[..., 1:])[..., column.shape[-1] - 1 - i + j]
+
+
+def circulant_of(column: Any) -> Any:
+    """The Toeplitz matrices that go round in a circle."""
+    i, j = _positions(column.shape[-1], column.shape[-1])
+    return column[..., (i - j) % max(column.shape[-1], 1)]
+
+
+@answers(scipy.linalg.toeplitz)
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """The matrices with constant diagonals, of a first column and, if it is given, a first row.
+
+    Parameters
+    ----------
+    c : array of shape (..., M)
+    r : array of shape (..., N), optional
+        Its first element is not read. Without it, the matrix is Hermitian.
+    """
+    column = array(c)
+    return toeplitz_of(column, conj(column) if r is None else array(r))
+
+
+@answers(scipy.linalg.circulant)
+def circulant(c: Any) -> Any:
+    """The circulant matrices of a first column, of shape (..., N)."""
+    return circulant_of(array(c))
+
+
+@answers(scipy.linalg.hankel)
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrices with constant anti-diagonals, of a first column and, or zeros, a last row.
+
+    Parameters
+    ----------
+    c : array of shape (M,)
+    r : array of shape (N,), optional
+        Its first element is not read.
+    """
+    column = fnp.ravel(array(c))
+    row = fnp.zeros_like(column) if r is None else fnp.ravel(array(r))
+    i, j = _positions(column.size, row.size)
+    return _joined(column, row[1:])[i + j]
+
+
+@answers(scipy.linalg.companion)
+def companion(a: Any) -> Any:
+    """The companion matrices of polynomials, by their coefficients of shape (..., N)."""
+    x = array(a)
+    if x.shape[-1] < 2:
+        raise ValueError("The length of `a` along the last axis must be at least 2.")
+    first = -x[..., None, 1:] / x[..., None, :1]
+    n = x.shape[-1] - 1
+    rest = np.eye(n - 1, n, dtype=first.dtype)
+    return above(first, broadcast_to(rest, shape=(*first.shape[:-2], n - 1, n)))
+
+
+@answers(scipy.linalg.convolution_matrix)
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """The matrices that convolve vectors of ``n`` elements with others.
+
+    Parameters
+    ----------
+    a : array of shape (..., M)
+    n : int
+    mode : {'full', 'valid', 'same'}
+        Which rows there are, as for `numpy.convolve`.
+    """
+    x = array(a)
+    m = x.shape[-1]
+    if n <= 0:
+        raise ValueError("n must be a positive integer.")
+    if mode not in ("full", "valid", "same"):
+        raise ValueError("'mode' argument must be one of ('full', 'valid', 'same')")
+    nothing = np.zeros(n - 1, x.dtype)
+    column = _joined(x, broadcast_to(nothing, shape=(*x.shape[:-1], n - 1)))
+    whole = toeplitz_of(column, _joined(x[..., :1], broadcast_to(nothing, shape=(n - 1,))))
+    left_out = 0 if mode == "full" else min(m, n) - 1
+    start = left_out if mode == "valid" else left_out // 2
+    stop = whole.shape[-2] - (left_out if mode == "valid" else left_out - start)
+    return whole[..., start:stop, :]
+
+
+@answers(scipy.linalg.fiedler)
+def fiedler(a: Any) -> Any:
+    """The matrices of distances between numbers, of shape (..., N)."""
+    x = array(a)
+    return abs(x[..., :, None] - x[..., None, :])
+
+
+@answers(scipy.linalg.fiedler_companion)
+def fiedler_companion(a: Any) -> Any:
+    """The companion matrices with five diagonals of polynomials, by their coefficients."""
+    x = array(a)
+    if x.shape[-1] < 2:
+        return fnp.zeros((*x.shape[:-1], 0), x.dtype)
+    coefficients = x / x[..., :1]
+    n = x.shape[-1] - 1
+    i, j = _positions(n, n)
+    # an odd row stands beside an even column: coefficients and ones take turns
+    coefficient = ((j == i - 1) & (i % 2 == 0) & (i > 1)) | ((j == i + 1) & (i % 2 == 0))
+    coefficient |= (i == 0) & (j == 0)
+    one = ((j == i - 2) & (i % 2 == 1)) | ((j == i + 2) & (i % 2 == 0)) | ((i == 1) & (j == 0))
+    which = np.where(coefficient, np.maximum(i, j) + 1, 0)
+    return fnp.where(coefficient, -coefficients[..., which], np.asarray(one, x.dtype))
+
+
+@answers(scipy.linalg.leslie)
+def leslie(f: Any, s: Any) -> Any:
+    """The Leslie matrices of N fecundities, in the first row, and N - 1 survivals, below."""
+    first, below = array(f), array(s)
+    if first.shape[-1] != below.shape[-1] + 1:
+        raise ValueError("The length of s must be one less than the length of f.")
+    dtype = common_dtype(first, below)
+    below = astype(below, dtype)[..., :, None] * np.eye(
+        below.shape[-1], first.shape[-1], dtype=dtype
+    )
+    return above(astype(first, dtype)[..., None, :], below)
+
+
+# -- of matrices -----------------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.block_diag)
+def block_diag(*arrs: Any) -> Any:
+    """Matrices along the diagonal of a larger one; of vectors, rows.
+
+    Parameters
+    ----------
+    *arrs : array of shape (..., M, N)
+    """
+    blocks = [fnp.atleast_2d(array(x)) for x in arrs]
+    dtype = common_dtype(*blocks)
+    leading: tuple[int, ...] = ()
+    for x in blocks:
+        leading = broadcast_leading(leading, x.shape[:-2])
+    width = sum(x.shape[-1] for x in blocks)
+    rows, start = [], 0
+    for x in blocks:
+        m, n = x.shape[-2:]
+        whole = broadcast_to(astype(x, dtype), shape=(*leading, m, n))
+        left, right = (np.zeros((*leading, m, gap), dtype) for gap in (start, width - start - n))
+        rows.append(fnp.concatenate([left, whole, right], -1))
+        start += n
+    return fnp.concatenate(rows, -2)
+
+
+@answers(scipy.linalg.khatri_rao)
+def khatri_rao(a: Any, b: Any) -> Any:
+    """The Kronecker products of each column with the column beside it.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, K)
+    b : array of shape (..., N, K)
+
+    Returns
+    -------
+    array of shape (..., M * N, K)
+    """
+    x, y = array(a), array(b)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError("The number of columns for both arrays should be equal.")
+    whole = x[..., :, None, :] * y[..., None, :, :]
+    return reshape(whole, shape=(*whole.shape[:-3], x.shape[-2] * y.shape[-2], x.shape[-1]))
+
+
+@answers(scipy.linalg.orthogonal_procrustes)
+def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
+    """The orthogonal matrix that brings A nearest to B, and the sum of singular values.
+
+    Parameters
+    ----------
+    A, B : array of shape (M, N)
+
+    Notes
+    -----
+    The matrix is the polar factor of ``A.conj().T @ B``, and has its derivative: right for
+    repeated singular values, if none is 0.
+    """
+    x, y = inexact(A), inexact(B)
+    if x.ndim != 2 or x.shape != y.shape:
+        raise ShapeError(
+            f"orthogonal_procrustes takes two matrices of one shape, not {x.shape} and {y.shape}"
+            f"{located(user_source())}"
+        )
+    between = product(adjoint(x), y)
+    return polar_p(between)[0], fnp.linalg.norm(between, "nuc")
+
+
+@answers(scipy.linalg.subspace_angles)
+def subspace_angles(A: Any, B: Any) -> Any:
+    """The angles between the column spaces of two matrices with independent columns.
+
+    Parameters
+    ----------
+    A : array of shape (M, N)
+    B : array of shape (M, K)
+
+    Returns
+    -------
+    array of shape (min(N, K),)
+        In descending order.
+
+    Notes
+    -----
+    Small angles come from their sines, and large ones from their cosines (A. Knyazev and
+    M. Argentati, "Principal angles between subspaces in an A-based scalar product", 2002).
+    """
+    left, right = (qr_p(inexact(x), complete=False)[0] for x in (A, B))
+    if left.shape[-1] < right.shape[-1]:
+        left, right = right, left
+    between = product(adjoint(left), right)
+    cosines = svd_p(between, full=False)[1][..., ::-1]
+    sines = svd_p(right - product(left, between), full=False)[1]
+    small = cosines * cosines >= 0.5
+    # each function is given only what it is asked for: the other's slope may be infinite
+    by_sine = fnp.arcsin(fnp.where(small, fnp.minimum(sines, 1.0), 0.0))
+    by_cosine = fnp.arccos(fnp.where(small, 0.0, fnp.minimum(cosines, 1.0)))
+    return fnp.where(small, by_sine, by_cosine)
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.issymmetric)
+def issymmetric(a: Any, atol: Any = None, rtol: Any = None) -> Any:
+    """Whether matrices are equal to their transposes, or nearly so."""
+    x = array(a)
+    return _equal(x, transposed(x), atol, rtol)
+
+
+@answers(scipy.linalg.ishermitian)
+def ishermitian(a: Any, atol: Any = None, rtol: Any = None) -> Any:
+    """Whether matrices are equal to their conjugate transposes, or nearly so."""
+    x = array(a)
+    return _equal(x, adjoint(x), atol, rtol)
+
+
+def _equal(x: Any, y: Any, atol: Any, rtol: Any) -> Any:
+    if not atol and not rtol:
+        return fnp.all(x == y, axis=(-2, -1))
+    return fnp.all(fnp.isclose(x, y, atol=atol or 0.0, rtol=rtol or 0.0), axis=(-2, -1))
+
+
+@answers(scipy.linalg.bandwidth)
+def bandwidth(a: Any) -> Any:
+    """How many diagonals there are below and above the main one; the values have to be known."""
+    values = known(array(a) != 0)
+    if values is None:
+        refuse(
+            "scipy.linalg.bandwidth of a matrix whose values are not known",
+            "ask for it outside of jit and vmap",
+        )
+    return scipy.linalg.bandwidth(values.astype(float))

@@ -1,0 +1,63 @@
+"""Which function of another library was given a traced value and makes a plain array of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType, FunctionType
+from typing import Any
+
+from functrans.trace.source import is_installed
+
+instead: dict[str, Callable[[str], str]] = {}
+"""By the name of a library: from a function, as users write it, to what to write in its place."""
+
+
+def calls(library: str) -> list[FrameType]:
+    """The library's frames between the user's code and here, those next to the user first."""
+    found = []
+    frame = sys._getframe(1).f_back
+    while frame is not None and is_installed(frame.f_code.co_filename):
+        if frame.f_globals.get("__name__", "").partition(".")[0] == library:
+            found.append(frame)
+        frame = frame.f_back
+    return found[::-1]
+
+
+def public_name(frame: FrameType) -> str | None:
+    """The function of a frame as users write it, if it is one that they call.
+
+    That is a function of a public module; or one that a decorator of the library's, whose frame it
+    is, has been handed; or a method of an object that a public module has.
+    """
+    module, function = frame.f_globals["__name__"], frame.f_code.co_name
+    if callable(_names(module).get(function)):
+        return f"{_public(module)}.{function}"
+    for inner in frame.f_locals.values():
+        if isinstance(inner, FunctionType) and inner.__name__ in _names(inner.__module__):
+            return f"{_public(inner.__module__)}.{inner.__name__}"
+    owner = frame.f_locals.get("self")
+    if owner is None or function.startswith("_"):
+        return None
+    found = (name for name, value in _names(module).items() if value is owner)
+    return next((f"{_public(module)}.{name}.{function}" for name in found), None)
+
+
+def _public(module: str) -> str:
+    return ".".join(part for part in module.split(".") if not part.startswith("_"))
+
+
+def _names(module: str) -> dict[str, Any]:
+    """What is in the public module that a private one belongs to."""
+    public = sys.modules.get(_public(module))
+    return {} if public is None else vars(public)
+
+
+def converted_by() -> str:
+    """A sentence about the function that the user called, if it is one of another library."""
+    for library, find in instead.items():
+        for frame in calls(library):
+            name = public_name(frame)
+            if name is not None:
+                return f"{name} converts its arguments to plain arrays: {find(name)}.\n"
+    return ""

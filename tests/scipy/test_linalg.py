@@ -1,0 +1,173 @@
+"""`functrans.scipy.linalg`: SciPy's values, dtypes and names; derivatives; mapping; refusals."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from functrans import grad, jit, vmap
+from functrans.errors import UnsupportedNumPyError
+from functrans.scipy import linalg
+from functrans.scipy.define import WITHOUT_MEANING, implementations, refusals
+from functrans.testing import check_grads
+from tests.scipy.linalg_cases import (
+    CASES,
+    ONLY_THE_SPACE_IS_DETERMINED,
+    SHAPE_FOLLOWS_VALUES,
+    columns,
+    definite,
+    square,
+    tall,
+)
+
+
+def leaves(result):
+    """The arrays in nested tuples."""
+    if isinstance(result, (tuple, list)):
+        return [leaf for part in result for leaf in leaves(part)]
+    return [result]
+
+
+def traced_values(case, operands):
+    """The results under grad, where values are known."""
+    seen = []
+
+    def run(*tracers):
+        found = leaves(case.call(linalg, *tracers))
+        seen.extend(np.asarray(getattr(x, "_known_value", x)) for x in found)
+        return sum(np.sum(x) for x in tracers)
+
+    grad(run, tuple(range(len(operands))))(*operands)
+    return seen
+
+
+def compare(found, expected, dtype):
+    tolerance = 1e-9 if dtype == np.float64 else 3e-2
+    assert len(found) == len(expected)
+    for x, y in zip(found, map(np.asarray, expected), strict=True):
+        x = np.asarray(x)
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_values_are_scipys(case, dtype):
+    operands = [x.astype(dtype) for x in case.operands]
+    expected = leaves(case.call(scipy.linalg, *operands))
+    compare(traced_values(case, operands), expected, dtype)
+    compare(leaves(case.call(linalg, *operands)), expected, dtype)
+    if dtype == np.float64 and not case.name.startswith(SHAPE_FOLLOWS_VALUES):
+        compare(leaves(jit(lambda *xs: case.call(linalg, *xs))(*operands)), expected, dtype)
+
+
+def flat(case):
+    """The call as a function with a list of arrays as its result."""
+    return lambda *operands: leaves(case.call(linalg, *operands))
+
+
+DETERMINED = {
+    name: case for name, case in CASES.items() if not name.startswith(ONLY_THE_SPACE_IS_DETERMINED)
+}
+
+
+@pytest.mark.parametrize("case", DETERMINED.values(), ids=DETERMINED.keys())
+def test_derivatives_are_those_of_differences(case):
+    check_grads(flat(case), case.operands, order=1, max_elements=4)
+
+
+MAPPED = {name: case for name, case in CASES.items() if not name.startswith(SHAPE_FOLLOWS_VALUES)}
+
+
+@pytest.mark.parametrize("case", MAPPED.values(), ids=MAPPED.keys())
+def test_mapping_is_a_loop(case):
+    stacks = [np.stack([x, x * 1.25], -1) for x in case.operands]
+    found = vmap(lambda *xs: leaves(case.call(linalg, *xs)), -1, 0)(*stacks)
+    for i in range(2):
+        expected = leaves(case.call(linalg, *(x[..., i] for x in stacks)))
+        for x, y in zip(found, expected, strict=True):
+            if np.ndim(x) > np.ndim(y):
+                x = x[i]
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("call", ["l.expm(a)", "l.sqrtm(a)", "l.logm(a)", "l.polar(a)", "l.lu(a)"])
+def test_second_derivatives(call):
+    case = next(case for name, case in CASES.items() if name.startswith(f"{call}|"))
+    check_grads(flat(case), case.operands, order=2, max_elements=4)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def public_functions():
+    return {
+        name
+        for name in scipy.linalg.__all__
+        if inspect.isfunction(getattr(scipy.linalg, name))
+        and name not in ("find_best_blas_type", "get_blas_funcs", "get_lapack_funcs")
+    }
+
+
+TAKE_NUMBERS = {"dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"}
+
+
+def test_every_function_works_or_is_refused():
+    for name in dir(linalg):
+        getattr(linalg, name)
+    answered = set(linalg.__all__)
+    refused = {name.rpartition(".")[2] for name in refusals}
+    assert not answered & refused
+    assert public_functions() == answered | refused | TAKE_NUMBERS
+
+
+@pytest.mark.parametrize("name", sorted(linalg.__all__))
+def test_signatures_are_scipys(name):
+    model = getattr(scipy.linalg, name)
+    function = getattr(linalg, name)
+    assert inspect.signature(function) == inspect.signature(model)
+    assert function.__doc__
+    own = inspect.signature(implementations[f"scipy.linalg.{model.__name__}"]).parameters
+    theirs = inspect.signature(model).parameters
+    assert own.keys() <= theirs.keys()
+    left_out = theirs.keys() - own.keys() - WITHOUT_MEANING.keys()
+    assert left_out <= {"e", "s", "balanced", "tol", "homogeneous_eigvals", "disp", "blocksize"}
+
+
+@pytest.mark.parametrize("name", sorted(linalg._INSTEAD))
+def test_what_is_refused_says_what_instead(name):
+    function = getattr(linalg, name)
+    required = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+    ]
+    with pytest.raises(UnsupportedNumPyError) as caught:
+        grad(lambda a: function(*(a for _ in required)))(square)
+    message = str(caught.value)
+    assert message.startswith(f"scipy.linalg.{name} is not supported on traced values at test_lin")
+    assert message.endswith(linalg._INSTEAD[name])
+
+
+def test_keywords():
+    def f(a):
+        return linalg.svd(a, check_finite=False, lapack_driver="gesvd", overwrite_a=True)[1].sum()
+
+    np.testing.assert_allclose(grad(f)(square), grad(lambda a: linalg.svdvals(a).sum())(square))
+    with pytest.raises(UnsupportedNumPyError, match=re.escape("solve_continuous_are(..., e=...)")):
+        grad(lambda a: linalg.solve_continuous_are(a, columns, a, np.eye(2), e=a))(square)
+    with pytest.raises(UnsupportedNumPyError, match="an interval"):
+        grad(lambda a: linalg.eigvalsh(a, subset_by_value=(0, 1)).sum())(definite)
+    with pytest.raises(UnsupportedNumPyError, match="whose rank is not known"):
+        jit(linalg.orth)(tall)
+    with pytest.raises(AttributeError, match="no 'choleski'"):
+        _ = linalg.choleski
+    np.testing.assert_array_equal(linalg.hilbert(2), scipy.linalg.hilbert(2))
+
+
+def test_real_functions_of_real_matrices():
+    for name in ("sqrtm", "logm"):
+        with pytest.raises(np.linalg.LinAlgError, match="is complex: convert it"):
+            jit(getattr(linalg, name))(-np.eye(2))
