@@ -10,6 +10,7 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex
+from functrans.ops.elementwise.choice import where_of_numbers
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.promotion import floating
@@ -28,27 +29,28 @@ cosh: Primitive = elementwise(
 )  # fmt: skip
 
 
-def _square_of_sech(exp: Callable[[Any], Any], x: Any) -> Any:
-    """``1 / cosh(x)**2`` without overflow, for arrays and for Scalars."""
-    e = exp(abs(x) * -2)
+def _square_of_sech(exp: Callable[[Any], Any], size: Any) -> Any:
+    """``1 / cosh(x)**2`` without overflow, for arrays and for Scalars that are not negative."""
+    e = exp(size * -2)
     return 4 * e / ((1 + e) * (1 + e))
 
 
-def _slope_of_tanh(x: Any, out: Any) -> Any:
-    """Of real numbers not ``1 - out * out``, of which nothing is left where ``out`` rounds to 1."""
-    return 1 - out * out if is_complex(x.dtype) else sech_squared(x)
+def _by_numpy(x: Any) -> Any:
+    turned = where_of_numbers(x.real < 0, -x, x) if is_complex(x.dtype) else abs(x)
+    return _square_of_sech(np.exp, turned)
 
 
 sech_squared: Primitive = elementwise(
-    "sech_squared", numpy=lambda x: _square_of_sech(np.exp, x),
-    scalar=lambda x: _square_of_sech(vecmath.exp, x),
+    "sech_squared", numpy=_by_numpy,
+    scalar=lambda x: _square_of_sech(vecmath.exp, abs(x)),
     jvp=lambda x, out, dx: dx * (-2 * tanh(x) * out),
     promotion=floating, samples=reals(-3, 3),
 )  # fmt: skip
 
 tanh: Primitive = elementwise(
     "tanh", numpy=np.tanh, scalar=vecmath.tanh,
-    jvp=lambda x, out, dx: dx * _slope_of_tanh(x, out),
+    # not 1 - out * out, of which nothing is left where out rounds to 1
+    jvp=lambda x, out, dx: dx * sech_squared(x),
     samples=reals(-3, 3),
 )  # fmt: skip
 
