@@ -63,10 +63,9 @@ class _Memory(NamedTuple):
         return Address(self.buffer, (*self.before, *inner))
 
     def spacing(self, axes: Sequence[Axis]) -> int:
-        skipped = len(self.before)
-        found = spacing(
-            self.buffer.extents, [skipped + self.labels.index(axis.label) for axis in axes]
-        )
+        shape, skipped = self.buffer.extents, len(self.before)
+        places = [skipped + self.labels.index(axis.label) for axis in axes]
+        found = spacing(shape, [place for place in places if shape[place] != 1])
         assert found is not None
         return found
 
@@ -239,14 +238,15 @@ class _Convolution:
         row_step, term_step = (1, within[0]) if self.rows_last else (within[1], 1)
         start = Address(scratch.buffer, (*scratch.before, *(ZERO,) * len(self.block)))
         columns = self.plan.columns
-        windows = _Matrix(start, row_step, term_step, row_count, term_count)
+        width = prod(axis.extent for axis in columns)
+        windows = _Matrix(start, row_step, term_step, row_count, term_count, within)
         others = _Matrix(
             self.y.address(there), self.y.spacing(self.plan.summed.inner), self.y.spacing(columns),
-            term_count, column_count,
+            term_count, column_count, (within[1], width),
         )  # fmt: skip
         result = _Matrix(
             out.address(here), out.spacing(self.plan.rows.inner), out.spacing(columns),
-            row_count, column_count,
+            row_count, column_count, (within[0], width),
         )  # fmt: skip
         # BLAS wants a result whose columns are dense
         if result.row_step == 1:
@@ -315,13 +315,20 @@ class _Matrix(NamedTuple):
     column_step: int
     rows: Scalar
     columns: Scalar
+    most: tuple[int, int]
+    """The most rows and columns that a block has."""
 
     def turned(self) -> _Matrix:
-        return _Matrix(self.address, self.column_step, self.row_step, self.columns, self.rows)
+        return _Matrix(
+            self.address, self.column_step, self.row_step, self.columns, self.rows, self.most[::-1]
+        )
 
     def flag(self) -> bytes:
         """What BLAS is told of it, for which matrices lie column by column."""
         return b"N" if self.row_step == 1 else b"T"
 
     def leading(self) -> int:
-        return self.column_step if self.row_step == 1 else self.row_step
+        """How far apart its columns are, or its rows: also where there is one only."""
+        if self.row_step == 1:
+            return max(self.column_step, self.most[0])
+        return max(self.row_step, self.most[1])

@@ -133,6 +133,8 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
     row_count, column_count, term_count = counts(eqn)
     lone = _spaced_from(aval.shape, out, columns)
     columns, apart = columns[lone:], [*found.groups, *columns[:lone]]
+    if prod(sizes[label] for label in columns) < limits.fewest_columns:
+        return None
     first_row = _spaced_from(aval.shape, out, rows)
     if 1 not in (_spacing(aval.shape, out, columns), _spacing(aval.shape, out, rows[first_row:])):
         return None
@@ -173,7 +175,9 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
 
 
 def _spacing(shape: Shape, labels: Labels, chosen: Sequence[int]) -> int | None:
-    return spacing(shape, [labels.index(label) for label in chosen])
+    axes = [labels.index(label) for label in chosen]
+    # an axis of a single element is nowhere in the way
+    return spacing(shape, [axis for axis in axes if shape[axis] != 1])
 
 
 def _spaced_from(shape: Shape, labels: Labels, chosen: Sequence[int]) -> int:
