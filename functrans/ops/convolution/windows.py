@@ -15,19 +15,24 @@ from collections.abc import Sequence
 from functools import reduce
 from itertools import product
 from operator import and_
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn
 from functrans.ir.primitive import LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, guard
 from functrans.ops.arrays.structural import move_axis, reshape, transpose
-from functrans.ops.define import primitive
+from functrans.ops.compiled.emission import Emit
+from functrans.ops.define import lazy, primitive
 from functrans.ops.samples import cases, integers
+
+if TYPE_CHECKING:
+    from functrans.loop.target import Target
 
 Axes = tuple[int, ...]
 
@@ -337,7 +342,7 @@ def _pairs(window: Window, extent: int) -> _Pairs:
     return _Pairs(window.taps, by_tap)
 
 
-def _pull_overlap(read: Any, index: Any, x: Aval, *, axes: Axes, windows: Any, shape: Shape) -> Any:
+def pull_overlap(read: Any, index: Any, x: Aval, *, axes: Axes, windows: Any, shape: Shape) -> Any:
     pairs = [_pairs(w, shape[axis]) for axis, w in zip(axes, windows, strict=True)]
 
     def term(*numbers: Any) -> Any:
@@ -349,6 +354,11 @@ def _pull_overlap(read: Any, index: Any, x: Aval, *, axes: Axes, windows: Any, s
         return where_all(conditions, read(0, (*at, *taps)))
 
     return fold("add", [of.number for of in pairs], term)
+
+
+def _is_many(eqn: Eqn, target: Target) -> bool:
+    """Whether there are more elements than are written out one by one."""
+    return eqn.outputs[0].aval.size > target.joins.small
 
 
 def _into(shape: Shape, *windows: Window, axes: Axes = (0,)) -> dict[str, Any]:
@@ -364,7 +374,8 @@ overlap_add_p = primitive(
         lambda ct, x, *, axes, windows, shape: windows_of(ct, axes=axes, windows=windows)
     ],
     batch=_batch_overlap,
-    pull=_pull_overlap,
+    pull=pull_overlap,
+    emit=Emit(lazy("functrans.ops.convolution.compiled.overlap:emit"), applies=_is_many),
     samples=cases(
         ((3, 3), _into((5,), Window(3, 3))), ((5, 3), _into((5,), Window(5, 3, offset=-1))),
         ((3, 2, 2), _into((7, 2), Window(3, 2, 2, 3, -2))),
