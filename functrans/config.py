@@ -184,6 +184,10 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted(_SWITCHES)
+
+
 _watchers: dict[str, list[Callable[[Any], None]]] = {}
 
 
