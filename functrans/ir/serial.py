@@ -7,7 +7,7 @@ registry by its name, and a parameter is one of the few kinds below or is refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,18 @@ from functrans.ir.primitive import Primitive, registry
 from functrans.ir.types import Aval
 
 Data = Any
+Record = TypeVar("Record", bound=tuple[Any, ...])
 Encode = Callable[[Any], Data]
 Decode = Callable[[Data], Any]
+
+
+_records: dict[str, type[tuple[Any, ...]]] = {}
+
+
+def record(cls: type[Record]) -> type[Record]:
+    """Let a NamedTuple of plain values be a parameter that is written as data; a decorator."""
+    _records[cls.__name__] = cls
+    return cls
 
 
 class UndefinedOperation(LookupError):
@@ -146,6 +156,8 @@ def _to_data(value: Any, other: Encode) -> Data:
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
+    if kind in _records.values():
+        return {"record": [kind.__name__, *(_to_data(x, other) for x in value)]}
     for name, (cls, encode, _) in _KINDS.items():
         if isinstance(value, cls) and not (cls is tuple and kind is not tuple):
             return {name: encode(value, lambda x: _to_data(x, other), other)}
@@ -156,6 +168,8 @@ def _from_data(data: Data, other: Decode) -> Any:
     if not isinstance(data, Mapping):
         return data
     ((name, content),) = data.items()
+    if name == "record":
+        return _records[content[0]](*(_from_data(x, other) for x in content[1:]))
     if name not in _KINDS:
         return other(data)
     _, _, decode = _KINDS[name]

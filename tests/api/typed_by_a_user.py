@@ -93,28 +93,29 @@ class Model:
         return np.float64(np.sum(self.w * x))
 
 
-x = np.ones(3)
-model = Model()
-assert_type(step(x, 2), Array)
-assert_type(power(x, n=2), Array)
-assert_type(jit(loss)(x, x, scale=2.0), np.float64)
-assert_type(product(x, x), Array)
-assert_type(vmap(loss)(x, x), np.float64)
-assert_type(jit(vmap(loss))(x, x), np.float64)
-assert_type(value_and_grad(loss)(x, x), tuple[np.float64, Any])
-assert_type(both(x, x), tuple[np.float64, Any])
-assert_type(clamp(x), Array)
-assert_type(scaled(x, 2), Array)
-assert_type(again(x), Array)
-assert_type(model.apply(x), Array)
-assert_type(model.repeat(x, n=2), Array)
-print(step.lower(x, 2).graph(), model.apply.lower(x).schedule(), step.paths())
-print(grad(loss)(x, x, scale=0.5), jacfwd(step)(x, 2), jacrev(step)(x, 2), hessian(loss)(x, x))
-print(hvp(loss)(x, x, x), trace(loss)(x, x).eqns, host(x), model.slope(x), step.__name__)
+def use() -> None:
+    x = np.ones(3)
+    model = Model()
+    assert_type(step(x, 2), Array)
+    assert_type(power(x, n=2), Array)
+    assert_type(jit(loss)(x, x, scale=2.0), np.float64)
+    assert_type(product(x, x), Array)
+    assert_type(vmap(loss)(x, x), np.float64)
+    assert_type(jit(vmap(loss))(x, x), np.float64)
+    assert_type(value_and_grad(loss)(x, x), tuple[np.float64, Any])
+    assert_type(both(x, x), tuple[np.float64, Any])
+    assert_type(clamp(x), Array)
+    assert_type(scaled(x, 2), Array)
+    assert_type(again(x), Array)
+    assert_type(model.apply(x), Array)
+    assert_type(model.repeat(x, n=2), Array)
+    print(step.lower(x, 2).graph(), model.apply.lower(x).schedule(), step.paths())
+    print(grad(loss)(x, x, scale=0.5), jacfwd(step)(x, 2), jacrev(step)(x, 2), hessian(loss)(x, x))
+    print(hvp(loss)(x, x, x), trace(loss)(x, x).eqns, host(x), model.slope(x), step.__name__)
 
-step("text", 2)  # WRONG
-grad(loss)(x)  # WRONG
-model.apply()  # WRONG
-product(x, x, 3)  # WRONG
-value_and_grad(loss)(x, x, size=3)  # WRONG
-clamp("text")  # WRONG
+    step("text", 2)  # WRONG
+    grad(loss)(x)  # WRONG
+    model.apply()  # WRONG
+    product(x, x, 3)  # WRONG
+    value_and_grad(loss)(x, x, size=3)  # WRONG
+    clamp("text")  # WRONG

@@ -22,6 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from functrans.errors import ShapeError
 from functrans.ir.primitive import LINEAR
+from functrans.ir.serial import record
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, guard
@@ -32,6 +33,7 @@ from functrans.ops.samples import cases, integers
 Axes = tuple[int, ...]
 
 
+@record
 class Window(NamedTuple):
     """How a window slides along an axis.
 
