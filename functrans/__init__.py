@@ -13,29 +13,37 @@ Examples
 
 from functrans import config, errors, extend, lax, numpy, random, scipy, testing, tree
 from functrans.api.bridge import compile, from_numba
+from functrans.api.closure import closure_convert, custom_gradient
 from functrans.api.compile import jit
 from functrans.api.custom import custom_jvp, custom_vjp
 from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
+from functrans.api.host import callback
 from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
 from functrans.api.linear import linear_transpose, linearize
 from functrans.api.lowered import eval_shape, trace
 from functrans.api.mapping import vmap
+from functrans.api.problem import FLOAT0 as float0
 from functrans.api.recompute import checkpoint, stop_gradient
+from functrans.api.saved import load, save
 from functrans.caches import clear_caches
 from functrans.ir.types import Aval
 from functrans.version import __version__ as __version__
 
 __all__ = [
     "Aval",
+    "callback",
     "checkpoint",
     "clear_caches",
+    "closure_convert",
     "compile",
     "config",
+    "custom_gradient",
     "custom_jvp",
     "custom_vjp",
     "errors",
     "eval_shape",
     "extend",
+    "float0",
     "from_numba",
     "grad",
     "hessian",
@@ -47,8 +55,10 @@ __all__ = [
     "lax",
     "linear_transpose",
     "linearize",
+    "load",
     "numpy",
     "random",
+    "save",
     "scipy",
     "stop_gradient",
     "testing",
@@ -58,3 +68,7 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

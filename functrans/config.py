@@ -141,6 +141,12 @@ is slow, and for finding faults: of this library, or of operations of your own. 
 variable FUNCTRANS_CHECK_PLANS."""
 
 
+check_floats: bool = _default_truth("FUNCTRANS_CHECK_FLOATS", False)
+"""Whether jitted functions are computed by NumPy, operation by operation, and not compiled, so that
+its warnings about overflow and invalid values come, and `numpy.errstate` counts. That is slow, and
+for finding out where a NaN comes from. From the environment variable FUNCTRANS_CHECK_FLOATS."""
+
+
 def _positive(value: Any) -> Any:
     return value if type(value) is int and value > 0 else _WRONG
 
@@ -181,7 +187,12 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "recycle_bytes": (_not_negative, "an integer, 0 or more"),
     "patch_numpy": (_truth, "True or False"),
     "check_plans": (_truth, "True or False"),
+    "check_floats": (_truth, "True or False"),
 }
+
+
+def __dir__() -> list[str]:
+    return sorted(_SWITCHES)
 
 
 _watchers: dict[str, list[Callable[[Any], None]]] = {}

@@ -5,9 +5,6 @@ builtin exception that Python or NumPy would have raised in its place, so that c
 know of `functrans` catches it too. Each docstring holds code that fails and code that does not.
 """
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-
 __all__ = [
     "ArgnumsError",
     "AxesError",
@@ -27,6 +24,7 @@ __all__ = [
     "PathLimitError",
     "PlanError",
     "RegistrationError",
+    "SavedProgramError",
     "ShapeError",
     "StaticArgumentError",
     "StepLimitError",
@@ -36,7 +34,6 @@ __all__ = [
     "TreeMismatchError",
     "UnsupportedAttributeError",
     "UnsupportedNumPyError",
-    "nearest",
 ]
 
 
@@ -412,6 +409,19 @@ class BranchError(FunctransError, TypeError):
     """
 
 
+class SavedProgramError(FunctransError, ValueError):
+    """A program cannot be saved as data, or a file is none that `save` wrote.
+
+    Fails::
+
+        save(callback(np.sort, out_types=lambda x: x), "sorted.functrans", x)     # Python sorts
+
+    Fix::
+
+        save(np.sort, "sorted.functrans", x)
+    """
+
+
 class StepLimitError(FunctransError, RuntimeError):
     """A loop ran for more than the ``max_steps`` that it was given.
 
@@ -475,26 +485,5 @@ class GradientCheckError(FunctransError, AssertionError):
     """
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that is spelled most like `name`, for a "did you mean".
-
-    Parameters
-    ----------
-    name : str
-        What was written.
-    candidates : iterable of str
-        What could have been meant.
-
-    Returns
-    -------
-    str or None
-        The most similar candidate, or None if none is similar.
-
-    Examples
-    --------
-    >>> nearest("cumsun", ["sum", "cumsum", "prod"])
-    'cumsum'
-    >>> nearest("hilbert", ["sum", "cumsum", "prod"])
-    """
-    found = get_close_matches(name, list(candidates), n=1)
-    return found[0] if found else None
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -74,3 +74,7 @@ def unregister(name: str) -> None:
     _leave_registry(name)
     for ufunc in [key for key, answer in protocols.ufuncs.items() if answer is primitive]:
         del protocols.ufuncs[ufunc]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

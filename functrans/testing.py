@@ -17,6 +17,8 @@ from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind
 from functrans.ir.types import aval_of, complex_dtype, describe, is_complex, is_inexact
 from functrans.tree import core as tree
 
+__all__ = ["check_grads", "check_primitive"]
+
 Flat = Callable[[list[Any]], list[Any]]
 """A function from a list of arrays to a list of arrays."""
 
@@ -324,3 +326,7 @@ def _check_vmap(primitive: Primitive, sample: Sample, another: Sample) -> None:
                 rtol=1e-13,
                 err_msg=f"{primitive.name}, vmap(in_axes={axes})",
             )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

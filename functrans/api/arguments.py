@@ -30,8 +30,11 @@ def decorated(transform: Callable[..., Any], **options: Any) -> Callable[..., An
 
 def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper:
     """Give the wrapper the name, docstring and signature of the function that it stands for."""
-    # not its attributes: those of a jitted or custom function are its state
     functools.update_wrapper(wrapper, function, updated=())
+    # the user's attributes too; those of a transformed function are its state
+    for key, value in getattr(function, "__dict__", {}).items():
+        if not key.startswith("_"):
+            setattr(wrapper, key, value)
     if not hasattr(function, "__name__"):
         name = f"{prefix}({type(function).__name__})"
         wrapper.__name__ = name

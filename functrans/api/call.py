@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from functrans import config
 from functrans.ir.graph import Graph
 from functrans.ops.calls.call import call_primitive
-from functrans.run.call.failures import COMPILED_CODES, explained
+from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
 from functrans.run.call.jitted import runnable
 
 
@@ -15,6 +16,8 @@ def compiled_call(
     *operands: Any, graph: Graph, name: str = "", backend: str | None = None
 ) -> Sequence[Any]:
     """The results of a graph, compiled, for arrays."""
+    if config.check_floats:
+        return by_numpy(graph, operands)
     try:
         return runnable(graph, backend=backend)(*operands)
     except COMPILED_CODES as error:

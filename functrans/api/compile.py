@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Concatenate, cast, overload
 
 import numpy as np
 
@@ -30,8 +29,10 @@ from functrans.api.outside import Outside
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
 from functrans.api.static import NO_STATIC, Static, without_static
+from functrans.api.transformed import P, Q, R, Transformed
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError
+from functrans.ir.graph import Graph
 from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace.stage import Staged, stage
@@ -56,7 +57,7 @@ def _structure_of_leaves(count: int) -> Structure:
     return tree.structure(((0,) * count, {}))
 
 
-class JitFunction:
+class Jitted(Transformed[P, R]):
     """What `jit` returns: called like the function, with `lower` to look inside."""
 
     def __init__(
@@ -68,8 +69,15 @@ class JitFunction:
         backend: str | None,
         instance: Callable[[], Any] | None = None,
     ) -> None:
-        wrap(function, self, "jit")
-        self._function = function
+        options = {
+            "static_argnums": static.numbers,
+            "static_argnames": tuple(sorted(static.names)),
+            "donate_argnums": donated.numbers,
+            "donate_argnames": tuple(sorted(donated.names)),
+            "max_paths": max_paths,
+            "backend": backend,
+        }
+        super().__init__(jit, function, options, function)
         self._static = static
         self._donated = donated
         self._has_static = bool(static)
@@ -79,11 +87,16 @@ class JitFunction:
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         self._outside = Outside(function, instance)
         # by the instance that each is for
-        self._methods: Table[int, JitFunction] = Table(MOST_ENTRIES)
+        self._methods: Table[int, Jitted[..., Any]] = Table(MOST_ENTRIES)
         self._lock = lock()
 
-    def __repr__(self) -> str:
-        return f"<jit of {self._function!r}>"
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Jitted[P, R]: ...
+
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R], instance: object, owner: Any = None
+    ) -> Jitted[Q, R]: ...
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
@@ -94,24 +107,7 @@ class JitFunction:
             self._methods.remember(id(instance), compiled)
         return _JitMethod(compiled, instance)
 
-    def __reduce__(self) -> Any:
-        name: str = getattr(self, "__qualname__", "")
-        found: Any = sys.modules.get(self.__module__)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is self:
-            return name  # as other functions are
-        options = {
-            "static_argnums": self._static.numbers,
-            "static_argnames": self._static.names,
-            "donate_argnums": self._donated.numbers,
-            "donate_argnames": self._donated.names,
-            "max_paths": self._max_paths,
-            "backend": self._backend,
-        }
-        return _with_options, (self._function, options)
-
-    def _method(self, instance: Any) -> JitFunction:
+    def _method(self, instance: Any) -> Jitted[..., Any]:
         """The function for one instance, whose attributes are constants of the trace."""
         function, number = self._function, id(instance)
         # the cache must not keep the instance alive; who calls the method has it
@@ -127,9 +123,12 @@ class JitFunction:
             named(method, option, tuple(n - (n > 0) for n in given.numbers if n != 0), given.names)
             for option, given in (("static", self._static), ("donate", self._donated))
         )
-        return JitFunction(method, static, donated, self._max_paths, self._backend, reference)
+        return Jitted(method, static, donated, self._max_paths, self._backend, reference)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return cast(R, self._results(args, kwargs))
+
+    def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._outside.changed():
             self._entries.clear()
         if self._has_static:
@@ -176,6 +175,19 @@ class JitFunction:
         leaves, structure = tree.flatten((args, kwargs))
         path, _ = self._stage(leaves, structure, static, ())
         return Lowered(path.graph, path.donated, path.backend)
+
+    def program_for(
+        self, args: Any, kwargs: Any
+    ) -> tuple[Graph, Sequence[Any], Structure, Structure]:
+        """The program for arguments like these, whatever their values.
+
+        Its graph, what that takes behind the arguments that are not static, and the structures of
+        these and of the result.
+        """
+        args, kwargs, static = without_static(self._function, self._static, args, kwargs)
+        leaves, structure = tree.flatten((args, kwargs))
+        path, _ = self._stage(leaves, structure, static, None)
+        return path.graph, path.captures, structure, path.structure
 
     def paths(self) -> PathReport:
         """The ways that calls have gone through the function's Python branches.
@@ -292,7 +304,7 @@ class JitFunction:
 class _JitMethod:
     """A compiled method, bound to its instance."""
 
-    def __init__(self, compiled: JitFunction, instance: Any) -> None:
+    def __init__(self, compiled: Jitted[..., Any], instance: Any) -> None:
         self._compiled = compiled
         self._instance = instance
         wrap(compiled, self, "jit")
@@ -301,16 +313,12 @@ class _JitMethod:
         return self._compiled(*args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """As `JitFunction.lower`."""
+        """As `Jitted.lower`."""
         return self._compiled.lower(*args, **kwargs)
 
     def paths(self) -> PathReport:
-        """As `JitFunction.paths`."""
+        """As `Jitted.paths`."""
         return self._compiled.paths()
-
-
-def _with_options(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    return jit(function, **options)
 
 
 def _leaf_key(x: Any) -> Any:
@@ -322,13 +330,38 @@ def _leaf_key(x: Any) -> Any:
     return kind
 
 
+@overload
+def jit(
+    function: Callable[P, R],
+    /,
+    static_argnums: Argnums = (),
+    static_argnames: str | Iterable[str] = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: str | Iterable[str] = (),
+    max_paths: int = 16,
+    backend: str | None = None,
+) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: str | Iterable[str] = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: str | Iterable[str] = (),
+    max_paths: int = 16,
+    backend: str | None = None,
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+
+
 def jit(
     function: Callable[..., Any] | None = None,
     /,
     static_argnums: Argnums = (),
-    static_argnames: str | Sequence[str] = (),
+    static_argnames: str | Iterable[str] = (),
     donate_argnums: Argnums = (),
-    donate_argnames: str | Sequence[str] = (),
+    donate_argnames: str | Iterable[str] = (),
     max_paths: int = 16,
     backend: str | None = None,
 ) -> Any:
@@ -367,7 +400,7 @@ def jit(
 
     Returns
     -------
-    JitFunction
+    Jitted
         With the arguments of ``function``, and methods to look inside: ``lower(*args)`` shows the
         stages of the compilation, ``paths()`` the ways through Python's branches.
 
@@ -422,4 +455,4 @@ def jit(
     static = named(function, "static", static_argnums, static_argnames)
     donated = named(function, "donate", donate_argnums, donate_argnames)
     check_apart(function, static, donated)
-    return JitFunction(function, static, donated, max_paths, backend)
+    return Jitted(function, static, donated, max_paths, backend)

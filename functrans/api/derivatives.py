@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -13,27 +13,55 @@ from functrans.api.arguments import (
     check_callable,
     decorated,
     name_of,
-    wrap,
 )
+from functrans.api.linear_maps import Pullback
 from functrans.api.problem import (
     Problem,
     filled_tangents,
     forward_problem,
     matching,
-    problem_of,
 )
+from functrans.api.selection import Argnames, Which
+from functrans.api.transformed import P, R, Transformed
 from functrans.errors import DtypeError, NonScalarOutputError
 from functrans.ir.types import is_complex, is_inexact
 from functrans.tree.compare import described
 
 
+@overload
+def grad(
+    function: Callable[P, Any],
+    /,
+    argnums: Argnums | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    argnames: Argnames = (),
+    allow_int: bool = False,
+) -> Transformed[P, Any]: ...
+
+
+@overload
+def grad(
+    *,
+    argnums: Argnums | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    argnames: Argnames = (),
+    allow_int: bool = False,
+) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
+
+
 def grad(
     function: Callable[..., Any] | None = None,
     /,
-    argnums: Argnums = 0,
+    argnums: Argnums | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+    *,
+    argnames: Argnames = (),
+    allow_int: bool = False,
+) -> Any:
     """The gradient of a function that returns one number.
 
     Parameters
@@ -43,12 +71,18 @@ def grad(
         Left out, a decorator is returned: ``@grad(argnums=1)``.
     argnums : int or sequence of int, optional
         The positional argument(s) to differentiate with respect to; negative ones count from the
-        end. They must hold floats.
+        end. They must hold floats. The first, if neither this nor ``argnames`` is given.
     has_aux : bool, optional
         Whether the function also returns data that are passed on as they are.
     holomorphic : bool, optional
         Whether the function takes and returns complex numbers and has a complex derivative, which
         is what is then returned.
+    argnames : str or sequence of str, optional
+        The argument(s) by name, in place of ``argnums``, whether they are passed by position or by
+        keyword. The result is like that for ``argnums``.
+    allow_int : bool, optional
+        Whether arrays of integers and bools may be among what is differentiated. In the place of
+        their gradients stand arrays of dtype `float0`, which hold nothing.
 
     Returns
     -------
@@ -80,32 +114,64 @@ def grad(
     >>> grad(lambda z: np.abs(z) ** 2)(1.0 + 2.0j), grad(lambda z: z**2, holomorphic=True)(1j)
     (np.complex128(2-4j), np.complex128(2j))
     """
+    options: dict[str, Any] = {
+        "argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "argnames": argnames,
+        "allow_int": allow_int,
+    }  # fmt: skip
     if function is None:
-        return decorated(grad, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+        return decorated(grad, **options)
     check_callable(function, "grad")
+    which = Which(function, argnums, argnames, allow_int)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        problem = problem_of(function, argnums, args, kwargs, has_aux, "grad")
+        problem = which.problem(args, kwargs, has_aux, "grad")
         check_holomorphic_arguments(problem, holomorphic)
         (_, aux), derivative = _value_and_gradient(problem, holomorphic)
-        result = derivative[0] if isinstance(argnums, (int, np.integer)) else derivative
+        result = derivative[0] if which.is_one else derivative
         return (result, aux) if has_aux else result
 
-    return wrap(function, gradient, "grad")
+    return Transformed(grad, function, options, gradient)
+
+
+@overload
+def value_and_grad(
+    function: Callable[P, R],
+    /,
+    argnums: Argnums | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    argnames: Argnames = (),
+    allow_int: bool = False,
+) -> Transformed[P, tuple[R, Any]]: ...
+
+
+@overload
+def value_and_grad(
+    *,
+    argnums: Argnums | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    argnames: Argnames = (),
+    allow_int: bool = False,
+) -> Callable[[Callable[P, R]], Transformed[P, tuple[R, Any]]]: ...
 
 
 def value_and_grad(
     function: Callable[..., Any] | None = None,
     /,
-    argnums: Argnums = 0,
+    argnums: Argnums | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+    *,
+    argnames: Argnames = (),
+    allow_int: bool = False,
+) -> Any:
     """The value of a function that returns one number, together with its gradient.
 
     Parameters
     ----------
-    function, argnums, has_aux
+    function, argnums, has_aux, argnames, allow_int
         As for `grad`.
 
     Returns
@@ -120,18 +186,23 @@ def value_and_grad(
     >>> value_and_grad(lambda w, x: np.sum(w * x), argnums=0)(2.0, np.array([1.0, 3.0]))
     (np.float64(8.0), np.float64(4.0))
     """
+    options: dict[str, Any] = {
+        "argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "argnames": argnames,
+        "allow_int": allow_int,
+    }  # fmt: skip
     if function is None:
-        return decorated(value_and_grad, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+        return decorated(value_and_grad, **options)
     check_callable(function, "value_and_grad")
+    which = Which(function, argnums, argnames, allow_int)
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        problem = problem_of(function, argnums, args, kwargs, has_aux, "value_and_grad")
+        problem = which.problem(args, kwargs, has_aux, "value_and_grad")
         check_holomorphic_arguments(problem, holomorphic)
         (value, aux), derivative = _value_and_gradient(problem, holomorphic)
-        result = derivative[0] if isinstance(argnums, (int, np.integer)) else derivative
+        result = derivative[0] if which.is_one else derivative
         return ((value, aux) if has_aux else value), result
 
-    return wrap(function, value_and_gradient, "value_and_grad")
+    return Transformed(value_and_grad, function, options, value_and_gradient)
 
 
 def _value_and_gradient(
@@ -226,7 +297,7 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     pullback : callable
         Takes a cotangent, in the structure of the result, and returns a tuple with the cotangent
         of each primal. It may be called any number of times. None for a part of the cotangent
-        stands for zeros.
+        stands for zeros. It is a pytree of what it keeps: a jitted function may return it.
     aux
         With ``has_aux`` only.
 
@@ -249,19 +320,7 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     linear = point.linear
     result, aux = problem.unpack(linear.outputs)
 
-    def pullback(cotangent: Any, *more: Any) -> tuple[Any, ...]:
-        if more:
-            raise TypeError(
-                f"a pullback takes one cotangent, like the result of {name_of(function)}: write "
-                "pullback((ct0, ct1)) if that is a tuple"
-            )
-        cotangents = matching(
-            cotangent, problem.out_structure, [aval_of_leaf(x) for x in problem.outs],
-            "the cotangent", f"the result of {name_of(function)}", absent=True,
-        )  # fmt: skip
-        padding = [None] * (len(linear.nonzero) - problem.out_count)
-        return problem.derivative(linear.pull([*cotangents, *padding]), point, cotangents)
-
+    pullback = Pullback(problem.form(linear), linear.residuals)
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -27,12 +27,34 @@ from functrans.api.derivatives import (
 )
 from functrans.api.linearization import Linear, Point, run_derivative
 from functrans.api.problem import Problem, matching, problem_of
+from functrans.api.transformed import P, Transformed
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_inexact
 from functrans.ops.arrays.structural import reshape, zeros
 from functrans.run.call.ownership import own
 from functrans.transform.jacobian import forward_block, reverse_block
 from functrans.tree import core as tree
+
+
+@overload
+def jacfwd(
+    function: Callable[P, Any],
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    holomorphic: bool = False,
+) -> Transformed[P, Any]: ...
+
+
+@overload
+def jacfwd(
+    *,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    holomorphic: bool = False,
+) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
 def jacfwd(
@@ -42,7 +64,7 @@ def jacfwd(
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Any:
     """The Jacobian of a function, one input direction at a time (forward mode).
 
     The better choice when there are fewer inputs than outputs.
@@ -75,11 +97,37 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
+    options: dict[str, Any] = {
+        "argnums": argnums,
+        "has_aux": has_aux,
+        "chunk_size": chunk_size,
+        "holomorphic": holomorphic,
+    }
     if function is None:
-        return decorated(
-            jacfwd, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size, holomorphic=holomorphic
-        )
-    return _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacfwd", _by_columns)
+        return decorated(jacfwd, **options)
+    call = _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacfwd", _by_columns)
+    return Transformed(jacfwd, function, options, call)
+
+
+@overload
+def jacrev(
+    function: Callable[P, Any],
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    holomorphic: bool = False,
+) -> Transformed[P, Any]: ...
+
+
+@overload
+def jacrev(
+    *,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    holomorphic: bool = False,
+) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
 def jacrev(
@@ -89,7 +137,7 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Any:
     """The Jacobian of a function, one output element at a time (reverse mode).
 
     The better choice when there are fewer outputs than inputs.
@@ -112,11 +160,16 @@ def jacrev(
     array([[4., 1.],
            [3., 2.]])
     """
+    options: dict[str, Any] = {
+        "argnums": argnums,
+        "has_aux": has_aux,
+        "chunk_size": chunk_size,
+        "holomorphic": holomorphic,
+    }
     if function is None:
-        return decorated(
-            jacrev, argnums=argnums, has_aux=has_aux, chunk_size=chunk_size, holomorphic=holomorphic
-        )
-    return _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacrev", _by_rows)
+        return decorated(jacrev, **options)
+    call = _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacrev", _by_rows)
+    return Transformed(jacrev, function, options, call)
 
 
 Blocks = list[list[Any]]
@@ -247,6 +300,27 @@ def _block(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return zeros(shape, dtype) if block is None else reshape(block, shape=shape)
 
 
+@overload
+def hessian(
+    function: Callable[P, Any],
+    /,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    holomorphic: bool = False,
+) -> Transformed[P, Any]: ...
+
+
+@overload
+def hessian(
+    *,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    holomorphic: bool = False,
+) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
+
+
 def hessian(
     function: Callable[..., Any] | None = None,
     /,
@@ -254,7 +328,7 @@ def hessian(
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Any:
     """The second derivative of a function: ``jacfwd(jacrev(function))``.
 
     Parameters
@@ -281,23 +355,35 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
+    options: dict[str, Any] = {
+        "argnums": argnums,
+        "has_aux": has_aux,
+        "chunk_size": chunk_size,
+        "holomorphic": holomorphic,
+    }
     if function is None:
-        return decorated(
-            hessian,
-            argnums=argnums,
-            has_aux=has_aux,
-            chunk_size=chunk_size,
-            holomorphic=holomorphic,
-        )
+        return decorated(hessian, **options)
     check_callable(function, "hessian")
     first = _jacobian(function, argnums, has_aux, None, holomorphic, "hessian", _by_rows)
     second = _jacobian(first, argnums, has_aux, chunk_size, holomorphic, "hessian", _by_columns)
-    return wrap(function, second, "hessian")
+    return Transformed(hessian, function, options, second)
+
+
+@overload
+def hvp(
+    function: Callable[..., Any], /, argnums: int = 0, has_aux: bool = False
+) -> Transformed[..., Any]: ...
+
+
+@overload
+def hvp(
+    *, argnums: int = 0, has_aux: bool = False
+) -> Callable[[Callable[..., Any]], Transformed[..., Any]]: ...
 
 
 def hvp(
     function: Callable[..., Any] | None = None, /, argnums: int = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+) -> Any:
     """The product of a Hessian and a vector, without the Hessian.
 
     Parameters
@@ -347,4 +433,4 @@ def hvp(
         results = jvp(along, (arguments[position],), (given,), has_aux=has_aux)
         return results[1:] if has_aux else results[1]
 
-    return wrap(function, product, "hvp")
+    return Transformed(hvp, function, {"argnums": argnums, "has_aux": has_aux}, product)

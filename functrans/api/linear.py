@@ -7,8 +7,9 @@ from typing import Any
 
 from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check_callable, name_of
 from functrans.api.flat import Flat
+from functrans.api.linear_maps import Pushforward
 from functrans.api.linearization import run
-from functrans.api.problem import filled_tangents, forward_problem, matching
+from functrans.api.problem import forward_problem, matching
 from functrans.errors import IntegerInputError
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import zeros_like
@@ -37,7 +38,8 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     result
         ``function(*primals)``.
     pushforward : callable
-        Takes one tangent for each primal, and returns the tangent of the result.
+        Takes one tangent for each primal, and returns the tangent of the result. It is a pytree
+        of what it keeps.
     aux
         With ``has_aux`` only.
 
@@ -54,13 +56,7 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     linear = point.linear
     result, aux = problem.unpack(linear.outputs)
 
-    def pushforward(*tangents: Any) -> Any:
-        moving = matching(
-            tangents, problem.structure, [aval_of_leaf(x) for x in problem.leaves],
-            "the tangents", "the primals",
-        )  # fmt: skip
-        return filled_tangents(problem, linear.push(moving), point, moving)
-
+    pushforward = Pushforward(problem.form(linear), linear.residuals)
     return (result, pushforward, aux) if has_aux else (result, pushforward)
 
 

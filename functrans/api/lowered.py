@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from functrans.api.arguments import as_array, aval_of_leaf, check_callable, wrap
+from functrans.api.arguments import as_array, aval_of_leaf, check_callable
 from functrans.api.flat import called
+from functrans.api.transformed import P, Transformed
 from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
 from functrans.optimise import optimise
@@ -90,7 +91,7 @@ def _staged(function: Callable[..., Any], args: Any, kwargs: Any, kind: str) -> 
     return stage(flat, avals, kind=kind), flat.result
 
 
-def trace(function: Callable[..., Any]) -> Callable[..., Graph]:
+def trace(function: Callable[P, Any]) -> Transformed[P, Graph]:
     """The graph of a function.
 
     Parameters
@@ -120,8 +121,7 @@ def trace(function: Callable[..., Any]) -> Callable[..., Graph]:
     def graph_of(*args: Any, **kwargs: Any) -> Graph:
         return prune(_staged(function, args, kwargs, "trace")[0].graph)
 
-    traced: Callable[..., Graph] = wrap(function, graph_of, "trace")
-    return traced
+    return Transformed(trace, function, {}, graph_of)
 
 
 def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

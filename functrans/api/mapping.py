@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from functrans.api.arguments import (
     leaf_of_call,
     name_of,
     value_of_leaf,
-    wrap,
 )
 from functrans.api.flat import called
 from functrans.api.linearization import run
+from functrans.api.transformed import P, R, Transformed
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.types import Aval, describe, is_supported
 from functrans.run.call.ownership import own
@@ -33,6 +33,27 @@ def _is_none(node: Any) -> bool:
     return node is None
 
 
+@overload
+def vmap(
+    function: Callable[P, R],
+    /,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+) -> Transformed[P, R]: ...
+
+
+@overload
+def vmap(
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
+
+
 def vmap(
     function: Callable[..., Any] | None = None,
     /,
@@ -40,7 +61,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Any:
     """Apply a function of one example to all examples along an axis of the arguments.
 
     The function is traced once, for one example; its operations are then batched.
@@ -85,10 +106,11 @@ def vmap(
     array([[ 6., 12.],
            [ 0.,  2.]])
     """
+    options = {
+        "in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size, "chunk_size": chunk_size,
+    }  # fmt: skip
     if function is None:
-        return decorated(
-            vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size, chunk_size=chunk_size
-        )
+        return decorated(vmap, **options)
     check_callable(function, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -101,7 +123,7 @@ def vmap(
         call = _Call(function, args, kwargs, in_axes, axis_size)
         return call.mapped(out_axes, chunk_size)
 
-    return wrap(function, mapped, "vmap")
+    return Transformed(vmap, function, options, mapped)
 
 
 def _check_axes(axes: Any, what: str) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from functrans import config
 from functrans.caches import cached_property
 from functrans.errors import PathLimitError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph, prune
 from functrans.locks import lock
-from functrans.run.call.failures import COMPILED_CODES, explained
+from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
 from functrans.run.call.jitted import runnable
 from functrans.trace.source import located
 from functrans.trace.trace import Decision
@@ -70,6 +71,8 @@ class Path:
 
     def results(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """What the program gives for arguments."""
+        if config.check_floats:
+            return by_numpy(self.graph, [*leaves, *self.captures])
         try:
             return self.run(*leaves, *self.captures)
         except COMPILED_CODES as error:

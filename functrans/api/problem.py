@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from functrans.api.arguments import (
     normalized_argnums,
 )
 from functrans.api.flat import Flat
-from functrans.api.linearization import Point
+from functrans.api.linearization import Linear, Point
 from functrans.errors import DtypeError, ShapeError, TreeMismatchError
-from functrans.ir.types import Aval, describe, is_complex
+from functrans.ir.graph import Graph
+from functrans.ir.types import Aval, describe, is_complex, is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.promotion import cast
 from functrans.run.call.ownership import own
@@ -32,6 +33,22 @@ _READ_ONLY = (
     "Arguments that are not differentiated are read-only while a function is transformed: the "
     "caller still holds them. Work on a copy: x = x.copy()."
 )
+
+
+FLOAT0 = np.dtype([("float0", np.void, 0)])
+"""The dtype of derivatives by integers: there is nothing in them."""
+
+
+class Form(NamedTuple):
+    """All of a linear function but the arrays that it keeps."""
+
+    graph: Graph
+    nonzero: tuple[bool, ...]
+    arguments: Structure
+    in_avals: tuple[Aval, ...]
+    result: Structure
+    out_avals: tuple[Aval, ...]
+    name: str
 
 
 class Problem:
@@ -47,6 +64,13 @@ class Problem:
         Whether the function returns ``(result, auxiliary)``.
     transform : str
         The name of the transform, for messages.
+    allow_int : bool
+        Whether leaves that are no floats are left alone, and not refused.
+
+    Attributes
+    ----------
+    leaves : list
+        The leaves that are differentiated.
     """
 
     def __init__(
@@ -57,26 +81,39 @@ class Problem:
         positions: tuple[int, ...],
         has_aux: bool,
         transform: str,
+        allow_int: bool = False,
     ) -> None:
         self.function = function
-        self.args = [x if i in positions else _held(x) for i, x in enumerate(args)]
-        self.kwargs = {key: _held(x) for key, x in kwargs.items()}
+        self.args = [x if i in positions else held(x) for i, x in enumerate(args)]
+        self.kwargs = {key: held(x) for key, x in kwargs.items()}
         self.positions = positions
         self.has_aux = has_aux
         self.transform = transform
         self.selected = tuple(args[i] for i in positions)
         leaves, self.structure = tree.flatten(self.selected)
-        self.leaves = [as_array(x, self.leaf_name, i) for i, x in enumerate(leaves)]
+        self._all_leaves = [as_array(x, self._name, i) for i, x in enumerate(leaves)]
+        self._floating = [
+            i
+            for i, x in enumerate(self._all_leaves)
+            if not allow_int or is_inexact(aval_of_leaf(x).dtype)
+        ]
+        self.leaves = [self._all_leaves[i] for i in self._floating]
         check_differentiable(self.leaves, self.leaf_name, transform)
 
     def leaf_name(self, i: int) -> str:
-        """What messages call a leaf."""
+        """What messages call a leaf that is differentiated."""
+        return self._name(self._floating[i])
+
+    def _name(self, i: int) -> str:
         return leaf_names(self.function, self.positions, self.selected)[i]
 
     def flat(self, *leaves: Any) -> list[Any]:
         """The user's function, from leaves to leaves: those of the result, then those of aux."""
         flat = Flat(self._call, self.structure, name_of(self.function), self._result_name)
-        self.outs = flat(*leaves)
+        merged = list(self._all_leaves)
+        for i, x in zip(self._floating, leaves, strict=True):
+            merged[i] = x
+        self.outs = flat(*merged)
         self.out_structure, self.out_count = flat.result, len(self.outs)
         # auxiliary data may be anything; only what is traced has to be taken out of the trace
         return [*self.outs, *(x for x in self.aux if isinstance(x, Tracer))]
@@ -113,6 +150,18 @@ class Problem:
         point.count = self.out_count
         return point
 
+    def form(self, linear: Linear) -> Form:
+        """Its derivative at a point, but for the arrays that this keeps."""
+        return Form(
+            linear.graph,
+            linear.nonzero,
+            self.structure,
+            tuple(aval_of_leaf(x) for x in self.leaves),
+            self.out_structure,
+            tuple(aval_of_leaf(x) for x in self.outs),
+            name_of(self.function),
+        )
+
     def unpack(self, outputs: Sequence[Any]) -> tuple[Any, Any]:
         """The result and the auxiliary data from the flat outputs."""
         outputs = own(outputs, [*self.leaves])
@@ -134,10 +183,17 @@ class Problem:
             zeros_like(aval_of_leaf(x)) if ct is None else ct
             for x, ct in zip(self.leaves, cotangents, strict=True)
         ]
-        return tuple(tree.unflatten(self.structure, own(filled, [*point.inputs, *given])))
+        found = own(filled, [*point.inputs, *given])
+        if len(found) < len(self._all_leaves):
+            floats = dict(zip(self._floating, found, strict=True))
+            found = [
+                floats[i] if i in floats else np.zeros(aval_of_leaf(x).shape, FLOAT0)
+                for i, x in enumerate(self._all_leaves)
+            ]
+        return tuple(tree.unflatten(self.structure, found))
 
 
-def _held(argument: Any) -> Any:
+def held(argument: Any) -> Any:
     """An argument that is not differentiated, with its arrays read-only."""
     if isinstance(argument, np.ndarray):
         return _read_only(argument)

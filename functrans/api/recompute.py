@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from functrans.api.arguments import check_callable, decorated, name_of, wrap
+from functrans.api.arguments import check_callable, decorated, name_of
 from functrans.api.inner import Inner
+from functrans.api.transformed import P, R, Transformed
 from functrans.caches import cached
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import current
@@ -59,14 +60,21 @@ def keep_names(*names: str) -> Callable[[Eqn], bool]:
     return policy
 
 
-_POLICIES = {"nothing": keep_nothing, "dots": keep_dots}
+POLICIES = {"nothing": keep_nothing, "dots": keep_dots}
 
 
-def checkpoint(
-    function: Callable[..., Any] | None = None,
-    /,
-    policy: str | Sequence[str] | Callable[[Eqn], bool] = "nothing",
-) -> Callable[..., Any]:
+Policy = str | Sequence[str] | Callable[[Eqn], bool]
+
+
+@overload
+def checkpoint(function: Callable[P, R], /, policy: Policy = "nothing") -> Transformed[P, R]: ...
+
+
+@overload
+def checkpoint(*, policy: Policy = "nothing") -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
+
+
+def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "nothing") -> Any:
     """Keep nothing inside a function for the backward pass, but compute it again there.
 
     Parameters
@@ -92,9 +100,9 @@ def checkpoint(
         return decorated(checkpoint, policy=policy)
     check_callable(function, "checkpoint")
     if isinstance(policy, str):
-        if policy not in _POLICIES:
-            raise ValueError(f"checkpoint has no policy {policy!r}: one of {', '.join(_POLICIES)}")
-        keep: Callable[[Eqn], bool] = _POLICIES[policy]
+        if policy not in POLICIES:
+            raise ValueError(f"checkpoint has no policy {policy!r}: one of {', '.join(POLICIES)}")
+        keep: Callable[[Eqn], bool] = POLICIES[policy]
     else:
         keep = policy if callable(policy) else keep_names(*policy)
 
@@ -116,4 +124,4 @@ def checkpoint(
         staged = inner.stage()
         return inner.bind(checkpoint_p, staged, {"graph": staged.graph, "keep": keep})
 
-    return wrap(function, checkpointed, "checkpoint")
+    return Transformed(checkpoint, function, {"policy": policy}, checkpointed)

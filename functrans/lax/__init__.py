@@ -68,3 +68,7 @@ __all__ = [
     "switch",
     "while_loop",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,8 +11,9 @@ from functrans.api.derivatives import jvp
 from functrans.api.linear import linear_transpose
 from functrans.errors import CustomRuleError, ShapeError, TreeMismatchError
 from functrans.ir.primitive import current
-from functrans.ir.types import is_inexact
+from functrans.ir.types import describe, is_inexact
 from functrans.lax.staging import Body, Tree, check_function, closed, converted, flattened, staged
+from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.control.linear_solve import Solver
 from functrans.trace.stage import replay, stage
 from functrans.tree import core as tree
@@ -27,6 +28,7 @@ def custom_linear_solve(
     solve: Function,
     transpose_solve: Function | None = None,
     symmetric: bool = False,
+    has_aux: bool = False,
 ) -> Any:
     """The solution of ``matvec(x) = b``, found by a solver that is not differentiated.
 
@@ -46,11 +48,14 @@ def custom_linear_solve(
         needs it.
     symmetric : bool, optional
         Whether the system is its own transpose, so that ``solve`` does for both.
+    has_aux : bool, optional
+        Whether the solvers return ``(solution, aux)``: how many iterations it took, for example.
+        It has no derivative.
 
     Returns
     -------
     pytree
-        In the structure and types of ``b``.
+        In the structure and types of ``b``; with ``has_aux``, ``(solution, aux)``.
 
     Raises
     ------
@@ -76,6 +81,8 @@ def custom_linear_solve(
     check_function(solve, "solve", "custom_linear_solve")
     if transpose_solve is not None:
         check_function(transpose_solve, "transpose_solve", "custom_linear_solve")
+    if has_aux:
+        return _linear_solve_with_aux(matvec, b, solve, transpose_solve, symmetric)
     right = flattened(b, "b")
     example = right.structure.unflatten(right.avals)
 
@@ -95,6 +102,33 @@ def custom_linear_solve(
     (a, s, *transposed), captures = closed(bodies, [body.graph for body in bodies])
     solution = Solver(a, s, tuple(transposed), len(captures)).bind(captures, right.leaves)
     return right.structure.unflatten(solution)
+
+
+def _linear_solve_with_aux(
+    matvec: Function, b: Any, solve: Function, transpose_solve: Function | None, symmetric: bool
+) -> Any:
+    """As the root of ``matvec(x) - b``, whose solver is called once for both results."""
+
+    def without_aux(solver: Function | None) -> Function | None:
+        return None if solver is None else lambda matvec, y: _pair(solver(matvec, y))[0]
+
+    def tangent_solve(matvec: Function, y: Any) -> Any:
+        first, transposed = without_aux(solve), without_aux(transpose_solve)
+        assert first is not None
+        return custom_linear_solve(matvec, y, first, transposed, symmetric)
+
+    def residual(x: Any) -> Any:
+        return tree.map(lambda ax, b: ax - b, matvec(x), b)
+
+    return _root(residual, b, lambda f, _: solve(matvec, b), tangent_solve, "custom_linear_solve")
+
+
+def _pair(result: Any) -> tuple[Any, Any]:
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise TypeError(
+            f"has_aux=True: a solver must return (solution, aux), and returned {describe(result)}"
+        )
+    return result
 
 
 def _vector_function(function: Function, vector: Tree, what: str) -> Body:
@@ -121,7 +155,13 @@ def _check_like(expected: Tree, structure: Structure, avals: Any, what: str, mod
             )
 
 
-def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve: Function) -> Any:
+def custom_root(
+    f: Function,
+    initial_guess: Any,
+    solve: Function,
+    tangent_solve: Function,
+    has_aux: bool = False,
+) -> Any:
     """The root of a function, found by a solver that is not differentiated.
 
     By the implicit function theorem, the derivative with respect to what ``f`` takes from around it
@@ -141,11 +181,15 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
         ``tangent_solve(g, y)`` gives the solution of ``g(x) = y`` for a linear ``g``. For a scalar
         that is ``y / g(1.0)``, for vectors for example ``np.linalg.solve(jacfwd(g)(y), y)``. It
         must itself be traceable; reverse mode uses it for the transposed system, too.
+    has_aux : bool, optional
+        Whether ``solve`` returns ``(root, aux)``: how many iterations it took, for example. It has
+        no derivative.
 
     Returns
     -------
     pytree
-        The root, in the structure and types of ``initial_guess``.
+        The root, in the structure and types of ``initial_guess``; with ``has_aux``,
+        ``(root, aux)``.
 
     Raises
     ------
@@ -167,16 +211,33 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
     """
     for function, role in ((f, "f"), (solve, "solve"), (tangent_solve, "tangent_solve")):
         check_function(function, role, "custom_root")
-    guess = flattened(initial_guess, "initial_guess")
+
+    def derivative_solve(g: Function, y: Any) -> Any:
+        return custom_linear_solve(g, y, tangent_solve, tangent_solve)
+
+    found = _root(
+        f, initial_guess, solve if has_aux else lambda f, x: (solve(f, x), ()), derivative_solve,
+        "custom_root",
+    )  # fmt: skip
+    return found if has_aux else found[0]
+
+
+def _root(
+    f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, operation: str
+) -> tuple[Any, Any]:
+    """``(root, aux)``, as ``solve(f, initial_guess)`` finds them; ``operation`` is for messages."""
+    model = "initial_guess" if operation == "custom_root" else "b"
+    aux_structure: list[Structure] = []
+    guess = flattened(initial_guess, model)
     argument = tree.structure((initial_guess,))
     avals = [aval.update() for aval in guess.avals]
     like = guess._replace(avals=tuple(avals))
     for aval, path in zip(avals, tree.paths(initial_guess), strict=True):
         if not is_inexact(aval.dtype):
-            raise CustomRuleError(f"initial_guess{path} of custom_root must be a float, not {aval}")
+            raise CustomRuleError(f"{model}{path} of {operation} must be a float, not {aval}")
     # what f takes from around it becomes an argument, so that the rule can know its tangent
-    body = staged(f, argument, avals, "custom_root", "f")
-    _check_like(like, body.result, body.graph.out_avals, "f of custom_root", "initial_guess")
+    body = staged(f, argument, avals, operation, "f")
+    _check_like(like, body.result, body.graph.out_avals, f"f of {operation}", model)
 
     def residual(captures: Any, x: Any) -> Any:
         outs = replay(body.graph, [*tree.leaves(x), *captures])
@@ -184,17 +245,26 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
 
     def solved(*values: Any) -> list[Any]:
         captures, start = values[: len(body.captures)], values[len(body.captures) :]
-        result = solve(lambda x: residual(captures, x), guess.structure.unflatten(start))
+        begin = guess.structure.unflatten(start)
+        result, aux = _pair(solve(lambda x: residual(captures, x), begin))
         found = flattened(result, "the root")
-        _check_like(like, found.structure, found.avals, "solve of custom_root", "initial_guess")
-        return found.leaves
+        _check_like(like, found.structure, found.avals, f"solve of {operation}", model)
+        extra = flattened(aux, "aux")
+        aux_structure[:] = [extra.structure]
+        return [*found.leaves, *extra.leaves]
+
+    def unpacked(outs: Sequence[Any]) -> tuple[Any, Any]:
+        return (
+            guess.structure.unflatten(outs[: len(avals)]),
+            aux_structure[0].unflatten(outs[len(avals) :]),
+        )
 
     operands = [*body.captures, *converted(guess.leaves, avals)]
     if current.get() is None:
-        return guess.structure.unflatten(solved(*operands))
+        return unpacked(solved(*operands))
     # what the solver takes from around it becomes an argument as well: the rule runs it again
     types = [aval_of_leaf(x) for x in operands]
-    solver = stage(solved, types, kind="custom_root", values=known_values(operands))
+    solver = stage(solved, types, kind=operation, values=known_values(operands))
 
     @custom_jvp
     def root(*values: Any) -> Any:
@@ -202,7 +272,8 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
 
     @root.defjvp
     def root_jvp(primals: Any, tangents: Any) -> Any:
-        x = root(*primals)
+        outs = root(*primals)
+        x = outs[: len(avals)]
         captures = list(primals[: len(body.captures)])
 
         def linear(v: Any) -> Any:
@@ -213,9 +284,10 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
             lambda c: residual(c, guess.structure.unflatten(x)), captures, tangents[: len(captures)]
         )
         negative = tree.map(lambda t: -t, moved)
-        return x, tree.leaves(custom_linear_solve(linear, negative, tangent_solve, tangent_solve))
+        solution = tree.leaves(tangent_solve(linear, negative))
+        return outs, [*solution, *map(zeros_like, outs[len(avals) :])]
 
-    return guess.structure.unflatten(root(*operands, *solver.captures))
+    return unpacked(root(*operands, *solver.captures))
 
 
 def _tangent(function: Function, values: list[Any], tangents: Sequence[Any]) -> Any:

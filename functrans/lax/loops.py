@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.arguments import aval_of_leaf
+from functrans.api.mapping import vmap
 from functrans.api.recompute import checkpoint
 from functrans.errors import AxisSizeError, CarryError
 from functrans.ir.types import Aval, describe
@@ -22,6 +23,7 @@ from functrans.lax.staging import (
     flattened,
     staged,
 )
+from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import astype
 from functrans.ops.control.scan import scan_p
 from functrans.ops.control.while_loop import While
@@ -208,7 +210,7 @@ def _joined(y: Any) -> Any:
     return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
 
 
-def map(f: Callable[[Any], Any], xs: Any) -> Any:
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply a function to one element after the other, and stack the results.
 
     Like `vmap` in what it gives, like a loop in what it does: it takes the memory of one element,
@@ -219,6 +221,8 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     f : callable
     xs : pytree
         Arrays with an element for each call along the first axis.
+    batch_size : int, optional
+        How many elements are done at once, by `vmap`: more are faster, and take more memory.
 
     Returns
     -------
@@ -231,9 +235,30 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     >>> from functrans import lax
     >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
     array([ 1., 13., 41.])
+    >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2), batch_size=2)
+    array([ 1., 13., 41.])
     """
     check_function(f, "f", "map")
-    return scan(lambda carry, x: (carry, f(x)), None, xs)[1]
+    if batch_size is None:
+        return scan(lambda carry, x: (carry, f(x)), None, xs)[1]
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"batch_size of map must be a positive integer, not {batch_size!r}")
+    rows = flattened(xs, "xs")
+    whole = _length(rows, xs, None) // batch_size * batch_size
+    batches = [
+        x[:whole].reshape((-1, batch_size, *aval.shape[1:]))
+        for x, aval in zip(rows.leaves, rows.avals, strict=True)
+    ]
+    many = vmap(f)
+    rest = many(rows.structure.unflatten([x[whole:] for x in rows.leaves]))
+    if not whole:
+        return rest
+    done = map(many, rows.structure.unflatten(batches))
+
+    def joined(first: Any, last: Any) -> Any:
+        return concatenate([first.reshape((whole, *first.shape[2:])), last], axis=0)
+
+    return tree.map(joined, done, rest)
 
 
 def while_loop(

@@ -17,7 +17,6 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from functrans.errors import nearest as _nearest
 from functrans.numpy import fft as fft
 from functrans.numpy import lib as lib
 from functrans.numpy import linalg as linalg
@@ -48,6 +47,7 @@ from functrans.numpy.standard import array_namespace_info as __array_namespace_i
 from functrans.numpy.stride_tricks import *  # noqa: F403
 from functrans.numpy.vectorizing import *  # noqa: F403
 from functrans.ops.indexing.at import at as at
+from functrans.spelling import nearest as _nearest
 from functrans.trace import protocols as _protocols
 
 __array_api_version__ = "2024.12"

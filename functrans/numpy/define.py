@@ -18,6 +18,7 @@ from functrans.ir.primitive import current
 from functrans.numpy.arrays import duplicate
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
+from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -79,7 +80,11 @@ def answers(
                 or any(map(holds_tracer, args))
                 or any(map(holds_tracer, kwargs.values()))
             ):
-                return traced(*args, **kwargs)
+                try:
+                    return traced(*args, **kwargs)
+                except NUMPYS as error:
+                    add_place(error, f"np.{model.__name__}", args)
+                    raise
             return model(*args, **kwargs)
 
         # inspect.signature follows this when somebody asks, which costs nothing at import

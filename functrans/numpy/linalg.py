@@ -283,3 +283,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums along a diagonal of the matrices along the last two axes."""
     return sum(diagonal(x, offset=offset), -1, dtype)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

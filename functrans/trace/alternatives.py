@@ -31,8 +31,6 @@ _INSTEAD = {
     "unpackbits": "x[:, None] >> np.arange(8) & 1",
     "ravel_multi_index": "multiply by the strides, and add: i * n + j",
     "unravel_index": "np.divmod(i, n)",
-    "roots": "np.linalg.eigvals of the companion matrix",
-    "polyfit": "np.linalg.lstsq(np.vander(x, degree + 1), y)[0]",
     "histogram2d": "np.histogramdd, or np.bincount of the cell numbers",
     # dates
     **dict.fromkeys(("busday_count", "busday_offset", "is_busday", "datetime_as_string"), _DATES),

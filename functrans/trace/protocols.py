@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError, nearest
+from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError
+from functrans.spelling import nearest
 from functrans.trace.alternatives import instead_of
 from functrans.trace.dtypes import dtype_of
 from functrans.trace.notes import NUMPYS, add_place
@@ -63,8 +64,6 @@ def apply_ufunc(
 ) -> Any:
     """What ``ufunc(...)`` or ``ufunc.method(...)`` means for tracers."""
     name = ufunc.__name__
-    package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module to name
-    full = f"{package}{name}" + ("" if method == "__call__" else f".{method}")
     try:
         if method == "__call__":
             operation = ufuncs.get(name)
@@ -81,11 +80,18 @@ def apply_ufunc(
             if operation is not None:
                 return operation(ufunc, *inputs, **kwargs)
     except NUMPYS as error:
-        add_place(error, full, inputs)
+        add_place(error, _name_of_ufunc(ufunc, method), inputs)
         raise
+    full = _name_of_ufunc(ufunc, method)
     raise UnsupportedNumPyError(
         f"{full} is not supported on traced values{located(user_source())}{instead_of(name)}"
     )
+
+
+def _name_of_ufunc(ufunc: np.ufunc, method: str) -> str:
+    name = ufunc.__name__
+    package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module to name
+    return f"{package}{name}" + ("" if method == "__call__" else f".{method}")
 
 
 def _array_of(x: Any) -> Any:

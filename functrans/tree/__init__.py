@@ -15,25 +15,35 @@ its own. What the global registry knows is seen here all the same.
 from functrans.tree.compare import Structure, check_same_structure, difference
 from functrans.tree.core import (
     NAMESPACE,
+    broadcast,
     broadcast_prefix,
     flatten,
+    flatten_with_path,
     leaves,
     map,
     map_with_path,
     paths,
     structure,
+    transpose,
     unflatten,
 )
+from functrans.tree.partial import Partial
+from functrans.tree.path import KeyPath, keystr
 from functrans.tree.registration import register, register_dataclass
 from functrans.tree.vector import ravel
 
 __all__ = [
     "NAMESPACE",
+    "KeyPath",
+    "Partial",
     "Structure",
+    "broadcast",
     "broadcast_prefix",
     "check_same_structure",
     "difference",
     "flatten",
+    "flatten_with_path",
+    "keystr",
     "leaves",
     "map",
     "map_with_path",
@@ -42,5 +52,10 @@ __all__ = [
     "register",
     "register_dataclass",
     "structure",
+    "transpose",
     "unflatten",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

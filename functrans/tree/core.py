@@ -7,6 +7,7 @@ import optree
 
 from functrans.errors import TreeMismatchError
 from functrans.tree.compare import Structure, difference, printed
+from functrans.tree.path import KeyPath
 
 NAMESPACE = "functrans"
 
@@ -189,7 +190,7 @@ def map_with_path(
     Parameters
     ----------
     f : callable
-        Called with the key path, a string as `paths` gives it, and then as by `map`.
+        Called with the `KeyPath`, a string as `paths` gives it, and then as by `map`.
     tree, *rest, is_leaf
         As for `map`.
 
@@ -210,7 +211,7 @@ def map_with_path(
     return expected.unflatten([f(*row) for row in rows])
 
 
-def paths(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
+def paths(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[KeyPath]:
     """Return the key path of each leaf: what one writes after the tree's name to get at it.
 
     Parameters
@@ -222,8 +223,8 @@ def paths(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
 
     Returns
     -------
-    list of str
-        One for each leaf, in order. The path of a tree that is itself a leaf is empty.
+    list of KeyPath
+        One for each leaf, in order: strings. The path of a tree that is itself a leaf is empty.
 
     Examples
     --------
@@ -234,6 +235,91 @@ def paths(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
     ["['params'][0].weight", "['params'][0].bias", "['params'][1]"]
     """
     return _paths(flatten(tree, is_leaf)[1])
+
+
+def flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[KeyPath, Any]], Structure]:
+    """Take a pytree apart into its leaves, each with its key path, and its structure.
+
+    Parameters
+    ----------
+    tree, is_leaf
+        As for `flatten`.
+
+    Returns
+    -------
+    pairs : list of (KeyPath, leaf)
+    structure : Structure
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> pairs, _ = tree.flatten_with_path({"w": [1.0, 2.0]})
+    >>> pairs
+    [("['w'][0]", 1.0), ("['w'][1]", 2.0)]
+    >>> pairs[1][0].keys
+    ('w', 1)
+    """
+    found, structure = flatten(tree, is_leaf)
+    return list(zip(_paths(structure), found, strict=True)), structure
+
+
+def transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
+    """Turn a tree of trees inside out: an ``outer`` of ``inner`` becomes an ``inner`` of ``outer``.
+
+    Parameters
+    ----------
+    outer, inner : Structure
+        The structure of `tree` down to some depth, and what all of its subtrees there have.
+    tree : pytree
+
+    Returns
+    -------
+    pytree
+
+    Raises
+    ------
+    TreeMismatchError
+        If `tree` is no ``outer`` of ``inner``.
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> rows = [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
+    >>> tree.transpose(tree.structure([0, 0]), tree.structure({"x": 0, "y": 0}), rows)
+    {'x': [1, 3], 'y': [2, 4]}
+    """
+    columns = []
+    for part in _flatten_up_to(outer, tree, "the tree does not have the outer structure"):
+        found, structure = flatten(part)
+        if structure != inner:
+            raise TreeMismatchError(
+                f"the tree does not have the inner structure: {difference(inner, structure)}"
+            )
+        columns.append(found)
+    return inner.unflatten([outer.unflatten(row) for row in zip(*columns, strict=True)])
+
+
+def broadcast(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Spread the leaves of a prefix over a tree: a tree with the structure of `tree`.
+
+    Parameters
+    ----------
+    prefix, tree, is_leaf
+        As for `broadcast_prefix`.
+
+    Returns
+    -------
+    pytree
+
+    Examples
+    --------
+    >>> from functrans import tree
+    >>> tree.broadcast({"w": 0, "b": 1}, {"w": (2.0, 3.0), "b": 4.0})
+    {'w': (0, 0), 'b': 1}
+    """
+    return structure(tree).unflatten(broadcast_prefix(prefix, tree, is_leaf))
 
 
 def broadcast_prefix(
@@ -282,5 +368,8 @@ def _flatten_up_to(structure: Structure, tree: Any, complaint: str) -> list[Any]
     raise TreeMismatchError(f"{complaint}: {reason}")
 
 
-def _paths(structure: Structure) -> list[str]:
-    return [access.codify("") for access in structure.accessors()]
+def _paths(structure: Structure) -> list[KeyPath]:
+    return [
+        KeyPath(access.codify(""), [getattr(entry, "field", entry.entry) for entry in access])
+        for access in structure.accessors()
+    ]

@@ -6,7 +6,8 @@ from typing import Any, TypeVar, overload
 
 from optree import PyTreeEntry, register_pytree_node
 
-from functrans.errors import RegistrationError, StaticArgumentError, nearest
+from functrans.errors import RegistrationError, StaticArgumentError
+from functrans.spelling import nearest
 from functrans.tree.core import NAMESPACE
 
 ClassT = TypeVar("ClassT", bound=type)

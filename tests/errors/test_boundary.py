@@ -147,7 +147,7 @@ def of_shapes(a):
 
 ARGUMENT = "argument 0 ('a') of {}"
 NOTES = [
-    (of_an_axis, X, "in x.sum of f64[3], {name},{here}"),
+    (of_an_axis, X, "in np.sum of f64[3], {name},{here}"),
     (of_an_axis_by_numpy, X, "in np.sum of f64[3], {name},{here}"),
     (of_a_name, X, "in x['a'] of f64[3], {name},{here}"),
     (of_a_large_number, X.astype(np.uint8), "in add of u8[3], {name},, 300{here}"),

@@ -64,11 +64,5 @@ def test_only_the_attribute_error_is_one():
 
 
 def test_everything_is_public_and_shadows_no_builtin():
-    assert sorted(errors.__all__) == sorted([cls.__name__ for cls in CLASSES] + ["nearest"])
+    assert sorted(errors.__all__) == sorted([cls.__name__ for cls in CLASSES])
     assert not set(errors.__all__) & set(vars(builtins))
-
-
-def test_nearest():
-    assert errors.nearest("argsotr", ["argsort", "sort"]) == "argsort"
-    assert errors.nearest("argsotr", iter(["argmax"])) is None
-    assert errors.nearest("x", []) is None

@@ -61,7 +61,8 @@ def run(cls, heading):
 
 
 @pytest.fixture(autouse=True)
-def registry_as_before():
+def registry_as_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what an example writes does not stay
     before = set(extend.registry)
     yield
     for name in set(extend.registry) - before:

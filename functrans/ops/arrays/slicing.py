@@ -77,9 +77,19 @@ def _where_inside(inside: list[Any], value: Any, otherwise: Any) -> Any:
 # -- slice -----------------------------------------------------------------------------------------
 
 
+def _check_index(index: Index, shape: Shape) -> None:
+    """Raise unless an index has an entry for each axis, and stays within it."""
+    if len(index) != len(shape):
+        raise ShapeError(f"an index of {len(index)} entries for an array of shape {shape}")
+    for entry, extent in zip(index, shape, strict=True):
+        start, size, step = (entry, 1, 1) if isinstance(entry, int) else entry
+        last = start + (size - 1) * step
+        if size and not (0 <= start < extent and 0 <= last < extent):
+            raise ShapeError(f"the index {index} is not within an array of shape {shape}")
+
+
 def _infer_slice(x: Aval, *, index: Index) -> Aval:
-    if len(index) != x.ndim:
-        raise ShapeError(f"an index of {len(index)} entries for an array of shape {x.shape}")
+    _check_index(index, x.shape)
     return x.update(shape=sliced_shape(index))
 
 
@@ -133,6 +143,7 @@ def _embed(x: Any, *, index: Index, shape: Shape) -> Any:
 def _infer_embed(x: Aval, *, index: Index, shape: Shape) -> Aval:
     if x.shape != sliced_shape(index):
         raise ShapeError(f"a slice of shape {sliced_shape(index)} cannot hold shape {x.shape}")
+    _check_index(index, shape)
     return x.update(shape=shape)
 
 
@@ -182,6 +193,7 @@ def _update_slice(x: Any, value: Any, *, index: Index) -> Any:
 def _infer_update_slice(x: Aval, value: Aval, *, index: Index) -> Aval:
     if value.shape != sliced_shape(index):
         raise ShapeError(f"a slice of shape {sliced_shape(index)} cannot hold shape {value.shape}")
+    _check_index(index, x.shape)
     return x.update()
 
 

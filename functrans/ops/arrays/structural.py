@@ -83,9 +83,15 @@ def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
+def _infer_transpose(x: Aval, *, permutation: tuple[int, ...]) -> Aval:
+    if sorted(permutation) != list(range(x.ndim)):
+        raise ShapeError(f"{permutation} is no permutation of the axes of shape {x.shape}")
+    return x.update(shape=tuple(x.shape[p] for p in permutation))
+
+
 transpose_p = primitive(
     "transpose",
-    infer=lambda x, *, permutation: x.update(shape=tuple(x.shape[p] for p in permutation)),
+    infer=_infer_transpose,
     numpy=lambda x, *, permutation: np.transpose(x, permutation),
     linear=LINEAR,
     transpose=[lambda ct, x, *, permutation: transpose(ct, permutation=inverse(permutation))],

@@ -85,6 +85,9 @@ class Rule:
         ``known(before)`` gives the values of its first arguments, on which Python may branch.
     what : str
         What the rule belongs to, for messages.
+    key : hashable
+        Equal for rules that give equal graphs: a rule may call the function that it belongs to, and
+        so meet itself.
     """
 
     def __init__(
@@ -93,7 +96,9 @@ class Rule:
         avals: Callable[[Sequence[Staged]], Sequence[Aval]],
         known: Callable[[Sequence[Staged]], Sequence[Any]],
         what: str,
+        key: Any,
     ) -> None:
+        self.key = key
         self.functions = functions
         self.avals = avals
         self.known = known
@@ -156,6 +161,7 @@ class BatchedRule(Rule):
         self.transform = transform
         self.size = size
         self.what = rule.what
+        self.key = rule.key, size
 
     def traced(self) -> Traced:
         graphs, captures = self.rule.traced()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
-from functrans.ir.primitive import not_differentiable
+from functrans.ir.primitive import current, not_differentiable
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place
 from functrans.ops.define import primitive
@@ -34,14 +34,23 @@ def _call(
 ) -> tuple[Any, ...]:
     """Call the function for each lane; the lanes are the first axes of every operand."""
     if not lanes or elements.vectorised:
-        given = _checked(elements, elements.function(*values), results, lanes)
-        return tuple(given)
+        return tuple(_checked(elements, _untraced(elements.function, values), results, lanes))
     outs = [np.empty(lanes + aval.shape, aval.dtype) for aval in results]
     for lane in np.ndindex(*lanes):
-        found = elements.function(*(x[lane] for x in values))
+        found = _untraced(elements.function, [x[lane] for x in values])
         for out, x in zip(outs, _checked(elements, found, results, ()), strict=True):
             out[lane] = x
     return tuple(outs)
+
+
+def _untraced(function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """Call a function while nothing is traced, even if a trace wants its result."""
+    before = current.get()
+    try:
+        current.set(None)
+        return function(*values)
+    finally:
+        current.set(before)
 
 
 def _checked(
@@ -83,7 +92,8 @@ external = primitive(
     infer=_infer,
     numpy=_call,
     jvp=not_differentiable(
-        "it is a function that is not traced; give it a rule by custom_jvp or custom_vjp"
+        "it is a function that is not traced; call it in a function with a rule, of custom_jvp or "
+        "custom_vjp"
     ),
     batch=_batch,
     several=True,

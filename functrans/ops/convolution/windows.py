@@ -23,6 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import LINEAR
+from functrans.ir.serial import record
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, guard
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Axes = tuple[int, ...]
 
 
+@record
 class Window(NamedTuple):
     """How a window slides along an axis.
 

@@ -14,11 +14,21 @@ import numpy as np
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph
 from functrans.loop.failures import FAILURES
+from functrans.run.call.ownership import own
 
 COMPILED_CODES = (IndexError, np.linalg.LinAlgError)
 """The exceptions that say little when compiled code is their cause."""
 
 _BRIEF = {(each.exception, each.message) for each in FAILURES.values()}
+
+
+def by_numpy(graph: Graph, operands: Sequence[Any]) -> Sequence[Any]:
+    """The results as compiled code gives them, computed by NumPy: its warnings and errors come."""
+    values = [
+        x if isinstance(x, (np.ndarray, np.generic)) else aval.dtype.type(x)
+        for x, aval in zip(operands, graph.in_avals, strict=True)
+    ]
+    return own(evaluate(graph, values), values)
 
 
 def explained(error: Exception, graph: Graph, operands: Sequence[Any]) -> Exception:

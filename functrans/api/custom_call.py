@@ -1,0 +1,115 @@
+"""One call of a function with a rule: its arguments, and what the rule gives, checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.api.arguments import (
+    as_array,
+    aval_of_leaf,
+    known_values,
+    leaf_names,
+    name_of,
+    normalized_argnums,
+)
+from functrans.api.inner import Inner
+from functrans.errors import CustomRuleError
+from functrans.ir.types import Aval, is_complex
+from functrans.ops.promotion import cast
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure, difference
+
+
+def positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """All arguments by position, defaults filled in, as a rule takes them."""
+    try:
+        # what a ufunc takes after its operands (out, where, ...) is no business of a rule
+        signature = None if isinstance(function, np.ufunc) else inspect.signature(function)
+    except (ValueError, TypeError):
+        signature = None
+    if signature is None:
+        if kwargs:
+            raise TypeError(f"{name_of(function)} takes keyword arguments by position here")
+        return tuple(args)
+    bound = signature.bind(*args, **kwargs)
+    if by_name := bound.kwargs:
+        raise TypeError(
+            f"{name_of(function)} has a rule for its derivative, which takes arguments by "
+            f"position: it cannot be called with keyword-only arguments ({', '.join(by_name)})"
+        )
+    bound.apply_defaults()  # keyword-only ones keep theirs: they are not in bound.args
+    return bound.args
+
+
+class CustomCall:
+    """The arguments of one call, those that are differentiated apart from the others."""
+
+    def __init__(
+        self, function: Callable[..., Any], what: str, fixed: Sequence[int], args: tuple[Any, ...]
+    ) -> None:
+        self.args = args
+        self.fixed = normalized_argnums(tuple(fixed), len(args), function, "nondiff_argnums")
+        self.moving = [i for i in range(len(args)) if i not in self.fixed]
+        given = tuple(args[i] for i in self.moving)
+
+        def name(i: int) -> str:
+            hint = " (what is no array is to be named in nondiff_argnums)"
+            return leaf_names(function, self.moving, given)[i] + hint
+
+        self.inner = Inner(lambda *moving: function(*self.merge(moving)), given, what, name)
+
+    def merge(self, moving: Sequence[Any]) -> list[Any]:
+        """All arguments, from those that are differentiated."""
+        args = list(self.args)
+        for i, x in zip(self.moving, moving, strict=True):
+            args[i] = x
+        return args
+
+    @property
+    def nondiff(self) -> list[Any]:
+        return [self.args[i] for i in self.fixed]
+
+    @property
+    def avals(self) -> list[Aval]:
+        return [aval_of_leaf(x) for x in self.inner.leaves]
+
+    @property
+    def values(self) -> list[Any]:
+        """What the leaves are, if that is known of all."""
+        return known_values(self.inner.leaves) or []
+
+    def arguments(self, leaves: Sequence[Any]) -> Any:
+        """The differentiated arguments from their leaves."""
+        return self.inner.structure.unflatten(leaves)
+
+
+def check_structure(found: Structure, expected: Structure, what: str) -> None:
+    if found != expected:
+        raise CustomRuleError(
+            f"{what} must have the structure of the function's: {difference(expected, found)}"
+        )
+
+
+def matching_leaves(
+    given: Any, structure: Structure, avals: Sequence[Aval], what: str
+) -> list[Any]:
+    """The leaves of a tangent or cotangent; None stands for zeros where the leaf is no float."""
+    leaves, found = tree.flatten(given)
+    check_structure(found, structure, what)
+    checked = []
+    for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
+        x = as_array(x, f"{what}, leaf {{}},".format, i)
+        if aval_of_leaf(x).shape != aval.shape:
+            raise CustomRuleError(
+                f"{what} has shape {aval_of_leaf(x).shape} at leaf {i}, expected {aval.shape}"
+            )
+        if is_complex(aval_of_leaf(x).dtype) and not is_complex(aval.dtype):
+            raise CustomRuleError(
+                f"{what} is complex at leaf {i}, where it must be {aval.dtype}: write .real"
+            )
+        checked.append(cast(x, aval.dtype))
+    return checked

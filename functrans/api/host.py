@@ -1,0 +1,145 @@
+"""Functions that are not traced: Python calls them with arrays when their turn comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from functrans.api.arguments import (
+    as_array,
+    aval_of_leaf,
+    check_callable,
+    decorated,
+    leaf_of_call,
+    name_of,
+)
+from functrans.api.transformed import P, Transformed
+from functrans.errors import TreeMismatchError
+from functrans.ir.types import Aval
+from functrans.ops.calls.external import Elements, external
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure, difference
+
+Batching = Literal["sequential", "batched"]
+
+
+@dataclass(frozen=True)
+class _Host:
+    """A function of pytrees as one of flat arrays; equal ones make equal programs."""
+
+    function: Callable[..., Any]
+    arguments: Structure
+    results: Structure
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__name__", name_of(self.function))
+
+    def __call__(self, *values: Any) -> list[Any]:
+        # copies: what the program computes on with must not change
+        args, kwargs = tree.unflatten(self.arguments, [np.array(x)[()] for x in values])
+        leaves, structure = tree.flatten(self.function(*args, **kwargs))
+        if structure != self.results:
+            raise TreeMismatchError(
+                f"{name_of(self.function)} did not return what out_types says: "
+                f"{difference(self.results, structure)}"
+            )
+        return leaves
+
+
+@overload
+def callback(
+    function: Callable[P, Any], /, out_types: Any, *, vmap: Batching = "sequential"
+) -> Transformed[P, Any]: ...
+
+
+@overload
+def callback(
+    *, out_types: Any, vmap: Batching = "sequential"
+) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
+
+
+def callback(
+    function: Callable[..., Any] | None = None,
+    /,
+    out_types: Any = None,
+    *,
+    vmap: Batching = "sequential",
+) -> Any:
+    """A function that cannot be traced, for use in functions that are.
+
+    It may do whatever Python can: call a solver of SciPy's, another library, read a table. It is
+    called with plain arrays, once the values are known: at once under `grad`, at each call under
+    `jit`, for each example under `vmap`, at each step in a loop. While it runs nothing is traced.
+
+    It must be pure. A call whose result nobody uses is left out; which of two calls comes first,
+    and how often equal calls are made, is not promised.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns arrays, numbers or pytrees of them. Its arguments are copies, which it may
+        write to.
+    out_types : pytree of Aval or arrays, or callable
+        What it returns: for each array something with ``shape`` and ``dtype``, such as `Aval` or an
+        example. Or a function that gives this from `Aval`s in the place of the arguments' arrays.
+    vmap : {"sequential", "batched"}, optional
+        How it is called under `vmap`: for each example, or once for all of them, with a first axis
+        of examples in every argument, and in every result.
+
+    Returns
+    -------
+    callable
+        With the arguments of ``function``. It has no derivative of its own: put it into a function
+        with a rule, of `custom_jvp` or `custom_vjp`.
+
+    Raises
+    ------
+    TreeMismatchError, ShapeError, DtypeError
+        When it is called, if it returns something else than ``out_types`` says. What the function
+        raises comes out as it is.
+    NotDifferentiableError
+        If a derivative is taken through it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.optimize import brentq
+    >>> from functrans import Aval, callback, custom_jvp, grad, jit
+    >>> @callback(out_types=Aval((), float))
+    ... def solve(a):
+    ...     return brentq(lambda x: x**3 + x - a, -10.0, 10.0)
+    >>> @custom_jvp
+    ... def root(a):
+    ...     return solve(a)
+    >>> root.defjvps(lambda tangent, x, a: tangent / (3.0 * x**2 + 1.0))
+    >>> print(f"{jit(root)(2.0):.6f} {grad(root)(2.0):.6f}")
+    1.000000 0.250000
+    """
+    if function is None:
+        return decorated(callback, out_types=out_types, vmap=vmap)
+    check_callable(function, "callback")
+    if vmap not in ("sequential", "batched"):
+        raise ValueError(f"callback(vmap=...) must be 'sequential' or 'batched', not {vmap!r}")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, arguments = tree.flatten((args, kwargs))
+        leaves = [
+            as_array(x, lambda i: leaf_of_call(function, arguments, i), i)
+            for i, x in enumerate(leaves)
+        ]
+        types, results = tree.flatten(_types_of(out_types, arguments, leaves))
+        elements = Elements(_Host(function, arguments, results), True, vmap == "batched")
+        wanted = tuple(Aval(tuple(x.shape), x.dtype) for x in types)
+        return results.unflatten(external(*leaves, elements=elements, results=wanted, lanes=()))
+
+    return Transformed(callback, function, {"out_types": out_types, "vmap": vmap}, call)
+
+
+def _types_of(out_types: Any, arguments: Structure, leaves: list[Any]) -> Any:
+    if not callable(out_types):
+        return out_types
+    args, kwargs = tree.unflatten(arguments, [aval_of_leaf(x) for x in leaves])
+    return out_types(*args, **kwargs)

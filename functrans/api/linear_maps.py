@@ -1,0 +1,87 @@
+"""What `vjp` and `linearize` give: linear functions that are pytrees of what they keep.
+
+So a jitted function may return one, a loop may carry one, and `vmap` may make many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functrans.api.arguments import aval_of_leaf
+from functrans.api.linearization import Linear
+from functrans.api.problem import Form, matching
+from functrans.errors import ShapeError
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.control.layout import GROWS
+from functrans.run.call.ownership import own
+from functrans.tree.registration import register
+
+
+class _LinearMap:
+    def __init__(self, form: Form, residuals: Sequence[Any]) -> None:
+        self._form = form
+        self._residuals = residuals
+
+    def _linear(self) -> Linear:
+        expected = self._form.graph.in_avals[: len(self._residuals)]
+        for aval, x in zip(expected, self._residuals, strict=True):
+            shape = aval_of_leaf(x).shape
+            if len(shape) != aval.ndim or any(
+                n != m and m != GROWS for n, m in zip(shape, aval.shape, strict=True)
+            ):
+                raise ShapeError(
+                    f"this {type(self).__name__} of {self._form.name} is of many points at once: "
+                    f"it keeps an array of shape {shape} where one point has "
+                    f"{aval.shape}. Apply it under vmap: vmap(lambda f, x: f(x))(this, xs)"
+                )
+        return Linear(self._form.graph, self._residuals, self._form.nonzero, [])
+
+    def _filled(self, results: Sequence[Any], avals: Sequence[Aval], given: Sequence[Any]) -> Any:
+        filled = [
+            zeros_like(aval) if x is None else x for x, aval in zip(results, avals, strict=False)
+        ]
+        return own(filled[: len(avals)], [*self._residuals, *given])
+
+
+class Pullback(_LinearMap):
+    """The derivative of a function at a point, from cotangents to cotangents: what `vjp` gives.
+
+    It is a pytree, whose leaves are the arrays that it keeps of the point.
+    """
+
+    def __call__(self, cotangent: Any, *more: Any) -> tuple[Any, ...]:
+        form = self._form
+        if more:
+            raise TypeError(
+                f"a pullback takes one cotangent, like the result of {form.name}: write "
+                "pullback((ct0, ct1)) if that is a tuple"
+            )
+        of = f"the result of {form.name}"
+        given = matching(cotangent, form.result, form.out_avals, "the cotangent", of, absent=True)
+        padding = [None] * (len(form.nonzero) - len(form.out_avals))
+        results = self._linear().pull([*given, *padding])
+        filled: Any = self._filled(results, form.in_avals, given)
+        return tuple(form.arguments.unflatten(filled))
+
+
+class Pushforward(_LinearMap):
+    """The derivative of a function at a point, from tangents to tangents: what `linearize` gives.
+
+    It is a pytree, whose leaves are the arrays that it keeps of the point.
+    """
+
+    def __call__(self, *tangents: Any) -> Any:
+        form = self._form
+        given = matching(tangents, form.arguments, form.in_avals, "the tangents", "the primals")
+        results = self._linear().push(given)
+        return form.result.unflatten(self._filled(results, form.out_avals, given))
+
+
+def _children(linear: _LinearMap) -> tuple[Any, ...]:
+    return tuple(linear._residuals), linear._form
+
+
+register(Pullback, _children, lambda form, parts: Pullback(form, tuple(parts)))
+register(Pushforward, _children, lambda form, parts: Pushforward(form, tuple(parts)))

@@ -1,0 +1,297 @@
+"""Programs in files."""
+
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from functrans import (
+    Aval,
+    callback,
+    checkpoint,
+    custom_jvp,
+    custom_vjp,
+    extend,
+    grad,
+    hessian,
+    jit,
+    lax,
+    load,
+    save,
+    vmap,
+)
+from functrans.errors import SavedProgramError, TracerBoolError, TreeMismatchError
+from functrans.tree import leaves
+
+X = np.array([0.5, -1.0, 2.0])
+TABLE = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+
+
+@custom_jvp
+def clamp(x):
+    return np.minimum(np.maximum(x, -1.0), 1.0)
+
+
+@clamp.defjvp
+def clamp_jvp(primals, tangents):
+    return clamp(*primals), 2.0 * tangents[0]
+
+
+@custom_vjp
+def rounded(x):
+    return np.round(x)
+
+
+rounded.defvjp(lambda x: (rounded(x), TABLE), lambda saved, ct: (ct * saved.sum() + ct,))
+
+
+def looped(x):
+    total, each = lax.scan(lambda c, v: (c * 0.5 + v, c), 0.0, x)
+    small = lax.while_loop(lambda t: t > 0.1, lambda t: t / 2, np.abs(total))
+    return lax.cond(small > 0.07, np.sin, np.cos, small) + each.sum()
+
+
+FUNCTIONS = {
+    "arithmetic": lambda x: np.sum(np.exp(x) ** 2 / 3.0 - x),
+    "captures": lambda x: (TABLE.T @ x).sum() + x[np.array([0, 2])].prod(),
+    "loops": looped,
+    "custom_jvp": lambda x: np.sum(clamp(3.0 * x)),
+    "custom_vjp": lambda x: np.sum(rounded(3.0 * x)),
+    "jit in jit": lambda x: jit(np.sin)(x).sum() * jit(looped)(x),
+    "checkpoint": checkpoint(lambda x: np.sin(np.sin(x)).sum(), policy="dots"),
+    "checkpoint of all": checkpoint(lambda x: np.sin(np.sin(x)).sum()),
+    "gradient": lambda x: np.sum(grad(lambda x: np.sum(x**3))(x)),
+    "nan and infinity": lambda x: np.nansum(np.where(x > 0, np.nan, x)) + np.max([np.inf, 1.0]),
+    "linear algebra": lambda x: np.linalg.solve(np.diag(x) + np.outer(x, x), x).sum(),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_program_computes_what_the_function_does(name, tmp_path):
+    function = FUNCTIONS[name]
+    path = tmp_path / "program"
+    save(function, path, X)
+    program = load(path)
+    np.testing.assert_array_equal(program(X), jit(function)(X))
+    other = X[::-1] + 0.25
+    np.testing.assert_allclose(program(other), function(other), rtol=1e-14)
+    np.testing.assert_allclose(grad(program)(X), grad(function)(X), rtol=1e-12)
+    np.testing.assert_allclose(jit(grad(program))(other), grad(function)(other), rtol=1e-12)
+    if name != "custom_vjp":
+        np.testing.assert_allclose(hessian(program)(X), hessian(function)(X), rtol=1e-9, atol=1e-12)
+    rows = np.stack([X, other])
+    np.testing.assert_allclose(vmap(program)(rows), [function(X), function(other)], rtol=1e-14)
+    save(program, path, X)  # in place of the file itself, and a program of a program
+    np.testing.assert_array_equal(load(path)(X), program(X))
+
+
+def test_structures_names_and_static_arguments(tmp_path):
+    @jit(static_argnames="power")
+    def predict(params, x, *, power, scale):
+        y = (x @ params["layers"][0] + params["b"]) ** power * scale
+        return {"y": y, "pair": (y.sum(), [None, x.dtype.type(1)])}
+
+    params = {"layers": [TABLE, None], "b": np.float32(0.5), 3: X}
+    save(predict, tmp_path / "p", params, X, power=2, scale=np.float64(2.0))
+    program = load(os.fspath(tmp_path / "p"))
+    found, expected = program(params, X, scale=3.0), predict(params, X, power=2, scale=3.0)
+    assert repr(found.keys()) == repr(expected.keys())
+    for one, other in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert repr(program).startswith("<program predict({")
+    assert program.__name__ == "predict"
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i1", "u8", "?"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 17)])
+def test_types(dtype, shape, tmp_path):
+    value = np.ones(shape, dtype)[()]
+    save(lambda x: (x, x == x), tmp_path / "p", Aval(shape, dtype))
+    same, equal = load(tmp_path / "p")(value)
+    assert same.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(same, value)
+    assert equal.shape == shape
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(X[:2],), (X.astype(np.float32),), (X, X), ((X,),), (1.0,), (X.astype(int),)],
+    ids=["shape", "dtype", "count", "structure", "number", "integers"],
+)
+def test_arguments_of_other_types_are_refused(args, tmp_path):
+    save(np.sum, tmp_path / "p", X)
+    with pytest.raises(TreeMismatchError, match=r"^sum was saved for"):
+        load(tmp_path / "p")(*args)
+
+
+def test_a_python_number_yields_and_another_does_not(tmp_path):
+    save(lambda x, n: x * n, tmp_path / "p", X.astype(np.float32), 2.0)
+    program = load(tmp_path / "p")
+    assert program(X.astype(np.float32), 3.0).dtype == np.float32
+    assert program(X.astype(np.float32), 3).dtype == np.float32
+    with pytest.raises(TreeMismatchError, match=r"saved for f64\*\[\] at .* found f64\[\]"):
+        program(X.astype(np.float32), np.float64(3.0))
+
+
+def test_what_cannot_be_saved(tmp_path):
+    path = tmp_path / "p"
+    with pytest.raises(SavedProgramError, match=r"consists of Python's code \(sort\)"):
+        save(callback(np.sort, out_types=lambda x: x), path, X)
+    pair = namedtuple("pair", "a b")
+    with pytest.raises(SavedProgramError, match="results hold a pair, and a file holds tuples"):
+        save(lambda x: pair(x, x), path, X)
+    with pytest.raises(SavedProgramError, match=r"Python's code \(policy\)"):
+        save(checkpoint(np.sin, policy=("sin",)), path, X)
+    with pytest.raises(TracerBoolError):
+        save(lambda x: x if x > 0 else -x, path, 1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_operations_of_the_users(tmp_path):
+    halved = extend.primitive(
+        "halved", infer=lambda x: x, numpy=lambda x: x / 2, linear=extend.LINEAR,
+        transpose=lambda ct, x: [halved(ct)], samples=extend.cases(((3,), {})),
+    )  # fmt: skip
+    try:
+        save(lambda x: halved(x) + 1, tmp_path / "p", X)
+        np.testing.assert_array_equal(load(tmp_path / "p")(X), X / 2 + 1)
+    finally:
+        extend.unregister("halved")
+    with pytest.raises(SavedProgramError, match="uses the operation halved, which is not defined"):
+        load(tmp_path / "p")
+
+
+# -- other files -----------------------------------------------------------------------------------
+
+
+def rewritten(path, change):
+    """The archive, with its description changed."""
+    with zipfile.ZipFile(path) as z:
+        files = {name: z.read(name) for name in z.namelist()}
+    data = json.loads(files["program.json"])
+    change(data)
+    files["program.json"] = json.dumps(data).encode()
+    with zipfile.ZipFile(path, "w") as z:
+        for name, content in files.items():
+            z.writestr(name, content)
+
+
+def first(data):
+    return data["graph"]["equations"][0]
+
+
+DAMAGES = {
+    "no format": lambda d: d.pop("format"),
+    "another format": lambda d: d.update(format="onnx"),
+    "an operand that is not there": lambda d: first(d)["operands"].append(99),
+    "an operand before its time": lambda d: first(d).update(operands=[2, 2]),
+    "a negative operand": lambda d: first(d).update(operands=[-1, 0]),
+    "another type": lambda d: first(d)["results"][0].__setitem__(0, [7]),
+    "a shape of text": lambda d: d["graph"]["inputs"][0].__setitem__(0, ["3"]),
+    "no such dtype": lambda d: d["graph"]["inputs"][0].__setitem__(1, "O"),
+    "a parameter too many": lambda d: first(d)["parameters"].update(extra=1),
+    "a kind that is not known": lambda d: first(d)["parameters"].update(extra={"pickle": "x"}),
+    "one output less": lambda d: d["graph"]["outputs"].clear(),
+    "another structure": lambda d: d.update(arguments={"tuple": [{"tuple": []}, {"dict": []}]}),
+    "a structure of another kind": lambda d: d.update(results={"set": [0]}),
+    "captures that are not there": lambda d: d.update(captures=4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_files(name, tmp_path):
+    path = tmp_path / "p"
+    save(lambda x: TABLE.T @ x + 1.0, path, X)
+    rewritten(path, DAMAGES[name])
+    with pytest.raises(SavedProgramError, match="is no program that functrans saved, or it is"):
+        load(path)
+
+
+def test_an_index_outside_of_an_array(tmp_path):
+    def far(data):
+        for eqn in data["graph"]["equations"]:
+            if "index" in eqn["parameters"]:
+                eqn["parameters"]["index"]["tuple"][0]["tuple"][0] = 5000
+
+    for function in (lambda x: x[1:3] * 2.0, lambda x: x.at[1:3].set(0.0)):
+        save(function, tmp_path / "p", np.arange(8.0))
+        rewritten(tmp_path / "p", far)
+        with pytest.raises(SavedProgramError, match="is not within an array of shape"):
+            load(tmp_path / "p")
+
+
+def test_files_cut_short_and_foreign_ones(tmp_path):
+    path = tmp_path / "p"
+    save(lambda x: TABLE.T @ x, path, X)
+    whole = path.read_bytes()
+    cut = whole[: len(whole) // 2], whole[:4] + whole[4:200]
+    for content in (b"", *cut, b"text", pickle.dumps(X)):
+        path.write_bytes(content)
+        with pytest.raises(SavedProgramError, match="is no program"):
+            load(path)
+    np.savez(tmp_path / "other.npz", x=X)
+    with pytest.raises(SavedProgramError, match="is no program"):
+        load(tmp_path / "other.npz")
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing")
+
+
+def test_a_structure_without_end(tmp_path):
+    path = tmp_path / "p"
+    save(np.sum, path, X)
+    with zipfile.ZipFile(path) as z:
+        text = z.read("program.json").decode()
+    for deep in ('{"list": [' * 990 + "0" + "]}" * 990, "[" * 10**5):
+        with zipfile.ZipFile(path, "w") as z:
+            z.writestr("program.json", text.replace('"results": 0', f'"results": {deep}'))
+        with pytest.raises(SavedProgramError, match="is no program"):
+            load(path)
+
+
+def test_a_later_version(tmp_path):
+    save(np.sum, tmp_path / "p", X)
+    rewritten(tmp_path / "p", lambda d: d.update(version=2))
+    with pytest.raises(SavedProgramError, match="has version 2 of the format, and this"):
+        load(tmp_path / "p")
+
+
+def test_a_file_runs_no_code(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    path = tmp_path / "p"
+    save(lambda x: TABLE.T @ x, path, X)
+    content = io.BytesIO()
+    np.save(content, np.array([Bomb()], object), allow_pickle=True)
+    with zipfile.ZipFile(path) as z:
+        program = z.read("program.json")
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("program.json", program)
+        z.writestr("0.npy", content.getvalue())
+    with pytest.raises(SavedProgramError, match="is no program"):
+        load(path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_another_process(tmp_path):
+    path = tmp_path / "p"
+    save(grad(FUNCTIONS["captures"]), path, X)
+    code = (
+        "import sys, numpy, functrans\n"
+        "print(functrans.load(sys.argv[1])(numpy.array([0.5, -1.0, 2.0])))"
+    )
+    root = Path(__file__).parents[2]
+    out = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    ).stdout  # fmt: skip
+    assert out.strip() == str(grad(FUNCTIONS["captures"])(X))
