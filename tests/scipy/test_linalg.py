@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from functrans import grad, jit, vmap
+from functrans import grad, jit, jvp, vmap
 from functrans.errors import UnsupportedNumPyError
 from functrans.scipy import linalg
 from functrans.scipy.define import WITHOUT_MEANING, implementations, refusals
@@ -76,6 +76,49 @@ DETERMINED = {
 @pytest.mark.parametrize("case", DETERMINED.values(), ids=DETERMINED.keys())
 def test_derivatives_are_those_of_differences(case):
     check_grads(flat(case), case.operands, order=1, max_elements=4)
+
+
+# LAPACK chooses a phase for each vector, and SciPy has no complex form of the others
+PHASES = ("l.svd(a)", "l.svd(a, full", "l.qr(a)|[5", "l.qr(a, pivoting=True)|[5", "l.rq(a)|[3, 5]",
+          "l.orth", "l.null_space")  # fmt: skip
+REAL = ("eigh_tri", "eigvalsh_tri", "transposed=True")
+COMPLEX = {name: case for name, case in CASES.items() if not any(part in name for part in REAL)}
+
+
+def is_hermitian(x):
+    return x.ndim > 1 and x.shape[-1] == x.shape[-2] and np.allclose(x, x.swapaxes(-1, -2).conj())
+
+
+def in_the_plane(x, rng):
+    """A complex array; of a symmetric matrix, a Hermitian one."""
+    imaginary = 0.3 * rng.normal(size=x.shape)
+    return x + 1j * (imaginary - imaginary.swapaxes(-1, -2) if is_hermitian(x) else imaginary)
+
+
+def direction_like(x, rng):
+    direction = rng.normal(size=x.shape) + 1j * rng.normal(size=x.shape)
+    return direction + direction.swapaxes(-1, -2).conj() if is_hermitian(x) else direction
+
+
+@pytest.mark.parametrize("case", COMPLEX.values(), ids=COMPLEX.keys())
+def test_complex_matrices(case):
+    rng = np.random.default_rng(3)
+    operands = tuple(in_the_plane(x, rng) for x in case.operands)
+    directions = tuple(direction_like(x, rng) for x in operands)
+    values, tangents = jvp(flat(case), operands, directions)
+    compare(values, leaves(case.call(scipy.linalg, *operands)), np.float64)
+    if case.name.startswith(PHASES):
+        return
+
+    def beside(step):
+        moved = (x + step * d for x, d in zip(operands, directions, strict=True))
+        return leaves(case.call(scipy.linalg, *moved))
+
+    for tangent, above, below in zip(tangents, beside(1e-6), beside(-1e-6), strict=True):
+        if np.asarray(above).dtype.kind in "fc":
+            difference = (above - below) / 2e-6
+            scale = 1 + np.max(np.abs(difference), initial=0)
+            np.testing.assert_allclose(tangent, difference, rtol=1e-5, atol=1e-6 * scale)
 
 
 MAPPED = {name: case for name, case in CASES.items() if not name.startswith(SHAPE_FOLLOWS_VALUES)}
