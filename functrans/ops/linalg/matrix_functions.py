@@ -19,7 +19,7 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.define import Lazy, lazy, primitive
+from functrans.ops.define import lazy, primitive
 from functrans.ops.linalg.matrices import (
     above,
     beside,
@@ -35,24 +35,26 @@ from functrans.ops.linalg.matrices import (
 )
 from functrans.ops.samples import Domain, cases
 
+_expm, _logm = lazy("scipy.linalg:expm"), lazy("scipy.linalg:logm")
 
-def _for_each(name: str, function: Lazy) -> Any:
-    """A function of one matrix, on stacks of them; of real matrices it has to be real."""
 
-    def of_stack(a: Any) -> Any:
-        result = np.zeros_like(a)
-        # SciPy takes single precision for inaccurate, and says so
-        wide = a.astype(np.result_type(a.dtype, np.float64))
-        for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-            one = function(wide[at])
-            if np.iscomplexobj(one) and not np.iscomplexobj(a):
-                raise np.linalg.LinAlgError(
-                    f"{name} of this real matrix is complex: convert it by .astype(complex)"
-                )
-            result[at] = one
-        return result
+def _exponentials(a: Any) -> Any:
+    return _expm(a) if a.size else np.zeros_like(a)
 
-    return of_stack
+
+def _logarithms(a: Any) -> Any:
+    """Those of real matrices have to be real."""
+    result = np.zeros_like(a)
+    # SciPy takes single precision for inaccurate, and says so
+    wide = a.astype(np.result_type(a.dtype, np.float64))
+    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
+        one = _logm(wide[at])
+        if np.iscomplexobj(one) and not np.iscomplexobj(a):
+            raise np.linalg.LinAlgError(
+                "the logarithm of this real matrix is complex: convert it by .astype(complex)"
+            )
+        result[at] = one
+    return result
 
 
 def _along(of_stack: Any) -> Any:
@@ -86,9 +88,8 @@ def _block(x: Any, upper: Any) -> Any:
     return above(beside(x, upper), beside(zeros_like(x), x))
 
 
-def _matrix_function(name: str, function: Lazy, domain: Domain) -> tuple[Primitive, Primitive]:
+def _matrix_function(name: str, of_stack: Any, domain: Domain) -> tuple[Primitive, Primitive]:
     """A primitive, and its derivative along a matrix."""
-    of_stack = _for_each(name, function)
 
     def second(a: Any, e: Any, out: Any, da: Any) -> Any:
         n = a.shape[-1]
@@ -126,5 +127,5 @@ def _matrix_function(name: str, function: Lazy, domain: Domain) -> tuple[Primiti
     return whole, along
 
 
-expm_p, expm_frechet_p = _matrix_function("expm", lazy("scipy.linalg:expm"), far_apart)
-logm_p, logm_frechet_p = _matrix_function("logm", lazy("scipy.linalg:logm"), regular)
+expm_p, expm_frechet_p = _matrix_function("expm", _exponentials, far_apart)
+logm_p, logm_frechet_p = _matrix_function("logm", _logarithms, regular)

@@ -69,13 +69,15 @@ def solve_banded(l_and_u: Any, ab: Any, b: Any) -> Any:
 
 
 def _whole(half: Any, lower: bool) -> Any:
-    """All diagonals of Hermitian matrices that are given by half of them."""
+    """All diagonals of Hermitian matrices that are given by half of them: the main one is real."""
     count = half.shape[-2]
+    main = rows_of(half, 0, 1) if lower else rows_of(half, count - 1, count)
+    main = (main + conj(main)) * 0.5
     if lower:
         others = conj(transposed_bands(half, 0))
-        return above(rows_of(others, 0, count - 1), half)
+        return above(rows_of(others, 0, count - 1), main, rows_of(half, 1, count))
     others = conj(transposed_bands(half, count - 1))
-    return above(half, rows_of(others, 1, count))
+    return above(rows_of(half, 0, count - 1), main, rows_of(others, 1, count))
 
 
 def matrix_of_half(half: Any, lower: bool) -> Any:

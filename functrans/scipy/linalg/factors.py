@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from functrans import numpy as fnp
+from functrans.ir.types import real_dtype
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import flip
@@ -123,7 +124,8 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
     if p_indices:
         return places, left, right
     positions = iota(size=x.shape[-2], dtype=INDEX)
-    return cast(equal(on_rows(places), positions), dtype=x.dtype), left, right
+    matrix = cast(equal(on_rows(places), positions), dtype=real_dtype(x.dtype))
+    return matrix, left, right
 
 
 @answers(scipy.linalg.lu_factor)

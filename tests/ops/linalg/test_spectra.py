@@ -173,8 +173,8 @@ def test_pseudo_inverses_within_a_rank(shape, rank):
     def solution(left, right, b):
         return np.linalg.lstsq(left @ right, b, rcond=1e-6)[0]
 
-    check_grads(pinv, (left, right), order=2)
-    check_grads(solution, (left, right, b), order=2)
+    check_grads(pinv, (left, right), order=2, max_elements=3)
+    check_grads(solution, (left, right, b), order=2, max_elements=3)
 
 
 @pytest.mark.parametrize("p", [None, 1, 2, "fro", np.inf])

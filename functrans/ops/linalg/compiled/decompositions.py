@@ -8,74 +8,103 @@ reflections.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, convert, eq
-from functrans.loop.statements import Buffer, For, Statement, Store, load
-from functrans.ops.compiled.emission import Emission
+from functrans.loop.statements import Buffer, For, Statement, Store, buffer, load
+from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Calls, Statements
 
 
 def eigh(at: Emission) -> None:
     """Eigenvalues and eigenvectors of symmetric matrices."""
-    a = at.operand(0)
-    values, vectors = at.result(0), at.result(1)
-    calls = _InDouble(a)
-    body = calls.eigh(values, vectors, lower=at.eqn.params["lower"])
-    at.call(calls.for_each(body), work=2 * a.count * calls.n)
+    values, vectors, lower = at.result(0), at.result(1), at.eqn.params["lower"]
+    _emit(at, _InDouble, lambda calls: calls.eigh(values, vectors, lower=lower), 2)
 
 
 def eigvalsh(at: Emission) -> None:
     """Eigenvalues of symmetric matrices."""
-    a, values = at.operand(0), at.result()
-    calls = _InDouble(a)
-    body = calls.eigh(values, None, lower=at.eqn.params["lower"])
-    at.call(calls.for_each(body), work=a.count * calls.n)
+    values, lower = at.result(), at.eqn.params["lower"]
+    _emit(at, _InDouble, lambda calls: calls.eigh(values, None, lower=lower), 1)
 
 
 def svd(at: Emission) -> None:
     """Singular values and vectors."""
-    a = at.operand(0)
-    factors = at.result(0), at.result(1), at.result(2)
-    calls = _InDouble(a)
-    at.call(calls.for_each(calls.svd(*factors)), work=4 * a.count * min(calls.n, calls.columns))
+    u, s, vh = at.result(0), at.result(1), at.result(2)
+    _emit(at, _InDouble, lambda calls: calls.svd(u, s, vh), 4)
 
 
 def svdvals(at: Emission) -> None:
     """Singular values."""
-    a, values = at.operand(0), at.result()
-    calls = _InDouble(a)
-    body = calls.svd(None, values, None)
-    at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns))
+    values = at.result()
+    _emit(at, _InDouble, lambda calls: calls.svd(None, values, None), 1)
 
 
 def qr(at: Emission) -> None:
     """Orthonormal columns and upper triangles."""
-    a = at.operand(0)
-    factors = at.result(0), at.result(1)
-    calls = _Reflections(a)
-    at.call(calls.for_each(calls.qr(*factors)), work=a.count * min(calls.n, calls.columns) // 2)
+    q, r = at.result(0), at.result(1)
+    _emit(at, _Reflections, lambda calls: calls.qr(q, r), 0.5)
 
 
 def r(at: Emission) -> None:
     """The upper triangles alone."""
-    a, factor = at.operand(0), at.result()
-    calls = _Reflections(a)
-    body = calls.qr(None, factor)
-    at.call(calls.for_each(body), work=a.count * min(calls.n, calls.columns) // 4)
+    factor = at.result()
+    _emit(at, _Reflections, lambda calls: calls.qr(None, factor), 0.25)
+
+
+def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: float) -> None:
+    """Do statements for each matrix, in so many times the time of some operations for each product.
+
+    Working memory is on the stack of each thread if there is room: it stays in its cache.
+    """
+    a = at.operand(0)
+    calls = kind(a, True)
+    body = make(calls)
+    if sum(memory.nbytes for memory in calls.stack) > at.target.loops.largest_scratch:
+        calls = kind(a, False)
+        body = make(calls)
+    work = int(times * a.count * min(a.extents[-2:]))
+    at.call(calls.for_each(body), work=work, stack=calls.stack)
 
 
 DOUBLE = np.dtype(np.float64)
 
 
-class _InDouble(Calls):
-    """Spectra and singular values, in double precision whatever the matrices are in, as NumPy's."""
+def _block(n: int) -> int:
+    """How many columns a routine has room to treat at once: smaller matrices it does not cut."""
+    return BLOCK if n > BLOCK // 2 else 1
 
-    def __init__(self, a: Buffer) -> None:
+
+class _Decompositions(Calls):
+    """The statements for the matrix, of so many columns, at an index of the leading axes."""
+
+    def __init__(self, a: Buffer, on_stack: bool) -> None:
         super().__init__(a)
         self.columns = a.extents[-1]
+        self.on_stack = on_stack
+        self.stack: list[Buffer] = []
+
+    def _work(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
+        if not self.on_stack:
+            return super()._work(result, name, dtype, *shape)
+        memory = buffer(f"{result.name}_{name}", dtype, shape)
+        self.stack.append(memory)
+        return memory
+
+    def _place(self, memory: Buffer) -> Position:
+        return () if memory in self.stack else self.at
+
+
+class _InDouble(_Decompositions):
+    """Spectra and singular values, in double precision whatever the matrices are in, as NumPy's."""
+
+    def __init__(self, a: Buffer, on_stack: bool) -> None:
+        super().__init__(a, on_stack)
         self.dtype = DOUBLE
 
     def eigh(self, values: Buffer, vectors: Buffer | None, *, lower: bool) -> Statements:
@@ -84,7 +113,8 @@ class _InDouble(Calls):
             self._work(values, "turned", DOUBLE, n, n),
             self._work(values, "w", DOUBLE, n),
         )
-        size = (2 * n + 6) * n + BLOCK * n + 1 if vectors is not None else (BLOCK + 6) * n + 1
+        least = (2 * n + 6) * n if vectors is not None else 6 * n
+        size = least + _block(n) * n + 1
         room, integers = self._work(values, "room", DOUBLE, size), 5 * n + 3
         numbers = self._work(values, "integers", INT, integers)
         job, uplo = b"N" if vectors is None else b"V", b"L" if lower else b"U"
@@ -95,7 +125,7 @@ class _InDouble(Calls):
         return (
             self._transpose(self.a, turned, n, n),
             syevd,
-            self._require(eq(load(info, (*self.at, ZERO)), 0), EIGENVALUES_NOT_CONVERGED),
+            self._require(eq(load(info, (*self._place(info), ZERO)), 0), EIGENVALUES_NOT_CONVERGED),
             self._converted(found, values, n),
             *(() if vectors is None else (self._transpose(turned, vectors, n, n),)),
         )
@@ -104,7 +134,7 @@ class _InDouble(Calls):
         m, n = self.n, self.columns
         k = min(m, n)
         turned, found = self._work(s, "turned", DOUBLE, n, m), self._work(s, "s", DOUBLE, k)
-        size, info = (4 * k + 7) * k + BLOCK * (m + n), self._work(s, "info", INT, 1)
+        size, info = (4 * k + 7) * k + _block(k) * (m + n), self._work(s, "info", INT, 1)
         room = self._work(s, "room", DOUBLE, size)
         numbers = self._work(s, "integers", INT, 8 * k)
         job, left, right, wide, high = b"N", turned, turned, m, k
@@ -124,7 +154,7 @@ class _InDouble(Calls):
         return (
             self._transpose(self.a, turned, m, n),
             gesdd,
-            self._require(eq(load(info, (*self.at, ZERO)), 0), NOT_CONVERGED),
+            self._require(eq(load(info, (*self._place(info), ZERO)), 0), NOT_CONVERGED),
             self._converted(found, s, k),
             *back,
         )
@@ -132,20 +162,18 @@ class _InDouble(Calls):
     def _converted(self, source: Buffer, target: Buffer, size: int) -> Statement:
         """A loop that copies a vector."""
         i = index("i", size)
-        value = convert(load(source, (*self.at, i)), target.dtype)
-        return For(i, ZERO, const(size, INDEX), (Store(target, (*self.at, i), value),))
+        value = convert(load(source, (*self._place(source), i)), target.dtype)
+        store = Store(target, (*self._place(target), i), value)
+        return For(i, ZERO, const(size, INDEX), (store,))
 
 
-class _Reflections(Calls):
+class _Reflections(_Decompositions):
     """QR factors."""
-
-    def __init__(self, a: Buffer) -> None:
-        super().__init__(a)
-        self.columns = a.extents[-1]
 
     def qr(self, q: Buffer | None, r: Buffer) -> Statements:
         m, n, rows = self.n, self.columns, r.extents[-2]
-        k, size = min(m, n), BLOCK * max(m, n)
+        k = min(m, n)
+        size = _block(k) * max(m, n)
         factors = self._work(r, "factors", self.dtype, m, n)
         scales, info = self._work(r, "scales", self.dtype, k), self._work(r, "info", INT, 1)
         room, zero = self._work(r, "room", self.dtype, size), const(0, self.dtype)

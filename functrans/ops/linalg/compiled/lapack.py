@@ -29,7 +29,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.written_out import logarithm
 
 INT = np.dtype(np.int32)
@@ -334,10 +334,14 @@ class Calls:
     def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
         """Loops that copy a matrix of so many rows and columns with its axes exchanged."""
         i, j = index("i", rows), index("j", columns)
-        value = convert(load(source, (*self.at, i, j)), target.dtype)
-        store = Store(target, (*self.at, j, i), value)
+        value = convert(load(source, (*self._place(source), i, j)), target.dtype)
+        store = Store(target, (*self._place(target), j, i), value)
         inner = For(j, ZERO, const(columns, INDEX), (store,))
         return For(i, ZERO, const(rows, INDEX), (inner,))
+
+    def _place(self, memory: Buffer) -> Position:
+        """Where in memory what belongs to the matrix begins."""
+        return self.at
 
     def _work(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
         """Working memory for a result."""
@@ -356,6 +360,7 @@ class Calls:
 
     def _argument(self, argument: Buffer | Scalar | bytes | int) -> Address | Scalar | bytes:
         if isinstance(argument, Buffer):
-            inner = (ZERO,) * (len(argument.shape) - len(self.at))
-            return Address(argument, (*self.at, *inner))
+            place = self._place(argument)
+            inner = (ZERO,) * (len(argument.shape) - len(place))
+            return Address(argument, (*place, *inner))
         return convert(const(argument, INDEX), INT) if isinstance(argument, int) else argument
