@@ -11,7 +11,11 @@ Examples
 (5, 3)
 """
 
-from functrans import config, errors, extend, lax, numpy, random, scipy, testing, tree
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from functrans import config, errors, extend, lax, numpy, scipy, testing, tree
 from functrans.api.bridge import compile, from_numba
 from functrans.api.closure import closure_convert, custom_gradient
 from functrans.api.compile import jit
@@ -28,6 +32,9 @@ from functrans.api.saved import load, save
 from functrans.caches import clear_caches
 from functrans.ir.types import Aval
 from functrans.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from functrans import random
 
 __all__ = [
     "Aval",
@@ -68,6 +75,13 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    # its distributions are many primitives and tables: they are loaded when they are first used
+    if name == "random":
+        return _import_module(f"{__name__}.random")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -46,8 +46,8 @@ COMPILERS = {"numba", "llvmlite"}
 # Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;
 # the strings that it is called with are read as imports wherever they stand.
 COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
-# A package whose modules are imported when they are first named, from a list of their names.
-COMPUTED |= {Path("functrans/scipy/__init__.py")}
+# Packages whose modules are imported when they are first named, from a list of their names.
+COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
 # The functions of SciPy's that ours take the place of, named where they are defined.
 COMPUTED |= {Path("functrans/scipy/define.py")}
 
