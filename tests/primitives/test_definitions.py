@@ -3,7 +3,8 @@
 import pytest
 
 from functrans.ir.primitive import NotDifferentiable
-from tests.primitives.harness import PRIMITIVES
+from functrans.ops.compiled.pairs import is_done_to_each_part
+from tests.primitives.harness import PRIMITIVES, complex_cases
 
 # What has no form element by element: updates and linear algebra are compiled as a whole, for the
 # rest a compiled program calls NumPy or SciPy.
@@ -17,11 +18,6 @@ NOT_COMPILED = {
     "gcd": "a loop of unknown length for each number",
     "lcm": "a loop of unknown length for each number",
     "ldexp": "rare",
-    "complex": "its result is a pair of numbers",
-    "conj": "as complex",
-    "direction": "as complex",
-    "imag": "its operand is a pair of numbers",
-    "real": "as imag",
     "nextafter": "rare",
     "spacing": "rare",
     "polygamma": "only in derivatives of digamma",
@@ -96,10 +92,36 @@ def test_no_slot_is_missing(primitive):
     if not primitive.higher_order:
         if primitive.samples is None and primitive.name not in NO_SAMPLES:
             missing.append("samples")
-        if primitive.scalar is None and primitive.pull is None:
-            if primitive.name not in NOT_COMPILED:
-                missing.append("scalar or pull")
+        slots = primitive.scalar, primitive.pull, primitive.parts
+        if all(slot is None for slot in slots) and primitive.name not in NOT_COMPILED:
+            missing.append("scalar, pull or parts")
     assert missing == []
+
+
+# What compiled programs call NumPy or SciPy for where numbers are complex.
+NOT_IN_PARTS = {
+    "argmax": "an order of pairs", "argmin": "an order of pairs", "argsort": "an order of pairs",
+    "cholesky": "LAPACK has it for complex numbers", "cofactor": "as cholesky",
+    "cummax": "an order of pairs", "cummin": "an order of pairs",
+    "cumprod": "a product is not done to each part", "det": "as cholesky", "digamma": "rare",
+    "erf": "rare", "erfc": "rare", "inv": "as cholesky", "log_ndtr": "rare", "ndtr": "rare",
+    "reduce_max": "an order of pairs", "reduce_min": "an order of pairs",
+    "reduce_prod": "a product is not done to each part", "scatter_max": "an order of pairs",
+    "scatter_min": "an order of pairs", "scatter_multiply": "a product is not done to each part",
+    "slogdet": "as cholesky", "solve": "as cholesky", "sort": "an order of pairs",
+    "triangular_solve": "as cholesky", "xlogy": "rare",
+    "gemm": "it is made when there are no complex numbers any more",
+}  # fmt: skip
+
+
+def test_what_takes_complex_numbers_has_a_form_in_parts():
+    by_numpy = {
+        case.primitive.name
+        for case in complex_cases().values()
+        for eqn in case.graph().eqns
+        if case.primitive.parts is None and not is_done_to_each_part(eqn)
+    }
+    assert by_numpy == NOT_IN_PARTS.keys() - {"gemm"}
 
 
 @pytest.mark.parametrize("name", NOT_COMPILED)

@@ -16,6 +16,7 @@ from functrans.errors import DtypeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import complex_dtype, is_complex
 from functrans.ops.arrays.structural import cast, zeros
+from functrans.ops.define import on_parts
 from functrans.ops.elementwise.arithmetic import positive
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import DtypeKey, promote, result_type, ufunc_promotion
@@ -60,18 +61,21 @@ def _complex(x: Any, y: Any) -> Any:
 real_p: Primitive = elementwise(
     "real", numpy=_real,
     linear=LINEAR, transpose=[lambda ct, x: cast(ct, dtype=x.dtype)],
+    parts=on_parts("complex_arithmetic:real"),
     promotion=as_complex, result="real", samples=complexes(0.5, 2),
 )  # fmt: skip
 
 imag_p: Primitive = elementwise(
     "imag", numpy=_imag,
     linear=LINEAR, transpose=[lambda ct, x: complex_p(_zero(ct), -ct)],
+    parts=on_parts("complex_arithmetic:imag"),
     promotion=as_complex, result="real", samples=complexes(0.5, 2),
 )  # fmt: skip
 
 complex_p: Primitive = elementwise(
     "complex", numpy=_complex,
     linear=((0, 1),), transpose=[lambda ct, x, y: real_p(ct), lambda ct, x, y: -imag_p(ct)],
+    parts=on_parts("complex_arithmetic:complex_"),
     promotion=_as_parts, result="complex", samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 """``x + 1j * y``, without an arithmetic in which infinities become NaN."""
@@ -79,6 +83,7 @@ complex_p: Primitive = elementwise(
 conj_p: Primitive = elementwise(
     "conj", numpy=lambda x: np.conjugate(x),
     linear=LINEAR, transpose=[lambda ct, x: conj_p(ct)],
+    parts=on_parts("complex_arithmetic:conj"),
     promotion=as_complex, samples=complexes(0.5, 2),
 )  # fmt: skip
 

@@ -1,0 +1,73 @@
+"""Complex numbers as pairs of real ones: what `parts` rules are given, and how they are applied.
+
+A rule is written in the IR's operations on real numbers. It is given a `Pair` for each operand that
+is complex, and gives one for a result that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ir.graph import Eqn
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import is_complex, real_dtype
+
+
+class Pair(NamedTuple):
+    """A complex number: its real and its imaginary part, of one shape."""
+
+    re: Any
+    im: Any
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of each part."""
+        dtype: np.dtype[Any] = self.re.dtype
+        return dtype
+
+
+def pair_of(number: Any) -> Pair:
+    """A known complex number."""
+    value = np.asarray(number)
+    part = real_dtype(value.dtype).type
+    return Pair(part(value.real), part(value.imag))
+
+
+def flattened(values: Iterable[Any]) -> list[Any]:
+    """Values with the parts of complex ones side by side."""
+    flat: list[Any] = []
+    for value in values:
+        flat += value if isinstance(value, Pair) else (value,)
+    return flat
+
+
+def regrouped(values: Iterable[Any], dtypes: Iterable[np.dtype[Any]]) -> list[Any]:
+    """What `flattened` took apart, as values of the given dtypes."""
+    given = iter(values)
+    return [
+        Pair(next(given), next(given)) if is_complex(dtype) else next(given) for dtype in dtypes
+    ]
+
+
+def each_part(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any:
+    """A primitive that does to real parts what it does to imaginary ones."""
+    parts = []
+    for part in (0, 1):
+        chosen = [x[part] if isinstance(x, Pair) else x for x in operands]
+        parts.append(primitive(*chosen, **params))
+    if primitive.several:
+        return tuple(Pair(re, im) for re, im in zip(*parts, strict=True))
+    return Pair(*parts)
+
+
+def is_done_to_each_part(eqn: Eqn) -> bool:
+    """Whether complex operands stand where the result is jointly linear in them.
+
+    Then the primitive maps real numbers to real numbers, and 1j times them to 1j times those.
+    """
+    moving = {i for i, x in enumerate(eqn.inputs) if is_complex(x.aval.dtype)}
+    groups = eqn.primitive.linear_groups(len(eqn.inputs))
+    return bool(moving) and any(moving <= set(group) for group in groups)
