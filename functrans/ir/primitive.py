@@ -29,9 +29,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     primitive may have it for large operands, and ``pull`` for small ones.
 ``parts(*operands, **params)``
     the result where complex numbers are pairs of real ones, in which a compiled program computes
-    (`functrans.ops.compiled.pairs`). Nothing needs to be said if the primitive is linear in its
-    complex operands: it is applied to each part. Without a rule, compiled programs call NumPy. With
-    inner graphs, ``parts(operands, transform=..., **params)`` gives the results flat, and
+    (`functrans.ops.compiled.pairs`). Nothing needs to be said if the primitive is linear or
+    bilinear in its complex operands: it is applied to the parts. Without a rule, compiled programs
+    call NumPy. With inner graphs, ``parts(operands, transform=..., **params)`` gives results flat;
     ``transform`` takes an inner graph apart.
 ``host(eqn, operands, compile)``
     for a primitive with inner graphs: the results, as a sequence, where a compiled program meets an

@@ -6,13 +6,13 @@ is complex, and gives one for a result that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.ir.graph import Eqn
-from functrans.ir.primitive import Primitive
+from functrans.ir.primitive import BILINEAR, Primitive
 from functrans.ir.types import is_complex, real_dtype
 
 
@@ -52,7 +52,7 @@ def regrouped(values: Iterable[Any], dtypes: Iterable[np.dtype[Any]]) -> list[An
     ]
 
 
-def each_part(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any:
+def _by_parts(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any:
     """A primitive that does to real parts what it does to imaginary ones."""
     parts = []
     for part in (0, 1):
@@ -63,11 +63,31 @@ def each_part(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any
     return Pair(*parts)
 
 
-def is_done_to_each_part(eqn: Eqn) -> bool:
-    """Whether complex operands stand where the result is jointly linear in them.
+def _four_products(primitive: Primitive, operands: Sequence[Any], params: Any) -> Pair:
+    """A product of complex numbers, by those of their parts; BLAS needs no more for large ones."""
+    x, y = operands
 
-    Then the primitive maps real numbers to real numbers, and 1j times them to 1j times those.
+    def product(a: Any, b: Any) -> Any:
+        return primitive(a, b, **params)
+
+    return Pair(
+        product(x.re, y.re) - product(x.im, y.im), product(x.re, y.im) + product(x.im, y.re)
+    )
+
+
+LinearRule = Callable[[Primitive, Sequence[Any], Any], Any]
+
+
+def rule_of_linear(eqn: Eqn) -> LinearRule | None:
+    """How complex operands are taken apart which a result is linear in, or None.
+
+    The primitive has to have a compiled form: that gives real numbers of real ones.
     """
+    primitive = eqn.primitive
+    if not primitive.by_elements and primitive.emit is None:
+        return None
     moving = {i for i, x in enumerate(eqn.inputs) if is_complex(x.aval.dtype)}
-    groups = eqn.primitive.linear_groups(len(eqn.inputs))
-    return bool(moving) and any(moving <= set(group) for group in groups)
+    groups = primitive.linear_groups(len(eqn.inputs))
+    if moving and any(moving <= set(group) for group in groups):
+        return _by_parts
+    return _four_products if groups == BILINEAR and len(moving) == 2 else None

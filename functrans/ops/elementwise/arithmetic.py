@@ -37,7 +37,6 @@ subtract = elementwise(
 multiply = elementwise(
     "multiply", numpy=np.multiply, scalar=lambda x, y: x * y,
     linear=BILINEAR,
-    parts=on_parts("complex_arithmetic:multiply"),
     samples=[any_real, any_real],
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import fold
 from functrans.ops.arrays.structural import inverse, reshape, transpose
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import lazy, on_parts, primitive
+from functrans.ops.define import lazy, primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import booleans, cases, integers
 
@@ -185,7 +185,6 @@ dot_general = primitive(
     batch=_batch,
     pull=_pull,
     emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_large")),
-    parts=on_parts("complex_arithmetic:dot"),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(
         ((2, 3), (3, 4), _dims(((1,), (0,)))), ((3, 2), (4, 3), _dims(((0,), (1,)))),

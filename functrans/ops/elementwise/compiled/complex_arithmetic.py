@@ -18,7 +18,6 @@ from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise import choice, compare, logic, rounding
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import hypot
-from functrans.ops.linalg.contraction import dot_general
 
 # -- parts -----------------------------------------------------------------------------------------
 
@@ -128,17 +127,6 @@ def integer_power(x: Pair, *, n: int) -> Pair:
     if n == 0:
         return one
     return product_of_equals(x, n) if n > 0 else divide(one, product_of_equals(x, -n))
-
-
-def dot(x: Pair, y: Pair, **params: Any) -> Pair:
-    """Four contractions of real numbers; BLAS, which does large ones, needs no more for complex."""
-
-    def product(a: Any, b: Any) -> Any:
-        return dot_general(a, b, **params)
-
-    return Pair(
-        product(x.re, y.re) - product(x.im, y.im), product(x.re, y.im) + product(x.im, y.re)
-    )
 
 
 def rint(x: Pair) -> Pair:
