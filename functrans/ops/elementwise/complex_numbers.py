@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.primitive import LINEAR, Primitive, not_differentiable
-from functrans.ir.types import complex_dtype, is_complex, real_dtype
+from functrans.ir.types import Aval, complex_dtype, is_complex, real_dtype
 from functrans.ops.arrays.structural import cast, zeros
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.arithmetic import positive
@@ -118,6 +118,12 @@ def _join(x: Any) -> Any:
     return np.asarray(x, order="C").view(complex_dtype(x.dtype))[..., 0]
 
 
+def _infer_join(x: Aval) -> Aval:
+    if x.dtype.kind != "f" or x.shape[-1:] != (2,):
+        raise DtypeError(f"complex numbers are made of pairs of floats, not of {x}")
+    return x.update(shape=x.shape[:-1], dtype=complex_dtype(x.dtype))
+
+
 _by_compiler = not_differentiable("the compiler makes it, when all derivatives are made")
 
 interleave_p = primitive(
@@ -130,7 +136,7 @@ interleave_p = primitive(
 
 join_p = primitive(
     "pairs_to_complex",
-    infer=lambda x: x.update(shape=x.shape[:-1], dtype=complex_dtype(x.dtype)),
+    infer=_infer_join,
     numpy=_join, jvp=_by_compiler,
     samples=cases(((2, 3, 2), {}), ((2,), {})),
 )  # fmt: skip
