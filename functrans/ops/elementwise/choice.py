@@ -121,6 +121,7 @@ clip = elementwise(
     "clip", numpy=np.clip, scalar=_clip,
     # ties are shared as by minimum(maximum(x, low), high)
     jvp=[_clip_slope_of_x, _clip_slope_of_low, _clip_slope_of_high],
+    parts=on_parts("complex_arithmetic:clip"),
     samples=[reals(-3, 3), reals(-2, -1), reals(1, 2)],
 )  # fmt: skip
 

@@ -47,6 +47,7 @@ sech_squared: Primitive = elementwise(
     "sech_squared", numpy=_by_numpy,
     scalar=lambda x: _square_of_sech(vecmath.exp, abs(x)),
     jvp=lambda x, out, dx: dx * (-2 * tanh(x) * out),
+    parts=on_parts("complex_functions:sech_squared"),
     promotion=floating, samples=reals(-3, 3),
 )  # fmt: skip
 

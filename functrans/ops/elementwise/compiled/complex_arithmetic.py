@@ -199,6 +199,10 @@ def minimum(x: Pair, y: Pair) -> Pair:
     return _chosen(isnan(x) | less_equal(x, y), x, y)
 
 
+def clip(x: Pair, low: Pair, high: Pair) -> Pair:
+    return minimum(maximum(x, low), high)
+
+
 def fmax(x: Pair, y: Pair) -> Pair:
     return _chosen(isnan(y) | greater_equal(x, y), x, y)
 

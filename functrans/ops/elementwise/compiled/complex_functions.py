@@ -16,7 +16,7 @@ from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise import exponential, hyperbolic, trigonometric
 from functrans.ops.elementwise import power as powers
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compiled.complex_arithmetic import multiply
+from functrans.ops.elementwise.compiled.complex_arithmetic import divide, multiply
 from functrans.ops.elementwise.floats import copysign
 from functrans.ops.elementwise.logic import isfinite, isinf, isnan
 
@@ -217,6 +217,14 @@ def tanh(x: Pair) -> Pair:
         select(far, along_far, select(x.re == 0, x.re, s * c / size)),
         select(x.im == 0, x.im, select(far, across_far, across / size)),
     )
+
+
+def sech_squared(x: Pair) -> Pair:
+    """``4 e / (1 + e)**2`` with ``e`` that is not above 1 in absolute value."""
+    ahead = x.re >= 0
+    e = exp(Pair(-2 * abs(x.re), select(ahead, -2 * x.im, 2 * x.im)))
+    size = Pair(1 + e.re, e.im)
+    return divide(_times(e, 4.0), multiply(size, size))
 
 
 def sin(x: Pair) -> Pair:
