@@ -200,7 +200,13 @@ def minimum(x: Pair, y: Pair) -> Pair:
 
 
 def clip(x: Pair, low: Pair, high: Pair) -> Pair:
-    return minimum(maximum(x, low), high)
+    """As NumPy's own comparison has it here, which does not look for NaN in the second number."""
+
+    def stays(beyond: Primitive, a: Pair, b: Pair) -> Any:
+        return isnan(a) | select(a.re == b.re, beyond(a.im, b.im), beyond(a.re, b.re))
+
+    above = _chosen(stays(compare.greater, x, low), x, low)
+    return _chosen(stays(compare.less, above, high), above, high)
 
 
 def fmax(x: Pair, y: Pair) -> Pair:
