@@ -22,10 +22,19 @@ from functrans.loop import nodes, scalar
 from functrans.ops.arrays.structural import full_p as full
 from functrans.ops.arrays.structural import iota
 from functrans.ops.compiled.emission import Emission, Emit
+from functrans.ops.compiled.pairs import Pair
 from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import common, floating
-from functrans.ops.samples import away_from_integers, booleans, broadcasting, cases, integers, reals
+from functrans.ops.samples import (
+    away_from_integers,
+    booleans,
+    broadcasting,
+    cases,
+    complexes,
+    integers,
+    reals,
+)
 from functrans.trace import protocols
 
 __all__ = [
@@ -35,6 +44,7 @@ __all__ = [
     "ZERO_DERIVATIVE",
     "Emission",
     "Emit",
+    "Pair",
     "Primitive",
     "Sample",
     "Store",
@@ -43,6 +53,7 @@ __all__ = [
     "broadcasting",
     "cases",
     "common",
+    "complexes",
     "elementwise",
     "floating",
     "full",

@@ -27,6 +27,12 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     the compiled form of a primitive that is done from memory to memory: an
     `functrans.ops.compiled.emission.Emit`, whose rule gives statements of the loop language. A
     primitive may have it for large operands, and ``pull`` for small ones.
+``parts(*operands, **params)``
+    the result where complex numbers are pairs of real ones, in which a compiled program computes
+    (`functrans.ops.compiled.pairs`). Nothing needs to be said if the primitive is linear or
+    bilinear in its complex operands: it is applied to the parts. Without a rule, compiled programs
+    call NumPy. With inner graphs, ``parts(operands, transform=..., **params)`` gives results flat;
+    ``transform`` takes an inner graph apart.
 ``host(eqn, operands, compile)``
     for a primitive with inner graphs: the results, as a sequence, where a compiled program meets an
     equation that has no compiled form as a whole; None if NumPy is to be called. ``compile`` is a
@@ -155,6 +161,7 @@ class Primitive:
     scalar: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
     emit: Any = None
+    parts: Callable[..., Any] | None = None
     host: Callable[[Eqn, Sequence[Any], Compile], Sequence[Any] | None] | None = None
     split: Callable[..., EqnSplit] | None = None
     trim: Callable[[Eqn, Sequence[bool]], Eqn] | None = None

@@ -35,6 +35,11 @@ def lazy(path: str) -> Lazy:
     return Lazy(path)
 
 
+def on_parts(name: str) -> Lazy:
+    """The rule ``parts`` named ``"complex_arithmetic:divide"``, which comes with the compiler."""
+    return lazy(f"functrans.ops.elementwise.compiled.{name}")
+
+
 def primitive(
     name: str,
     *,

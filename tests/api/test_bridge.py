@@ -77,6 +77,18 @@ def test_half_floats_are_refused():
         functrans.compile(lambda x: x * 2, np.zeros(3, np.float16), backend="numba")
 
 
+@pytest.mark.parametrize("backend", ["native", "numba"])
+@pytest.mark.parametrize("function", [np.abs, lambda z: 1j * z.real])
+def test_complex_arguments_and_results_are_refused(function, backend):
+    with pytest.raises(DtypeError, match="has no argument or result of complex128: pass the real"):
+        functrans.compile(function, np.zeros(3, complex), backend=backend)
+
+
+def test_complex_numbers_inside_are_compiled():
+    turned = functrans.compile(lambda x: np.real(np.exp(1j * x)), np.zeros(3))
+    np.testing.assert_allclose(turned(np.arange(3.0)), np.cos(np.arange(3.0)), rtol=1e-15)
+
+
 def test_a_scalar_function_is_an_integrand_in_c():
     slope = functrans.compile(grad(lambda x: np.sin(x) * x), 0.0)
     integral, _ = scipy.integrate.quad(scipy.LowLevelCallable(slope.ctypes), 0.0, 2.0)

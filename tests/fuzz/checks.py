@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans import checkpoint, config, grad, jit, jvp, vmap
+from tests.fuzz.complex_numbers import in_floats, kind_of_float
 from tests.fuzz.programs import Program
 
 TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3, np.dtype(np.float16): 2e-2}
@@ -34,16 +35,20 @@ class Mismatch(Exception):
 def nearby(f, inputs, rng) -> list[Any]:
     """What a function gives for inputs that are slightly off, and for more exact arithmetic."""
     found = [f(*_nudged(inputs, rng))]
-    if any(x.dtype in (np.float16, np.float32) for x in inputs):
-        found.append(f(*(x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs)))
+    if any(kind_of_float(x.dtype) in (np.float16, np.float32) for x in inputs):
+        found.append(f(*map(_more_exact, inputs)))
     return found
+
+
+def _more_exact(x: Any) -> Any:
+    return x.astype(np.result_type(x.dtype, np.float64)) if x.dtype.kind in "fc" else x
 
 
 def _nudged(inputs: Any, rng) -> list[np.ndarray]:
     """The inputs, floats off by some units in the last place."""
     return [
         x * (1 + 4 * np.finfo(x.dtype).eps * rng.normal(size=x.shape)).astype(x.dtype)
-        if x.dtype.kind == "f"
+        if x.dtype.kind in "fc"
         else x
         for x in inputs
     ]
@@ -57,7 +62,7 @@ def compare(
     ``rounding`` is the relative error that a program may have on the way.
     """
     for number, (a, b, *others) in enumerate(zip(found, expected, *around, strict=True)):
-        a, b, *others = map(np.asarray, (a, b, *others))
+        a, b, *others = map(in_floats, (a, b, *others))
         where = f"{what}: result {number}"
         if a.shape != b.shape or a.dtype != b.dtype:
             raise Mismatch(f"{where} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
@@ -71,7 +76,7 @@ def compare(
 def rounding(program: Program) -> float:
     """The relative error of the shortest floats that a program computes with."""
     with np.errstate(all="ignore"):
-        kinds = {np.asarray(x).dtype for x in program.values(*program.inputs)}
+        kinds = {kind_of_float(np.asarray(x).dtype) for x in program.values(*program.inputs)}
     return max((TOLERANCE[kind] for kind in kinds if kind.kind == "f"), default=0.0)
 
 
@@ -127,6 +132,8 @@ def loss_of(program: Program, rng) -> Any:
         for out, weight, shape in zip(program(*inputs), weights, shapes, strict=True):
             if shape.dtype.kind == "f":
                 total = total + np.sum(out * weight)
+            elif shape.dtype.kind == "c":
+                total = total + np.sum(out.real * weight) - np.sum(out.imag * weight)
         return total
 
     return loss
@@ -153,7 +160,7 @@ def gradient(program: Program, rng) -> None:
 def along_a_line(program, loss, moving, gradients, rng) -> None:
     """The derivative in one direction, against differences where these have converged."""
     with np.errstate(all="ignore"):
-        kinds = {np.asarray(x).dtype for x in program.values(*program.inputs)}
+        kinds = {kind_of_float(np.asarray(x).dtype) for x in program.values(*program.inputs)}
     if any(kind.kind == "f" and kind != np.float64 for kind in kinds):
         return  # small steps are lost in rounding
     direction = [rng.normal(size=program.inputs[i].shape) for i in moving]
@@ -260,7 +267,7 @@ def forward(program: Program, rng) -> None:
             inputs = list(given)
             for i, x in zip(moving, own, strict=True):
                 inputs[i] = x
-            return tuple(x for x in program(*inputs) if x.dtype.kind == "f")
+            return tuple(x for x in program(*inputs) if x.dtype.kind in "fc")
 
         own = tuple(given[i] for i in moving)
         moves = tuple(t.astype(x.dtype) for t, x in zip(tangents, own, strict=True))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import lax
+from tests.fuzz import complex_numbers
 
 
 class Drawn(NamedTuple):
@@ -52,7 +53,7 @@ def integers(x):
 
 
 def with_axes(least=1):
-    return lambda x: x.ndim >= least and x.dtype.kind in "fiu"
+    return lambda x: x.ndim >= least and x.dtype.kind in "fiuc"
 
 
 def unary(d):
@@ -411,7 +412,7 @@ def branch(d):
 OPERATIONS = [
     unary, unary, unary, binary, binary, binary, of_integers, reduction, reduction, running,
     movement, movement, movement, movement, joining, joining, update, update, product,
-    linear_algebra, sorting, scan, while_loop, branch, conversion,
+    linear_algebra, sorting, scan, while_loop, branch, conversion, *complex_numbers.OPERATIONS,
 ]  # fmt: skip
 
 

@@ -72,7 +72,8 @@ def draw(rng) -> Program:
                 rng.integers(limits.min, limits.max, size=shape, dtype=dtype, endpoint=True)
             )
         else:
-            inputs.append(np.asarray(rng.normal(size=shape), kind))
+            x = np.asarray(rng.normal(size=shape), kind)
+            inputs.append(x if rng.random() < 0.9 else x * kind(0.6) + 1j * np.cos(x))
     values = list(inputs)
     steps: list[Drawn] = []
     with np.errstate(all="ignore"):
@@ -81,9 +82,9 @@ def draw(rng) -> Program:
             if step is None:
                 continue
             value = np.asarray(step.apply(*(values[i] for i in step.operands)))
-            if value.size > LARGEST or value.ndim > 5 or value.dtype.kind not in "fiub":
+            if value.size > LARGEST or value.ndim > 5 or value.dtype.kind not in "fiubc":
                 continue
-            if value.dtype.kind == "f" and not (np.abs(value) < MAGNITUDE).all():
+            if value.dtype.kind in "fc" and not (np.abs(value) < MAGNITUDE).all():
                 continue
             values.append(value)
             steps.append(step)

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import warnings
 import zlib
 from typing import Any, NamedTuple
 
@@ -110,6 +111,12 @@ def cases(*dtypes: Any) -> dict[str, Case]:
 
 def takes(primitive: Primitive, operands: Any, params: Any) -> bool:
     """Whether NumPy evaluates a primitive on operands of these types."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        return _takes(primitive, operands, params)
+
+
+def _takes(primitive: Primitive, operands: Any, params: Any) -> bool:
     if primitive.prepare is not None:
         try:
             primitive.prepare(*operands, **params)

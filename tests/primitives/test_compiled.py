@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from functrans.ir.primitive import bind
-from functrans.ir.types import aval_of
+from functrans.ir.types import aval_of, is_complex, is_inexact, real_dtype
 from functrans.loop.target import CPU
 from functrans.lower.select.partition import compiled
 from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import rewrite
-from tests.primitives.harness import cases, like, pullback_graph, run, tangent_graph
+from tests.primitives.harness import cases, complex_cases, like, pullback_graph, run, tangent_graph
 
 
 def together(dtype):
@@ -25,6 +25,24 @@ COMPILED = {
     f"{name}-{np.dtype(dtype)}": group
     for dtype in (np.float32, np.float64)
     for name, group in together(dtype).items()
+}
+
+
+def in_parts(dtype):
+    """The samples of complex numbers, and of the operations on them, a group for a primitive."""
+    by_primitive = {}
+    everything = {**cases(real_dtype(np.dtype(dtype))), **complex_cases(dtype)}
+    for case in everything.values():
+        values = (*case.operands, *case.numpy(*case.operands))
+        if any(is_complex(np.asarray(x).dtype) for x in values):
+            by_primitive.setdefault(case.primitive.name, []).append(case)
+    return by_primitive
+
+
+COMPLEX = {
+    f"{name}-{np.dtype(dtype)}": group
+    for dtype in (np.complex64, np.complex128)
+    for name, group in in_parts(dtype).items()
 }
 
 
@@ -45,7 +63,8 @@ def check(group, backend="native"):
     results = compile_graph(graph, backend=backend)(*operands)
     for number, (found, value) in enumerate(zip(results, expected, strict=True)):
         assert aval_of(found) == aval_of(value)
-        tolerance = 1e-14 if value.dtype == np.float64 else 1e-6
+        single = value.dtype in (np.float32, np.complex64)
+        tolerance = 1e-6 if single else 1e-14
         np.testing.assert_allclose(
             found, value, rtol=tolerance, atol=tolerance, err_msg=f"result {number}"
         )
@@ -54,6 +73,16 @@ def check(group, backend="native"):
 @pytest.mark.parametrize("group", COMPILED.values(), ids=COMPILED.keys())
 def test_machine_code_gives_what_numpy_gives(group):
     check(group)
+
+
+@pytest.mark.parametrize("group", COMPLEX.values(), ids=COMPLEX.keys())
+def test_machine_code_gives_what_numpy_gives_for_complex_numbers(group):
+    check(group)
+
+
+@pytest.mark.parametrize("name", ["multiply", "cast", "sort"])
+def test_numbas_code_computes_with_pairs(name):
+    check(COMPLEX[f"{name}-complex128"][:1], "numba")
 
 
 def smallest_samples():
@@ -89,23 +118,47 @@ def test_numbas_code_gives_what_numpy_gives(group):
     check(group, "numba")
 
 
-def largest_samples():
+def largest_samples(catalogue):
     """For each differentiable primitive, the sample with the most numbers."""
     chosen = {}
-    for case in cases(np.float64).values():
+    for case in catalogue.values():
         name = case.primitive.name
         size = sum(np.size(x) for x in case.operands)
-        floats = any(result.dtype.kind == "f" for result in case.numpy(*case.operands))
+        floats = any(is_inexact(result.dtype) for result in case.numpy(*case.operands))
         if case.differentiable and floats and size > chosen.get(name, (0, None))[0]:
             chosen[name] = size, case
     return {name: case for name, (_, case) in chosen.items()}
 
 
-LARGEST = largest_samples()
+LARGEST = largest_samples(cases(np.float64))
+LARGEST_COMPLEX = largest_samples(
+    {k: case for k, case in complex_cases().items() if case.primitive.name != "digamma"}
+)
 
 
 @pytest.mark.parametrize("case", LARGEST.values(), ids=LARGEST.keys())
 def test_derivatives_are_compiled(case):
+    check_derivatives(case)
+
+
+SOME_COMPLEX = [
+    "absolute", "cast", "conj", "direction", "divide", "dot_general", "exp", "gather",
+    "imag", "log", "multiply", "real", "reduce_sum", "scatter_add", "select", "solve", "sqrt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOME_COMPLEX)
+def test_some_derivatives_at_complex_numbers_are_compiled(name):
+    check_derivatives(LARGEST_COMPLEX[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LARGEST_COMPLEX.values(), ids=LARGEST_COMPLEX.keys())
+def test_derivatives_at_complex_numbers_are_compiled(case):
+    check_derivatives(case)
+
+
+def check_derivatives(case):
     rng = np.random.default_rng(0)
     tangent = tangent_graph(case.graph(), case.moving)
     directions = [like(rng, x) for x, flag in zip(case.operands, case.moving, strict=True) if flag]

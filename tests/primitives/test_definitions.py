@@ -3,7 +3,8 @@
 import pytest
 
 from functrans.ir.primitive import NotDifferentiable
-from tests.primitives.harness import PRIMITIVES
+from functrans.ops.compiled.pairs import rule_of_linear
+from tests.primitives.harness import PRIMITIVES, complex_cases
 
 # What has no form element by element: updates and linear algebra are compiled as a whole, for the
 # rest a compiled program calls NumPy or SciPy.
@@ -14,14 +15,11 @@ NOT_COMPILED = {
     "constant": "it is there already",
     "external": "it is Python",
     "gemm": "it is calls of BLAS",
+    "complex_to_pairs": "it is a view",
+    "pairs_to_complex": "it is a view",
     "gcd": "a loop of unknown length for each number",
     "lcm": "a loop of unknown length for each number",
     "ldexp": "rare",
-    "complex": "its result is a pair of numbers",
-    "conj": "as complex",
-    "direction": "as complex",
-    "imag": "its operand is a pair of numbers",
-    "real": "as imag",
     "nextafter": "rare",
     "spacing": "rare",
     "polygamma": "only in derivatives of digamma",
@@ -74,7 +72,7 @@ NOT_COMPILED = {
 }
 
 # What the compiler makes, when all transforms have been applied.
-NOT_MAPPED = {"gemm"}
+NOT_MAPPED = {"gemm", "complex_to_pairs", "pairs_to_complex"}
 
 NO_OPERANDS = {"constant", "full", "iota", "unused"}
 
@@ -96,10 +94,29 @@ def test_no_slot_is_missing(primitive):
     if not primitive.higher_order:
         if primitive.samples is None and primitive.name not in NO_SAMPLES:
             missing.append("samples")
-        if primitive.scalar is None and primitive.pull is None:
-            if primitive.name not in NOT_COMPILED:
-                missing.append("scalar or pull")
+        slots = primitive.scalar, primitive.pull, primitive.parts
+        if all(slot is None for slot in slots) and primitive.name not in NOT_COMPILED:
+            missing.append("scalar, pull or parts")
     assert missing == []
+
+
+# What is done number by number, and for complex numbers by NumPy or SciPy in compiled programs.
+NOT_IN_PARTS = {
+    "digamma": "rare", "erf": "rare", "erfc": "rare", "log_ndtr": "rare",
+    "log_ndtr_derivative": "rare", "ndtr": "rare", "sinc_derivative": "rare", "xlogy": "rare",
+}  # fmt: skip
+
+
+def test_what_takes_complex_numbers_has_a_form_in_parts():
+    by_numpy = {
+        case.primitive.name
+        for case in complex_cases().values()
+        for eqn in case.graph().eqns
+        if case.primitive.elementwise
+        and case.primitive.parts is None
+        and rule_of_linear(eqn) is None
+    }
+    assert by_numpy == NOT_IN_PARTS.keys()
 
 
 @pytest.mark.parametrize("name", NOT_COMPILED)

@@ -7,10 +7,10 @@ import pytest
 
 from functrans.errors import DtypeError
 from functrans.ir.primitive import bind, registry
-from functrans.ir.types import aval_of
+from functrans.ir.types import aval_of, real_dtype
 from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import rewrite
-from tests.primitives.harness import PRIMITIVES
+from tests.primitives.harness import PRIMITIVES, takes
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.0, 1e300, -1e-300, np.inf, -np.inf, np.nan]
 INTEGERS = [0, 1, -1, 2, -3, 7, 63, 64, 100]
@@ -81,6 +81,66 @@ def test_machine_code_agrees_where_numbers_end(primitive, operands):
         exact = ~np.isnan(expected) & (expected == 0)
         signs = np.signbit(found[exact]), np.signbit(expected[exact])
         np.testing.assert_array_equal(*signs, err_msg="the signs of zeros")
+
+
+# -- complex numbers -------------------------------------------------------------------------------
+
+PARTS = [*FLOATS, 30.0, -800.0]
+
+# What is less exact in one of the two: compiled, a power is exp(y log(x)); NumPy's log1p has lost
+# what a number near -1 differs from it by; the square of sech has NaN for it at infinities.
+INEXACT = {"power", "log1p", "sech_squared"}
+
+
+def complex_numbers(dtype):
+    with np.errstate(all="ignore"):
+        parts = np.array(PARTS).astype(dtype)
+    made = np.empty((parts.size, parts.size), np.result_type(dtype, np.complex64))
+    made.real, made.imag = parts[:, None], parts
+    return made.ravel()
+
+
+def complex_operands_of(primitive, dtype):
+    """Every combination of two special parts, and of such a number with some others."""
+    arity = len(next(primitive.samples(np.random.default_rng(0))).operands)
+    numbers = complex_numbers(dtype)
+    several = (numbers, numbers[::7, None], numbers[::31, None, None])[:arity]
+    operands = [x.ravel() for x in np.broadcast_arrays(*several)]
+    return operands if takes(primitive, operands, {}) else None
+
+
+def by_parts(primitive):
+    return primitive.elementwise and primitive.parts is not None and primitive.prepare is not None
+
+
+COMPLEX = {
+    f"{primitive.name}-{np.dtype(dtype)}": (primitive, operands)
+    for primitive in PRIMITIVES
+    if by_parts(primitive) and primitive.name not in INEXACT
+    for dtype in (np.float32, np.float64)
+    for operands in [complex_operands_of(primitive, dtype)]
+    if operands is not None
+}
+
+
+@pytest.mark.parametrize(("primitive", "operands"), COMPLEX.values(), ids=COMPLEX.keys())
+def test_pairs_agree_with_numpy_where_numbers_end(primitive, operands):
+    graph = rewrite(lambda *xs: [bind(primitive, xs, {})], [aval_of(x) for x in operands])
+    with np.errstate(all="ignore"):
+        expected = primitive.numpy(*operands)
+    [found] = compile_graph(graph)(*operands)
+    assert found.dtype == expected.dtype
+    tolerance = 1e-14 if real_dtype(expected.dtype) == np.float64 else 2e-6
+    parts = [np.where(np.isfinite(x), abs(x * 1.0), 0) for x in (expected.real, expected.imag)]
+    size = np.maximum(*parts)
+    finite = np.all([np.isfinite(x) for x in operands], axis=0)
+    for one, other in ((found.real, expected.real), (found.imag, expected.imag)):
+        known = np.isfinite(other)
+        # relative to the absolute value: a part may be the small difference of large numbers
+        assert np.all(abs(one[known] * 1.0 - other[known]) <= tolerance * size[known])
+        np.testing.assert_array_equal(one[~known], other[~known])
+        zeros = known & finite & (other == 0)
+        np.testing.assert_array_equal(np.signbit(one[zeros] * 1.0), np.signbit(other[zeros] * 1.0))
 
 
 @pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater"])

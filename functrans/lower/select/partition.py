@@ -51,8 +51,7 @@ def _is_complex(atom: Atom) -> bool:
 
 def partition(graph: Graph, target: Target) -> list[Segment]:
     """The segments of a graph, in order; a single one if everything can be compiled."""
-    ends = (*graph.inputs, *graph.outputs)
-    if all(compiled(eqn, target) for eqn in graph.eqns) and not any(map(_is_complex, ends)):
+    if all(compiled(eqn, target) for eqn in graph.eqns):
         return [Segment(graph.inputs, (), (), graph)]
     groups = _groups(graph, target)
     last_use: dict[Var, int] = {}

@@ -11,17 +11,18 @@ import numpy as np
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.loop import scalar
 from functrans.ops.arrays.structural import cast
-from functrans.ops.define import primitive
+from functrans.ops.define import on_parts, primitive
 from functrans.ops.samples import cases, integers
 
 as_number: Primitive = primitive(
     "as_number",
     infer=lambda x, *, dtype: x.update(dtype=dtype),
-    numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    numpy=cast.numpy,
     linear=LINEAR,
     transpose=[lambda ct, x, *, dtype: cast(ct, dtype=x.dtype)],
     batch=lambda operands, axes, *, dtype: (as_number(operands[0], dtype=dtype), axes[0]),
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
+    parts=on_parts("complex_arithmetic:cast"),
     elementwise=True,
     samples=cases(
         ((), {"dtype": np.dtype(np.float64)}),

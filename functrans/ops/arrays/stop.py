@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE
+from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
+from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import unchanged
 from functrans.ops.samples import reals
 
-stop_gradient = elementwise(
+stop_gradient: Primitive = elementwise(
     "stop_gradient", numpy=lambda x: x, scalar=lambda x: x,
     jvp=ZERO_DERIVATIVE, promotion=unchanged,
+    parts=lambda x: Pair(stop_gradient(x.re), stop_gradient(x.im)),
     samples=reals(-3, 3),
 )  # fmt: skip
 

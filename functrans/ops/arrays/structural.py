@@ -13,7 +13,7 @@ from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape, is_complex, is_inexact
 from functrans.loop import scalar
 from functrans.loop.nodes import fold
-from functrans.ops.define import primitive
+from functrans.ops.define import on_parts, primitive
 from functrans.ops.samples import cases, complexes, integers, reals
 from functrans.trace import protocols
 from functrans.trace.dtypes import dtype_of
@@ -291,6 +291,7 @@ cast: Primitive = primitive(
     transpose=[_transpose_cast],
     batch=_batch_cast,
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
+    parts=on_parts("complex_arithmetic:cast"),
     elementwise=True,
     always_strong=True,
     samples=cases(
@@ -328,6 +329,7 @@ full_p = primitive(
     numpy=lambda *, shape, value, dtype: np.full(shape, value, dtype)[()],
     jvp=ZERO_DERIVATIVE,
     pull=lambda read, index, *, shape, value, dtype: scalar.const(value, dtype),
+    parts=on_parts("complex_arithmetic:full"),
     samples=cases(({"shape": (2, 3), "value": 1.5, "dtype": np.dtype(np.float64)},)),
 )
 
@@ -337,6 +339,7 @@ iota = primitive(
     numpy=lambda *, size, dtype: np.arange(size, dtype=dtype),
     jvp=ZERO_DERIVATIVE,
     pull=lambda read, index, *, size, dtype: scalar.convert(index[0], dtype),
+    parts=on_parts("complex_arithmetic:iota"),
     samples=cases(({"size": 4, "dtype": np.dtype(np.int64)},)),
 )
 

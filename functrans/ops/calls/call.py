@@ -16,6 +16,7 @@ from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.stop import barrier
 from functrans.ops.compiled.emission import Emit
+from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import check_operands
 from functrans.ops.define import primitive
 
@@ -30,6 +31,7 @@ def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primit
         "transpose": lambda *args, **params: _transpose(call, *args, **params),
         "batch": lambda *args, **params: _batch(call, *args, **params),
         "split": lambda *args, **params: _split(call, *args, **params),
+        "parts": lambda *args, **params: _in_parts(call, *args, **params),
         "trim": _trim,
     }
     call: Primitive = primitive(
@@ -116,6 +118,13 @@ def _split(
         applied_once(call, rest.in_avals, {"graph": rest, **params}),
         unknown_out,
     )
+
+
+def _in_parts(
+    call: Primitive, operands: Sequence[Any], *, transform: Any, graph: Graph, **params: Any
+) -> Sequence[Any]:
+    results: Sequence[Any] = call(*flattened(operands), graph=transform(graph), **params)
+    return results
 
 
 def _trim(eqn: Eqn, wanted: Sequence[bool]) -> Eqn:

@@ -21,6 +21,7 @@ from functrans.ir.types import Aval, interned
 from functrans.ops.arrays.structural import place
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
+from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
     GROWS,
     Flags,
@@ -256,6 +257,14 @@ def _placed(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
     return place(x, axis, wanted, size)
 
 
+# -- complex numbers -------------------------------------------------------------------------------
+
+
+def _in_parts(operands: Sequence[Any], *, transform: Any, branches: Branches) -> Sequence[Any]:
+    results: Sequence[Any] = cond_p(*flattened(operands), branches=tuple(map(transform, branches)))
+    return results
+
+
 # -- the primitive ---------------------------------------------------------------------------------
 
 
@@ -272,6 +281,7 @@ cond_p: Primitive = primitive(
     split=_split,
     transpose=_transpose,
     batch=_batch,
+    parts=_in_parts,
     host=lazy("functrans.ops.control.compiled.growing:run_cond"),
     emit=Emit(
         lazy("functrans.ops.control.compiled.loops:cond"),

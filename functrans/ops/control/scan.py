@@ -25,6 +25,7 @@ from functrans.ir.types import Aval, interned
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
+from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
     GROWS,
     STEPS,
@@ -283,6 +284,16 @@ def each_lane(
     return results, out_axes
 
 
+# -- complex numbers -------------------------------------------------------------------------------
+
+
+def _in_parts(scan: Scan, operands: Sequence[Any], *, transform: Any) -> Sequence[Any]:
+    steps, *parts = scan.parts(operands)
+    consts, init, xs = map(flattened, parts)
+    apart = scan.but(body=transform(scan.body), n_consts=len(consts), n_carry=len(init))
+    return apart.bind(steps, consts, init, xs)
+
+
 # -- the primitives --------------------------------------------------------------------------------
 
 
@@ -314,6 +325,7 @@ def _define(name: str) -> Primitive:
         split=rule(split_scan),
         transpose=rule(_transpose),
         batch=rule(_batch),
+        parts=rule(_in_parts),
         host=_on_the_host,
         emit=_emit,
         several=True,

@@ -25,6 +25,7 @@ from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
+from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
     GROWS,
     STEPS,
@@ -242,6 +243,16 @@ def _batch(
     return results, [*carry_axes, None, *stack_axes]
 
 
+# -- complex numbers -------------------------------------------------------------------------------
+
+
+def _in_parts(loop: While, operands: Sequence[Any], *, transform: Any) -> Sequence[Any]:
+    consts, init = map(flattened, cut(operands, loop.n_consts))
+    cond, body = transform(loop.cond), transform(loop.body)
+    apart = loop._replace(cond=cond, body=body, n_consts=len(consts), n_carry=len(init))
+    return apart.bind(consts, init)
+
+
 # -- the primitive ---------------------------------------------------------------------------------
 
 
@@ -262,6 +273,7 @@ while_p: Primitive = primitive(
     jvp=_rule(_jvp),
     split=_rule(_split),
     batch=_rule(_batch),
+    parts=_rule(_in_parts),
     host=lazy("functrans.ops.control.compiled.growing:run_while"),
     emit=Emit(
         lazy("functrans.ops.control.compiled.loops:while_loop"),

@@ -9,6 +9,7 @@ import numpy as np
 from functrans.ir.primitive import BILINEAR, LINEAR, ZERO_DERIVATIVE
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.define import on_parts
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.promotion import promote, ufunc_promotion
@@ -43,6 +44,7 @@ divide = elementwise(
     "divide", numpy=np.divide, scalar=lambda x, y: x / y,
     jvp=[lambda x, y, out, dx: dx / y, lambda x, y, out, dy: -(out / y) * dy],
     linear=LINEAR,
+    parts=on_parts("complex_arithmetic:divide"),
     steep=True, samples=[any_real, nonzero],
 )  # fmt: skip
 
@@ -76,6 +78,7 @@ def _reciprocal(x: Scalar) -> Scalar:
 reciprocal = elementwise(
     "reciprocal", numpy=np.reciprocal, scalar=_reciprocal,
     jvp=lambda x, out, dx: -(out * out) * dx,
+    parts=on_parts("complex_arithmetic:reciprocal"),
     steep=True, samples=nonzero,
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_complex
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.define import on_parts
 from functrans.ops.elementwise.compare import equal, greater
 from functrans.ops.elementwise.complex_numbers import (
     as_complex,
@@ -77,6 +78,7 @@ maximum = elementwise(
         lambda x, y, out, dx: share(greater(x, y), equal(x, y), dx),
         lambda x, y, out, dy: share(greater(y, x), equal(x, y), dy),
     ],
+    parts=on_parts("complex_arithmetic:maximum"),
     samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 
@@ -86,6 +88,7 @@ minimum = elementwise(
         lambda x, y, out, dx: share(greater(y, x), equal(x, y), dx),
         lambda x, y, out, dy: share(greater(x, y), equal(x, y), dy),
     ],
+    parts=on_parts("complex_arithmetic:minimum"),
     samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 
@@ -118,6 +121,7 @@ clip = elementwise(
     "clip", numpy=np.clip, scalar=_clip,
     # ties are shared as by minimum(maximum(x, low), high)
     jvp=[_clip_slope_of_x, _clip_slope_of_low, _clip_slope_of_high],
+    parts=on_parts("complex_arithmetic:clip"),
     samples=[reals(-3, 3), reals(-2, -1), reals(1, 2)],
 )  # fmt: skip
 
@@ -136,6 +140,7 @@ fmax = elementwise(
         lambda x, y, out, dx: share(greater(x, y) | isnan(y), equal(x, y), dx),
         lambda x, y, out, dy: share(greater(y, x) | isnan(x), equal(x, y), dy),
     ],
+    parts=on_parts("complex_arithmetic:fmax"),
     samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 
@@ -145,6 +150,7 @@ fmin = elementwise(
         lambda x, y, out, dx: share(greater(y, x) | isnan(y), equal(x, y), dx),
         lambda x, y, out, dy: share(greater(x, y) | isnan(x), equal(x, y), dy),
     ],
+    parts=on_parts("complex_arithmetic:fmin"),
     samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 
@@ -181,6 +187,7 @@ def _jvp_direction(z: Any, out: Any, dz: Any) -> Any:
 direction: Primitive = elementwise(
     "direction", numpy=lambda z: np.sign(z),
     jvp=_jvp_direction,
+    parts=on_parts("complex_arithmetic:direction"),
     promotion=as_complex, samples=complexes(0.5, 2),
 )  # fmt: skip
 """``z / abs(z)``, and 0 at 0: what NumPy calls the sign of a complex number."""
@@ -201,6 +208,7 @@ def _jvp_absolute(x: Any, out: Any, dx: Any) -> Any:
 absolute: Primitive = elementwise(
     "absolute", numpy=np.absolute, scalar=abs,
     jvp=_jvp_absolute,
+    parts=on_parts("complex_arithmetic:absolute"),
     result="real", samples=reals(-3, -0.5),
 )  # fmt: skip
 

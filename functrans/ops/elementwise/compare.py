@@ -10,6 +10,7 @@ import numpy as np
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.define import on_parts
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.samples import integers
 
@@ -29,6 +30,7 @@ def _comparison(name: str, numpy: np.ufunc, on_scalars: Callable[..., Any]) -> P
         numpy=numpy,
         scalar=exactly,
         jvp=ZERO_DERIVATIVE,
+        parts=on_parts(f"complex_arithmetic:{name}"),
         result="bool",
         samples=[integers(-3, 3), integers(-3, 3)],
     )

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError
-from functrans.ir.primitive import LINEAR, Primitive
-from functrans.ir.types import complex_dtype, is_complex
+from functrans.ir.primitive import LINEAR, Primitive, not_differentiable
+from functrans.ir.types import Aval, complex_dtype, is_complex, real_dtype
 from functrans.ops.arrays.structural import cast, zeros
+from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.arithmetic import positive
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import DtypeKey, promote, result_type, ufunc_promotion
-from functrans.ops.samples import complexes, reals
+from functrans.ops.samples import cases, complexes, reals
 from functrans.trace import protocols
 
 # -- promotion -------------------------------------------------------------------------------------
@@ -60,18 +61,21 @@ def _complex(x: Any, y: Any) -> Any:
 real_p: Primitive = elementwise(
     "real", numpy=_real,
     linear=LINEAR, transpose=[lambda ct, x: cast(ct, dtype=x.dtype)],
+    parts=on_parts("complex_arithmetic:real"),
     promotion=as_complex, result="real", samples=complexes(0.5, 2),
 )  # fmt: skip
 
 imag_p: Primitive = elementwise(
     "imag", numpy=_imag,
     linear=LINEAR, transpose=[lambda ct, x: complex_p(_zero(ct), -ct)],
+    parts=on_parts("complex_arithmetic:imag"),
     promotion=as_complex, result="real", samples=complexes(0.5, 2),
 )  # fmt: skip
 
 complex_p: Primitive = elementwise(
     "complex", numpy=_complex,
     linear=((0, 1),), transpose=[lambda ct, x, y: real_p(ct), lambda ct, x, y: -imag_p(ct)],
+    parts=on_parts("complex_arithmetic:complex_"),
     promotion=_as_parts, result="complex", samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 """``x + 1j * y``, without an arithmetic in which infinities become NaN."""
@@ -79,6 +83,7 @@ complex_p: Primitive = elementwise(
 conj_p: Primitive = elementwise(
     "conj", numpy=lambda x: np.conjugate(x),
     linear=LINEAR, transpose=[lambda ct, x: conj_p(ct)],
+    parts=on_parts("complex_arithmetic:conj"),
     promotion=as_complex, samples=complexes(0.5, 2),
 )  # fmt: skip
 
@@ -101,6 +106,41 @@ def conj(x: Any) -> Any:
     """The complex conjugate: of what is real, itself."""
     return conj_p(x) if is_complex(x.dtype) else x
 
+
+# -- in memory -------------------------------------------------------------------------------------
+
+
+def _interleave(x: Any) -> Any:
+    return np.asarray(x, order="C")[..., None].view(real_dtype(x.dtype))
+
+
+def _join(x: Any) -> Any:
+    return np.asarray(x, order="C").view(complex_dtype(x.dtype))[..., 0]
+
+
+def _infer_join(x: Aval) -> Aval:
+    if x.dtype.kind != "f" or x.shape[-1:] != (2,):
+        raise DtypeError(f"complex numbers are made of pairs of floats, not of {x}")
+    return x.update(shape=x.shape[:-1], dtype=complex_dtype(x.dtype))
+
+
+_by_compiler = not_differentiable("the compiler makes it, when all derivatives are made")
+
+interleave_p = primitive(
+    "complex_to_pairs",
+    infer=lambda x: x.update(shape=(*x.shape, 2), dtype=real_dtype(x.dtype)),
+    numpy=_interleave, jvp=_by_compiler,
+    samples=cases(((complexes(0.5, 2), (2, 3)), {}), ((complexes(0.5, 2), ()), {})),
+)  # fmt: skip
+"""The real and the imaginary part of each number as a last axis of 2: a view."""
+
+join_p = primitive(
+    "pairs_to_complex",
+    infer=_infer_join,
+    numpy=_join, jvp=_by_compiler,
+    samples=cases(((2, 3, 2), {}), ((2,), {})),
+)  # fmt: skip
+"""Real numbers along a last axis of 2 as complex ones: a view."""
 
 # -- as a ufunc ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import numpy as np
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.define import on_parts
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.samples import Domain, integers, reals
 
@@ -21,6 +22,7 @@ def _logical(numpy: np.ufunc, on_truths: Callable[..., Scalar]) -> Primitive:
         numpy=numpy,
         scalar=lambda *operands: on_truths(*(scalar.ne(x, 0) for x in operands)),
         jvp=ZERO_DERIVATIVE,
+        parts=on_parts(f"complex_arithmetic:{numpy.__name__}"),
         result="bool",
         samples=[integers(-1, 2)] * numpy.nin,
     )
@@ -71,6 +73,7 @@ def _kind(numpy: np.ufunc, of_floats: Callable[[Scalar], Scalar], of_integers: b
             of_floats(x) if x.dtype.kind == "f" else scalar.const(of_integers, scalar.BOOL)
         ),
         jvp=ZERO_DERIVATIVE,
+        parts=None if numpy is np.signbit else on_parts(f"complex_arithmetic:{numpy.__name__}"),
         result="bool",
         samples=reals(-3, 3),
     )

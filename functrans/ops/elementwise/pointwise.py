@@ -27,6 +27,7 @@ def elementwise(
     linear: tuple[tuple[int, ...], ...] = (),
     transpose: Sequence[Rule | None] | None = None,
     scalar: Rule | None = None,
+    parts: Rule | None = None,
     promotion: Promotion | None = None,
     result: str = "same",
     steep: bool = False,
@@ -52,6 +53,8 @@ def elementwise(
     scalar : callable
         The compiled form, arithmetic on `functrans.loop.scalar.Scalar`. Without one, compiled
         programs call NumPy.
+    parts : callable
+        The compiled form on complex numbers, see `functrans.ir.primitive`.
     promotion : callable
         The dtypes that the operands are brought to; as the ufunc does if it is not given.
     result : str
@@ -94,6 +97,7 @@ def elementwise(
         linear=linear,
         batch=lambda operands, axes: _batch(op, operands, axes),
         scalar=scalar,
+        parts=parts,
         samples=broadcasting(*domains),
         elementwise=True,
         steep=steep,

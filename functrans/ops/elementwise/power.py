@@ -14,7 +14,7 @@ from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_inexact
 from functrans.loop import scalar
-from functrans.ops.define import primitive
+from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import log
@@ -27,12 +27,14 @@ from functrans.trace.tracer import Tracer
 square = elementwise(
     "square", numpy=np.square, scalar=lambda x: x * x,
     jvp=lambda x, out, dx: 2 * x * dx,
+    parts=on_parts("complex_arithmetic:square"),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 sqrt = elementwise(
     "sqrt", numpy=np.sqrt, scalar=scalar.sqrt,
     jvp=lambda x, out, dx: dx * (0.5 / out),
+    parts=on_parts("complex_functions:sqrt"),
     steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
 
@@ -75,6 +77,7 @@ integer_power: Primitive = primitive(
     jvp=lambda primals, tangents, outs, *, n: (
         tangents[0] * (n * power_of_float(primals[0], n - 1)) if n else None
     ),
+    parts=on_parts("complex_arithmetic:integer_power"),
     batch=lambda operands, axes, *, n: (integer_power(operands[0], n=n), axes[0]),
     scalar=lambda x, *, n: _integer_power(scalar.const(1, x.dtype), x, n),
     elementwise=True,
@@ -112,6 +115,7 @@ power: Primitive = elementwise(
         lambda x, y, out, dx: dx * (y * _power_less_one(x, y)),
         lambda x, y, out, dy: dy * (out * _log_of_base(x, y)),
     ],
+    parts=on_parts("complex_functions:power"),
     steep=True, promotion=floating, samples=[reals(0.5, 3), reals(-3, 3)],
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.define import on_parts
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.samples import away_from_integers
 
@@ -19,6 +20,7 @@ def _rounding(numpy: np.ufunc, on_scalars: Callable[[Scalar], Scalar]) -> Primit
         numpy=numpy,
         scalar=lambda x: on_scalars(x) if x.dtype.kind == "f" else x,
         jvp=ZERO_DERIVATIVE,
+        parts=on_parts("complex_arithmetic:rint") if numpy is np.rint else None,
         samples=away_from_integers(-3, 3),
     )
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functrans import config
 from functrans.caches import cached
 from functrans.emit import source
 from functrans.emit.llvm import kernel as llvm
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Graph, Literal
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, is_complex
 from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
 from functrans.lower import pipeline, report
@@ -22,6 +20,7 @@ from functrans.lower.plan import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, partition
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
+from functrans.optimise.machine.complex_parts import interleaved, joined, without_complex
 from functrans.run.call.numba_program import NumbaProgram, numba_program
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
@@ -52,14 +51,18 @@ class Program:
     ) -> None:
         self.graph = graph
         self.backend = backend
-        self.segments = partition(graph, host.target())
-        is_whole = [segment.graph for segment in self.segments] == [graph]
+        apart = without_complex(graph)
+        self._ends = apart.inputs, apart.outputs
+        self.segments = partition(apart, host.target())
+        is_whole = [segment.graph for segment in self.segments] == [apart]
         if not is_whole:
             donated = ()
         self.parts = [
             None
             if segment.call is not None
-            else compile_whole(segment.graph, donated, in_part, backend)
+            else compile_whole(
+                segment.graph, donated, in_part, backend, ends=graph if is_whole else None
+            )
             for segment in self.segments
         ]
         only = self.parts[0] if is_whole else None
@@ -75,21 +78,27 @@ class Program:
         return self.run(*arrays)
 
     def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
+        inputs, outputs = self._ends
         values: dict[Atom, Any] = {
-            var: x if isinstance(x, (np.ndarray, np.generic)) else var.aval.dtype.type(x)
-            for var, x in zip(self.graph.inputs, arrays, strict=True)
+            var: interleaved(x, given.dtype) if is_complex(given.dtype) else x
+            for var, given, x in zip(inputs, self.graph.in_avals, arrays, strict=True)
         }
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            results = part.program(*operands) if part else self._call(segment, operands)
-            values.update(zip(segment.outputs, results, strict=True))
+            made = part.program(*operands) if part else self._call(segment, operands)
+            values.update(zip(segment.outputs, made, strict=True))
             for var in segment.dead:
                 del values[var]
-        outputs = [
+        results = [
             atom.aval.dtype.type(atom.value) if isinstance(atom, Literal) else values[atom]
-            for atom in self.graph.outputs
+            for atom in outputs
         ]
-        return tuple(own(outputs, arrays))
+        wanted = [aval.dtype for aval in self.graph.out_avals]
+        results = [
+            joined(x, dtype) if is_complex(dtype) else x
+            for x, dtype in zip(results, wanted, strict=True)
+        ]
+        return tuple(own(results, arrays))
 
     def _call(self, segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Apply a primitive without a compiled form, by NumPy."""
@@ -188,12 +197,18 @@ def compile_whole(
     donated: Sequence[int] = (),
     in_part: Sequence[int] = (),
     backend: str = "native",
+    ends: Graph | None = None,
 ) -> Compiled:
-    """Compile a graph of which everything has a compiled form."""
+    """Compile a graph of which everything has a compiled form.
+
+    ``ends`` is a graph with the inputs and outputs that callers know, where these are others:
+    complex arrays, which are pairs in the same memory.
+    """
+    ends = ends or graph
     plan = pipeline.plan(graph, host.target(), donated)
     if config.check_plans:
         verify(plan, in_part)
-    return Compiled(plan, _BACKENDS[backend](plan, graph.in_avals, graph.out_avals))
+    return Compiled(plan, _BACKENDS[backend](plan, ends.in_avals, ends.out_avals))
 
 
 def _native(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> NativeProgram:

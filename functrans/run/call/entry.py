@@ -88,9 +88,13 @@ def _portable(table: Table, inputs: Sequence[Aval]) -> Callable[..., int]:
     return call
 
 
+_PYTHON_NUMBERS = {np.dtype(np.float64): id(float), np.dtype(np.complex128): id(complex)}
+"""The addresses of the types of Python's numbers that NumPy has as well."""
+
+
 def input_record(aval: Aval) -> list[int]:
     """The words of the table that an input is checked by."""
     # the one object that arrays of a built-in dtype refer to
     dtype = np.dtype(aval.dtype.type)
-    python = id(float) if dtype == np.float64 else 0
+    python = _PYTHON_NUMBERS.get(dtype, 0)
     return [id(dtype), id(dtype.type), python, len(aval.shape), *aval.shape]

@@ -18,6 +18,7 @@ from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
 from functrans.lower.plan import Plan
+from functrans.optimise.machine.complex_parts import interleaved
 from functrans.run.call.program import ArrayProgram, Overwriting
 from functrans.run.code import numba_code
 from functrans.run.foreign import blas
@@ -49,15 +50,15 @@ class NumbaProgram(ArrayProgram):
             self._run_arrays = self._step_by_step
         self.overwritten = tuple(plan.overwritten.items())
         self._kinds = [(aval.shape, aval.dtype) for aval in (*in_avals, *out_avals)]
-        self._halves = any(dtype == _HALF for _, dtype in self._kinds)
+        self._seen_otherwise = any(dtype == _HALF or dtype.kind == "c" for _, dtype in self._kinds)
         self._calls_library = any(routines(kernel.body) for kernel in plan.kernels)
         self._entry = self._called
 
     def _called(self, *arrays: Any) -> int:
         if len(arrays) != len(self._kinds) or not all(map(_is_like, arrays, self._kinds)):
             return -1
-        if self._halves:
-            arrays = tuple([x.view(np.uint16) if x.dtype == _HALF else x for x in arrays])
+        if self._seen_otherwise:
+            arrays = tuple(map(_as_in_kernels, arrays))
         try:
             if not self._calls_library:
                 return int(self._run_arrays(*arrays))
@@ -86,6 +87,13 @@ class NumbaProgram(ArrayProgram):
 
 class OverwritingNumbaProgram(Overwriting, NumbaProgram):
     """A program of Numba's that writes results into inputs."""
+
+
+def _as_in_kernels(x: Any) -> Any:
+    """An array as kernels take it: half floats as their bits, complex numbers as pairs."""
+    if x.dtype == _HALF:
+        return x.view(np.uint16)
+    return interleaved(x, x.dtype) if x.dtype.kind == "c" else x
 
 
 def _is_like(x: Any, kind: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:

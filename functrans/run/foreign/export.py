@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from functrans.emit.llvm.text import memory_type
-from functrans.errors import UnsupportedNumPyError
+from functrans.errors import DtypeError, UnsupportedNumPyError
 from functrans.ir.graph import Graph
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, is_complex
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.run.call import steps
 from functrans.run.call.compiled import Compiled
@@ -33,7 +33,13 @@ _SYMBOL = "functrans_exported"
 
 
 def without_python(graph: Graph, backend: str) -> Compiled:
-    """The compiled form of a graph; refused if Python would be needed."""
+    """The compiled form of a graph; refused if Python is needed, or ends are complex."""
+    for aval in (*graph.in_avals, *graph.out_avals):
+        if is_complex(aval.dtype):
+            raise DtypeError(
+                f"a compiled function for C and Numba has no argument or result of {aval.dtype}: "
+                "pass the real and the imaginary part, and return x.real and x.imag"
+            )
     whole = program(graph, backend=backend)
     for segment in whole.segments:
         if segment.call is not None:

@@ -1,0 +1,93 @@
+"""Complex numbers as pairs of real ones: what `parts` rules are given, and how they are applied.
+
+A rule is written in the IR's operations on real numbers. It is given a `Pair` for each operand that
+is complex, and gives one for a result that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ir.graph import Eqn
+from functrans.ir.primitive import BILINEAR, Primitive
+from functrans.ir.types import is_complex, real_dtype
+
+
+class Pair(NamedTuple):
+    """A complex number: its real and its imaginary part, of one shape."""
+
+    re: Any
+    im: Any
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of each part."""
+        dtype: np.dtype[Any] = self.re.dtype
+        return dtype
+
+
+def pair_of(number: Any) -> Pair:
+    """A known complex number."""
+    value = np.asarray(number)
+    part = real_dtype(value.dtype).type
+    return Pair(part(value.real), part(value.imag))
+
+
+def flattened(values: Iterable[Any]) -> list[Any]:
+    """Values with the parts of complex ones side by side."""
+    flat: list[Any] = []
+    for value in values:
+        flat += value if isinstance(value, Pair) else (value,)
+    return flat
+
+
+def regrouped(values: Iterable[Any], dtypes: Iterable[np.dtype[Any]]) -> list[Any]:
+    """What `flattened` took apart, as values of the given dtypes."""
+    given = iter(values)
+    return [
+        Pair(next(given), next(given)) if is_complex(dtype) else next(given) for dtype in dtypes
+    ]
+
+
+def _by_parts(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any:
+    """A primitive that does to real parts what it does to imaginary ones."""
+    parts = []
+    for part in (0, 1):
+        chosen = [x[part] if isinstance(x, Pair) else x for x in operands]
+        parts.append(primitive(*chosen, **params))
+    if primitive.several:
+        return tuple(Pair(re, im) for re, im in zip(*parts, strict=True))
+    return Pair(*parts)
+
+
+def _four_products(primitive: Primitive, operands: Sequence[Any], params: Any) -> Pair:
+    """A product of complex numbers, by those of their parts; BLAS needs no more for large ones."""
+    x, y = operands
+
+    def product(a: Any, b: Any) -> Any:
+        return primitive(a, b, **params)
+
+    return Pair(
+        product(x.re, y.re) - product(x.im, y.im), product(x.re, y.im) + product(x.im, y.re)
+    )
+
+
+LinearRule = Callable[[Primitive, Sequence[Any], Any], Any]
+
+
+def rule_of_linear(eqn: Eqn) -> LinearRule | None:
+    """How complex operands are taken apart which a result is linear in, or None.
+
+    The primitive has to have a compiled form: that gives real numbers of real ones.
+    """
+    primitive = eqn.primitive
+    if not primitive.by_elements and primitive.emit is None:
+        return None
+    moving = {i for i, x in enumerate(eqn.inputs) if is_complex(x.aval.dtype)}
+    groups = primitive.linear_groups(len(eqn.inputs))
+    if moving and any(moving <= set(group) for group in groups):
+        return _by_parts
+    return _four_products if groups == BILINEAR and len(moving) == 2 else None

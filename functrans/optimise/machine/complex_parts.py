@@ -1,0 +1,198 @@
+"""Complex numbers as pairs of real ones: a graph without complex values, for any machine.
+
+Each complex value becomes two real ones: by the `parts` rule of the primitive that computes it; by
+the primitive itself, applied to each part, where that is linear, or to four pairs of them, where it
+is a product; or, where it has no such form, by the primitive as it is, which a program calls NumPy
+for, on arrays in which the parts are interleaved.
+
+A complex input or output is a real array with a last axis of 2: in memory that is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.errors import GraphTypeError
+from functrans.ir.check import checked
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, inner_graphs
+from functrans.ir.types import Aval, Shape, is_complex, real_dtype
+from functrans.ops.arrays.shape import stack
+from functrans.ops.arrays.slicing import read_slice
+from functrans.ops.arrays.structural import reshape
+from functrans.ops.compiled.pairs import (
+    Pair,
+    flattened,
+    pair_of,
+    regrouped,
+    rule_of_linear,
+)
+from functrans.ops.compiled.places import whole
+from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
+from functrans.optimise.passes import optimise
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+
+class _Complex:
+    """A complex value: a pair of real ones, or a real array with both interleaved, or both."""
+
+    def __init__(self, pair: Pair | None = None, interleaved: Any = None) -> None:
+        self._pair = pair
+        self._interleaved = interleaved
+
+    @property
+    def pair(self) -> Pair:
+        if self._pair is None:
+            shape = self._interleaved.shape[:-1]
+            self._pair = Pair(*(self._part(i, shape) for i in range(2)))
+        return self._pair
+
+    def _part(self, i: int, shape: Shape) -> Any:
+        index = (*map(whole, shape), (i, 1, 1))
+        return reshape(read_slice(self._interleaved, index=index), shape=shape)
+
+    @property
+    def interleaved(self) -> Any:
+        if self._interleaved is None:
+            assert self._pair is not None
+            self._interleaved = stack(list(self._pair), axis=self._pair.re.ndim)
+        return self._interleaved
+
+
+def without_complex(graph: Graph) -> Graph:
+    """The graph with complex inputs and outputs interleaved: each a real array of pairs."""
+    if not _has_complex(graph):
+        return graph
+
+    def run(*inputs: Any) -> list[Any]:
+        given = [
+            _Complex(interleaved=x) if is_complex(var.aval.dtype) else x
+            for var, x in zip(graph.inputs, inputs, strict=True)
+        ]
+        return [x.interleaved if isinstance(x, _Complex) else x for x in _results(graph, given)]
+
+    apart = rewrite(run, list(map(_interleaved, graph.in_avals)))
+    return optimise(checked(apart, "without_complex"))
+
+
+@cached(512)
+def _apart(graph: Graph) -> Graph:
+    """An inner graph with two inputs and outputs in the place of each complex one."""
+    dtypes = [aval.dtype for aval in graph.in_avals]
+    avals = [
+        part
+        for aval in graph.in_avals
+        for part in ([_part(aval)] * 2 if is_complex(aval.dtype) else [aval])
+    ]
+
+    def run(*inputs: Any) -> list[Any]:
+        given = map(_from_pair, regrouped(inputs, dtypes))
+        return flattened(map(_to_pair, _results(graph, list(given))))
+
+    return rewrite(run, avals)
+
+
+def _from_pair(x: Any) -> Any:
+    return _Complex(pair=x) if isinstance(x, Pair) else x
+
+
+def _to_pair(x: Any) -> Any:
+    return x.pair if isinstance(x, _Complex) else x
+
+
+def _part(aval: Aval) -> Aval:
+    return aval.update(dtype=real_dtype(aval.dtype))
+
+
+def _interleaved(aval: Aval) -> Aval:
+    """The type of an array as its real and imaginary parts lie in memory."""
+    return _part(aval).update(shape=(*aval.shape, 2)) if is_complex(aval.dtype) else aval
+
+
+def _has_complex(graph: Graph) -> bool:
+    own = (
+        *graph.inputs,
+        *graph.outputs,
+        *(var for eqn in graph.eqns for var in (*eqn.inputs, *eqn.outputs)),
+    )
+    return any(is_complex(atom.aval.dtype) for atom in own) or any(
+        _has_complex(inner) for eqn in graph.eqns for inner in inner_graphs(eqn)
+    )
+
+
+def _results(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of a graph."""
+    values = Environment(zip(graph.inputs, inputs, strict=True))
+
+    def read(atom: Atom) -> Any:
+        if isinstance(atom, Literal) and is_complex(atom.aval.dtype):
+            return _Complex(pair=pair_of(atom.value))
+        return values.read(atom)
+
+    for eqn in graph.eqns:
+        results = _in_parts(eqn, [read(atom) for atom in eqn.inputs])
+        values.update(zip(eqn.outputs, results, strict=True))
+    return [read(atom) for atom in graph.outputs]
+
+
+def _in_parts(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """The results of an equation."""
+    primitive, atoms = eqn.primitive, (*eqn.inputs, *eqn.outputs)
+    touched = any(is_complex(atom.aval.dtype) for atom in atoms)
+    if not touched and not any(map(_has_complex, inner_graphs(eqn))):
+        return apply(eqn, operands)
+    if primitive is join_p:
+        return [_Complex(interleaved=operands[0])]
+    if primitive is interleave_p:
+        return [operands[0].interleaved]
+    rule = rule_of_linear(eqn)
+    if primitive.parts is None and rule is None:
+        return _by_numpy(eqn, operands)
+    pairs = list(map(_to_pair, operands))
+    with at_source_of(eqn):
+        if primitive.parts is None:
+            assert rule is not None
+            results = rule(primitive, pairs, eqn.params)
+        elif primitive.higher_order:
+            flat = primitive.parts(pairs, transform=_apart, **eqn.params)
+            results = regrouped(flat, [var.aval.dtype for var in eqn.outputs])
+        else:
+            results = primitive.parts(*pairs, **eqn.params)
+    found = results if primitive.several else (results,)
+    for var, result in zip(eqn.outputs, found, strict=True):
+        _check(eqn, var.aval, result)
+    return list(map(_from_pair, found))
+
+
+def _check(eqn: Eqn, aval: Aval, result: Any) -> None:
+    """Raise unless a rule gave what it has to: memory is reserved for that."""
+    parts = result if isinstance(result, Pair) else (result,)
+    expected = [_part(aval)] * (2 if is_complex(aval.dtype) else 1)
+    if not all(map(Aval.same_array_type, map(_aval_of, parts), expected)):
+        raise GraphTypeError(f"the parts of {aval} that {eqn.primitive.name} gives are {parts}")
+
+
+def _aval_of(x: Any) -> Aval:
+    return Aval(x.shape, x.dtype)
+
+
+def _by_numpy(eqn: Eqn, operands: Sequence[Any]) -> list[Any]:
+    """The equation as it is, with complex operands and results."""
+    given = [join_p(x.interleaved) if isinstance(x, _Complex) else x for x in operands]
+    return [
+        _Complex(interleaved=interleave_p(x)) if is_complex(x.dtype) else x
+        for x in apply(eqn, given)
+    ]
+
+
+def interleaved(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A complex array or number as a real array of pairs, in the same memory if it may be."""
+    return np.asarray(x, dtype, order="C")[..., None].view(real_dtype(dtype))
+
+
+def joined(x: Any, dtype: np.dtype[Any]) -> Any:
+    """What `interleaved` made of a complex array."""
+    return np.asarray(x, order="C").view(dtype)[..., 0]

@@ -1,0 +1,131 @@
+"""Complex numbers taken apart: what becomes of a graph, and of what has no form in parts."""
+
+import numpy as np
+import pytest
+
+from functrans import Aval, config, grad, jit, lax, trace
+from functrans.errors import GraphTypeError
+from functrans.extend import complexes, elementwise, floating, unregister
+from functrans.ir.graph import inner_graphs
+from functrans.ir.types import is_complex
+from functrans.optimise.machine.complex_parts import without_complex
+from functrans.run.call.jitted import program
+
+RNG = np.random.default_rng(5)
+Z = RNG.normal(size=(3, 4)) + 1j * RNG.normal(size=(3, 4))
+BIG = RNG.normal(size=(90, 300)) + 1j * RNG.normal(size=(90, 300))
+
+
+def dtypes_in(graph):
+    atoms = (
+        *graph.inputs,
+        *graph.outputs,
+        *(v for e in graph.eqns for v in (*e.inputs, *e.outputs)),
+    )
+    found = {atom.aval.dtype for atom in atoms}
+    return found.union(*(dtypes_in(inner) for eqn in graph.eqns for inner in inner_graphs(eqn)))
+
+
+def orbit(c):
+    z, sizes = lax.scan(lambda z, _: (z * z + c, np.abs(z)), 0j * c, None, length=5)
+    z = lax.while_loop(lambda z: np.abs(z) < 4, lambda z: 2j * z + 1, z)
+    return lax.cond(z.imag > 0, np.conj, lambda z: z, z), sizes
+
+
+PROGRAMS = {
+    "elementwise": lambda z: np.exp(1j * z) / (z + 2),
+    "structure": lambda z: np.concatenate([z.T.reshape(-1)[::2], np.zeros(3)]),
+    "reductions": lambda z: (np.sum(z, 0), np.mean(z), np.std(z), np.linalg.norm(z)),
+    "product": lambda z: z @ np.conj(z.T),
+    "indexing": lambda z: np.take(z, [2, 0], axis=0) + z.at[0].set(1j)[1:],
+    "loops": lambda z: orbit(z[0, 0] / 10),
+    "gradient": grad(lambda z: np.sum(np.abs(np.tanh(z) - z**3) ** 2)),
+    "real results": lambda z: np.abs(np.exp(1j * np.abs(z))),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_complex_value_is_left(name):
+    graph = without_complex(trace(PROGRAMS[name])(Z))
+    assert not any(map(is_complex, dtypes_in(graph)))
+    assert graph.in_avals[0].shape == (3, 4, 2)
+
+
+@pytest.mark.parametrize("backend", ["native", "numba"])
+@pytest.mark.parametrize("name", ["structure", "product", "indexing"])
+def test_both_back_ends_run_it(name, backend):
+    found = jit(PROGRAMS[name], backend=backend)(Z)
+    np.testing.assert_allclose(found, PROGRAMS[name](Z) if name != "indexing" else by_hand(), 1e-14)
+
+
+def by_hand():
+    changed = Z.copy()
+    changed[0] = 1j
+    return Z[[2, 0]] + changed[1:]
+
+
+def test_a_graph_of_real_numbers_stays_as_it_is():
+    graph = trace(lambda x: np.sin(x) + 1)(np.ones(3))
+    assert without_complex(graph) is graph
+
+
+def test_to_take_apart_what_is_apart_adds_nothing():
+    graph = without_complex(trace(lambda z: np.sort(np.exp(z)) * 2)(Z))
+    again = without_complex(graph)
+    names = [sorted(eqn.primitive.name for eqn in each.eqns) for each in (graph, again)]
+    assert names[0] == names[1]
+
+
+def test_what_has_no_form_in_parts_is_given_complex_arrays():
+    schedule = jit(lambda z: np.sort(z * 2) + 1).lower(Z).schedule()
+    named = [line.split(": ")[1] for line in schedule.splitlines() if line.startswith("call NumPy")]
+    assert named == ["pairs_to_complex", "sort", "complex_to_pairs"]
+    np.testing.assert_array_equal(jit(lambda z: np.sort(z * 2) + 1)(Z), np.sort(Z * 2) + 1)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_arrays_and_products(threads):
+    before, config.threads = config.threads, threads
+    try:
+        found = jit(lambda z: np.exp(z @ z.conj().T / 300))(BIG)
+    finally:
+        config.threads = before
+    np.testing.assert_allclose(found, np.exp(BIG @ BIG.conj().T / 300), rtol=1e-12)
+
+
+def test_donated_complex_arrays_are_written_over():
+    step = jit(lambda z: z - 0.5 * np.conj(z), donate_argnums=0)
+    z = BIG.copy()
+    expected = z - 0.5 * np.conj(z)
+    found = step(z)
+    assert found is z
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+def test_single_precision_stays_single():
+    f = jit(lambda z: (np.sqrt(z), np.log(z), np.abs(z), z * 1j, z @ z.T))
+    for one in f(Z.astype(np.complex64)):
+        assert one.dtype.itemsize in (4, 8) and one.dtype in (np.complex64, np.float32)
+
+
+def test_a_rule_that_gives_another_dtype_is_found_before_anything_is_compiled():
+    wrong = elementwise(
+        "wrong_parts",
+        numpy=lambda z: z * 2,
+        promotion=floating,
+        linear=((0,),),
+        parts=lambda z: z._replace(im=z.im * np.float64(1)),
+        samples=complexes(0.5, 2),
+    )
+    try:
+        with pytest.raises(GraphTypeError, match=r"parts of c64\[3\] that wrong_parts gives are"):
+            jit(wrong)(np.ones(3, np.complex64))
+    finally:
+        unregister("wrong_parts")
+
+
+def test_types_of_arguments_are_checked():
+    compiled = program(trace(lambda z: z + 1)(Aval((3,), complex)))
+    np.testing.assert_array_equal(compiled(np.ones(3)), [np.full(3, 2 + 0j)])
+    with pytest.raises(TypeError, match="compiled for complex128 of shape"):
+        compiled(np.ones(4, complex))
