@@ -154,11 +154,11 @@ class UnsupportedNumPyError(FunctransError, NotImplementedError):
 
     Fails::
 
-        grad(lambda x: np.polydiv(x, x)[0].sum())(x)
+        grad(lambda x: np.busday_count(x, x + 1).sum())(x)
 
     Fix::
 
-        grad(lambda x: np.polymul(x, x).sum())(x)
+        grad(lambda x: (x + 1 - x).sum())(x)     # compute with numbers
     """
 
 

@@ -18,12 +18,14 @@ from typing import Any as _Any
 import numpy as _np
 
 from functrans.numpy import fft as fft
+from functrans.numpy import flat as _flat  # noqa: F401  fills a table
 from functrans.numpy import lib as lib
 from functrans.numpy import linalg as linalg
 from functrans.numpy import methods as _methods  # noqa: F401  fills the tables of methods
 from functrans.numpy import special as special
-from functrans.numpy import substitutes as _substitutes  # noqa: F401  and of what NumPy does not ask
+from functrans.numpy import substitutes as _substitutes
 from functrans.numpy import ufuncs as _ufuncs  # noqa: F401  and of ufuncs' methods
+from functrans.numpy.bits import *  # noqa: F403
 from functrans.numpy.building import *  # noqa: F403
 from functrans.numpy.choice import *  # noqa: F403
 from functrans.numpy.contraction import *  # noqa: F403
@@ -31,6 +33,7 @@ from functrans.numpy.counting import *  # noqa: F403
 from functrans.numpy.creation import *  # noqa: F403
 from functrans.numpy.elementwise import *  # noqa: F403
 from functrans.numpy.functional import *  # noqa: F403
+from functrans.numpy.histograms import *  # noqa: F403
 from functrans.numpy.indexing import *  # noqa: F403
 from functrans.numpy.inplace import *  # noqa: F403
 from functrans.numpy.joining import *  # noqa: F403
@@ -40,11 +43,13 @@ from functrans.numpy.polynomials import *  # noqa: F403
 from functrans.numpy.quantiles import *  # noqa: F403
 from functrans.numpy.reductions import *  # noqa: F403
 from functrans.numpy.roots import *  # noqa: F403
+from functrans.numpy.sets import *  # noqa: F403
 from functrans.numpy.shapes import *  # noqa: F403
 from functrans.numpy.special import *  # noqa: F403
 from functrans.numpy.standard import *  # noqa: F403
 from functrans.numpy.standard import array_namespace_info as __array_namespace_info__  # noqa: F401
 from functrans.numpy.stride_tricks import *  # noqa: F403
+from functrans.numpy.text import *  # noqa: F403
 from functrans.numpy.vectorizing import *  # noqa: F403
 from functrans.ops.indexing.at import at as at
 from functrans.spelling import nearest as _nearest
@@ -74,4 +79,5 @@ _own = {name for name, value in globals().items() if not isinstance(value, _Modu
 _modules = {"fft", "lib", "linalg", "special"}
 __all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, *_modules})
 
+_substitutes.fill_tables()
 _protocols.namespace[:] = [_sys.modules[__name__]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
 from functrans.numpy.sized import different, refuse_axis
 from functrans.ops.arrays.structural import expand_axes, full_p, zeros
+from functrans.ops.elementwise.choice import minimum
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import scatter_add
 from functrans.trace.source import located, user_source
@@ -133,24 +135,43 @@ def isin(
     return ~found if invert else found
 
 
-@answers(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+@answers(np.bincount, beyond=("length",))
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any = None) -> Any:
     """How often each number is there, or the sum of its weights.
 
-    Where the numbers are not known, ``minlength`` must be given, and be more than the largest.
+    Parameters
+    ----------
+    x : vector of integers, none of them negative
+    weights : vector, optional
+    minlength : int, optional
+        How many counts there are at the least.
+    length : int, optional
+        How many counts there are; larger numbers are not counted. It, or a ``minlength`` that is
+        more than the largest number, must be said where the numbers are not known.
+
+    Examples
+    --------
+    >>> from functrans import jit
+    >>> from functrans import numpy as np
+    >>> jit(lambda x: np.bincount(x, length=3))(np.array([0, 2, 2, 9]))
+    array([1, 0, 2])
     """
     positions = array(x)
     value = known(positions)
-    if value is None and not minlength:
-        refuse("np.bincount of numbers that are not known", "give minlength=")
+    if value is None and not minlength and length is None:
+        refuse("np.bincount of numbers that are not known", "give minlength=, or length=")
     if value is not None and value.size and value.min() < 0:
         raise ValueError("'list' argument must have no negative elements")
     size = max(minlength, 0 if value is None or value.size == 0 else int(value.max()) + 1)
+    if length is not None:  # larger numbers are counted in one more place, which is cut off
+        size = operator.index(length)
+        positions = minimum(positions, size)
     if weights is None:
         added = full_p(shape=positions.shape, value=1, dtype=INDEX)
     else:
         added = astype(array(weights), np.float64)
-    return scatter_add(zeros((size,), added.dtype), added, positions, axes=(0,), unique=False)
+    counts = zeros((size + (length is not None),), added.dtype)
+    return scatter_add(counts, added, positions, axes=(0,), unique=False)[:size]
 
 
 @answers(np.trim_zeros)

@@ -30,9 +30,6 @@ Meaningless = dict[str, tuple[Any, ...] | None]
 implementations: dict[Function, Function] = {}
 """What was decorated, by NumPy's function."""
 
-publics: dict[Function, Function] = {}
-"""What this namespace has in the place of NumPy's function."""
-
 creating: set[Function] = set()
 """NumPy's functions that make new arrays."""
 
@@ -92,7 +89,6 @@ def answers(
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
         public.__doc__ = implementation.__doc__
-        publics.update(dict.fromkeys(numpy_functions, public))
         creating.update(numpy_functions if creates else ())
         return public
 

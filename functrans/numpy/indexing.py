@@ -27,7 +27,7 @@ from functrans.trace.source import located, user_source
 
 __all__ = [
     "argpartition", "argsort", "compress", "digitize", "extract", "ix_", "lexsort", "partition",
-    "searchsorted", "sort", "take", "take_along_axis",
+    "searchsorted", "sort", "sort_complex", "take", "take_along_axis",
 ]  # fmt: skip
 
 FEW_TO_COUNT = 32
@@ -134,6 +134,16 @@ def sort(
     axis = axis_of(axis, x.ndim)
     ordered = sort_p(x, axis=axis)
     return flip(ordered, axes=(axis,)) if descending else ordered
+
+
+@answers(np.sort_complex)
+def sort_complex(a: Any) -> Any:
+    """The elements in ascending order along the last axis, as complex numbers."""
+    x = sort(a)
+    if is_complex(x.dtype):
+        return x
+    narrow = x.dtype.kind in "iu" and x.dtype.itemsize <= 2
+    return astype(x, np.complex64 if narrow else np.complex128)
 
 
 @answers(np.argsort, beyond=("descending",))

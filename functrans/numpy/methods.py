@@ -97,13 +97,6 @@ def _resize(self: Tracer, *args: Any, **keywords: Any) -> Any:
     )
 
 
-def _refused_attribute(name: str, fix: str) -> Callable[[Tracer], Any]:
-    def attribute(self: Tracer) -> Any:
-        refuse(f"x.{name}", fix)
-
-    return attribute
-
-
 protocols.methods.update(
     {
         "sum": _reduction(reductions.sum, "dtype"),
@@ -144,7 +137,6 @@ protocols.methods.update(
 
 protocols.attributes.update(
     {
-        "flat": _refused_attribute("flat", "use x.ravel(), or x.reshape(-1)[i] = v"),
         "base": lambda self: None if self._as_view is None else self._as_view.base,
         "device": lambda self: "cpu",
     }

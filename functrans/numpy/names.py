@@ -81,7 +81,6 @@ from numpy import isdtype as isdtype
 from numpy import isfinite as isfinite
 from numpy import isinf as isinf
 from numpy import isnan as isnan
-from numpy import isscalar as isscalar
 from numpy import issubdtype as issubdtype
 from numpy import lcm as lcm
 from numpy import left_shift as left_shift

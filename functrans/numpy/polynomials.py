@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact
+from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact, known
 from functrans.numpy.contraction import convolve
-from functrans.numpy.define import answers
-from functrans.ops.arrays.shape import concatenate, read_along
+from functrans.numpy.define import answers, refuse
+from functrans.ops.arrays.shape import concatenate, read_along, stack
 from functrans.ops.arrays.structural import expand_axes, full_p, zeros
 
-__all__ = ["polyadd", "polyder", "polyint", "polymul", "polysub", "polyval"]
+__all__ = ["polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
 
 
 @answers(np.polyval)
@@ -76,3 +76,27 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         constant = read_along(constants, 0, i if constants.size > 1 else 0, 1)
         x = concatenate([x / (x.size - counting(x.size)), constant], axis=0)
     return x
+
+
+@answers(np.polydiv)
+def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+    """The quotient and the remainder of two polynomials, where it is known which zeros lead."""
+    divisor = _vector(v)
+    dtype = inexact(full_p(shape=(), value=0, dtype=common_dtype(_vector(u), divisor))).dtype
+    remainder, divisor = astype(_vector(u), dtype), astype(divisor, dtype)
+    steps = max(remainder.shape[0] - divisor.shape[0] + 1, 0)
+    quotient = []
+    for i in range(steps):
+        quotient.append(remainder[i] / divisor[0])
+        rest = remainder[i : i + divisor.shape[0]] - quotient[-1] * divisor
+        remainder = concatenate([remainder[:i], rest, remainder[i + divisor.shape[0] :]], axis=0)
+    leading = known(remainder)
+    if leading is None:
+        refuse(
+            "np.polydiv of polynomials that are not known",
+            "the length of the remainder depends on which coefficients are 0",
+        )
+    start = 0
+    while start < leading.size - 1 and np.allclose(leading[start], 0, rtol=1e-14):
+        start += 1
+    return stack(quotient, axis=0) if quotient else zeros((1,), dtype), remainder[start:]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy import building, creation
+from functrans.numpy import building, creation, text
 from functrans.numpy.arrays import traced_copy
-from functrans.numpy.define import creating, publics
+from functrans.numpy.define import beyond_numpy, creating
 from functrans.numpy.vectorizing import call_vectorized, numpys_call
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
@@ -27,12 +27,12 @@ def _any_lost(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(map(loses, args)) or any(map(loses, kwargs.values()))
 
 
-def _of_new_arrays(numpys: Function, ours: Function) -> Function:
+def _of_new_arrays(numpys: Function) -> Function:
     """The substitute of a function that makes new arrays."""
 
     def substitute(*args: Any, **kwargs: Any) -> Any:
         if _any_lost(args, kwargs):
-            return ours(*args, **kwargs)
+            return protocols.apply_function(numpys, args, kwargs)
         result = numpys(*map(plain, args), **{k: plain(x) for k, x in kwargs.items()})
         if isinstance(result, tuple):
             return tuple(map(_new, result))
@@ -46,17 +46,33 @@ def _new(x: Any) -> Any:
     return assignable(x if getattr(x, "base", None) is None else np.array(x))
 
 
-def _of_conversions(numpys: Function, ours: Function) -> Function:
+def _of_conversions(numpys: Function) -> Function:
     """The substitute of a function that gives an array as it is, if it can."""
 
     def substitute(a: Any, *args: Any, **kwargs: Any) -> Any:
         if _any_lost((a, *args), kwargs):
-            return ours(a, *args, **kwargs)
+            return protocols.apply_function(numpys, (a, *args), kwargs)
         result = numpys(a, *args, **kwargs)
         if type(a) is Assignable and type(result) is not Assignable:
             own, given = a.__array_interface__, result.__array_interface__
             return a if own == given else assignable(result)
         return result if isinstance(a, np.ndarray) and result is a else assignable(result)
+
+    return substitute
+
+
+def _of_others(numpys: Function) -> Function:
+    """The substitute of a function that asks its arguments, but not the elements of lists."""
+    beyond = beyond_numpy.get(numpys, ())
+
+    def substitute(*args: Any, **kwargs: Any) -> Any:
+        if (
+            any(map(holds_tracer, args))
+            or any(map(holds_tracer, kwargs.values()))
+            or (beyond and not kwargs.keys().isdisjoint(beyond))
+        ):
+            return protocols.apply_function(numpys, args, kwargs)
+        return numpys(*args, **kwargs)
 
     return substitute
 
@@ -73,28 +89,36 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
     return substitute
 
 
-_CONVERSIONS = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
+_CONVERSIONS = (
+    np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require,
+    np.asarray_chkfinite,
+)  # fmt: skip
+_OBJECTS = ("r_", "c_", "mgrid", "ogrid", "fromiter")
+_QUESTIONS = ("isscalar", "ndenumerate")
 
 
 def _substitute(numpys: Function) -> Function | None:
-    ours = protocols.functions.get(numpys)
     if isinstance(numpys, np.ufunc):
         return _of_ufunc(numpys) if numpys.__name__ in protocols.ufuncs else None
-    if ours is not None and numpys in _CONVERSIONS:
-        return _of_conversions(numpys, ours)
-    if ours is not None and (numpys in creating or numpys is np.array):
-        return _of_new_arrays(numpys, ours)
-    return publics.get(numpys)
+    if numpys in _CONVERSIONS:
+        return _of_conversions(numpys)
+    if numpys in creating or numpys is np.array:
+        return _of_new_arrays(numpys)
+    return _of_others(numpys) if numpys in protocols.functions else None
+
+
+def fill_tables() -> None:
+    """Enter what this namespace has by now in the tables that a trace goes by."""
+    for module in (np, np.linalg, np.fft):
+        found = {name: _substitute(f) for name, f in vars(module).items() if callable(f)}
+        protocols.replacements[module] = {n: f for n, f in found.items() if f is not None}
+    protocols.replacements[np].update(
+        {name: getattr(building, name) for name in _OBJECTS},
+        **{name: getattr(text, name) for name in _QUESTIONS},
+        **{name: text.refusing(name, instead) for name, instead in text.REFUSED.items()},
+    )
+    protocols.replaced_methods[np.vectorize, "__call__"] = (numpys_call, call_vectorized)
+    protocols.operators["traced"] = traced_copy
 
 
 protocols.implements(np.asfortranarray)(creation.asanyarray)
-
-for _module in (np, np.linalg, np.fft):
-    _found = {n: _substitute(f) for n, f in vars(_module).items() if callable(f)}
-    protocols.replacements[_module] = {n: f for n, f in _found.items() if f is not None}
-
-protocols.replacements[np].update(
-    {name: getattr(building, name) for name in ("r_", "c_", "mgrid", "ogrid", "fromiter")}
-)
-protocols.replaced_methods[np.vectorize, "__call__"] = (numpys_call, call_vectorized)
-protocols.operators["traced"] = traced_copy

@@ -70,6 +70,21 @@ class Assignable(np.ndarray[Any, Any]):
         else:
             super().put(indices, values, mode)
 
+    @property
+    def flat(self) -> Any:
+        return protocols.attributes["flat"](self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[...] = values
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("real", "imag") and loses(value):
+            become_traced(self)
+            setattr(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
     def copy(self, order: Any = "C") -> Any:
         return assignable(np.array(self, order=order))
 
@@ -139,7 +154,7 @@ def become_traced(x: Assignable) -> None:
     _become_proxy(array, tracer, memory)
     for view, own, is_writeable in zip(views, places, writeable, strict=True):
         _become_proxy(view, _view_of(tracer, own, is_writeable), memory)
-    if memory.dtype.kind == "f":
+    if memory.dtype.kind in "fc":
         memory.fill(np.nan)  # for whoever has found a way to share it that leaves no trace
 
 
@@ -235,7 +250,7 @@ def _asked_of_the_tracer(name: str) -> Callable[..., Any]:
 
 
 # in-place operators are ndarray's own: ufuncs with ``out=``, which a tracer answers
-_OWN = {"__class__", "__init__", "__doc__", "__module__", "__slots__", "__hash__", "__weakref__"}
+_OWN = {"__class__", "__init__", "__doc__", "__module__", "__slots__", "__weakref__"}
 for _name, _member in vars(Tracer).items():
     if _name.startswith("__") and callable(_member) and _name not in _OWN:
         if not (_name.startswith("__i") and f"__{_name[3:]}" in vars(Tracer)):

@@ -58,7 +58,8 @@ def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
     finally:
         current.set(before)
         trace.close()
-        patch.leave(trace)
+        if before is None:
+            patch.leave(trace)
 
 
 @typechecked

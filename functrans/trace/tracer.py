@@ -151,6 +151,15 @@ class Tracer:
         protocols.attributes["imag"](self)[...] = value
 
     @property
+    def flat(self) -> Any:
+        """The elements one after the other, which can be assigned to."""
+        return protocols.attributes["flat"](self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[...] = values
+
+    @property
     def size(self) -> int:
         return self._variable.aval.size
 

@@ -19,6 +19,7 @@ ACROSS = {
     "fuzz",
     "primitives",  # generated from the registry
     "properties",  # programs drawn at random
+    "surface",  # what of NumPy's and SciPy's functions works
 }
 
 

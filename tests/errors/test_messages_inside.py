@@ -122,8 +122,8 @@ def adds_shapes(x):
     return np.sum(x + np.ones(2))  # here
 
 
-def calls_histogram(x):
-    return np.histogram(x)[0]  # here
+def calls_busday_count(x):
+    return np.busday_count(x, x)  # here
 
 
 def asks_for_memory(x):
@@ -168,8 +168,9 @@ IN_GRAD = [
     (adds_shapes, X, ShapeError,
      "arrays of shapes (3,) and (2,) do not broadcast: counted from the last axis, sizes must be "
      "equal or 1\n  in add{here}"),
-    (calls_histogram, X, UnsupportedNumPyError,
-     "np.histogram is not supported on traced values{here}"),
+    (calls_busday_count, X, UnsupportedNumPyError,
+     "np.busday_count is not supported on traced values{here}; instead: compute with dates "
+     "outside of the traced function, and pass numbers"),
     (asks_for_memory, X, UnsupportedAttributeError,
      "ndarray.ctypes is not supported on traced values{here}; instead: a traced value has no "
      "memory: return the value, and do it outside of the traced function"),

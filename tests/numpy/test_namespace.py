@@ -27,12 +27,8 @@ DISPATCHED = type(np.sum)
 
 # NumPy functions that take part in its protocol and that we do not answer for
 ABSENT = {
-    "array2string", "array_repr", "array_str", "busday_count", "busday_offset",
-    "datetime_as_string", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "i0",
-    "intersect1d", "is_busday", "may_share_memory", "min_scalar_type", "packbits",
-    "polydiv", "ravel_multi_index", "save", "savetxt", "savez",
-    "savez_compressed", "setdiff1d", "setxor1d", "shares_memory", "sort_complex", "union1d",
-    "unpackbits", "unravel_index",
+    "busday_count", "busday_offset", "datetime_as_string", "i0", "is_busday", "may_share_memory",
+    "save", "savetxt", "savez", "savez_compressed", "shares_memory",
 }  # fmt: skip
 ABSENT_LINALG: set[str] = set()
 
@@ -95,6 +91,7 @@ def test_an_implementation_takes_numpys_parameters_in_numpys_order(model):
     variadic = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     positional = [p.name for p in own if p.kind not in {*variadic, p.KEYWORD_ONLY}]
     assert positional == [p.name for p in theirs][: len(positional)]
+    own = [p for p in own if p.kind not in variadic]
     more = {p.name for p in own} - {p.name for p in theirs}
     assert more <= set(beyond_numpy[model])
     kinds = {p.name: p.kind for p in theirs}
@@ -132,7 +129,7 @@ def test_what_the_namespace_lacks_is_named():
 
 
 def test_what_the_namespace_lacks_is_numpys():
-    for name in ("random", "save", "histogram", "intp", "set_printoptions", "testing", "s_"):
+    for name in ("random", "save", "busday_count", "intp", "set_printoptions", "testing", "s_"):
         assert getattr(fnp, name) is getattr(np, name)
     assert {name for name in np.__all__ if not name.startswith("_")} <= set(dir(fnp))
     for name in dir(fnp):
@@ -158,7 +155,8 @@ UNSUPPORTED = [
     (model, name)
     for model in MODELS
     for name, parameter in inspect.signature(model).parameters.items()
-    if name not in inspect.signature(implementations[model]).parameters
+    if not implementations[model].__code__.co_flags & inspect.CO_VARKEYWORDS
+    and name not in inspect.signature(implementations[model]).parameters
     and name != "out"
     and name not in _WITHOUT_MEANING
     and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
@@ -206,8 +204,7 @@ def test_keywords_without_meaning_are_taken():
         (lambda a: np.add.reduceat(a, [0]), "np.add.reduceat is not supported"),
         (lambda a: np.arctan2.reduce(a), "np.arctan2.reduce is not supported"),
         (lambda a: np.power.accumulate(a), "np.power.accumulate is not supported"),
-        (lambda a: a.flat[0], "x.flat is not supported"),
-        (lambda a: np.histogram(a)[0], "np.histogram is not supported"),
+        (lambda a: np.busday_count(a, a), "np.busday_count is not supported"),
         (lambda a: np.pad(a, 1, "linear_ramp"), "np.pad with mode='linear_ramp' is not supported"),
         (lambda a: np.quantile(a, 0.5, method="weibull"), "method='weibull' of a quantile"),
         (lambda a: np.linalg.qr(np.outer(a, a), "raw")[0], "np.linalg.qr with mode='raw'"),
@@ -221,7 +218,9 @@ def test_what_is_not_supported_is_named(call, words):
 
 
 def test_what_to_write_instead_is_named():
-    assert "; instead: np.isin(x, y)" in message_of(lambda a: np.setdiff1d(a, a), x)
+    message = message_of(lambda a: np.busday_count(a, a), x)
+    assert message.endswith("; instead: compute with dates outside of the traced function, and "
+                            "pass numbers")  # fmt: skip
 
 
 def test_hasattr_can_be_asked_of_traced_values():

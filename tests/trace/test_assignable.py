@@ -106,6 +106,25 @@ def through_earlier_views(x):
     return [a, row, back, middle, turned, column]
 
 
+def through_flat(x):
+    a, b = np.zeros((2, 3)), np.eye(3)
+    a.flat[1] = 7.0
+    a.flat[4] = x[0]
+    a.flat[2::3] = x[:2]
+    b.flat[::4] = x
+    b.flat = b.flat[::-1] * x[0]
+    assert len(a.flat) == 6
+    return [a, b, sum(a.flat), np.array([v * 2 for v in b.flat])]
+
+
+def by_parts(x):
+    a = np.zeros(3, complex)
+    a.real = x
+    a.imag[1:] = x[:2]
+    a.imag *= 2.0
+    return [a.real, a.imag, np.abs(a)]
+
+
 def rows_of_a_loop(x):
     a = np.zeros((3, 3))
     for i, row in enumerate(a):
@@ -170,8 +189,8 @@ def converted(x):
 
 PROGRAMS = [
     by_element, by_slice, by_mask, by_list, recurrence, added, with_out, by_functions, by_methods,
-    through_temporary_views, through_earlier_views, rows_of_a_loop, of_fortran_order, aliased,
-    without_axes, of_arithmetic, other_makers, nothing, converted,
+    through_temporary_views, through_earlier_views, through_flat, by_parts, rows_of_a_loop,
+    of_fortran_order, aliased, without_axes, of_arithmetic, other_makers, nothing, converted,
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from functrans.ir.primitive import ALL_LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import UNROLLED, as_index, guard
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import expand_axes, place
+from functrans.ops.arrays.structural import expand_axes, place, reshape
 from functrans.ops.compiled.emission import Emission, Emit
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
@@ -156,8 +157,34 @@ def asarray(x: Any) -> Any:
     if isinstance(x, (Tracer, np.ndarray, np.generic)):
         return x
     if isinstance(x, (list, tuple)) and holds_tracer(x):
-        return stack([asarray(part) for part in x], axis=0)
+        numbers: list[Any] = []
+        shape = _shape_of_numbers(x, numbers)
+        if shape is None:
+            return stack([asarray(part) for part in x], axis=0)
+        return reshape(_row_of_numbers(numbers), shape=shape)
     return np.asarray(x)
+
+
+def _shape_of_numbers(x: Any, numbers: list[Any]) -> Shape | None:
+    """The shape of nested sequences of numbers, which are listed; None if they have none."""
+    if not isinstance(x, (list, tuple)):
+        numbers.append(x)
+        return () if np.ndim(x) == 0 else None
+    shapes = {_shape_of_numbers(part, numbers) for part in x}
+    inner = shapes.pop() if len(shapes) == 1 else None
+    return None if inner is None else (len(x), *inner)
+
+
+def _row_of_numbers(numbers: Sequence[Any]) -> Any:
+    """Numbers as a vector; neighbours that are not traced are one constant."""
+    parts: list[Any] = []
+    for traced, group in groupby(numbers, lambda number: isinstance(number, Tracer)):
+        neighbours = list(group)
+        if traced:
+            parts += [reshape(x, shape=(1,)) for x in neighbours]
+        else:
+            parts.append(np.asarray(neighbours))
+    return concatenate(parts, axis=0)
 
 
 def holds_tracer(x: Any) -> bool:

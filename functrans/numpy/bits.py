@@ -1,0 +1,124 @@
+"""Bits in bytes, and positions in arrays as single numbers."""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat, known
+from functrans.numpy.define import answers
+from functrans.numpy.padding import pad
+from functrans.numpy.reductions import sum
+from functrans.ops.arrays.shape import flip, read_along
+from functrans.ops.arrays.structural import expand_axes, move_axis, reshape
+from functrans.ops.elementwise.arithmetic import remainder
+from functrans.ops.elementwise.choice import maximum, minimum
+
+__all__ = ["packbits", "ravel_multi_index", "unpackbits", "unravel_index"]
+
+
+def _along(a: Any, axis: Any) -> tuple[Any, int]:
+    x = array(a)
+    return (flat(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
+
+
+def _check_order(bitorder: str) -> None:
+    if bitorder not in ("big", "little"):
+        raise ValueError("'order' must be either 'little' or 'big'")
+
+
+@answers(np.packbits)
+def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
+    """Whether elements are not 0, eight of them in a byte."""
+    _check_order(bitorder)
+    x, axis = _along(a, axis)
+    bits = move_axis(x != 0, axis, -1 % x.ndim)
+    size = bits.shape[-1]
+    bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -size % 8)])
+    bits = reshape(bits, shape=(*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    places = counting(8, bits.ndim - 1, bits.ndim)
+    weights = 1 << (places if bitorder == "little" else 7 - places)
+    packed = astype(sum(astype(bits, INDEX) * weights, -1), np.uint8)
+    return move_axis(packed, packed.ndim - 1, axis)
+
+
+@answers(np.unpackbits)
+def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "big") -> Any:
+    """The bits of bytes, each as a byte that is 0 or 1."""
+    _check_order(bitorder)
+    x, axis = _along(a, axis)
+    if x.dtype != np.uint8:
+        raise TypeError("Expected an input array of unsigned byte data type")
+    last = move_axis(x, axis, -1 % x.ndim)
+    places = astype(counting(8, last.ndim, last.ndim + 1), np.uint8)
+    bits = (expand_axes(last, (last.ndim,)) >> places) & np.uint8(1)
+    if bitorder == "big":
+        bits = flip(bits, axes=(last.ndim,))
+    bits = reshape(bits, shape=(*last.shape[:-1], last.shape[-1] * 8))
+    if count is not None:
+        size, count = bits.shape[-1], operator.index(count)
+        wanted = count if count >= 0 else size + count
+        bits = read_along(bits, bits.ndim - 1, 0, min(wanted, size))
+        bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, wanted - bits.shape[-1])])
+    return move_axis(bits, bits.ndim - 1, axis)
+
+
+def _strides(shape: tuple[int, ...], order: str) -> list[int]:
+    if order == "C":
+        return [prod(shape[i + 1 :]) for i in range(len(shape))]
+    if order == "F":
+        return [prod(shape[:i]) for i in range(len(shape))]
+    raise ValueError(f"only 'C' or 'F' order is permitted, not {order!r}")
+
+
+@answers(np.ravel_multi_index)
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """The position in the flat array of the element with some indices.
+
+    Indices that are out of bounds raise where they are known, if the mode is ``"raise"``.
+    """
+    shape = tuple(operator.index(n) for n in np.atleast_1d(dims))
+    modes = (mode,) * len(shape) if isinstance(mode, str) else tuple(mode)
+    indices = [array(index) for index in multi_index]
+    if len(indices) != len(shape):
+        raise ValueError(
+            f"parameter multi_index must be a sequence of length {len(shape)}, not {len(indices)}"
+        )
+    position: Any = 0
+    for index, size, stride, rule in zip(
+        indices, shape, _strides(shape, order), modes, strict=True
+    ):
+        position = position + _within(index, size, rule) * stride
+    return astype(position, INDEX)
+
+
+def _within(index: Any, size: int, mode: str) -> Any:
+    if mode == "wrap":
+        return remainder(index, size)
+    if mode == "clip":
+        return minimum(maximum(index, 0), size - 1)
+    value = known(index)
+    if value is not None and np.any((value < 0) | (value >= size)):
+        raise ValueError("invalid entry in coordinates array")
+    return index
+
+
+@answers(np.unravel_index)
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """The indices of the element at a position in the flat array.
+
+    Positions that are out of bounds raise where they are known.
+    """
+    sizes = tuple(operator.index(n) for n in np.atleast_1d(shape))
+    position = array(indices)
+    value = known(position)
+    if value is not None and np.any((value < 0) | (value >= prod(sizes))):
+        raise ValueError(f"an index is out of bounds for array with size {prod(sizes)}")
+    position = astype(position, INDEX)
+    return tuple(
+        remainder(position // stride, size)
+        for size, stride in zip(sizes, _strides(sizes, order), strict=True)
+    )

@@ -1,0 +1,115 @@
+"""Vectors as sets: what is in both, in one of them, in one only.
+
+How many elements there are depends on what they are. Where that is not known, under `jit` and
+`vmap`, ``size=`` says how many are given: the first ones in ascending order, and if there are
+fewer, ``fill_value`` behind them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import TracerIndexError
+from functrans.numpy.arrays import array, astype, common_dtype, filled, flat, known
+from functrans.numpy.counting import isin
+from functrans.numpy.define import answers
+from functrans.numpy.joining import take_along_one
+from functrans.numpy.sized import places_of
+from functrans.ops.arrays.shape import concatenate
+from functrans.ops.elementwise.compare import equal, not_equal
+from functrans.ops.indexing.gather import gather
+from functrans.ops.reductions.sorting import argsort, sort
+from functrans.trace.source import located, user_source
+
+__all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d"]
+
+_SIZE = ("size", "fill_value")
+
+
+def _begins(ordered: Any) -> Any:
+    """Whether each element of a sorted vector is another than the one before it."""
+    if ordered.shape[0] == 0:
+        return filled((0,), 0, bool)
+    before, after = ordered[:-1], ordered[1:]
+    differ = not_equal(before, after)
+    if ordered.dtype.kind in "fc":  # two NaN are alike
+        differ = differ & (equal(before, before) | equal(after, after))
+    return concatenate([filled((1,), 1, bool), differ], axis=0)
+
+
+def _chosen(name: str, x: Any, wanted: Any, size: Any, fill: Any) -> Any:
+    if size is not None:
+        places = places_of(wanted, size)
+        if x.shape[0] == 0:
+            return filled(places.positions.shape, 0 if fill is None else fill, x.dtype)
+        values = gather(x, places.positions, axes=(0,))
+        return places.or_else(values, values[:1] if fill is None else fill)
+    truths = known(wanted)
+    if truths is None:
+        raise TracerIndexError(
+            f"how many different elements there are is not known, so np.{name} has no shape"
+            f"{located(user_source())}.\n"
+            f"Say how many there may be: functrans.numpy.{name}(x, y, size=n)."
+        )
+    return take_along_one(x, np.flatnonzero(truths), 0)
+
+
+def _vectors(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two arrays as sorted vectors of one dtype."""
+    dtype = common_dtype(array(x), array(y))
+    first, second = (sort(astype(flat(array(of)), dtype), axis=0) for of in (x, y))
+    return first, second
+
+
+@answers(np.union1d, beyond=_SIZE)
+def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The different elements of two arrays."""
+    both = sort(concatenate(_vectors(ar1, ar2), axis=0), axis=0)
+    return _chosen("union1d", both, _begins(both), size, fill_value)
+
+
+@answers(np.intersect1d, beyond=_SIZE)
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: Any = None,
+    fill_value: Any = None,
+) -> Any:
+    """The different elements that two arrays share."""
+    first, second = _vectors(ar1, ar2)
+    wanted = _begins(first) & isin(first, second)
+    return _chosen("intersect1d", first, wanted, size, fill_value)
+
+
+@answers(np.setxor1d, beyond=_SIZE)
+def setxor1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None
+) -> Any:
+    """The different elements of one of two arrays only."""
+    first, second = _vectors(ar1, ar2)
+    wanted = [_begins(x) & ~isin(x, y) for x, y in ((first, second), (second, first))]
+    both = concatenate([first, second], axis=0)
+    order = argsort(both, axis=0)
+    ordered = gather(both, order, axes=(0,))
+    there = gather(concatenate(wanted, axis=0), order, axes=(0,))
+    return _chosen("setxor1d", ordered, there, size, fill_value)
+
+
+@answers(np.setdiff1d, beyond=_SIZE)
+def setdiff1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None
+) -> Any:
+    """The different elements of one array that another lacks.
+
+    Elements that are known to be different (``assume_unique``) stay in their order.
+    """
+    x = flat(array(ar1))
+    if not assume_unique:
+        x = sort(x, axis=0)
+    wanted = ~isin(x, ar2)
+    wanted = wanted if assume_unique else wanted & _begins(x)
+    return _chosen("setdiff1d", x, wanted, size, fill_value)

@@ -1,0 +1,123 @@
+"""Arrays as text, and what is asked of them and not of their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array, known
+from functrans.numpy.creation import asarray
+from functrans.numpy.define import answers, refuse
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.trace.tracer import Tracer
+
+__all__ = [
+    "array2string", "array_repr", "array_str", "asarray_chkfinite", "isscalar", "min_scalar_type",
+    "ndenumerate", "require",
+]  # fmt: skip
+
+
+@answers(np.array2string)
+def array2string(a: Any, *args: Any, **keywords: Any) -> str:
+    """The elements as text; where they are not known, what is."""
+    value = known(a)
+    return repr(a) if value is None else np.array2string(value, *args, **keywords)
+
+
+@answers(np.array_repr)
+def array_repr(arr: Any, *args: Any, **keywords: Any) -> str:
+    """The array as text, with its type; where the elements are not known, what is."""
+    value = known(arr)
+    return repr(arr) if value is None else np.array_repr(value, *args, **keywords)
+
+
+@answers(np.array_str)
+def array_str(a: Any, *args: Any, **keywords: Any) -> str:
+    """The elements as text; where they are not known, what is."""
+    value = known(a)
+    return repr(a) if value is None else np.array_str(value, *args, **keywords)
+
+
+@answers(np.min_scalar_type)
+def min_scalar_type(a: Any, /) -> np.dtype[Any]:
+    """The dtype of an array, or the smallest for one number, which must be known."""
+    if a.ndim:
+        dtype: np.dtype[Any] = a.dtype
+        return dtype
+    value = known(a)
+    if value is None:
+        refuse("np.min_scalar_type of a number that is not known", "its dtype is x.dtype")
+    return np.min_scalar_type(value)
+
+
+@answers(np.require, views=True)
+def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+    """As `asarray`: a traced array fulfils any requirement, but that it be a ``np.ndarray``."""
+    return asarray(a, dtype)
+
+
+@answers(np.asarray_chkfinite, views=True)
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    """As `asarray`; NaN and infinities raise where the elements are known."""
+    x = asarray(a, dtype, order)
+    value = known(x)
+    if value is not None and value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
+def isscalar(element: Any) -> bool:
+    """Whether something is a number; a traced value without dimensions stands for one."""
+    return element.ndim == 0 if isinstance(element, Tracer) else np.isscalar(element)
+
+
+class ndenumerate:
+    """The elements of an array, each with its index.
+
+    Examples
+    --------
+    >>> from functrans import grad
+    >>> from functrans import numpy as np
+    >>> grad(lambda x: sum(i * value for (i,), value in np.ndenumerate(x)))(np.ones(3))
+    array([0., 1., 2.])
+    """
+
+    def __init__(self, arr: Any) -> None:
+        x = arr if isinstance(arr, Tracer) else array(arr)
+        self._indices = np.ndindex(x.shape)
+        self._array = x
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, ...], Any]]:
+        return self
+
+    def __next__(self) -> tuple[tuple[int, ...], Any]:
+        index = next(self._indices)
+        return index, self._array[index]
+
+
+def refusing(name: str, instead: str) -> Any:
+    """What takes the place of a function of NumPy's that refuses traced values."""
+    numpys = getattr(np, name)
+
+    def refuse_traced(*args: Any, **keywords: Any) -> Any:
+        if any(map(holds_tracer, args)):
+            refuse(f"np.{name}", instead)
+        return numpys(*args, **keywords)
+
+    return refuse_traced
+
+
+REFUSED = {
+    "nditer": "write np.ndenumerate(x), or np.broadcast_arrays(x, y)",
+    "broadcast": "write np.broadcast_shapes(x.shape, y.shape), or np.broadcast_arrays(x, y)",
+    "poly1d": "write np.polyval(coefficients, x), np.polyadd, np.polymul",
+    "matrix": "use arrays, and @ for their product",
+    "asmatrix": "use arrays, and @ for their product",
+    "bmat": "write np.block, and @ for products",
+    "nested_iters": "write loops over np.ndindex(x.shape)",
+    "kaiser": "its parameters must be numbers",
+    "isfortran": "a traced value has no memory, and so no layout",
+}
+"""Functions that do not ask their arguments, and what to write instead of them."""

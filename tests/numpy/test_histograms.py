@@ -1,0 +1,65 @@
+"""Histograms have NumPy's counts and edges; derivatives go to the weights and to the edges."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, vmap
+from functrans.errors import UnsupportedNumPyError
+from functrans.testing import check_grads
+
+rng = np.random.default_rng(8)
+X, Y, W = rng.normal(size=300), rng.normal(size=300), rng.uniform(size=300)
+EDGES = np.array([-1.0, -0.5, 0.0, 2.0])
+ON_EDGES = np.array([-1.0, -0.5, 0.0, 0.0, 2.0, 2.0, 2.1, -1.1, np.nan])
+
+CALLS = [
+    (lambda x: np.histogram(x), X),
+    (lambda x: np.histogram(x, 5, (-1, 1), weights=W), X),
+    (lambda x: np.histogram(x, 6, density=True, weights=W), X),
+    (lambda x: np.histogram(x, 6, (-3, 3), density=True), X),
+    (lambda x: np.histogram(x, EDGES), ON_EDGES),
+    (lambda x: np.histogram(x, EDGES, weights=np.arange(9)), ON_EDGES),
+    (lambda x: np.histogram(x, 4), rng.integers(0, 9, 17)),
+    (lambda x: np.histogram(x, 3), np.zeros(2)),
+    (lambda x: np.histogram(x, 3), np.zeros(0)),
+    (lambda x: np.histogram(x.reshape(30, 10), 3, (0, 1)), X),
+    (lambda x: np.histogram_bin_edges(x, 7), X),
+    (lambda x: np.histogram2d(x, Y, 4), X),
+    (lambda x: np.histogram2d(x, Y, [3, EDGES], density=True, weights=W), X),
+    (lambda x: np.histogram2d(x, Y, EDGES), X),
+    (lambda x: np.histogramdd([x, Y, x * Y], 3), X),
+    (lambda x: np.histogramdd(x.reshape(150, 2), (3, 2), [(-1, 1), (0, 1)]), X),
+]
+
+
+def leaves(result):
+    if isinstance(result, (tuple, list)):
+        return [leaf for part in result for leaf in leaves(part)]
+    return [result]
+
+
+@pytest.mark.parametrize(("call", "x"), CALLS, ids=range(len(CALLS)))
+def test_counts_and_edges(call, x):
+    expected = leaves(call(x))
+    batched = [out[1] for out in leaves(vmap(call)(np.stack([x, x])))]
+    for found in (leaves(jit(call)(x)), batched):
+        assert len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_derivatives():
+    def of_weights(w):
+        counted, _ = np.histogram(X, 6, density=True, weights=w)
+        cells, *_ = np.histogram2d(X, Y, 3, weights=w)
+        return counted, cells
+
+    check_grads(of_weights, (W,), order=1, max_elements=4)
+    check_grads(lambda x: np.histogram_bin_edges(x, 4), (X[:5],), order=1)
+    assert not grad(lambda x: np.histogram(x, 4, (-1.0, 1.0))[0].sum() * 1.0)(X).any()
+
+
+def test_a_number_of_bins_that_depends_on_values_is_refused():
+    with pytest.raises(UnsupportedNumPyError, match=r"bins='auto'.*say how many bins"):
+        grad(lambda x: np.histogram(x, "auto")[0].sum() * x.sum())(X)

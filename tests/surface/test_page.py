@@ -1,0 +1,22 @@
+"""docs/numpy-coverage.md says of each public function what becomes of it on traced values."""
+
+import pytest
+
+from tests.surface.calls import row, tables
+from tests.surface.page import namespaces, written
+
+FUNCTIONS = [(namespace, name) for namespace in namespaces() for name in namespace.public()]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"), FUNCTIONS, ids=[f"{n.NAME}.{name}" for n, name in FUNCTIONS]
+)
+def test_a_function_does_what_the_page_says(namespace, name):
+    expected = written()[namespace.NAME].get(name)
+    assert row(namespace, name) == expected, "run python -m tests.surface.page"
+
+
+@pytest.mark.parametrize("namespace", namespaces(), ids=lambda n: n.NAME)
+def test_the_tables_name_functions_that_there_are(namespace):
+    named = {name for table in tables(namespace).values() for name in table}
+    assert named | set(namespace.NO_ARRAYS.split()) <= set(namespace.public())
