@@ -9,7 +9,7 @@ imported when it is first used.
 from importlib import import_module as _import_module
 from typing import Any
 
-__all__ = ["fft", "special"]
+__all__ = ["fft", "integrate", "special"]
 
 
 def __getattr__(name: str) -> Any:
