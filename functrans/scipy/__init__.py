@@ -6,10 +6,14 @@ of SciPy's own functions take traced values themselves; what is here takes them 
 imported when it is first used.
 """
 
+from functools import partial as _partial
 from importlib import import_module as _import_module
 from typing import Any
 
-__all__ = ["fft", "integrate", "special"]
+from functrans.scipy import inside as _inside
+from functrans.trace import protocols as _protocols
+
+__all__ = ["fft", "integrate", "optimize", "sparse", "special"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,3 +24,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+for _name in ("integrate", "optimize", "sparse", "sparse.linalg"):
+    _protocols.late[f"scipy.{_name}"] = _partial(_inside.take_the_place, _name)

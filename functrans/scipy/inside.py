@@ -7,15 +7,18 @@ of one ours does.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
+from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
 
-from functrans.errors import FunctransError, UnsupportedNumPyError
+from functrans.errors import UnsupportedNumPyError
 from functrans.ir.primitive import current
 from functrans.ops.define import lazy
+from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -44,13 +47,30 @@ def within_traces(path: str) -> Callable[[Function], Function]:
             except UnsupportedNumPyError as refusal:
                 try:
                     return scipys(*args, **kwargs)
-                except FunctransError:
-                    raise refusal from None
+                except Exception as failure:
+                    raise refusal from failure
 
         implementations[path] = public
         return public
 
     return enter
+
+
+def take_the_place(name: str) -> None:
+    """Let a traced function's own calls ``scipy.integrate.quad(...)``, by the module, be ours.
+
+    The module of SciPy's has been imported, and ours is now.
+    """
+    import_module(f"functrans.scipy.{name}")
+    module = f"scipy.{name}"
+    found = {
+        path.partition(":")[2]: function
+        for path, function in implementations.items()
+        if path.partition(":")[0] == module
+    }
+    protocols.replacements[sys.modules[module]] = {
+        function: ours for function, ours in found.items() if function in vars(sys.modules[module])
+    }
 
 
 def refused(path: str, instead: str) -> Function:

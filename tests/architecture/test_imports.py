@@ -47,7 +47,7 @@ COMPILERS = {"numba", "llvmlite"}
 # the strings that it is called with are read as imports wherever they stand.
 COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
 # A package whose modules are imported when they are first named, from a list of their names.
-COMPUTED |= {Path("functrans/scipy/__init__.py")}
+COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/inside.py")}
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def _advance(problem: Problem, progress: _Progress, goes_on: Callable[[State], A
         following = attempt(problem, progress.state)
         return _Progress(following, progress.used & following.rejected)
 
-    return while_loop(lambda progress: goes_on(progress.state), step, progress)
+    return _Progress(*while_loop(lambda progress: goes_on(progress.state), step, progress))
 
 
 def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:

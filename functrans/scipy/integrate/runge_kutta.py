@@ -36,7 +36,7 @@ class Method(NamedTuple):
 
     @property
     def exponent(self) -> float:
-        return -1 / (self.tableau().error_estimator_order + 1)
+        return -1 / (int(self.tableau().error_estimator_order) + 1)
 
 
 class State(NamedTuple):
@@ -174,9 +174,7 @@ def start(problem: Problem, t: Any, y: Any, size: Any) -> State:
     # copies of one value would be one variable, whose parts the steps change apart
     slopes = np.stack([0.0 * slope] * (problem.method.stages + 1))
     no = np.zeros((), bool)
-    return State(
-        t, y, slope, stop_gradient(size), no, no, t, y, slopes, np.asarray(evaluations)
-    )
+    return State(t, y, slope, stop_gradient(size), no, no, t, y, slopes, np.asarray(evaluations))
 
 
 def attempt(problem: Problem, state: State) -> State:

@@ -74,7 +74,7 @@ def cumulative_trapezoid(
 
 
 def _safe_quotient(a: Any, b: Any) -> Any:
-    """a / b, and 0 where b is 0."""
+    """The quotient, and 0 where the divisor is 0."""
     nothing = b == 0
     return np.where(nothing, 0.0, a / np.where(nothing, 1.0, b))
 
