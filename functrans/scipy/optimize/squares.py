@@ -130,9 +130,8 @@ def least_squares(
     >>> from functrans import jacrev
     >>> from functrans.scipy.optimize import least_squares
     >>> fit = lambda d: least_squares(lambda x: x[0] + x[1] * np.arange(3.0) - d, np.zeros(2)).x
-    >>> jacrev(fit)(np.array([1.0, 2.0, 4.0])).round(6)
-    array([[ 0.833333,  0.333333, -0.166667],
-           [-0.5     ,  0.      ,  0.5     ]])
+    >>> jacrev(fit)(np.array([1.0, 2.0, 4.0]))[0]
+    array([ 0.833333,  0.333333, -0.166667])
     """
     name = "scipy.optimize.least_squares"
     if bounded(bounds):
@@ -199,9 +198,8 @@ def curve_fit(
     >>> from functrans.scipy.optimize import curve_fit
     >>> x = np.array([0.0, 1.0, 2.0])
     >>> fit = lambda y: curve_fit(lambda x, a, b: a + b * x, x, y)[0]
-    >>> jacrev(fit)(np.array([1.0, 2.0, 4.0])).round(6)
-    array([[ 0.833333,  0.333333, -0.166667],
-           [-0.5     ,  0.      ,  0.5     ]])
+    >>> jacrev(fit)(np.array([1.0, 2.0, 4.0]))[0]
+    array([ 0.833333,  0.333333, -0.166667])
     """
     name = "scipy.optimize.curve_fit"
     refuse_options(name, [("full_output", full_output, "leave it out")])
