@@ -6,14 +6,17 @@ of SciPy's own functions take traced values themselves; what is here takes them 
 imported when it is first used.
 """
 
+from functools import partial as _partial
 from functools import reduce as _reduce
 from importlib import import_module as _import_module
 from typing import Any
 
+from functrans.scipy import inside as _inside
 from functrans.scipy.define import refusals as _refusals
 from functrans.trace import foreign as _foreign
+from functrans.trace import protocols as _protocols
 
-__all__ = ["fft", "linalg", "ndimage", "signal", "special"]
+__all__ = ["fft", "integrate", "linalg", "ndimage", "optimize", "signal", "sparse", "special"]
 
 
 def __getattr__(name: str) -> Any:
@@ -40,3 +43,7 @@ _foreign.instead["scipy"] = _instead
 
 def __dir__() -> list[str]:
     return __all__
+
+
+for _name in ("integrate", "optimize", "sparse", "sparse.linalg"):
+    _protocols.late[f"scipy.{_name}"] = _partial(_inside.take_the_place, _name)

@@ -17,7 +17,7 @@ from typing import Any
 from functrans import config
 from functrans.caches import Table
 from functrans.ir.primitive import current
-from functrans.locks import lock
+from functrans.locks import importing, lock
 from functrans.trace import protocols
 from functrans.trace.source import is_installed
 from functrans.trace.trace import Trace
@@ -33,15 +33,23 @@ def enter(trace: Trace) -> None:
     """Patch NumPy's modules, if that is not switched off."""
     if not config.patch_numpy:
         return
+    for name in [name for name in protocols.late if name in sys.modules]:
+        with importing:
+            protocols.late.pop(name, _nothing)()
     with _changing:
-        if not _patched:
-            for module, functions in protocols.replacements.items():
+        if len(_patched) < len(protocols.replacements):
+            for module in protocols.replacements.keys() - _patched.keys():
+                functions = protocols.replacements[module]
                 _patched[module] = type(module), _patched_class(module, functions)
         _tracing.add(trace)
         for module, (_, patched) in _patched.items():
             module.__class__ = patched
         for (owner, name), (_, ours) in protocols.replaced_methods.items():
             setattr(owner, name, ours)
+
+
+def _nothing() -> None:
+    """What is done where another thread has been quicker."""
 
 
 def leave(trace: Trace) -> None:

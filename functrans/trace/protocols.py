@@ -44,6 +44,9 @@ replacements: dict[Any, dict[str, Any]] = {}
 replaced_methods: dict[tuple[type, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 """NumPy's methods that do not ask their arguments, and what takes their place: theirs, and ours."""
 
+late: dict[str, Callable[[], None]] = {}
+"""What fills the two tables above for a module that the user may import, by the module's name."""
+
 namespace: list[Any] = []
 """Holds `functrans.numpy`, for ``__array_namespace__``."""
 

@@ -14,7 +14,7 @@ from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import Aval
-from functrans.ops.arrays.structural import cast, zeros_like
+from functrans.ops.arrays.structural import cast, full_p, zeros_like
 from functrans.ops.indexing.masked import Masked, added, applied
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, at_source_of, replay, rewrite
@@ -161,15 +161,18 @@ def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -
 def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
     """Raise if an output is not linear in the linear inputs, as far as the primitives can tell."""
     moving: set[Atom] = {v for v, flag in zip(graph.inputs, linear, strict=True) if flag}
+    zeros: set[Atom] = set()  # arrays of them
     for eqn in graph.eqns:
         flags = [atom in moving for atom in eqn.inputs]
         if not any(flags):
+            if eqn.primitive is full_p and eqn.params["value"] == 0:
+                zeros.update(eqn.outputs)
             continue
         moving.update(eqn.outputs)
         operands = tuple(i for i, flag in enumerate(flags) if flag)
         groups = eqn.primitive.linear_groups(len(flags))
         if not eqn.primitive.higher_order and not any(
-            set(operands) <= set(group) and _others_are_zero(eqn, group, operands)
+            set(operands) <= set(group) and _others_are_zero(eqn, group, operands, zeros)
             for group in groups
         ):
             raise NotDifferentiableError(
@@ -183,6 +186,8 @@ def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
             )
 
 
-def _others_are_zero(eqn: Eqn, group: Sequence[int], operands: Sequence[int]) -> bool:
+def _others_are_zero(
+    eqn: Eqn, group: Sequence[int], operands: Sequence[int], zeros: set[Atom]
+) -> bool:
     others = [eqn.inputs[i] for i in group if i not in operands]
-    return all(isinstance(atom, Literal) and atom.value == 0 for atom in others)
+    return all(atom.value == 0 if isinstance(atom, Literal) else atom in zeros for atom in others)

@@ -50,6 +50,8 @@ COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
 # The functions of SciPy's that ours take the place of, named where they are defined.
 COMPUTED |= {Path("functrans/scipy/define.py")}
+# A package whose modules are imported when they are first named, from a list of their names.
+COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/inside.py")}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import functrans
 from functrans.errors import NotDifferentiableError
 from functrans.ir.evaluate import evaluate
 from functrans.transform.transpose import check_linear, transpose_graph
@@ -123,3 +124,11 @@ def test_what_is_not_linear(text, words):
 def test_what_is_linear():
     check_linear(graph(LINEAR["a value used twice"]), (False, True), "f")
     check_linear(graph("{ x:f64[3] ->\n y = add x 0.0\n return y }"), (True,), "f")
+
+
+def test_additions_to_an_array_of_zeros_are_linear():
+    def scattered(x):
+        return functrans.numpy.zeros(3).at[np.array([0, 2, 2])].add(x)
+
+    back = functrans.linear_transpose(scattered, np.ones(3))
+    np.testing.assert_array_equal(back(np.array([1.0, 2.0, 3.0]))[0], [1.0, 3.0, 3.0])

@@ -48,7 +48,7 @@ def test_the_portable_call_gives_the_same(otherwise):
     assert type(program._entry) is type(lambda: 0)
     expected = grad(loss)(p, x)
     for name in p:
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10)
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, atol=1e-10)
     np.testing.assert_array_equal(slope(p, np.asfortranarray(x))["w"], found["w"])
 
 

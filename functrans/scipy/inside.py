@@ -1,0 +1,110 @@
+"""How a function takes the place of one of SciPy's within a trace, whatever its arguments.
+
+What is given a function (an integrand, an equation) cannot tell by its arguments whether values are
+traced: the function may have them from around it. So outside of a trace SciPy computes, and inside
+of one ours does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from importlib import import_module
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.ir.primitive import current
+from functrans.ops.define import lazy
+from functrans.trace import protocols
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+Function = Callable[..., Any]
+
+
+implementations: dict[str, Function] = {}
+"""What takes the place of SciPy's functions, by their paths: ``"scipy.integrate:quad"``."""
+
+
+def within_traces(path: str) -> Callable[[Function], Function]:
+    """Let the decorated function do, within a trace, what SciPy's does outside of one.
+
+    What it refuses is SciPy's all the same, if nothing is traced that it concerns.
+    """
+    scipys = lazy(path)
+
+    def enter(implementation: Function) -> Function:
+        @wraps(implementation)
+        def public(*args: Any, **kwargs: Any) -> Any:
+            if current.get() is None:
+                return scipys(*args, **kwargs)
+            try:
+                return implementation(*args, **kwargs)
+            except UnsupportedNumPyError as refusal:
+                try:
+                    return scipys(*args, **kwargs)
+                except Exception as failure:
+                    raise refusal from failure
+
+        implementations[path] = public
+        return public
+
+    return enter
+
+
+def take_the_place(name: str) -> None:
+    """Let a traced function's own calls ``scipy.integrate.quad(...)``, by the module, be ours.
+
+    The module of SciPy's has been imported, and ours is now.
+    """
+    import_module(f"functrans.scipy.{name}")
+    module = f"scipy.{name}"
+    found = {
+        path.partition(":")[2]: function
+        for path, function in implementations.items()
+        if path.partition(":")[0] == module
+    }
+    protocols.replacements[sys.modules[module]] = {
+        function: ours for function, ours in found.items() if function in vars(sys.modules[module])
+    }
+
+
+def refused(path: str, instead: str) -> Function:
+    """SciPy's function, which within a trace says what to write instead."""
+    scipys = lazy(path)
+    name = path.replace(":", ".")
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if current.get() is not None:
+            refuse(name, instead)
+        return scipys(*args, **kwargs)
+
+    public.__name__ = public.__qualname__ = scipys.name
+    public.__doc__ = f"`{name}`, for plain arrays only: {instead}."
+    return public
+
+
+def refuse(what: str, instead: str) -> NoReturn:
+    """Raise: something of SciPy's has no traced form."""
+    raise UnsupportedNumPyError(
+        f"{what} is not supported on traced values{located(user_source())}: {instead}"
+    )
+
+
+def refuse_options(function: str, given: Iterable[tuple[str, Any, str]]) -> None:
+    """Raise if an option that has no traced form is given: its name, its value and what to do."""
+    for name, value, instead in given:
+        if value is not None and value is not False:
+            refuse(f"{function}(..., {name}=...)", instead)
+
+
+def known(x: Any) -> Any:
+    """The plain array behind a value, or None if a trace does not know it."""
+    if not isinstance(x, Tracer):
+        return np.asarray(x)
+    value = x._known_value
+    return None if value is UNKNOWN else np.asarray(value)

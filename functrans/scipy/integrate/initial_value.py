@@ -1,0 +1,323 @@
+"""`solve_ivp` and `odeint`: the solution of an initial value problem at given times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.recompute import stop_gradient
+from functrans.lax.loops import scan, while_loop
+from functrans.numpy.arrays import array, inexact
+from functrans.numpy.joining import concatenate
+from functrans.ops.define import lazy
+from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+from functrans.scipy.integrate.runge_kutta import (
+    METHODS,
+    Problem,
+    State,
+    attempt,
+    before,
+    interpolated,
+    start,
+)
+
+_result = lazy("scipy.optimize:OptimizeResult")
+
+_STIFF = (
+    "use method='DOP853', which solves it all the same, with as many steps as its stability asks "
+    "for; or write the implicit method's step by functrans.lax.custom_root"
+)
+_EVENTS = "find the time by functrans.scipy.optimize.brentq on what solve_ivp gives at t_eval=[t]"
+_MESSAGES = {
+    True: "The solver successfully reached the end of the integration interval.",
+    False: "Required step size is less than spacing between numbers.",
+    None: "`success` says whether the solver reached the end of the integration interval.",
+}
+
+
+@within_traces("scipy.integrate:solve_ivp")
+def solve_ivp(
+    fun: Callable[..., Any],
+    t_span: Any,
+    y0: Any,
+    method: Any = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: Any = None,
+    *,
+    first_step: Any = None,
+    max_step: Any = np.inf,
+    rtol: Any = 1e-3,
+    atol: Any = 1e-6,
+    **options: Any,
+) -> Any:
+    """The solution of ``y' = fun(t, y)`` from ``y0`` at ``t_span[0]`` to ``t_span[1]``.
+
+    It is found by an explicit Runge-Kutta pair, with the steps that `scipy.integrate.solve_ivp`
+    takes. The derivatives are those of the steps that were taken, of whatever ``fun`` reads, of
+    ``y0``, ``args``, ``t_span`` and ``t_eval``; how long the steps are is not differentiated. Under
+    `vmap` each lane takes its own steps.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(t, y, *args)`` gives the slope, in the shape of ``y``.
+    t_span : pair of float
+    y0 : array of shape (n,), of floats or complex numbers
+    method : {"RK45", "RK23", "DOP853"}
+        The pair. Stiff methods have no traced form.
+    t_eval : array of shape (m,)
+        Where the solution is wanted, in the order of ``t_span``. Without it the solution is given
+        where the steps end, whose number has to be known: so it is under `grad`, and not under
+        `jit` or `vmap`.
+    vectorized : bool
+        Whether ``fun`` takes several columns.
+    args : tuple, optional
+    first_step, max_step, rtol, atol : float
+        As in SciPy; ``atol`` may be an array of shape (n,).
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        With ``t`` of shape (m,), ``y`` of shape (n, m), ``nfev``, ``status`` and ``success``.
+        Where the steps have become too small ``success`` is False, and ``y`` is NaN from there on.
+
+    Raises
+    ------
+    UnsupportedNumPyError
+        For ``events``, ``dense_output`` and stiff methods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.integrate import solve_ivp
+    >>> def left(rate):
+    ...     decay = lambda t, y: -rate * y
+    ...     return solve_ivp(decay, (0.0, 2.0), [1.0], t_eval=[2.0], rtol=1e-8, atol=1e-8).y[0, 0]
+    >>> left(0.5).round(6), grad(left)(0.5).round(6)            # exp(-2 rate), -2 exp(-2 rate)
+    (np.float64(0.367879), np.float64(-0.735759))
+    """
+    name = "scipy.integrate.solve_ivp"
+    refuse_options(
+        name, [("events", events, _EVENTS), ("dense_output", dense_output, "pass t_eval=times")]
+    )
+    if not isinstance(method, str) or method not in METHODS:
+        shown = repr(method) if isinstance(method, str) else getattr(method, "__name__", method)
+        refuse(f"{name}(..., method={shown})", _STIFF)
+    field = _field(fun, args if args is not None else (), vectorized)
+    t0, end = (inexact(t) for t in t_span)
+    y = inexact(y0)
+    if y.ndim != 1:
+        raise ValueError(f"`y0` must be 1-dimensional, and has shape {y.shape}")
+    dtype = np.result_type(y.dtype, field(t0, y).dtype)
+    problem = _problem(field, method, t0, end, rtol, atol, max_step)
+    state = start(problem, t0, y.astype(dtype), first_step)
+    if t_eval is None:
+        times, ys, state = _at_each_step(problem, state)
+    else:
+        times = inexact(t_eval)
+        _check_times(times, t0, end)
+        ys, state = _at(problem, state, times)
+    success = ~state.failed
+    found = known(success)
+    return _result(
+        t=times,
+        y=ys.T,
+        sol=None,
+        t_events=None,
+        y_events=None,
+        nfev=state.evaluations,
+        njev=0,
+        nlu=0,
+        status=np.where(success, 0, -1),
+        message=_MESSAGES[None if found is None else bool(found)],
+        success=success,
+    )
+
+
+def _field(fun: Callable[..., Any], args: Any, vectorized: bool) -> Callable[[Any, Any], Any]:
+    def field(t: Any, y: Any) -> Any:
+        return array(fun(t, y[:, None], *args)).ravel() if vectorized else array(fun(t, y, *args))
+
+    def checked(t: Any, y: Any) -> Any:
+        slope = field(t, y)
+        if slope.shape != y.shape:
+            raise ValueError(
+                f"the slope that `fun` gives has shape {slope.shape}, and `y` has {y.shape}"
+            )
+        return slope if slope.dtype.kind in "fc" else slope.astype(np.float64)
+
+    return checked
+
+
+def _problem(
+    field: Any, method: str, t0: Any, end: Any, rtol: Any, atol: Any, max_step: Any
+) -> Problem:
+    way = stop_gradient(end - t0)
+    direction = np.where(way < 0, -1.0, 1.0)
+    least = 100 * np.finfo(np.float64).eps  # below which SciPy does not go either
+    return Problem(
+        field, METHODS[method], end, direction,
+        np.maximum(stop_gradient(array(rtol)), least), stop_gradient(array(atol)), max_step,
+    )  # fmt: skip
+
+
+def _check_times(times: Any, t0: Any, end: Any) -> None:
+    """Raise for times that are known to be none of the solution's."""
+    if times.ndim != 1:
+        raise ValueError("`t_eval` must be 1-dimensional.")
+    plain = [known(x) for x in (times, t0, end)]
+    if any(x is None for x in plain):
+        return
+    ts, first, last = plain
+    if np.any(ts < min(first, last)) or np.any(ts > max(first, last)):
+        raise ValueError("Values in `t_eval` are not within `t_span`.")
+    if np.any(np.diff(ts) * np.where(last < first, -1, 1) <= 0):
+        raise ValueError("Values in `t_eval` are not properly sorted.")
+
+
+class _Progress(NamedTuple):
+    """A state, and whether its last step has been interpolated in."""
+
+    state: State
+    used: Any
+
+
+def _advance(problem: Problem, progress: _Progress, goes_on: Callable[[State], Any]) -> _Progress:
+    """Take steps as long as a condition on the state holds."""
+
+    def step(progress: _Progress) -> _Progress:
+        following = attempt(problem, progress.state)
+        return _Progress(following, progress.used & following.rejected)
+
+    return _Progress(*while_loop(lambda progress: goes_on(progress.state), step, progress))
+
+
+def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
+    """The solution at sorted times, and the state at the end."""
+    t0 = state.t
+
+    def has_not_begun(state: State) -> Any:
+        return before(problem, state, problem.end) & (state.t == t0)
+
+    def until(progress: _Progress, t: Any) -> tuple[_Progress, Any]:
+        state, used = _advance(problem, progress, lambda state: before(problem, state, t))
+        y = interpolated(problem, state, t)
+        more = np.where(used, 0, problem.method.extra)
+        state = state._replace(evaluations=state.evaluations + more)
+        return _Progress(state, np.ones((), bool)), y
+
+    progress = _advance(problem, _Progress(state, np.zeros((), bool)), has_not_begun)
+    progress, ys = scan(until, progress, times)
+    progress = _advance(problem, progress, lambda state: before(problem, state, problem.end))
+    return ys, progress.state
+
+
+def _at_each_step(problem: Problem, state: State) -> tuple[Any, Any, State]:
+    """The solution where the steps end, as long as it is known where that is."""
+    if any(known(x) is None for x in (state.t, state.size, problem.end)):
+        refuse(
+            "scipy.integrate.solve_ivp without t_eval=, under jit or vmap,",
+            "the number of steps would be the size of the result: pass t_eval=times",
+        )
+    times, ys = [state.t], [state.y]
+    while before(problem, state, problem.end):
+        state = attempt(problem, state)
+        if not state.rejected:
+            times.append(state.t)
+            ys.append(state.y)
+    if len(ys) == 1:  # as SciPy has it for an interval without length
+        times, ys = 2 * times, 2 * ys
+    return np.stack(times), np.stack(ys), state
+
+
+@within_traces("scipy.integrate:odeint")
+def odeint(
+    func: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    args: Any = (),
+    Dfun: Any = None,
+    col_deriv: bool = False,
+    full_output: bool = False,
+    ml: Any = None,
+    mu: Any = None,
+    rtol: Any = None,
+    atol: Any = None,
+    tcrit: Any = None,
+    h0: float = 0.0,
+    hmax: float = 0.0,
+    hmin: float = 0.0,
+    ixpr: bool = False,
+    mxstep: int = 0,
+    mxhnil: int = 0,
+    mxordn: int = 12,
+    mxords: int = 5,
+    printmessg: bool = False,
+    tfirst: bool = False,
+) -> Any:
+    """The solution of ``y' = func(y, t)`` at the times ``t``, of which the first is that of ``y0``.
+
+    It is found by the pair of order 8 that `solve_ivp` calls DOP853, to the tolerances that are
+    asked for (those of SciPy, 1.5e-8, if none are). SciPy's LSODA changes to implicit steps where a
+    problem is stiff; here it is solved all the same, with as many steps as stability asks for.
+    What concerns LSODA alone (``Dfun``, ``ml``, ``mxordn``, ...) is taken, and says nothing.
+
+    Parameters
+    ----------
+    func : callable
+        ``func(y, t, *args)`` gives the slope; with ``tfirst``, ``func(t, y, *args)``.
+    y0 : array of shape (n,)
+    t : array of shape (m,)
+        Times in increasing or decreasing order.
+    args : tuple
+    rtol, atol : float or array of shape (n,)
+    h0, hmax : float
+        The sizes of the first step, and of the longest.
+    tfirst : bool
+
+    Returns
+    -------
+    array of shape (m, n)
+        NaN from where on the steps became too small.
+
+    Raises
+    ------
+    UnsupportedNumPyError
+        For ``full_output`` and ``tcrit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.integrate import odeint
+    >>> def height(g):
+    ...     return odeint(lambda y, t: [y[1], -g], [10.0, 0.0], [0.0, 1.0])[-1, 0]
+    >>> grad(height)(9.81)
+    np.float64(-0.5)
+    """
+    refuse_options(
+        "scipy.integrate.odeint",
+        [
+            ("full_output", full_output, "leave it out; solve_ivp gives nfev"),
+            ("tcrit", tcrit, "solve up to the critical time, and from there on"),
+        ],
+    )
+    args = args if isinstance(args, tuple) else (args,)
+    field = _field(func if tfirst else lambda t, y, *args: func(y, t, *args), args, False)
+    times, y = inexact(t), inexact(y0)
+    if y.ndim != 1:
+        y = y.reshape(-1)
+    default = 1.49012e-8
+    problem = _problem(
+        field, "DOP853", times[0], times[-1],
+        default if rtol is None else rtol, default if atol is None else atol, hmax or np.inf,
+    )  # fmt: skip
+    y = y.astype(np.result_type(y.dtype, field(times[0], y).dtype))
+    ys, _ = _at(problem, start(problem, times[0], y, h0 or None), times[1:])
+    return concatenate([y[None], ys])

@@ -1,0 +1,460 @@
+"""Integrals of functions: adaptive Gauss-Kronrod quadrature, and Gauss's of a fixed order.
+
+The rule is that of QUADPACK's `qk21`, with its estimate of the error (Piessens, de Doncker-Kapenga,
+Ueberhuber and Kahaner, QUADPACK, 1983). The interval is bisected where the error is greatest, until
+it is small enough. That is done without derivatives; then the integrand is summed over the parts
+that were found, and this sum is what is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.mapping import vmap
+from functrans.api.recompute import stop_gradient
+from functrans.lax.loops import while_loop
+from functrans.numpy.arrays import array, inexact
+from functrans.numpy.joining import concatenate
+from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+
+Integrand = Callable[[Any], Any]
+
+# the nodes and weights of the Kronrod rule from the outermost to the middle; those of odd places
+# are the nodes of Gauss's rule of 10 points
+_NODES = np.array([
+    0.995657163025808080735527280689003, 0.973906528517171720077964012084452,
+    0.930157491355708226001207180059508, 0.865063366688984510732096688423493,
+    0.780817726586416897063717578345042, 0.679409568299024406234327365114874,
+    0.562757134668604683339000099272694, 0.433395394129247190799265943165784,
+    0.294392862701460198131126603103866, 0.148874338981631210884826001129720, 0.0,
+])  # fmt: skip
+_WEIGHTS = np.array([
+    0.011694638867371874278064396062192, 0.032558162307964727478818972459390,
+    0.054755896574351996031381300244580, 0.075039674810919952767043140916190,
+    0.093125454583697605535065465083366, 0.109387158802297641899210590325805,
+    0.123491976262065851077958109585166, 0.134709217311473325928054001771707,
+    0.142775938577060080797094273138717, 0.147739104901338491374841515972068,
+    0.149445554002916905664936468389821,
+])  # fmt: skip
+_GAUSS = np.polynomial.legendre.leggauss(10)[1][:5]  # outermost first, as above
+
+NODES = np.concatenate([-_NODES, _NODES[-2::-1]])
+KRONROD = np.concatenate([_WEIGHTS, _WEIGHTS[-2::-1]])
+GAUSS = np.zeros(21)
+GAUSS[1:10:2] = GAUSS[-2:-11:-2] = _GAUSS
+
+_NARROWEST = 2.0**14 * np.finfo(np.float64).eps
+_TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
+
+
+class _Parts(NamedTuple):
+    """Parts of the interval from 0 to 1, in arrays of fixed size of which some is in use."""
+
+    left: Any
+    right: Any
+    integral: Any
+    error: Any
+    count: Any
+
+
+def _rule(f: Integrand, left: Any, right: Any) -> tuple[Any, Any]:
+    """The integral over one part, and an estimate of its error."""
+    half = (right - left) / 2
+    values = vmap(f)((left + right) / 2 + half * NODES)
+    weigh = [1] * (values.ndim - 1)
+    kronrod, gauss = KRONROD.reshape(-1, *weigh), GAUSS.reshape(-1, *weigh)
+    integral = half * np.sum(kronrod * values, axis=0)
+    difference = np.abs(half * np.sum((kronrod - gauss) * values, axis=0))
+    size = np.abs(half) * np.sum(kronrod * np.abs(values), axis=0)
+    mean = integral / np.where(right == left, 1.0, right - left)
+    spread = np.abs(half) * np.sum(kronrod * np.abs(values - mean), axis=0)
+    flat = spread == 0.0
+    ratio = 200 * difference / np.where(flat, 1.0, spread)
+    error = np.where(flat, difference, spread * np.minimum(1.0, ratio * np.sqrt(ratio)))
+    rounding = np.where(size > _TINY, 50 * np.finfo(np.float64).eps * size, 0.0)
+    return integral, np.max(np.maximum(error, rounding))
+
+
+def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> _Parts:
+    """The parts of the interval on which the rule is good enough."""
+    left, right = edges[:-1], edges[1:]
+    starts = left.shape[0]
+    integral, error = vmap(lambda a, b: _rule(f, a, b))(left, right)
+
+    def filled(x: Any, value: float) -> Any:
+        rest = np.full((max(limit - starts, 0), *x.shape[1:]), value, x.dtype)
+        return concatenate([x, rest])
+
+    parts = _Parts(
+        filled(left, 0.0), filled(right, 0.0), filled(integral, 0.0), filled(error, -1.0),
+        np.asarray(starts),
+    )  # fmt: skip
+
+    def too_rough(parts: _Parts) -> Any:
+        whole = np.max(np.abs(np.sum(parts.integral, axis=0)))
+        total = np.sum(np.maximum(parts.error, 0.0))
+        worst = np.argmax(parts.error)
+        width = parts.right[worst] - parts.left[worst]
+        # a node must not be rounded to the end of the interval, where f may be infinite
+        divisible = width > _NARROWEST * parts.right[worst]
+        return (total > np.maximum(epsabs, epsrel * whole)) & (parts.count < limit) & divisible
+
+    def bisect(parts: _Parts) -> _Parts:
+        worst, new = np.argmax(parts.error), parts.count
+        a, b = parts.left[worst], parts.right[worst]
+        middle = (a + b) / 2
+        first, first_error = _rule(f, a, middle)
+        second, second_error = _rule(f, middle, b)
+        return _Parts(
+            parts.left.at[new].set(middle),
+            parts.right.at[new].set(b).at[worst].set(middle),
+            parts.integral.at[new].set(second).at[worst].set(first),
+            parts.error.at[new].set(second_error).at[worst].set(first_error),
+            new + 1,
+        )
+
+    return while_loop(too_rough, bisect, parts) if limit > starts else parts
+
+
+def adaptive(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> tuple[Any, Any]:
+    """The integral of a function between edges, and an estimate of its error.
+
+    The edges are known numbers. The function takes one number; it gives an array of any shape.
+    """
+    parts = _Parts(*map(stop_gradient, _bisected(f, edges, epsabs, epsrel, limit)))
+    used = np.arange(parts.left.shape[0]) < parts.count
+    error, count = np.sum(np.where(used, parts.error, 0.0)), known(parts.count)
+
+    def over(left: Any, right: Any) -> Any:
+        half = (right - left) / 2
+        values = vmap(f)((left + right) / 2 + half * NODES)
+        return half * np.sum(KRONROD.reshape(-1, *[1] * (values.ndim - 1)) * values, axis=0)
+
+    if count is not None:
+        used_parts = parts.left[: int(count)], parts.right[: int(count)]
+        return np.sum(vmap(over)(*used_parts), axis=0), error
+
+    def add(state: Any) -> Any:
+        i, total = state
+        return i + 1, total + over(parts.left[i], parts.right[i])
+
+    start = (0, np.zeros_like(parts.integral[0]))
+    return while_loop(lambda state: state[0] < parts.count, add, start)[1], error
+
+
+def _from_0_to_1(f: Integrand, a: Any, b: Any) -> Integrand:
+    """The integrand in a variable that goes from 0 to 1.
+
+    Towards an infinite limit it is the reciprocal, as in QUADPACK's `qagi`.
+    """
+    infinite = [_is_infinite(x) for x in (a, b)]
+    if not any(infinite):
+        return lambda u: (b - a) * f(a + (b - a) * u)
+    if all(infinite):
+        if known(a) == known(b):
+            return lambda u: 0.0 * f(u)
+        sign = 1.0 if known(a) < 0 else -1.0
+
+        def both_ways(u: Any) -> Any:
+            x = (1 - u) / u
+            return sign * (f(x) + f(-x)) / (u * u)
+
+        return both_ways
+    start, end = (b, a) if infinite[0] else (a, b)
+    way = 1.0 if known(end) > 0 else -1.0
+    sign = -way if infinite[0] else way
+
+    def to_one_side(u: Any) -> Any:
+        return sign * f(start + way * (1 - u) / u) / (u * u)
+
+    return to_one_side
+
+
+def _is_infinite(x: Any) -> bool:
+    value = known(x)
+    return value is not None and bool(np.isinf(value))
+
+
+def _limit_of(x: Any) -> Any:
+    x = inexact(x)
+    if x.ndim:
+        raise ValueError(f"a limit of an integral is a number, and has shape {x.shape}")
+    return x
+
+
+@within_traces("scipy.integrate:quad")
+def quad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    args: Any = (),
+    full_output: int = 0,
+    epsabs: Any = 1.49e-8,
+    epsrel: Any = 1.49e-8,
+    limit: int = 50,
+    points: Any = None,
+    weight: Any = None,
+    wvar: Any = None,
+    wopts: Any = None,
+    maxp1: int = 50,
+    limlst: int = 50,
+    complex_func: bool = False,
+) -> Any:
+    """The integral of a function of one number, and an estimate of the error.
+
+    Adaptive Gauss-Kronrod quadrature with 21 nodes. It is differentiable in the limits, in ``args``
+    and in whatever the function takes from around it. SciPy extrapolates besides, which finds
+    integrals of functions with singularities at the ends to more digits.
+
+    Parameters
+    ----------
+    func : callable
+        ``func(x, *args)``; it is called with all nodes at once through `vmap`.
+    a, b : float
+        Infinite ones have to be known.
+    args : tuple
+    epsabs, epsrel : float
+        Bisection ends where the error is below one of them.
+    limit : int
+        How many parts there may be.
+    points : array, optional
+        Where the function is not smooth: the first edges, which have to be known.
+    complex_func : bool
+        Complex results are integrated whatever it says.
+
+    Returns
+    -------
+    y, abserr : float
+
+    Raises
+    ------
+    UnsupportedNumPyError
+        For ``weight`` and ``full_output``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.integrate import quad
+    >>> def f(a):
+    ...     return quad(lambda x: np.exp(-a * x * x), -np.inf, np.inf)[0]
+    >>> f(2.0), grad(f)(2.0)            # sqrt(pi / a)
+    (1.253314137, np.float64(-0.313328534))
+    """
+    refuse_options(
+        "scipy.integrate.quad",
+        [
+            ("full_output", full_output or None, "leave it out"),
+            ("weight", weight, "multiply the integrand by the weight"),
+        ],
+    )
+    args = args if isinstance(args, tuple) else (args,)
+    a, b = _limit_of(a), _limit_of(b)
+    f = _from_0_to_1(lambda x: array(func(x, *args)), a, b)
+    integral, error = adaptive(f, _edges(a, b, points), epsabs, epsrel, limit)
+    if integral.ndim:
+        raise ValueError(
+            f"the integrand of quad gives an array of shape {integral.shape}: use quad_vec"
+        )
+    return integral, error
+
+
+def _edges(a: Any, b: Any, points: Any) -> Any:
+    """The first edges, in the variable that goes from 0 to 1."""
+    inner = np.zeros(0)
+    if points is not None:
+        plain = [known(x) for x in (array(points), a, b)]
+        if any(x is None for x in plain):
+            refuse(
+                "scipy.integrate.quad(..., points=...) with points that are not known",
+                "add the integrals between them",
+            )
+        ps, first, last = plain
+        inner = np.sort(np.unique((ps - first) / (last - first)))
+        inner = inner[(inner > 0) & (inner < 1)]
+    return np.concatenate([[0.0], inner, [1.0]])
+
+
+_MOST_PARTS = 100
+
+
+@within_traces("scipy.integrate:quad_vec")
+def quad_vec(
+    f: Callable[..., Any],
+    a: Any,
+    b: Any,
+    epsabs: Any = 1e-200,
+    epsrel: Any = 1e-8,
+    norm: str = "2",
+    cache_size: float = 100e6,
+    limit: int = 10000,
+    workers: Any = 1,
+    points: Any = None,
+    quadrature: Any = None,
+    full_output: bool = False,
+    *,
+    args: Any = (),
+) -> Any:
+    """The integral of a function of one number that gives an array, and an estimate of the error.
+
+    As `quad`; the error is that of the component that is worst, and there are at most 100 parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy.integrate import quad_vec
+    >>> jit(lambda k: quad_vec(lambda x: x**k, 0.0, 1.0)[0])(np.array([1.0, 3.0]))
+    array([0.5 , 0.25])
+    """
+    refuse_options("scipy.integrate.quad_vec", [("full_output", full_output, "leave it out")])
+    args = args if isinstance(args, tuple) else (args,)
+    a, b = _limit_of(a), _limit_of(b)
+    g = _from_0_to_1(lambda x: array(f(x, *args)), a, b)
+    return adaptive(g, _edges(a, b, points), epsabs, epsrel, min(limit, _MOST_PARTS))
+
+
+@within_traces("scipy.integrate:nquad")
+def nquad(
+    func: Callable[..., Any],
+    ranges: Any,
+    args: Any = (),
+    opts: Any = None,
+    full_output: bool = False,
+) -> Any:
+    """The integral of a function of several numbers, of which the first is the innermost.
+
+    Parameters
+    ----------
+    func : callable
+        ``func(x0, x1, ..., *args)``.
+    ranges : sequence
+        For each variable its limits, or a function of the variables after it (and of ``args``)
+        that gives them.
+    args : tuple
+    opts : dict or sequence of dict, optional
+        Keywords of `quad`.
+
+    Returns
+    -------
+    y, abserr : float
+        The error is that of the outermost integral.
+
+    Examples
+    --------
+    >>> from functrans import grad
+    >>> from functrans.scipy.integrate import nquad
+    >>> f = lambda a: nquad(lambda x, y: a * x * y, [[0.0, 1.0], [0.0, a]])[0]
+    >>> grad(f)(2.0)                    # a**3 / 4
+    np.float64(3.0)
+    """
+    refuse_options("scipy.integrate.nquad", [("full_output", full_output, "leave it out")])
+    args = args if isinstance(args, tuple) else (args,)
+    options = opts if isinstance(opts, (list, tuple)) else [opts or {}] * len(ranges)
+
+    def inner(i: int, outer: tuple[Any, ...]) -> Any:
+        """The integral over the variables up to the i-th, at given values of those after it."""
+        limits = ranges[i](*outer, *args) if callable(ranges[i]) else ranges[i]
+
+        def integrand(x: Any) -> Any:
+            return func(x, *outer, *args) if i == 0 else inner(i - 1, (x, *outer))[0]
+
+        return quad(integrand, *limits, **options[i])
+
+    return inner(len(ranges) - 1, ())
+
+
+@within_traces("scipy.integrate:dblquad")
+def dblquad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    gfun: Any,
+    hfun: Any,
+    args: Any = (),
+    epsabs: Any = 1.49e-8,
+    epsrel: Any = 1.49e-8,
+) -> Any:
+    """The integral of ``func(y, x)`` for x from a to b, and y from ``gfun(x)`` to ``hfun(x)``.
+
+    Examples
+    --------
+    >>> from functrans import grad
+    >>> from functrans.scipy.integrate import dblquad
+    >>> f = lambda a: dblquad(lambda y, x: x * y, 0.0, a, 0.0, lambda x: x)[0]
+    >>> grad(f)(2.0)                    # a**4 / 8
+    np.float64(4.0)
+    """
+
+    def inner(x: Any, *args: Any) -> Any:
+        return tuple(g(x) if callable(g) else g for g in (gfun, hfun))
+
+    return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
+
+
+@within_traces("scipy.integrate:tplquad")
+def tplquad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    gfun: Any,
+    hfun: Any,
+    qfun: Any,
+    rfun: Any,
+    args: Any = (),
+    epsabs: Any = 1.49e-8,
+    epsrel: Any = 1.49e-8,
+) -> Any:
+    """The integral of ``func(z, y, x)``, z between functions of (x, y), y of x, x from a to b.
+
+    Three adaptive integrals, one inside of the other, take minutes to compile. Where the integrand
+    is smooth, `nquad` with ``opts={"limit": 1}`` is one rule of 21 nodes for each variable.
+
+    Examples
+    --------
+    >>> from functrans import grad
+    >>> from functrans.scipy.integrate import nquad
+    >>> box = [(0, 1), (0, 1), (0, 1)]
+    >>> grad(lambda a: nquad(lambda z, y, x: a * x * y * z, box, (), {"limit": 1})[0])(8.0)
+    np.float64(0.125)
+    """
+
+    def of_z(y: Any, x: Any, *args: Any) -> Any:
+        return tuple(g(x, y) if callable(g) else g for g in (qfun, rfun))
+
+    def of_y(x: Any, *args: Any) -> Any:
+        return tuple(g(x) if callable(g) else g for g in (gfun, hfun))
+
+    return nquad(func, [of_z, of_y, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
+
+
+@within_traces("scipy.integrate:fixed_quad")
+def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
+    """The integral of a function by Gauss's rule with ``n`` nodes, and None.
+
+    Parameters
+    ----------
+    func : callable
+        ``func(x, *args)`` takes an array of nodes, and gives values along the last axis.
+    a, b : float
+        Finite limits.
+    args : tuple
+    n : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.integrate import fixed_quad
+    >>> grad(lambda b: fixed_quad(np.cos, 0.0, b)[0])(1.0)      # cos(1)
+    np.float64(0.5403023)
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    if _is_infinite(a) or _is_infinite(b):
+        raise ValueError("Gaussian quadrature is only available for finite limits.")
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    half = (b - a) / 2
+    return half * np.sum(weights * array(func(half * (nodes + 1) + a, *args)), axis=-1), None

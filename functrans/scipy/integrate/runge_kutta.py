@@ -1,0 +1,238 @@
+"""Explicit Runge-Kutta pairs with step-size control, as SciPy's `solve_ivp` takes their steps.
+
+Sources: Bogacki and Shampine, Appl. Math. Lett. 2 (1989) for RK23; Dormand and Prince, J. Comp.
+Appl. Math. 6 (1980) and Shampine, Math. Comp. 46 (1986) for RK45 and its interpolant; Hairer,
+Norsett and Wanner, Solving Ordinary Differential Equations I, sections II.4 (step sizes), II.5 and
+II.6 for DOP853. The tableaus are those of SciPy's classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.recompute import stop_gradient
+from functrans.ops.define import lazy
+
+Field = Callable[[Any, Any], Any]
+
+_SAFETY, _LEAST_FACTOR, _GREATEST_FACTOR = 0.9, 0.2, 10.0
+
+
+class Method(NamedTuple):
+    """A pair of Runge-Kutta formulas."""
+
+    tableau: Any  # SciPy's class, which holds the coefficients
+    error: Callable[[Any, Any, Any, Any], Any]
+    interpolant: Callable[..., Any]
+    value: Callable[[Any, Any], Any]
+    extra: int  # evaluations that the interpolant costs
+
+    @property
+    def stages(self) -> int:
+        return int(self.tableau().n_stages)
+
+    @property
+    def exponent(self) -> float:
+        return -1 / (int(self.tableau().error_estimator_order) + 1)
+
+
+class State(NamedTuple):
+    """Where a solution has arrived, and the step that led there."""
+
+    t: Any
+    y: Any
+    slope: Any
+    size: Any  # of the next step
+    rejected: Any
+    failed: Any
+    t_before: Any
+    y_before: Any
+    slopes: Any  # (stages + 1, n)
+    evaluations: Any
+
+
+class Problem(NamedTuple):
+    """An initial value problem, and how it is to be solved."""
+
+    field: Field
+    method: Method
+    end: Any
+    direction: Any
+    rtol: Any
+    atol: Any
+    max_step: Any
+
+
+def _combination(weights: Sequence[float], slopes: Sequence[Any]) -> Any:
+    """A weighted sum; what has the weight 0 is left out."""
+    terms = [float(w) * k for w, k in zip(weights, slopes, strict=False) if w != 0.0]
+    return sum(terms[1:], terms[0])
+
+
+def _rms(x: Any) -> Any:
+    return np.sqrt(np.sum(np.abs(x) ** 2) / x.size)
+
+
+# -- the pairs -------------------------------------------------------------------------------------
+
+
+def _embedded_error(tableau: Any, slopes: Any, h: Any, scale: Any) -> Any:
+    return _rms(h * _combination(tableau.E, slopes) / scale)
+
+
+def _matrix_interpolant(tableau: Any, field: Field, state: State) -> Any:
+    """Coefficients of the powers 1, 2, ... of the part of the step, times the step."""
+    h = state.t - state.t_before
+    columns = [h * _combination(column, state.slopes) for column in tableau.P.T]
+    return np.stack(columns)
+
+
+def _power_series(coefficients: Any, x: Any) -> Any:
+    value = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        value = coefficient + x * value
+    return x * value
+
+
+def _error_of_eighth_order(tableau: Any, slopes: Any, h: Any, scale: Any) -> Any:
+    fifth = np.sum(np.abs(_combination(tableau.E5, slopes) / scale) ** 2)
+    third = np.sum(np.abs(_combination(tableau.E3, slopes) / scale) ** 2)
+    both = fifth + 0.01 * third
+    nothing = both == 0.0
+    norm = np.abs(h) * fifth / np.sqrt(np.where(nothing, 1.0, both) * scale.size)
+    return np.where(nothing, 0.0, norm)
+
+
+def _interpolant_of_seventh_order(tableau: Any, field: Field, state: State) -> Any:
+    """Coefficients of x, x (1 - x), x (1 - x) x, ...; it takes three more slopes."""
+    t, y, h = state.t_before, state.y_before, state.t - state.t_before
+    slopes = list(state.slopes)
+    for row, c in zip(tableau.A_EXTRA, tableau.C_EXTRA, strict=True):
+        slopes.append(field(t + c * h, y + h * _combination(row, slopes)))
+    change = state.y - y
+    first, last = slopes[0], state.slope
+    more = [h * _combination(row, slopes) for row in tableau.D]
+    return np.stack([change, h * first - change, 2 * change - h * (last + first), *more])
+
+
+def _alternating_series(coefficients: Any, x: Any) -> Any:
+    value = np.zeros_like(coefficients[0])
+    for i in range(len(coefficients)):
+        value = (value + coefficients[-1 - i]) * (x if i % 2 == 0 else 1 - x)
+    return value
+
+
+METHODS = {
+    "RK23": Method(
+        lazy("scipy.integrate:RK23").resolve, _embedded_error, _matrix_interpolant, _power_series, 0
+    ),
+    "RK45": Method(
+        lazy("scipy.integrate:RK45").resolve, _embedded_error, _matrix_interpolant, _power_series, 0
+    ),
+    "DOP853": Method(
+        lazy("scipy.integrate:DOP853").resolve,
+        _error_of_eighth_order,
+        _interpolant_of_seventh_order,
+        _alternating_series,
+        3,
+    ),
+}
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def first_step(problem: Problem, t: Any, y: Any, slope: Any) -> Any:
+    """The size of a first step, from a guess at the second derivative (Hairer, section II.4)."""
+    whole = np.abs(problem.end - t)
+    scale = problem.atol + np.abs(y) * problem.rtol
+    size_y, size_f = _rms(y / scale), _rms(slope / scale)
+    tiny = (size_y < 1e-5) | (size_f < 1e-5)
+    guess = np.where(tiny, 1e-6, 0.01 * size_y / np.where(tiny, 1.0, size_f))
+    guess = np.minimum(guess, whole)
+    step = guess * problem.direction
+    turned = problem.field(t + step, y + step * slope)
+    nothing = guess == 0.0
+    bend = _rms((turned - slope) / scale) / np.where(nothing, 1.0, guess)
+    most = np.maximum(size_f, bend)
+    straight = most <= 1e-15
+    by_bend = (0.01 / np.where(straight, 1.0, most)) ** -problem.method.exponent
+    size = np.where(straight, np.maximum(1e-6, guess * 1e-3), by_bend)
+    size = np.minimum(np.minimum(100 * guess, size), np.minimum(whole, problem.max_step))
+    return np.where(nothing, 0.0, size)
+
+
+def start(problem: Problem, t: Any, y: Any, size: Any) -> State:
+    """The state before any step; without a ``size`` the first step's is guessed."""
+    slope = problem.field(t, y)
+    evaluations = 1
+    if size is None:
+        size = first_step(problem, t, y, slope)
+        evaluations += 1
+    # copies of one value would be one variable, whose parts the steps change apart
+    slopes = np.stack([0.0 * slope] * (problem.method.stages + 1))
+    no = np.zeros((), bool)
+    return State(t, y, slope, stop_gradient(size), no, no, t, y, slopes, np.asarray(evaluations))
+
+
+def attempt(problem: Problem, state: State) -> State:
+    """Try one step: the solution goes on if its error is small enough."""
+    tableau = problem.method.tableau()
+    t, y = state.t, state.y
+    here = stop_gradient(t)
+    smallest = 10 * np.abs(np.nextafter(here, problem.direction * np.inf) - here)
+    failed = state.rejected & (state.size < smallest)
+    allowed = np.minimum(np.maximum(state.size, smallest), problem.max_step)
+    size = np.where(state.rejected, state.size, allowed)
+    t_new = t + size * problem.direction
+    t_new = np.where(problem.direction * (t_new - problem.end) > 0, problem.end, t_new)
+    h = t_new - t
+    slopes = [state.slope]
+    for row, c in zip(tableau.A[1:], tableau.C[1:], strict=True):
+        slopes.append(problem.field(t + c * h, y + h * _combination(row, slopes)))
+    y_new = y + h * _combination(tableau.B, slopes)
+    slope = problem.field(t_new, y_new)
+    slopes.append(slope)
+    # how long the steps are makes no difference to the solution: only to its error
+    scale = problem.atol + np.maximum(np.abs(y), np.abs(y_new)) * problem.rtol
+    norm = stop_gradient(problem.method.error(tableau, slopes, h, scale))
+    accepted = (norm < 1) & ~failed
+    factor = _SAFETY * np.where(norm == 0.0, 1.0, norm) ** problem.method.exponent
+    up = np.where(norm == 0.0, _GREATEST_FACTOR, np.fmin(_GREATEST_FACTOR, factor))
+    up = np.where(state.rejected, np.minimum(up, 1.0), up)
+    down = np.fmax(_LEAST_FACTOR, factor)
+    stacked = np.stack(slopes)
+
+    def chosen(new: Any, old: Any) -> Any:
+        return np.where(accepted, new, old)
+
+    return State(
+        chosen(t_new, t),
+        chosen(y_new, y),
+        chosen(slope, state.slope),
+        stop_gradient(np.abs(h)) * np.where(accepted, up, down),
+        ~accepted,
+        failed,
+        chosen(t, state.t_before),
+        chosen(y, state.y_before),
+        chosen(stacked, state.slopes),
+        state.evaluations + problem.method.stages * ~failed,
+    )
+
+
+def before(problem: Problem, state: State, target: Any) -> Any:
+    """Whether a solution has not arrived at a time, and can go on."""
+    unfinished = problem.direction * (state.t - problem.end) < 0
+    return unfinished & (problem.direction * (state.t - target) < 0) & ~state.failed
+
+
+def interpolated(problem: Problem, state: State, t: Any) -> Any:
+    """The solution at a time within the last step; NaN where no step came that far."""
+    method = problem.method
+    coefficients = method.interpolant(method.tableau(), problem.field, state)
+    h = state.t - state.t_before
+    x = (t - state.t_before) / np.where(h == 0.0, 1.0, h)
+    y = state.y_before + method.value(coefficients, x)
+    return np.where(state.failed & (problem.direction * (t - state.t) > 0), np.nan, y)

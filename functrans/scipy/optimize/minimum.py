@@ -1,0 +1,244 @@
+"""Minima of functions: the method of Broyden, Fletcher, Goldfarb and Shanno, and golden sections.
+
+The derivative is that of the equation that holds at the minimum, by `lax.custom_root`, and not of
+the loop. Source: Nocedal and Wright, Numerical Optimization (2006), chapters 3 and 6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.api.derivatives import grad, value_and_grad
+from functrans.api.recompute import stop_gradient
+from functrans.lax.implicit import custom_root
+from functrans.lax.loops import while_loop
+from functrans.numpy.arrays import inexact
+from functrans.scipy.inside import refuse, refuse_options, within_traces
+from functrans.scipy.optimize.scalar import dense_solve, said_of
+from functrans.scipy.optimize.vectors import (
+    BOUNDS,
+    Function,
+    arguments,
+    largest,
+    result_of,
+    value_alone,
+    vector,
+)
+
+_FREE = ("Nelder-Mead", "Powell", "CG", "BFGS", "Newton-CG", "L-BFGS-B", "TNC", "dogleg",
+         "trust-ncg", "trust-krylov", "trust-exact", "SLSQP", "COBYLA", "trust-constr")  # fmt: skip
+
+
+def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, Any]:
+    """The method of Broyden, Fletcher, Goldfarb and Shanno, with a line search by halving."""
+    slope_of = value_and_grad(f)
+    value, slope = slope_of(x)
+    identity = np.eye(x.size)
+
+    def goes_on(state: Any) -> Any:
+        _, _, slope, _, stuck, count = state
+        return (largest(slope) > gtol) & ~stuck & (count < maxiter)
+
+    def step(state: Any) -> Any:
+        x, value, slope, inverse, _, count = state
+        direction = -inverse @ slope
+        along = slope @ direction
+        # an approximation that has lost its sign begins anew
+        uphill = ~(along < 0)
+        inverse = np.where(uphill, identity, inverse)
+        direction = np.where(uphill, -slope, direction)
+        along = np.where(uphill, -(slope @ slope), along)
+        first = np.where(count == 0, np.minimum(1.0, 1.0 / np.sum(np.abs(slope))), 1.0)
+
+        def too_long(trial: Any) -> Any:
+            length, trial_value = trial
+            return ~(trial_value <= value + 1e-4 * length * along) & (length > 1e-14)
+
+        def shorter(trial: Any) -> Any:
+            length = trial[0] / 2
+            return length, f(x + length * direction)
+
+        length, _ = while_loop(too_long, shorter, (first, f(x + first * direction)))
+        moved = length * direction
+        following, following_slope = slope_of(x + moved)
+        turned = following_slope - slope
+        curvature = turned @ moved
+        curved = curvature > 1e-10 * np.sqrt((turned @ turned) * (moved @ moved))
+        safe = np.where(curved, curvature, 1.0)
+        scaled = np.where(count == 0, safe / np.where(curved, turned @ turned, 1.0), 1.0) * inverse
+        left = identity - np.outer(moved, turned) / safe
+        updated = left @ scaled @ left.T + np.outer(moved, moved) / safe
+        # no shorter step goes down: rounding has the last word
+        stuck = ~(following < value) & (largest(moved) <= 1e-12 * (1 + largest(x)))
+        return (x + moved, following, following_slope, np.where(curved, updated, inverse), stuck,
+                count + 1)  # fmt: skip
+
+    start = (x, value, slope, identity, np.zeros((), bool), 0)
+    x, _, slope, _, _, count = while_loop(goes_on, step, start)
+    return x, largest(slope) <= gtol, count
+
+
+@within_traces("scipy.optimize:minimize")
+def minimize(
+    fun: Function,
+    x0: Any,
+    args: Any = (),
+    method: Any = None,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: Any = None,
+    callback: Any = None,
+    options: Any = None,
+) -> Any:
+    """A minimum of a smooth function of a vector, near a guess.
+
+    By the method of Broyden, Fletcher, Goldfarb and Shanno, whichever ``method`` is named, with the
+    gradient of ``fun`` whether or not ``jac`` is given. The derivative of the minimum is that of
+    the equation that the gradient is 0, so the Hessian must not be singular there.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x, *args)`` gives one number; with ``jac=True``, and the gradient.
+    x0 : array of shape (n,)
+    args : tuple
+    tol : float, optional
+        The largest component of the gradient at the end; 1e-5 if nothing is said.
+    options : dict, optional
+        ``gtol`` and ``maxiter``.
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        With ``x``, ``fun``, ``jac``, ``nit`` and ``success``.
+
+    Raises
+    ------
+    UnsupportedNumPyError
+        For ``bounds`` and ``constraints``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jacrev
+    >>> from functrans.scipy.optimize import minimize
+    >>> def lowest(a):
+    ...     return minimize(lambda x: np.sum((x - a) ** 2 + x**4), np.zeros(2), tol=1e-9).x
+    >>> x = lowest(np.array([1.0, 2.0]))
+    >>> np.allclose(jacrev(lowest)(np.array([1.0, 2.0])), np.diag(1 / (1 + 6 * x**2)))
+    True
+    """
+    name = "scipy.optimize.minimize"
+    refuse_options(
+        name,
+        [
+            ("bounds", bounds, BOUNDS),
+            ("constraints", constraints or None, "add a penalty, or solve the conditions by root"),
+            ("callback", callback, "leave it out"),
+        ],
+    )
+    if method is not None and method not in _FREE:
+        refuse(f"{name}(..., method={method!r})", f"use one of {', '.join(_FREE[:6])}")
+    given = arguments(args)
+    guess = vector(x0)
+
+    def function(x: Any) -> Any:
+        value = inexact(value_alone(fun(x, *given), jac))
+        if value.size != 1:
+            raise ValueError("The user-provided objective function must return a scalar value.")
+        return value.reshape(())
+
+    found = {"gtol": 1e-5 if tol is None else tol, "maxiter": 200 * guess.size, **(options or {})}
+
+    def descended(x: Any) -> Any:
+        return _descended(function, x, found["gtol"], found["maxiter"])
+
+    x = custom_root(grad(function), guess, lambda f, x: descended(x)[0], dense_solve)
+    _, success, count = map(stop_gradient, descended(guess))
+    value, slope = value_and_grad(function)(x)
+    return result_of(
+        x=x, fun=value, jac=slope, success=success, status=np.where(success, 0, 2), nit=count,
+        message=said_of(
+            success, "Optimization terminated successfully.", "Desired error not achieved."
+        ),
+    )  # fmt: skip
+
+
+_GOLDEN = (3 - 5**0.5) / 2
+
+
+@within_traces("scipy.optimize:minimize_scalar")
+def minimize_scalar(
+    fun: Function,
+    bracket: Any = None,
+    bounds: Any = None,
+    args: Any = (),
+    method: Any = None,
+    tol: Any = None,
+    options: Any = None,
+) -> Any:
+    """A minimum of a smooth function of one number, within ``bounds`` or anywhere.
+
+    By golden sections within bounds, and as `minimize` without. The derivative is that of the
+    equation that the slope is 0; at a bound it is that of the bound.
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        With ``x``, ``fun`` and ``success``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.optimize import minimize_scalar
+    >>> grad(lambda a: minimize_scalar(lambda x: np.cosh(x - 2 * a), bounds=(-9, 9)).x)(1.0)
+    np.float64(2.0)
+    """
+    given = arguments(args)
+    if bounds is None:
+        start = 0.5 if bracket is None else bracket[0]
+        result = minimize(lambda x: fun(x[0], *given), [start], tol=tol or 1e-8)
+        return result_of(
+            x=result.x[0], fun=result.fun, success=result.success, nit=result.nit,
+            message=result.message,
+        )  # fmt: skip
+    low, high = (inexact(x) for x in bounds)
+
+    def function(x: Any) -> Any:
+        return inexact(fun(x, *given)).reshape(())
+
+    def sectioned(low: Any, high: Any) -> Any:
+        """Golden sections, down to where the function is flat in its last digits."""
+
+        def step(state: Any) -> Any:
+            a, b = state
+            left, right = a + _GOLDEN * (b - a), b - _GOLDEN * (b - a)
+            lower = function(left) < function(right)
+            return np.where(lower, a, left), np.where(lower, right, b)
+
+        def wide(state: Any) -> Any:
+            a, b = state
+            return np.abs(b - a) > (tol or 1e-8) * (1 + np.abs(a) + np.abs(b))
+
+        a, b = while_loop(wide, step, (low, high))
+        return (a + b) / 2
+
+    found = stop_gradient(sectioned(stop_gradient(low), stop_gradient(high)))
+    width = 1e-6 * np.abs(stop_gradient(high - low))
+    at_low, at_high = found - low < width, high - found < width
+
+    def condition(x: Any) -> Any:
+        slope = grad(function)(x)
+        at_an_end = np.where(at_low, x - low, x - high)
+        return np.where((at_low & (slope > 0)) | (at_high & (slope < 0)), at_an_end, slope)
+
+    x = custom_root(condition, found, lambda f, x: x, lambda g, y: y / g(1.0))
+    return result_of(
+        x=x, fun=function(x), success=np.ones((), bool), status=0, message="Solution found."
+    )

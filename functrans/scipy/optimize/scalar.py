@@ -1,0 +1,436 @@
+"""Roots of functions of one number: bisection, Brent's method, Newton's, the secant's.
+
+Each is a loop that finds the root, and the implicit function theorem, by `lax.custom_root`, gives
+its derivative. Sources: Brent, Algorithms for Minimization Without Derivatives (1973); SciPy's
+documentation for the tolerances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.api.derivatives import grad
+from functrans.api.recompute import stop_gradient
+from functrans.lax.branches import cond
+from functrans.lax.implicit import custom_root
+from functrans.lax.loops import while_loop
+from functrans.numpy.arrays import array, inexact
+from functrans.ops.define import lazy
+from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+
+Function = Callable[..., Any]
+
+_result = lazy("scipy.optimize:OptimizeResult")
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def implicit(f: Function, guess: Any, find: Function) -> Any:
+    """A root that ``find(f, guess)`` gives; its derivative is that of the equation."""
+    return custom_root(f, guess, find, lambda g, y: y / g(np.ones_like(y)))
+
+
+# -- in an interval --------------------------------------------------------------------------------
+
+
+def _bisect(f: Function, a: Any, b: Any, xtol: Any, rtol: Any, maxiter: int) -> tuple[Any, Any]:
+    fa, fb = f(a), f(b)
+    # the half where the sign changes, from a: SciPy's points
+    start = (a, b - a, np.where(fa == 0, a, b), (fa == 0) | (fb == 0), 0)
+
+    def goes_on(state: Any) -> Any:
+        return ~state[3] & (state[4] < maxiter)
+
+    def step(state: Any) -> Any:
+        left, length, _, _, count = state
+        length = length / 2
+        middle = left + length
+        value = f(middle)
+        left = np.where(value * fa >= 0, middle, left)
+        found = (value == 0) | (np.abs(length) < xtol + rtol * np.abs(middle))
+        return left, length, middle, found, count + 1
+
+    _, _, root, found, count = while_loop(goes_on, step, start)
+    return root, (found, count, count + 2)
+
+
+def _brent(extrapolation: Function) -> Function:
+    """Brent's method with inverse quadratic, or hyperbolic, extrapolation."""
+
+    def find(f: Function, a: Any, b: Any, xtol: Any, rtol: Any, maxiter: int) -> tuple[Any, Any]:
+        fa, fb = f(a), f(b)
+        start = (a, fa, b, fb, a, fa, b - a, b - a, np.where(fa == 0, a, b),
+                 (fa == 0) | (fb == 0), 0)  # fmt: skip
+
+        def goes_on(state: Any) -> Any:
+            return ~state[9] & (state[10] < maxiter)
+
+        def step(state: Any) -> Any:
+            before, f_before, now, f_now, block, f_block, previous, current, _, _, count = state
+            opposite = (f_before != 0) & (f_now != 0) & (np.signbit(f_before) != np.signbit(f_now))
+            block = np.where(opposite, before, block)
+            f_block = np.where(opposite, f_before, f_block)
+            previous = np.where(opposite, now - before, previous)
+            current = np.where(opposite, now - before, current)
+            swapped = np.abs(f_block) < np.abs(f_now)
+            before, f_before, now, f_now, block, f_block = (
+                np.where(swapped, x, y)
+                for x, y in ((now, before), (f_now, f_before), (block, now), (f_block, f_now),
+                             (now, block), (f_now, f_block))
+            )  # fmt: skip
+            delta = (xtol + rtol * np.abs(now)) / 2
+            half = (block - now) / 2
+            found = (f_now == 0) | (np.abs(half) < delta)
+            trial = extrapolation(before, f_before, now, f_now, block, f_block)
+            short = 2 * np.abs(trial) < np.minimum(np.abs(previous), 3 * np.abs(half) - delta)
+            good = (np.abs(previous) > delta) & (np.abs(f_now) < np.abs(f_before)) & short
+            previous, current = np.where(good, current, half), np.where(good, trial, half)
+            least = np.where(half > 0, delta, -delta)
+            following = now + np.where(np.abs(current) > delta, current, least)
+            return (now, f_now, following, cond(found, lambda x: x, f, following), block, f_block,
+                    previous, current, now, found, count + 1)  # fmt: skip
+
+        *_, root, found, count = while_loop(goes_on, step, start)
+        return root, (found, count, count + 1)
+
+    return find
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    nothing = b == 0
+    return np.where(nothing, np.inf, a / np.where(nothing, 1.0, b))
+
+
+def _inverse_quadratic(
+    before: Any, f_before: Any, now: Any, f_now: Any, block: Any, f_block: Any
+) -> Any:
+    secant = _quotient(-f_now * (now - before), f_now - f_before)
+    slope = _quotient(f_before - f_now, before - now)
+    further = _quotient(f_block - f_now, block - now)
+    both = further * slope * (f_block - f_before)
+    return np.where(
+        before == block, secant, _quotient(-f_now * (f_block * further - f_before * slope), both)
+    )
+
+
+def _hyperbolic(before: Any, f_before: Any, now: Any, f_now: Any, block: Any, f_block: Any) -> Any:
+    secant = _quotient(-f_now * (now - before), f_now - f_before)
+    slope = _quotient(f_before - f_now, before - now)
+    further = _quotient(f_block - f_now, block - now)
+    trial = _quotient(-f_now * (f_block - f_before), f_block * slope - f_before * further)
+    return np.where(before == block, secant, trial)
+
+
+_BRACKETED = {
+    "bisect": _bisect,
+    "brentq": _brent(_inverse_quadratic),
+    "brenth": _brent(_hyperbolic),
+}
+
+
+def _bracketed(name: str, summary: str, example: str) -> Function:
+    """The public function of a method that starts with an interval."""
+    find = _BRACKETED[name]
+
+    def public(
+        f: Function,
+        a: Any,
+        b: Any,
+        args: Any = (),
+        xtol: Any = 2e-12,
+        rtol: Any = 4 * _EPS,
+        maxiter: int = 100,
+        full_output: bool = False,
+        disp: bool = True,
+    ) -> Any:
+        args = args if isinstance(args, tuple) else (args,)
+        a, b = (stop_gradient(inexact(x)) for x in (a, b))
+
+        def equation(x: Any) -> Any:
+            return inexact(f(x, *args))
+
+        opposite = np.sign(stop_gradient(equation(a))) * np.sign(stop_gradient(equation(b))) <= 0
+        if known(opposite) is not None and not known(opposite):
+            raise ValueError("f(a) and f(b) must have different signs")
+
+        def solve(equation: Function, guess: Any) -> Any:
+            root, (found, *_) = find(equation, a, b, xtol, rtol, maxiter)
+            return np.where(opposite & (found | (not disp)), root, np.nan)
+
+        root = implicit(equation, b, solve)
+        if not full_output:
+            return root
+        _, counts = find(lambda x: stop_gradient(equation(x)), a, b, xtol, rtol, maxiter)
+        found, iterations, calls = counts
+        return root, report(root, found & opposite, iterations, calls, name)
+
+    public.__name__ = public.__qualname__ = name
+    public.__doc__ = f"""{summary}
+
+    The derivative is that of the root of the equation, by the implicit function theorem; of ``a``
+    and ``b`` it does not depend.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(x, *args)`` gives one number.
+    a, b : float
+        Where the signs of ``f`` differ.
+    args : tuple
+    xtol, rtol : float
+    maxiter : int
+    full_output : bool
+        Whether to give a report, too.
+
+    Returns
+    -------
+    root : float
+        NaN where it was not found within ``maxiter`` steps (the last of them if not ``disp``), or
+        if the signs at ``a`` and ``b`` turn out to be the same when a compiled program runs.
+    report : scipy.optimize.OptimizeResult
+        With ``full_output``.
+
+    Raises
+    ------
+    ValueError
+        If the signs at ``a`` and ``b`` are known to be the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.optimize import {name}
+    >>> {example}
+    np.float64(0.353553391)
+    """
+    return within_traces(f"scipy.optimize:{name}")(public)
+
+
+def report(root: Any, found: Any, iterations: Any, calls: Any, method: str) -> Any:
+    return _result(
+        root=root, converged=found, iterations=iterations, function_calls=calls, method=method,
+        flag=said_of(found, "converged", "convergence error"),
+    )  # fmt: skip
+
+
+def said_of(found: Any, yes: str, no: str) -> str:
+    """A message that depends on a truth, if that is known."""
+    value = known(found)
+    if value is None:
+        return "it is known when the compiled program runs"
+    return yes if value else no
+
+
+_EXAMPLE = "grad(lambda a: {}(lambda x: x * x - a, 0.0, 2.0))(2.0)"
+bisect = _bracketed("bisect", "A root in an interval, by bisection.", _EXAMPLE.format("bisect"))
+brentq = _bracketed(
+    "brentq", "A root in an interval, by Brent's method.", _EXAMPLE.format("brentq")
+)
+brenth = _bracketed(
+    "brenth",
+    "A root in an interval, by Brent's method with hyperbolic extrapolation.",
+    _EXAMPLE.format("brenth"),
+)
+
+# -- from a guess ----------------------------------------------------------------------------------
+
+
+@within_traces("scipy.optimize:newton")
+def newton(
+    func: Function,
+    x0: Any,
+    fprime: Function | None = None,
+    args: Any = (),
+    tol: float = 1.48e-08,
+    maxiter: int = 50,
+    fprime2: Function | None = None,
+    x1: Any = None,
+    rtol: float = 0.0,
+    full_output: bool = False,
+    disp: bool = True,
+) -> Any:
+    """A root near a guess, by Newton's method.
+
+    Without ``fprime`` the derivative is that of ``func`` all the same, where SciPy goes along
+    secants. Of an array ``x0`` each element is a problem of its own.
+
+    Parameters
+    ----------
+    func : callable
+        ``func(x, *args)``
+    x0 : float or array
+    fprime : callable, optional
+        ``fprime(x, *args)``, the derivative.
+    args : tuple
+    tol, rtol : float
+    maxiter : int
+
+    Returns
+    -------
+    root : float or array
+        NaN where it was not found within ``maxiter`` steps.
+
+    Raises
+    ------
+    UnsupportedNumPyError
+        For ``full_output``.
+
+    Examples
+    --------
+    >>> from functrans import grad
+    >>> from functrans.scipy.optimize import newton
+    >>> grad(lambda a: newton(lambda x: x * x - a, 1.0))(2.0)
+    np.float64(0.353553391)
+    """
+    refuse_options("scipy.optimize.newton", [("full_output", full_output, "leave it out")])
+    args = args if isinstance(args, tuple) else (args,)
+
+    def equation(x: Any) -> Any:
+        return inexact(func(x, *args))
+
+    def slope(equation: Function, x: Any) -> Any:
+        if fprime is not None:
+            return stop_gradient(array(fprime(x, *args)))
+        return grad(lambda x: np.sum(equation(x)))(x)
+
+    def solve(equation: Function, x: Any) -> Any:
+        def goes_on(state: Any) -> Any:
+            _, done, count = state
+            return ~np.all(done) & (count < maxiter)
+
+        def step(state: Any) -> Any:
+            x, done, count = state
+            value = equation(x)
+            length = np.where(value == 0, 0.0, _quotient(value, slope(equation, x)))
+            following = x - length
+            arrived = np.abs(length) <= tol + rtol * np.abs(x)
+            return np.where(done, x, following), done | arrived, count + 1
+
+        x, done, _ = while_loop(goes_on, step, (x, np.zeros(x.shape, bool), 0))
+        return np.where(done, x, np.nan)
+
+    return implicit(equation, stop_gradient(inexact(x0)), solve)
+
+
+@within_traces("scipy.optimize:fixed_point")
+def fixed_point(
+    func: Function,
+    x0: Any,
+    args: Any = (),
+    xtol: float = 1e-8,
+    maxiter: int = 500,
+    method: str = "del2",
+) -> Any:
+    """Where ``func(x) = x``, element by element or, with ``method="iteration"``, of a vector.
+
+    The derivative is by the implicit function theorem; with Aitken's acceleration (``"del2"``)
+    each element is a problem of its own, in SciPy and here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.optimize import fixed_point
+    >>> x = fixed_point(lambda x: np.cos(0.5 * x), 1.0)
+    >>> d = grad(lambda a: fixed_point(lambda x: np.cos(a * x), 1.0))(0.5)
+    >>> np.isclose(d, -x * np.sin(0.5 * x) / (1 + 0.5 * np.sin(0.5 * x)))
+    np.True_
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    if method not in ("del2", "iteration"):
+        raise ValueError(f"method must be 'del2' or 'iteration', not {method!r}")
+
+    def equation(x: Any) -> Any:
+        return inexact(func(x, *args)) - x
+
+    def solve(equation: Function, x: Any) -> Any:
+        def step(state: Any) -> Any:
+            x, _, count = state
+            once = x + equation(x)
+            following = once
+            if method == "del2":
+                twice = once + equation(once)
+                bend = twice - 2.0 * once + x
+                smooth = bend == 0
+                jump = (once - x) ** 2 / np.where(smooth, 1.0, bend)
+                following = np.where(smooth, twice, x - jump)
+            relative = np.where(x == 0, following, (following - x) / np.where(x == 0, 1.0, x))
+            return following, np.all(np.abs(relative) < xtol), count + 1
+
+        start = (x, np.zeros((), bool), 0)
+        x, found, _ = while_loop(lambda s: ~s[1] & (s[2] < maxiter), step, start)
+        return np.where(found, x, np.nan)
+
+    guess = stop_gradient(inexact(x0))
+    if method == "del2" or guess.ndim == 0:
+        return implicit(equation, guess, solve)
+    return custom_root(equation, guess, solve, dense_solve)
+
+
+def dense_solve(g: Function, y: Any) -> Any:
+    """The solution of ``g(x) = y`` for a linear g, by its matrix."""
+    return np.linalg.solve(columns(g, y), y.reshape(-1)).reshape(y.shape)
+
+
+def columns(g: Function, like: Any) -> Any:
+    """The matrix of a linear function of arrays."""
+    basis = np.eye(like.size).reshape(like.size, *like.shape)
+    return np.stack([g(e.astype(like.dtype)).reshape(-1) for e in basis], axis=1)
+
+
+_METHODS = {
+    "bisect": bisect, "brentq": brentq, "brenth": brenth, "ridder": brentq, "toms748": brentq,
+}  # fmt: skip
+
+
+@within_traces("scipy.optimize:root_scalar")
+def root_scalar(
+    f: Function,
+    args: Any = (),
+    method: str | None = None,
+    bracket: Any = None,
+    fprime: Any = None,
+    fprime2: Any = None,
+    x0: Any = None,
+    x1: Any = None,
+    xtol: Any = None,
+    rtol: Any = None,
+    maxiter: Any = None,
+    options: Any = None,
+) -> Any:
+    """A root of a function of one number, in a ``bracket`` or near ``x0``.
+
+    The methods "ridder" and "toms748" are Brent's, "secant" and "halley" Newton's: they find the
+    same root.
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        With ``root`` and ``converged``; how many iterations Newton's method takes is not counted.
+
+    Examples
+    --------
+    >>> from functrans import grad
+    >>> from functrans.scipy.optimize import root_scalar
+    >>> grad(lambda a: root_scalar(lambda x: x * x - a, bracket=(0.0, 2.0)).root)(2.0)
+    np.float64(0.353553391)
+    """
+    if method is None:
+        method = "brentq" if bracket is not None else "newton"
+    if method not in (*_METHODS, "newton", "secant", "halley"):
+        raise ValueError(f"Unknown solver {method}")
+    given = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
+    given = {name: value for name, value in given.items() if value is not None}
+    if method in _METHODS:
+        if bracket is None:
+            raise ValueError(f"Bracket needed for {method}")
+        _, found = _METHODS[method](f, *bracket, args, full_output=True, **given)
+        found.method = method
+        return found
+    if fprime is True:
+        refuse("scipy.optimize.root_scalar(..., fprime=True)", "let f return its value alone")
+    tolerance = {"tol" if name == "xtol" else name: value for name, value in given.items()}
+    root = newton(f, x0, fprime if callable(fprime) else None, args, **tolerance)
+    return report(root, ~np.isnan(root), None, None, method)

@@ -1,0 +1,152 @@
+"""Roots of functions of several numbers: Newton's method with a line search.
+
+The derivative is that of the equation that holds at the root, by `lax.custom_root`, and not of the
+loop. Source: Nocedal and Wright, Numerical Optimization (2006), chapter 11.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.api.jacobians import jacfwd
+from functrans.api.recompute import stop_gradient
+from functrans.lax.implicit import custom_root
+from functrans.lax.loops import while_loop
+from functrans.numpy.arrays import inexact
+from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.optimize.scalar import dense_solve, said_of
+from functrans.scipy.optimize.vectors import (
+    Function,
+    arguments,
+    largest,
+    result_of,
+    value_alone,
+    vector,
+)
+
+
+def _newton(f: Function, x: Any, tol: Any, maxiter: int) -> tuple[Any, Any, Any]:
+    """Newton's method, with steps that are halved until the residual is smaller."""
+
+    def step(state: Any) -> Any:
+        x, value, _, count = state
+        slopes = jacfwd(f)(x)
+        singular = np.linalg.slogdet(slopes)[0] == 0
+        direction = np.linalg.solve(slopes + np.where(singular, 1e-8, 0.0) * np.eye(x.size), value)
+        size = np.sum(value**2)
+
+        def too_long(trial: Any) -> Any:
+            length, value = trial
+            return ~(np.sum(value**2) < size) & (length > 1e-10)
+
+        def halved(trial: Any) -> Any:
+            length = trial[0] / 2
+            return length, f(x - length * direction)
+
+        length, following = while_loop(too_long, halved, (1.0, f(x - direction)))
+        small = largest(length * direction) <= tol * (1 + largest(x))
+        return x - length * direction, following, small, count + 1
+
+    def goes_on(state: Any) -> Any:
+        _, value, small, count = state
+        return ~small & (largest(value) > 0) & (count < maxiter)
+
+    x, value, small, count = while_loop(goes_on, step, (x, f(x), np.zeros((), bool), 0))
+    # where steps become small without a root, the residual does not
+    return x, (small | (largest(value) == 0)) & (largest(value) < 1e-5), count
+
+
+@within_traces("scipy.optimize:root")
+def root(
+    fun: Function,
+    x0: Any,
+    args: Any = (),
+    method: str = "hybr",
+    jac: Any = None,
+    tol: Any = None,
+    callback: Any = None,
+    options: Any = None,
+) -> Any:
+    """A root of a function of a vector, near a guess.
+
+    By Newton's method with a line search, whichever ``method`` is named, with the derivative of
+    ``fun`` whether or not ``jac`` is given.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x, *args)`` gives as many numbers as ``x`` has; with ``jac=True``, and the Jacobian.
+    x0 : array of shape (n,)
+    args : tuple
+    tol : float, optional
+        Of the steps; 1.5e-8 if nothing is said.
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        With ``x``, ``fun``, ``success`` and ``nit``. Where none is found ``x`` is where the
+        residual was smallest, and ``success`` is False.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jacrev
+    >>> from functrans.scipy.optimize import root
+    >>> def crossing(a):            # of a circle and a diagonal
+    ...     return root(lambda x: np.stack([x @ x - a, x[0] - x[1]]), [1.0, 0.5]).x
+    >>> jacrev(crossing)(2.0)
+    array([0.25, 0.25])
+    """
+    refuse_options("scipy.optimize.root", [("callback", callback, "leave it out")])
+    given = arguments(args)
+    guess = vector(x0)
+
+    def equation(x: Any) -> Any:
+        return np.atleast_1d(inexact(value_alone(fun(x, *given), jac))).reshape(-1)
+
+    found = {"maxiter": 200, **(options or {})}
+    tolerance = found.get("xtol", 1.49012e-08) if tol is None else tol
+
+    def solve(f: Function, x: Any) -> Any:
+        return _newton(f, x, tolerance, found["maxiter"])[0]
+
+    x = custom_root(equation, guess, solve, dense_solve)
+    residual = equation(x)
+    _, success, count = map(stop_gradient, _newton(equation, guess, tolerance, found["maxiter"]))
+    return result_of(
+        x=x, fun=residual, success=success, status=np.where(success, 1, 5), nit=count,
+        message=said_of(
+            success, "The solution converged.", "The iteration is not making progress."
+        ),
+        method=method,
+    )  # fmt: skip
+
+
+@within_traces("scipy.optimize:fsolve")
+def fsolve(
+    func: Function,
+    x0: Any,
+    args: Any = (),
+    fprime: Any = None,
+    full_output: int = 0,
+    col_deriv: int = 0,
+    xtol: float = 1.49012e-08,
+    maxfev: int = 0,
+    band: Any = None,
+    epsfcn: Any = None,
+    factor: float = 100,
+    diag: Any = None,
+) -> Any:
+    """A root of a function of a vector, near a guess: the ``x`` of `root`.
+
+    Examples
+    --------
+    >>> from functrans import jacrev
+    >>> from functrans.scipy.optimize import fsolve
+    >>> jacrev(lambda a: fsolve(lambda x: x * x - a, 1.0))(4.0)
+    array([0.25])
+    """
+    refuse_options("scipy.optimize.fsolve", [("full_output", full_output or None, "use root")])
+    return root(func, x0, args, tol=xtol).x

@@ -1,0 +1,254 @@
+"""`scipy.sparse.linalg`: systems with a constant sparse matrix and a traced right-hand side.
+
+The factorisation is SuperLU's, made once when the function is traced. The derivative solves the
+same system again, in reverse mode with the transposed factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from functrans.ir.types import Aval
+from functrans.lax.implicit import custom_linear_solve
+from functrans.lax.loops import while_loop
+from functrans.numpy.arrays import array, inexact
+from functrans.ops.calls.external import Elements, external
+from functrans.scipy.inside import refuse, refuse_options, refused, within_traces
+from functrans.scipy.sparse.products import product
+from functrans.trace.tracer import Tracer
+
+__all__ = ["bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",
+           "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "qmr", "spilu", "splu", "spsolve",
+           "spsolve_triangular", "svds"]  # fmt: skip
+
+Solve = Callable[[Any], Any]
+
+
+def _solver(matrix: Any, name: str) -> Solve:
+    """From a right-hand side to the solution, with the factors of a matrix."""
+    if not scipy.sparse.issparse(matrix):
+        refuse(f"scipy.sparse.linalg.{name} of a matrix that is not sparse", "use np.linalg.solve")
+    factors: dict[Any, Any] = {}
+
+    def solve(b: Any) -> Any:
+        b = inexact(b)
+        dtype = np.result_type(matrix.dtype, b.dtype, np.float32)
+        if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
+            raise ValueError(f"the shapes {matrix.shape} and {b.shape} do not fit: {name}(A, b)")
+        if dtype not in factors:
+            factors[dtype] = scipy.sparse.linalg.splu(matrix.astype(dtype).tocsc())
+        lu = factors[dtype]
+
+        def solved(b: Any) -> Any:
+            return lu.solve(b)
+
+        def solved_transposed(b: Any) -> Any:
+            return lu.solve(b, "T")
+
+        def on_the_host(function: Solve) -> Callable[[Any, Any], Any]:
+            elements = Elements(function, several=False, vectorised=False)
+
+            def call(matvec: Any, b: Any) -> Any:
+                results = (Aval(b.shape, dtype),)
+                return external(b, elements=elements, results=results, lanes=())[0]
+
+            return call
+
+        by = matrix.astype(dtype)
+        return custom_linear_solve(
+            lambda x: product(by, x), b.astype(dtype),
+            on_the_host(solved), on_the_host(solved_transposed),
+        )  # fmt: skip
+
+    return solve
+
+
+@within_traces("scipy.sparse.linalg:spsolve")
+def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
+    """The solution of ``A x = b`` for a constant sparse matrix.
+
+    Parameters
+    ----------
+    A : sparse array of shape (n, n)
+    b : array of shape (n,) or (n, k)
+
+    Returns
+    -------
+    array like ``b``
+
+    Raises
+    ------
+    RuntimeError
+        If the matrix is singular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import diags_array
+    >>> from functrans import grad
+    >>> from functrans.scipy.sparse.linalg import spsolve
+    >>> a = diags_array([2.0, 4.0], format="csc")
+    >>> grad(lambda b: np.sum(spsolve(a, b)))(np.array([1.0, 1.0]))
+    array([0.5 , 0.25])
+    """
+    x = _solver(A, "spsolve")(b)
+    # SciPy's result for a column is a vector
+    return x.reshape(-1) if x.ndim == 2 and x.shape[1] == 1 else x
+
+
+@within_traces("scipy.sparse.linalg:factorized")
+def factorized(A: Any) -> Solve:
+    """A function that gives the solution of ``A x = b`` for any b, with factors made once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import eye_array
+    >>> from functrans import jit
+    >>> from functrans.scipy.sparse.linalg import factorized
+    >>> jit(lambda b: factorized(2 * eye_array(2, format="csc"))(b))(np.array([2.0, 6.0]))
+    array([1., 3.])
+    """
+    return _solver(A, "factorized")
+
+
+@within_traces("scipy.sparse.linalg:spsolve_triangular")
+def spsolve_triangular(
+    A: Any,
+    b: Any,
+    lower: bool = True,
+    overwrite_A: bool = False,
+    overwrite_b: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
+    """The solution of ``A x = b`` for a constant sparse triangle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from functrans import jit
+    >>> from functrans.scipy.sparse.linalg import spsolve_triangular
+    >>> a = csr_array(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    >>> jit(lambda b: spsolve_triangular(a, b))(np.array([2.0, 3.0]))
+    array([1., 2.])
+    """
+    triangle = scipy.sparse.tril(A) if lower else scipy.sparse.triu(A)
+    if unit_diagonal:
+        ones = scipy.sparse.eye_array(A.shape[0])
+        triangle = triangle - scipy.sparse.diags_array(A.diagonal()) + ones
+    return _solver(triangle, "spsolve_triangular")(b)
+
+
+@within_traces("scipy.sparse.linalg:cg")
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: Any = 1e-5,
+    atol: Any = 0.0,
+    maxiter: Any = None,
+    M: Any = None,
+    callback: Any = None,
+) -> Any:
+    """The solution of ``A x = b`` by conjugate gradients, for a symmetric positive matrix.
+
+    The derivative is that of the solution, found by the same method, to the same tolerance.
+
+    Parameters
+    ----------
+    A : sparse array, array, or function of a vector
+        A function or an array may depend on traced values; a sparse matrix is constant.
+    b : array of shape (n,)
+    x0 : array of shape (n,), optional
+    rtol, atol : float
+        It ends where the residual is at most ``max(rtol * norm(b), atol)``.
+    maxiter : int, optional
+
+    Returns
+    -------
+    x : array of shape (n,)
+    info : int
+        0, or how many iterations there were if they did not suffice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.sparse.linalg import cg
+    >>> f = lambda d: np.sum(cg(np.diag(d), np.ones(2), rtol=1e-10)[0])
+    >>> grad(f)(np.array([2.0, 4.0]))
+    array([-0.25  , -0.0625])
+    """
+    refuse_options(
+        "scipy.sparse.linalg.cg",
+        [
+            ("M", M, "scale the system by the preconditioner"),
+            ("callback", callback, "leave it out"),
+        ],
+    )
+    b = inexact(b).reshape(-1)
+    start = np.zeros_like(b) if x0 is None else array(x0).astype(b.dtype)
+    most = 10 * b.shape[0] if maxiter is None else maxiter
+
+    def matvec(x: Any) -> Any:
+        if scipy.sparse.issparse(A):
+            return product(A, x) if isinstance(x, Tracer) else A @ x
+        return A(x) if callable(A) else array(A) @ x
+
+    def squared(r: Any) -> Any:
+        return np.sum(r * r)
+
+    def iterate(matvec: Solve, b: Any, x: Any) -> tuple[Any, Any]:
+        least = np.maximum(atol, rtol * np.sqrt(squared(b)))
+
+        def step(state: Any) -> Any:
+            x, r, p, size, count = state
+            q = matvec(p)
+            length = size / np.sum(p * q)
+            r = r - length * q
+            following = squared(r)
+            return x + length * p, r, r + following / size * p, following, count + 1
+
+        def goes_on(state: Any) -> Any:
+            return (np.sqrt(state[3]) > least) & (state[4] < most)
+
+        r = b - matvec(x)
+        x, _, _, size, count = while_loop(goes_on, step, (x, r, r, squared(r), 0))
+        return x, np.where(np.sqrt(size) > least, count, 0)
+
+    # of a start that is not 0 only the rest is solved for, which is linear in b
+    rest = b - matvec(start) if x0 is not None else b
+    zero = np.zeros_like(b)
+    x = custom_linear_solve(matvec, rest, lambda a, b: iterate(a, b, zero)[0], symmetric=True)
+    return start + x, iterate(matvec, rest, zero)[1]
+
+
+_DIRECT = "use spsolve, or cg for a symmetric positive matrix"
+
+bicg, bicgstab, cgs, gmres, lgmres, minres, qmr = (
+    refused(f"scipy.sparse.linalg:{name}", _DIRECT)
+    for name in ("bicg", "bicgstab", "cgs", "gmres", "lgmres", "minres", "qmr")
+)
+lsqr, lsmr = (
+    refused(
+        f"scipy.sparse.linalg:{name}", "solve the normal equations by spsolve(A.T @ A, A.T @ b)"
+    )
+    for name in ("lsqr", "lsmr")
+)
+eigs = refused("scipy.sparse.linalg:eigs", "use np.linalg.eig of A.toarray()")
+eigsh = refused("scipy.sparse.linalg:eigsh", "use np.linalg.eigh of A.toarray()")
+svds = refused("scipy.sparse.linalg:svds", "use np.linalg.svd of A.toarray()")
+inv = refused("scipy.sparse.linalg:inv", "use spsolve")
+expm = refused("scipy.sparse.linalg:expm", "use functrans.scipy.linalg.expm of A.toarray()")
+expm_multiply = refused(
+    "scipy.sparse.linalg:expm_multiply", "use functrans.scipy.linalg.expm(A.toarray()) @ b"
+)
+splu = refused("scipy.sparse.linalg:splu", "use factorized")
+spilu = refused("scipy.sparse.linalg:spilu", "use factorized")

@@ -1,0 +1,200 @@
+"""`solve_ivp` and `odeint`, against SciPy's own and against the variational equations."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+
+from functrans import errors, grad, jacfwd, jacrev, jit, vmap
+from functrans.scipy import integrate
+
+RATES = np.array([1.1, 0.4, 0.1, 0.4])
+START = np.array([10.0, 5.0])
+
+
+def field(t, y, r):
+    return [r[0] * y[0] - r[1] * y[0] * y[1], r[2] * y[0] * y[1] - r[3] * y[1]]
+
+
+def solve(module, r, span, method="RK45", t_eval=None, y0=START, **options):
+    return module.solve_ivp(field, span, y0, method, t_eval, args=(r,), **options)
+
+
+@pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853"])
+@pytest.mark.parametrize("span", [(0.0, 2.0), (2.0, 0.0), (0.0, 2.5)])
+def test_the_steps_are_those_of_scipy(method, span):
+    times = np.linspace(0, 2, 5)[:: 1 if span[1] > span[0] else -1]
+    expected = solve(scipy.integrate, RATES, span, method, times)
+
+    def found(r):
+        result = solve(integrate, r, span, method, times)
+        return result.t, result.y, result.nfev, result.success, result.status
+
+    t, y, evaluations, success, status = jit(found)(RATES)
+    np.testing.assert_allclose(y, expected.y, rtol=1e-9)
+    np.testing.assert_array_equal(t, times)
+    assert evaluations == expected.nfev
+    assert success and status == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_step": 0.1},
+        {"first_step": 0.01},
+        {"rtol": 1e-8, "atol": np.array([1e-8, 1e-6])},
+    ],
+)
+def test_step_sizes(options):
+    times = np.array([0.5, 1.0])
+    expected = solve(scipy.integrate, RATES, (0.0, 1.0), t_eval=times, **options)
+    found = jit(lambda r: solve(integrate, r, (0.0, 1.0), t_eval=times, **options).y)(RATES)
+    np.testing.assert_allclose(found, expected.y, rtol=1e-10)
+
+
+def test_without_times_the_solution_is_where_the_steps_end():
+    expected = solve(scipy.integrate, RATES, (0.0, 2.0))
+    seen = []
+
+    def last(r):
+        result = solve(integrate, r, (0.0, 2.0))
+        seen.append((result.t.shape, result.message))
+        return result.y[0, -1]
+
+    gradient = grad(last)(RATES)
+    assert seen == [(expected.t.shape, expected.message)]
+    at_the_end = grad(lambda r: solve(integrate, r, (0.0, 2.0), t_eval=[2.0]).y[0, 0])(RATES)
+    np.testing.assert_allclose(gradient, at_the_end, rtol=1e-9)
+
+
+def final(y0, r, end=2.0, method="DOP853"):
+    return solve(integrate, r, (0.0, end), method, [end], y0, rtol=1e-9, atol=1e-9).y[:, 0]
+
+
+def variational(y0, r, end=2.0):
+    """The derivatives by the start and by the rates."""
+
+    def extended(t, state):
+        y, by_start, by_rates = state[:2], state[2:6].reshape(2, 2), state[6:].reshape(2, 4)
+        (prey, hunters), (a, b, c, d) = y, r
+        along = np.array([[a - b * hunters, -b * prey], [c * hunters, c * prey - d]])
+        source = np.array([[prey, -prey * hunters, 0, 0], [0, 0, prey * hunters, -hunters]])
+        moving = (along @ by_start).ravel(), (along @ by_rates + source).ravel()
+        return np.concatenate([field(t, y, r), *moving])
+
+    state = np.concatenate([y0, np.eye(2).ravel(), np.zeros(8)])
+    options = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-11}
+    end_state = scipy.integrate.solve_ivp(extended, (0, end), state, **options).y[:, -1]
+    return end_state[2:6].reshape(2, 2), end_state[6:].reshape(2, 4)
+
+
+@pytest.mark.parametrize(
+    "derivative", [jacfwd, jacrev, lambda f, n: jit(jacrev(f, n))], ids=["fwd", "rev", "compiled"]
+)
+def test_sensitivities(derivative):
+    found = derivative(final, (0, 1))(START, RATES)
+    for got, expected in zip(found, variational(START, RATES), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_second_derivatives():
+    oscillator = lambda t, y, w: [y[1], -(w**2) * y[0]]  # noqa: E731
+
+    def place(w):
+        result = integrate.solve_ivp(
+            oscillator, (0, 1), [1.0, 0.0], "DOP853", [1.0], args=(w,), rtol=1e-10, atol=1e-10
+        )
+        return result.y[0, 0]
+
+    np.testing.assert_allclose(grad(place)(2.0), -np.sin(2.0), rtol=1e-8)
+    np.testing.assert_allclose(grad(grad(place))(2.0), -np.cos(2.0), rtol=1e-7)
+
+
+def test_by_the_ends_and_the_times():
+    def at(t0, end, t):
+        decay = integrate.solve_ivp(
+            lambda t, y: -0.5 * y, (t0, end), [3.0], "DOP853", [t], rtol=1e-10, atol=1e-10
+        )
+        return decay.y[0, 0]
+
+    by_start, by_end, by_time = grad(at, (0, 1, 2))(0.2, 2.0, 1.3)
+    expected = 1.5 * np.exp(-0.5 * 1.1)
+    np.testing.assert_allclose([by_start, by_end, by_time], [expected, 0, -expected], atol=1e-7)
+
+
+def test_lanes_take_their_own_steps():
+    rates = np.stack([RATES, 1.5 * RATES, 0.1 * RATES])
+    times = [0.5, 2.0]
+
+    def path(r):
+        result = solve(integrate, r, (0.0, 2.0), t_eval=times)
+        return result.y, result.nfev
+
+    ys, evaluations = vmap(path)(rates)
+    for y, n, r in zip(ys, evaluations, rates, strict=True):
+        expected = solve(scipy.integrate, r, (0.0, 2.0), t_eval=times)
+        np.testing.assert_allclose(y, expected.y, rtol=1e-9)
+        assert n == expected.nfev
+
+
+def test_complex_numbers():
+    def turning(w):
+        result = integrate.solve_ivp(lambda t, y: 1j * w * y, (0, 1), [1 + 0j], t_eval=[1.0])
+        return result.y[0, 0]
+
+    expected = scipy.integrate.solve_ivp(lambda t, y: 2j * y, (0, 1), [1 + 0j], t_eval=[1.0])
+    np.testing.assert_allclose(jit(turning)(2.0), expected.y[0, 0], rtol=1e-12)
+
+
+def test_where_the_steps_become_too_small():
+    def blows_up(start):
+        result = integrate.solve_ivp(lambda t, y: y**2, (0, 2), [start], t_eval=[0.5, 1.9])
+        return result.y[0], result.success
+
+    y, success = jit(blows_up)(1.0)
+    assert not success
+    np.testing.assert_allclose(y, [2.0, np.nan], rtol=1e-2)
+
+
+def test_odeint():
+    times = np.linspace(0, 2, 5)
+
+    def path(r, y0):
+        return integrate.odeint(lambda y, t: field(t, y, r), y0, times)
+
+    expected = scipy.integrate.odeint(lambda y, t: field(t, y, RATES), START, times)
+    np.testing.assert_allclose(jit(path)(RATES, START), expected, rtol=1e-6)
+    first = integrate.odeint(field, START, times, (RATES,), tfirst=True)
+    np.testing.assert_allclose(first, expected, rtol=1e-12)
+    by_rates, by_start = jacrev(path, (0, 1))(RATES, START)
+    expected_start, expected_rates = variational(START, RATES)
+    np.testing.assert_allclose(by_rates[-1], expected_rates, atol=1e-5)
+    np.testing.assert_allclose(by_start[-1], expected_start, atol=1e-5)
+    np.testing.assert_array_equal(by_start[0], np.eye(2))
+
+
+REFUSED = [
+    (lambda r: solve(integrate, r, (0.0, 1.0), "BDF"),
+     r"solve_ivp\(\.\.\., method='BDF'\) is not supported on traced values .*: use "
+     "method='DOP853'"),
+    (lambda r: solve(integrate, r, (0.0, 1.0), events=lambda t, y: y[0]),
+     r"solve_ivp\(\.\.\., events=\.\.\.\) is not supported .*brentq"),
+    (lambda r: solve(integrate, r, (0.0, 1.0), dense_output=True), "pass t_eval=times"),
+    (lambda r: solve(integrate, r, (0.0, 1.0)).y,
+     "solve_ivp without t_eval=, under jit or vmap, is not supported .*: the number of steps"),
+    (lambda r: integrate.odeint(field, START, [0.0, 1.0], (r,), tfirst=True, full_output=True),
+     r"odeint\(\.\.\., full_output=\.\.\.\) is not supported"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "words"), REFUSED)
+def test_what_is_refused(function, words):
+    with pytest.raises(errors.UnsupportedNumPyError, match=words):
+        jit(function)(RATES)
+
+
+@pytest.mark.parametrize(
+    ("times", "words"), [([0.0, 3.0], "not within"), ([1.0, 0.5], "sorted"), ([[1.0]], "1-dim")]
+)
+def test_times_that_are_none_of_the_solution(times, words):
+    with pytest.raises(ValueError, match=words):
+        jit(lambda r: solve(integrate, r, (0.0, 2.0), t_eval=times).y)(RATES)

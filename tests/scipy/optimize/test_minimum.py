@@ -1,0 +1,176 @@
+"""Minima, roots of systems and fits, against SciPy's; their derivatives against differences."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from functrans import errors, grad, jacfwd, jacrev, jit, vmap
+from functrans.scipy import optimize
+
+START = np.array([-1.2, 1.0, 0.5])
+TIMES = np.linspace(0, 3, 12)
+DATA = 2 * np.exp(-1.3 * TIMES) + 0.01 * np.sin(20 * TIMES)
+
+
+def valley(x, a):
+    """Rosenbrock's, with a minimum that depends on the parameter."""
+    return np.sum(a * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2) + 0.1 * a * np.sum(x**2)
+
+
+def system(x, a):
+    return [x[0] ** 2 + x[1] - a, np.sin(x[0]) + 2 * x[1]]
+
+
+def decay(t, a, b):
+    return a * np.exp(-b * t)
+
+
+def lowest(a):
+    return optimize.minimize(valley, START, args=(a,), tol=1e-9).x
+
+
+def differences(f, a, step=1e-5):
+    return (f(a + step) - f(a - step)) / (2 * step)
+
+
+def test_minimize():
+    expected = scipy.optimize.minimize(valley, START, args=(5.0,), tol=1e-9)
+
+    def found(a):
+        result = optimize.minimize(valley, START, args=(a,), tol=1e-9)
+        return result.x, result.fun, result.jac, result.success
+
+    x, value, slope, success = jit(found)(5.0)
+    np.testing.assert_allclose(x, expected.x, atol=1e-6)
+    np.testing.assert_allclose(value, expected.fun, rtol=1e-12)
+    assert np.max(np.abs(slope)) < 1e-9 and success
+
+
+@pytest.mark.parametrize("derivative", [jacfwd, jacrev, lambda f: jit(jacrev(f))])
+def test_derivatives_of_a_minimum(derivative):
+    np.testing.assert_allclose(
+        derivative(lowest)(5.0), differences(lowest_of_scipy, 5.0), rtol=1e-4
+    )
+
+
+def lowest_of_scipy(a):
+    options = {"jac": grad(valley), "hess": jacfwd(grad(valley)), "method": "trust-exact"}
+    return scipy.optimize.minimize(valley, START, (a,), tol=1e-13, **options).x
+
+
+def test_second_derivatives_of_a_minimum():
+    slope = jacrev(lowest)
+    np.testing.assert_allclose(jacfwd(slope)(5.0), differences(slope, 5.0, 1e-4), rtol=1e-4)
+
+
+def test_lanes_of_minima():
+    parameters = np.array([1.0, 5.0, 50.0])
+    expected = [lowest_of_scipy(a) for a in parameters]
+    np.testing.assert_allclose(vmap(lowest)(parameters), expected, rtol=1e-6)
+
+
+def test_a_value_with_its_gradient():
+    def with_gradient(x, a):
+        return np.sum((x - a) ** 2), 2 * (x - a)
+
+    found = jit(lambda a: optimize.minimize(with_gradient, np.zeros(2), (a,), jac=True).x)(3.0)
+    np.testing.assert_allclose(found, [3.0, 3.0])
+
+
+def test_minimum_of_one_variable():
+    def f(x, a):
+        return (x - a) ** 2 + x**4
+
+    def scipys(a):
+        return scipy.optimize.minimize_scalar(f, args=(a,), tol=1e-12).x
+
+    for options in ({"bounds": (-3, 3)}, {}):
+        found = lambda a, o=options: optimize.minimize_scalar(f, args=(a,), **o).x  # noqa: E731
+        np.testing.assert_allclose(jit(found)(1.0), scipys(1.0), atol=1e-7)
+        np.testing.assert_allclose(grad(found)(1.0), differences(scipys, 1.0, 1e-3), rtol=1e-4)
+
+
+def test_minimum_at_a_bound():
+    at_the_end = grad(lambda a: optimize.minimize_scalar(np.exp, bounds=(3 * a, 9)).x)
+    np.testing.assert_allclose(at_the_end(1.0), 3.0)
+
+
+def test_roots_of_systems():
+    expected = scipy.optimize.root(system, [1.0, 1.0], (2.0,))
+
+    def found(a):
+        result = optimize.root(system, [1.0, 1.0], (a,))
+        return result.x, result.fun, result.success
+
+    x, value, success = jit(found)(2.0)
+    np.testing.assert_allclose(x, expected.x, rtol=1e-9)
+    np.testing.assert_allclose(value, 0.0, atol=1e-12)
+    assert success
+    slope = jacrev(lambda a: optimize.fsolve(system, [1.0, 1.0], (a,)))(2.0)
+    by_scipy = differences(
+        lambda a: scipy.optimize.fsolve(system, [1.0, 1.0], (a,), xtol=1e-13), 2.0
+    )
+    np.testing.assert_allclose(slope, by_scipy, rtol=1e-5)
+
+
+def test_a_system_without_a_root():
+    assert not jit(lambda a: optimize.root(lambda x: x**2 + a, [1.0]).success)(1.0)
+
+
+def test_least_squares():
+    def residuals(p, y):
+        return decay(TIMES, *p) - y
+
+    expected = scipy.optimize.least_squares(residuals, [1.0, 1.0], args=(DATA,))
+
+    def found(y):
+        result = optimize.least_squares(residuals, [1.0, 1.0], args=(y,))
+        return result.x, result.cost, result.jac, result.success
+
+    x, cost, jac, success = jit(found)(DATA)
+    np.testing.assert_allclose(x, expected.x, rtol=1e-6)
+    np.testing.assert_allclose(cost, expected.cost, rtol=1e-8)
+    np.testing.assert_allclose(jac, expected.jac, rtol=1e-5)
+    assert success
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"p0": [1.5, 1.0]},
+        {"sigma": np.linspace(0.1, 0.2, 12)},
+        {"sigma": np.linspace(0.1, 0.2, 12), "absolute_sigma": True},
+        {"sigma": np.diag(np.linspace(0.1, 0.2, 12)) + 0.01, "absolute_sigma": True},
+    ],
+)
+def test_curve_fit(options):
+    expected, covariance = scipy.optimize.curve_fit(decay, TIMES, DATA, **options)
+    p, c = jit(lambda y: optimize.curve_fit(decay, TIMES, y, **options))(DATA)
+    np.testing.assert_allclose(p, expected, rtol=1e-6)
+    np.testing.assert_allclose(c, covariance, rtol=1e-4)
+
+
+def test_derivatives_of_a_fit():
+    slopes = jacrev(lambda y: optimize.curve_fit(decay, TIMES, y)[0])(DATA)
+    step = 1e-4 * np.eye(12)[3]
+    ends = [scipy.optimize.curve_fit(decay, TIMES, DATA + s * step)[0] for s in (1, -1)]
+    np.testing.assert_allclose(slopes[:, 3], (ends[0] - ends[1]) / 2e-4, rtol=1e-4)
+
+
+REFUSED = [
+    (lambda a: optimize.minimize(valley, START, (a,), bounds=[(0, 1)] * 3).x,
+     r"minimize\(\.\.\., bounds=\.\.\.\) is not supported .*: write the variable as a function"),
+    (lambda a: optimize.minimize(valley, START, (a,), method="other").x,
+     r"minimize\(\.\.\., method='other'\).*use one of"),
+    (lambda a: optimize.least_squares(lambda x: x - a, [1.0], loss="huber").x,
+     r"least_squares\(\.\.\., loss='huber'\) .* by minimize"),
+    (lambda a: optimize.nnls(a * np.eye(2), np.ones(2)), r"nnls is not supported .*active"),
+    (lambda a: optimize.linear_sum_assignment(a * np.eye(2)), r"its result is a choice"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "words"), REFUSED)
+def test_what_is_refused(function, words):
+    with pytest.raises(errors.UnsupportedNumPyError, match=words):
+        vmap(function)(np.ones(2))

@@ -1,0 +1,109 @@
+"""Roots of functions of one number, against SciPy's and against formulas."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from functrans import grad, jit, vmap
+from functrans.scipy import optimize
+
+A = 1.1
+BRACKETED = ["bisect", "brentq", "brenth"]
+EQUATIONS = {
+    "cosine": (lambda x, a: np.cos(x) - a * x, 0.0, 2.0),
+    "steep": (lambda x, a: np.exp(5 * x) - 20 * a, -3.0, 2.0),
+    "root at the left end": (lambda x, a: a * (x - 1.0), 1.0, 2.0),
+    "root at the right end": (lambda x, a: a * (x - 2.0), 1.0, 2.0),
+    "saturated": (lambda x, a: np.tanh(20 * (x - a)), 0.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", BRACKETED)
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_the_steps_are_scipys(name, equation):
+    f, a, b = EQUATIONS[equation]
+    root, expected = getattr(scipy.optimize, name)(f, a, b, args=(A,), full_output=True)
+
+    def found(p):
+        x, report = getattr(optimize, name)(f, a, b, args=(p,), full_output=True)
+        return x, report.iterations, report.function_calls, report.converged
+
+    x, iterations, calls, converged = jit(found)(A)
+    np.testing.assert_allclose(x, root, rtol=1e-11)
+    assert abs(iterations - expected.iterations) <= 1
+    assert abs(calls - expected.function_calls) <= 2
+    assert converged
+
+
+@pytest.mark.parametrize("find", [
+    *(lambda f, a, n=n: getattr(optimize, n)(f, 0.0, 2.0, args=(a,)) for n in BRACKETED),
+    lambda f, a: optimize.newton(f, 1.0, args=(a,)),
+    lambda f, a: optimize.newton(f, 1.0, fprime=lambda x, a: -np.sin(x) - a, args=(a,)),
+    lambda f, a: optimize.root_scalar(f, (a,), bracket=(0.0, 2.0)).root,
+    lambda f, a: optimize.root_scalar(f, (a,), x0=1.0).root,
+    lambda f, a: optimize.fixed_point(lambda x: np.cos(x) / a, 0.5),
+], ids=[*BRACKETED, "newton", "fprime", "bracket", "x0", "fixed point"])  # fmt: skip
+def test_derivatives(find):
+    f = EQUATIONS["cosine"][0]
+    x = scipy.optimize.brentq(f, 0.0, 2.0, args=(A,))
+    slope = -np.sin(x) - A
+    first = x / slope
+    second = first * (2 * slope + np.cos(x) * x) / slope**2
+
+    def root(a):
+        return find(f, a)
+
+    np.testing.assert_allclose(jit(root)(A), x, rtol=1e-8)
+    np.testing.assert_allclose(grad(root)(A), first, rtol=1e-7)
+    np.testing.assert_allclose(jit(grad(grad(root)))(A), second, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", BRACKETED)
+def test_lanes(name):
+    f, a, b = EQUATIONS["cosine"]
+    parameters = np.array([0.5, 1.1, 3.0])
+    found = vmap(lambda p: getattr(optimize, name)(f, a, b, args=(p,)))(parameters)
+    expected = [scipy.optimize.brentq(f, a, b, args=(p,)) for p in parameters]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_many_newtons():
+    values = np.array([1.0, 2.0, 9.0])
+    found = jit(lambda a: optimize.newton(lambda x: x * x - a, np.ones(3)))(values)
+    np.testing.assert_allclose(found, np.sqrt(values))
+
+
+def test_a_fixed_point_of_a_vector():
+    def pair(a):
+        return optimize.fixed_point(
+            lambda x: np.stack([np.cos(a * x[1]), 0.5 * np.sin(x[0])]), [0.5, 0.5],
+            method="iteration", xtol=1e-12,
+        )  # fmt: skip
+
+    step = (pair_of(A + 1e-6) - pair_of(A - 1e-6)) / 2e-6
+    np.testing.assert_allclose(jit(pair)(A), pair_of(A), rtol=1e-9)
+    np.testing.assert_allclose(grad(lambda a: pair(a)[0])(A), step[0], rtol=1e-6)
+
+
+def pair_of(a):
+    function = lambda x: np.array([np.cos(a * x[1]), 0.5 * np.sin(x[0])])  # noqa: E731
+    return scipy.optimize.fixed_point(function, [0.5, 0.5], method="iteration", xtol=1e-13)
+
+
+def test_without_a_root():
+    f = EQUATIONS["cosine"][0]
+    with pytest.raises(ValueError, match="must have different signs"):
+        grad(lambda a: optimize.brentq(f, 2.0, 3.0, args=(a,)))(A)
+    assert np.isnan(jit(lambda a: optimize.brentq(f, 2.0, 3.0, args=(a,)))(A))
+    assert np.isnan(jit(lambda a: optimize.newton(lambda x: x * x + a, 0.3, maxiter=4))(A))
+
+
+def test_by_the_full_name():
+    f = EQUATIONS["cosine"][0]
+    found = grad(lambda a: scipy.optimize.brentq(f, 0.0, 2.0, args=(a,)))(A)
+    np.testing.assert_allclose(found, grad(lambda a: optimize.brentq(f, 0.0, 2.0, args=(a,)))(A))
+
+
+def test_a_method_that_there_is_not():
+    with pytest.raises(ValueError, match="Unknown solver other"):
+        jit(lambda a: optimize.root_scalar(lambda x: x - a, x0=1.0, method="other"))(A)
