@@ -117,3 +117,9 @@ def test_the_schedule_says_what_lives_where():
     lowered = jit(pair, donate_argnums=1).lower(ones(), ones())
     assert "output 1: float64[30] lives in input 1" in lowered.schedule()
     assert "lives in" not in jit(pair).lower(ones(), ones()).schedule()
+
+
+def test_a_copy_that_is_returned_twice():
+    for x in np.full((1, 1), 3.0), np.full((1, 1, 1), 3.0):
+        first, second = jit(lambda x: (y := np.cumsum(x, axis=0), y), donate_argnums=0)(x)
+        assert first.item() == second.item() == 3.0
