@@ -64,14 +64,17 @@ class Supports:
 
 def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> Support:
     primitive = eqn.primitive
+    shape = eqn.outputs[0].aval.shape
     if primitive is select:
         if supports[1] is True and supports[2] is True:
             return True
-        return _once(lambda: select(operands[0], *map(_truths, supports[1:])))
+        # a mask may have fewer axes than what it chooses from
+        return _once(
+            lambda: broadcast_to(select(operands[0], *map(_truths, supports[1:])), shape=shape)
+        )
     if primitive.elementwise:
         if any(s is True for s in supports):
             return True
-        shape = eqn.outputs[0].aval.shape
         return _once(lambda: _any_of([_truths(s) for s in supports if s is not False], shape))
     if primitive not in _MOVES:
         return True

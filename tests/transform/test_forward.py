@@ -120,6 +120,8 @@ STEEP = {
     "pad": lambda x: np.sqrt(np.pad(x, 1)),
     "diag": lambda x: np.sqrt(np.diag(x[0])),
     "where": lambda x: np.sqrt(np.where(x > 3, x, 0)) + np.where(x > 3, x, 0) ** np.float64(0.3),
+    "rows of a where": lambda x: np.sqrt(np.where(x[0] > 2, x, 0)[np.array([0, 2, 2])]),
+    "a where of a row, transposed": lambda x: np.sqrt(np.where(x[0] > 2, x, 0).T),
     "concatenate": lambda x: np.log(np.concatenate([np.zeros((1, 3)), x]))[1:],
     "a slice that is set": lambda x: np.sqrt(x.at[0].set(0.0)),
     "rows that are set": lambda x: np.sqrt(x.at[np.array([0, 2])].set(0.0)),
