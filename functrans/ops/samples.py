@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,13 +60,14 @@ _SHAPES: dict[int, tuple[tuple[Shape, ...], ...]] = {
 }
 
 
-def broadcasting(*domains: Domain) -> Samples:
+def broadcasting(*domains: Domain, params: Mapping[str, Any] = MappingProxyType({})) -> Samples:
     """Samples for an elementwise primitive: every operand from its domain, in shapes that meet."""
 
     def draw(rng: np.random.Generator) -> Iterator[Sample]:
         for shapes in _SHAPES[len(domains)]:
             yield Sample(
-                tuple(d.draw(rng, shape) for d, shape in zip(domains, shapes, strict=True))
+                tuple(d.draw(rng, shape) for d, shape in zip(domains, shapes, strict=True)),
+                dict(params),
             )
 
     return draw

@@ -1,0 +1,99 @@
+"""How a function of SciPy's becomes a primitive, or an expression in primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_differentiable
+from functrans.ops.define import Lazy, OperandRule, Rule, lazy
+from functrans.ops.elementwise.choice import maximum, select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.promotion import floating
+from functrans.ops.samples import Domain
+from functrans.trace import protocols
+
+NO_CLOSED_FORM = not_differentiable(
+    "the derivative in this parameter has no closed form; hold it fixed, or differentiate by "
+    "custom_jvp with a difference quotient"
+)
+
+Derivative = Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise
+
+
+def special(
+    name: str, samples: Domain | Sequence[Domain], jvp: Derivative, scalar: Rule | None = None
+) -> Primitive:
+    """A ufunc of `scipy.special`, called when the primitive is evaluated."""
+    return elementwise(
+        name, numpy=lazy(f"scipy.special:{name}"), samples=samples, jvp=jvp, scalar=scalar
+    )
+
+
+def part(
+    name: str, of: str, number: int, samples: Domain | Sequence[Domain], jvp: Derivative
+) -> Primitive:
+    """One result of a ufunc of `scipy.special` that has several."""
+    ufunc = lazy(f"scipy.special:{of}")
+    return elementwise(
+        name,
+        numpy=lambda *operands: ufunc(*operands)[number],
+        samples=samples,
+        jvp=jvp,
+        promotion=floating,
+    )
+
+
+def parts(of: str, *primitives: Primitive) -> None:
+    """Let primitives answer together for a ufunc that has several results."""
+    protocols.ufuncs[of] = lambda *operands: tuple(op(*operands) for op in primitives)
+
+
+def ordered(name: str, samples: Sequence[Domain], jvp: Sequence[OperandRule]) -> Primitive:
+    """A ufunc whose first operand is an order, which SciPy treats otherwise if it is integral.
+
+    As an operand the order has the dtype of the others, as all operands of an equation.
+    """
+    ufunc = lazy(f"scipy.special:{name}")
+    op = elementwise(
+        name,
+        numpy=lambda order, *operands: _of_order(ufunc, order, operands),
+        samples=samples,
+        jvp=jvp,
+        promotion=floating,
+    )
+    protocols.ufuncs[name] = op
+    return op
+
+
+def _of_order(ufunc: Lazy, order: Any, operands: Sequence[Any]) -> Any:
+    with np.errstate(invalid="ignore"):
+        integral = np.asarray(order).astype(np.int64)
+    if not np.array_equal(integral, order):
+        return ufunc(order, *operands)
+    return np.asarray(ufunc(integral, *operands)).astype(operands[-1].dtype)[()]
+
+
+def composed(
+    name: str,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function written in primitives answer for a ufunc of `scipy.special`."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        protocols.ufuncs[name] = function
+        return function
+
+    return enter
+
+
+def less_one(order: Any) -> Any:
+    """The order below, and 0 below that: the rule multiplies by the order."""
+    return maximum(order - 1, 0)
+
+
+def ratio(x: Any, y: Any) -> Any:
+    """``x / y``, and 0 for 0 / 0."""
+    return x / select(equal(x, 0) & equal(y, 0), 1, y)
