@@ -48,6 +48,11 @@ def integers(low: int, high: int) -> Domain:
     return Domain(lambda rng, shape: rng.integers(low, high, shape))
 
 
+def whole(low: int, high: int) -> Domain:
+    """Floats that are integers, in ``[low, high)``."""
+    return Domain(lambda rng, shape: rng.integers(low, high, shape) + 0.0)
+
+
 def booleans() -> Domain:
     return Domain(lambda rng, shape: rng.integers(0, 2, shape).astype(bool))
 
@@ -57,6 +62,7 @@ _SHAPES: dict[int, tuple[tuple[Shape, ...], ...]] = {
     2: (((), ()), ((3,), (3,)), ((2, 1), (3,)), ((), (2, 3)), ((2, 0), (1,))),
     3: (((), (), ()), ((3,), (3,), (3,)), ((2, 1), (3,), ()), ((2, 3), (1, 3), (2, 1))),
     4: (((), (), (), ()), ((3,), (3,), (3,), (3,)), ((2, 1), (3,), (), (2, 3))),
+    5: (((),) * 5, ((3,),) * 5, ((2,), (), (2, 1), (), (2,))),
 }
 
 

@@ -107,7 +107,9 @@ def _huber(delta: Scalar, r: Scalar) -> Scalar:
 huber = special(
     "huber", [reals(1, 2), reals(-3, 3)], scalar=_huber,
     jvp=[
-        lambda delta, r, out, dd: dd * masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0)),
+        lambda delta, r, out, dd: (
+            dd * masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0))
+        ),
         lambda delta, r, out, dr: (
             dr * masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta))
         ),

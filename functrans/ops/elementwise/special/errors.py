@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.ops.elementwise.choice import select
@@ -62,7 +61,7 @@ erfc = special(
 
 
 def _imaginary_axis(x: Any, n: int) -> Any:
-    """The derivative of ``erfcx(x) = w(ix)``, without the cancellation of ``2 x erfcx(x) - ...``."""
+    """The n-th derivative of ``erfcx(x) = w(ix)``, which does not cancel far to the right."""
     # i**n times the derivative of w; of the two parts of that, one is zero on this axis
     sign = (1, -1, -1, 1)[n % 4]
     return sign * (w_imag if n % 2 else w_real)(0.0, x, n=n)

@@ -16,7 +16,7 @@ from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import equal, less
+from functrans.ops.elementwise.compare import less
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.special.polygammas import polygamma_difference, zeta_derivative
 from functrans.ops.elementwise.special.scipy import special
@@ -138,14 +138,18 @@ binom = special(
 
 # -- the zeta function -----------------------------------------------------------------------------
 
+
+def _by_offset(s: Any, q: Any, n: int) -> Any:
+    product = s * hurwitz_slope(s + 1, q, n=n)
+    return product + n * hurwitz_slope(s + 1, q, n=n - 1) if n else product
+
+
 hurwitz_slope: Primitive = elementwise(
     "zeta_derivative", numpy=zeta_derivative,
     jvp=[
         lambda s, q, out, ds, *, n: ds * hurwitz_slope(s, q, n=n + 1),
         # of -s zeta(s + 1, q), differentiated n times
-        lambda s, q, out, dq, *, n: (
-            -dq * (s * hurwitz_slope(s + 1, q, n=n) + n * hurwitz_slope(s + 1, q, n=n - 1))
-        ),
+        lambda s, q, out, dq, *, n: -dq * _by_offset(s, q, n),
     ],
     promotion=floating, samples=[reals(1.5, 5), reals(0.5, 5)], params={"n": 1},
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Derivatives of any order of ``(e**x - 1) / x`` and ``log(1 + x) / x``, smooth at 0.
 
-They are integrals from 0 to 1, of ``t**n e**(t x)`` and of ``(-1)**n n! t**n / (1 + t x)**(n + 1)``:
+They are integrals from 0 to 1 of ``t**n e**(t x)`` and ``(-1)**n n! t**n / (1 + t x)**(n + 1)``:
 near 0 as power series, elsewhere by the recurrence in ``n`` that integration by parts gives.
 """
 
