@@ -79,7 +79,9 @@ def primitive(
 def refused_operands(rules: Sequence[OperandRule]) -> dict[int, str]:
     """The operands that have no derivative, and why."""
     return {
-        number: rule.reason for number, rule in enumerate(rules) if isinstance(rule, NotDifferentiable)
+        number: rule.reason
+        for number, rule in enumerate(rules)
+        if isinstance(rule, NotDifferentiable)
     }
 
 

@@ -55,6 +55,10 @@ def _solution(
     return value, slope
 
 
+GIVEN = not_differentiable(
+    "its separation constant is given; call the function that computes it from c"
+)
+
 # -- parabolic cylinder functions ------------------------------------------------------------------
 
 _WEBER = [reals(0.5, 3), reals(-2, 2)]
@@ -109,15 +113,21 @@ def _oblate_radial(m: Any, c: Any, separation: Any, x: Any, y: Any, slope: Any) 
 
 
 def _spheroidal(name: str, x: Domain, equation: Callable[..., Any], separation: Primitive) -> None:
-    """A function of ``c``, and the form of it that is given its separation constant, too."""
+    """A function of ``c``, and the form of it that is given its separation constant, too.
+
+    That solves the equation only if the constant is the right one, which is not for us to tell.
+    """
+    domains = [*_MODE, x]
     _solution(
-        name, [*_MODE, x],
+        name, domains,
         lambda m, n, c, x, y, slope: equation(m, c, separation(m, n, c), x, y, slope),
     )  # fmt: skip
-    _solution(
-        f"{name}_cv", [*_MODE, reals(6, 7), x],
-        lambda m, n, c, cv, x, y, slope: equation(m, c, cv, x, y, slope),
-    )  # fmt: skip
+    given = part(f"{name}_cv", f"{name}_cv", 0, [*_MODE, reals(6, 7), x], GIVEN)
+    parts(
+        f"{name}_cv",
+        given,
+        part(f"{name}_cv_slope", f"{name}_cv", 1, [*_MODE, reals(6, 7), x], GIVEN),
+    )
 
 
 _spheroidal("pro_ang1", reals(-0.9, 0.9), _prolate, pro_cv)

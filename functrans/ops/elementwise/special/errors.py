@@ -30,7 +30,7 @@ SQRT_HALF = math.sqrt(0.5)
 # -- Faddeeva's function ---------------------------------------------------------------------------
 
 w_real: Primitive = elementwise(
-    "w_real", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).real.astype(x.dtype)[()],
+    "w_real", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).real,
     jvp=[
         lambda x, y, out, dx, *, n: dx * w_real(x, y, n=n + 1),
         lambda x, y, out, dy, *, n: -dy * w_imag(x, y, n=n + 1),
@@ -39,7 +39,7 @@ w_real: Primitive = elementwise(
 )  # fmt: skip
 
 w_imag: Primitive = elementwise(
-    "w_imag", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).imag.astype(x.dtype)[()],
+    "w_imag", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).imag,
     jvp=[
         lambda x, y, out, dx, *, n: dx * w_imag(x, y, n=n + 1),
         lambda x, y, out, dy, *, n: dy * w_real(x, y, n=n + 1),

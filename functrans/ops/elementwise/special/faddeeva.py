@@ -29,7 +29,8 @@ def derivative_of_w(x: Any, y: Any, n: int) -> Any:
     z = np.asarray(x, np.float64) + 1j * np.asarray(y, np.float64)
     far = (np.abs(z) > ASYMPTOTIC) & (z.imag >= 0)
     with np.errstate(all="ignore"):
-        return np.where(far, _asymptotic(np.where(far, z, ASYMPTOTIC), n), _recurrence(z, n))
+        result = np.where(far, _asymptotic(np.where(far, z, ASYMPTOTIC), n), _recurrence(z, n))
+    return result.astype(np.result_type(x, y, np.complex64))[()]
 
 
 def _recurrence(z: Any, n: int) -> Any:

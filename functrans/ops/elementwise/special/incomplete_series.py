@@ -108,7 +108,7 @@ def _continued(
 
 
 def beta_derivative(a: Any, b: Any, x: Any, n: int, m: int, upper: bool) -> Any:
-    """The derivative, n times in ``a`` and m in ``b``, of the regularised incomplete beta function."""
+    """Of the regularised incomplete beta function, the n-th derivative in ``a``, m-th in ``b``."""
     dtype = np.result_type(a, b, x)
     a, b, x = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (a, b, x)))
     proper = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)

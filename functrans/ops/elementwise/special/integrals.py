@@ -67,7 +67,7 @@ parts("shichi", sinh_integral, cosh_integral)
 def _real_branch(x: Any, *, k: int) -> Any:
     value = _lambertw(x, k)
     real = np.where(value.imag == 0, value.real, np.nan)
-    return real.astype(x.dtype)[()]
+    return real.astype(np.result_type(x))[()]
 
 
 _lambertw = lazy("scipy.special:lambertw")

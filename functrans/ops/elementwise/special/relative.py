@@ -16,7 +16,7 @@ TERMS = 90
 
 def exprel_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of ``(e**x - 1) / x``."""
-    dtype, x = x.dtype, np.asarray(x, np.float64)
+    dtype, x = np.result_type(x), np.asarray(x, np.float64)
     middle = np.clip(x, -20.0, 20.0)
     with np.errstate(all="ignore"):
         # positive terms on either side: on the left e**x is taken out of the integral
@@ -33,7 +33,7 @@ def exprel_derivative(x: Any, *, n: int) -> Any:
 
 def log1prel_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of ``log(1 + x) / x``."""
-    dtype, x = x.dtype, np.asarray(x, np.float64)
+    dtype, x = np.result_type(x), np.asarray(x, np.float64)
     middle = np.where(np.abs(x) <= 0.6, x, 0.0)
     with np.errstate(all="ignore"):
         first = (-1.0) ** n * math.factorial(n) / (n + 1)

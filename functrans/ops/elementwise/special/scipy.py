@@ -74,7 +74,7 @@ def _of_order(ufunc: Lazy, order: Any, operands: Sequence[Any]) -> Any:
         integral = np.asarray(order).astype(np.int64)
     if not np.array_equal(integral, order):
         return ufunc(order, *operands)
-    return np.asarray(ufunc(integral, *operands)).astype(operands[-1].dtype)[()]
+    return np.asarray(ufunc(integral, *operands)).astype(np.result_type(*operands))[()]
 
 
 def composed(
