@@ -304,33 +304,28 @@ spherical_kn = _spherical("spherical_kn", "second (modified)")
 # -- polynomials -----------------------------------------------------------------------------------
 
 
-def _stacked(values: list[Any]) -> Any:
-    """What SciPy gives for ``diff_n=``: the value and derivatives on a first axis."""
-    return values[0] if len(values) == 1 else stack(values)
-
-
 @answers("scipy.special:legendre_p")
 def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
-    """Legendre's polynomial of degree ``n``, and its derivatives up to ``diff_n`` on a first axis.
+    """Legendre's polynomial of degree ``n`` and its derivatives up to ``diff_n``, on a first axis.
 
     Examples
     --------
     >>> from functrans.scipy import special
-    >>> float(special.legendre_p(2, 1.0))
-    1.0
+    >>> special.legendre_p(2, 1.0)
+    array([1.])
     """
     values = [orthogonal.eval_legendre(n, z)]
     factor = 1.0
     for k in range(1, diff_n + 1):
         factor *= 2 * k - 1
         values.append(factor * orthogonal.eval_gegenbauer(n - k, k + 0.5, z))
-    return _stacked(values)
+    return stack(values)
 
 
 def _first_only(function: str, diff_n: int, values: list[Any]) -> Any:
     if diff_n > 1:
         _refuse(f"{function}(..., diff_n={diff_n})", "differentiate by functrans.grad or jvp")
-    return _stacked(values[: diff_n + 1])
+    return stack(values[: diff_n + 1])
 
 
 @answers("scipy.special:assoc_legendre_p")
@@ -339,11 +334,13 @@ def assoc_legendre_p(
 ) -> Any:
     """The associated Legendre function of degree ``n`` and order ``m`` on [-1, 1].
 
+    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+
     Examples
     --------
     >>> from functrans.scipy import special
-    >>> float(special.assoc_legendre_p(2, 0, 1.0))
-    1.0
+    >>> special.assoc_legendre_p(2, 0, 1.0)
+    array([1.])
     """
     if branch_cut != 2:
         _refuse("scipy.special.assoc_legendre_p(..., branch_cut=3)", "it is for complex numbers")
@@ -357,11 +354,13 @@ def assoc_legendre_p(
 def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
     """The spherical Legendre function of degree ``n`` and order ``m`` at polar angles.
 
+    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+
     Examples
     --------
     >>> from functrans.scipy import special
-    >>> float(special.sph_legendre_p(0, 0, 0.5).round(6))
-    0.282095
+    >>> special.sph_legendre_p(0, 0, 0.5).round(6)
+    array([0.282095])
     """
     values = [spherical.sph_legendre_p(n, m, theta), spherical.sph_legendre_p_slope(n, m, theta)]
     return _first_only("scipy.special.sph_legendre_p", diff_n, values)

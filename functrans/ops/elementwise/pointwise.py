@@ -133,7 +133,8 @@ _RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
 
 def _promotion_of(numpy: Rule) -> Promotion:
     if isinstance(numpy, Lazy):
-        return ufunc_promotion(numpy.resolve)
+        # SciPy's ufuncs are wrapped where its array-API switch is on
+        return ufunc_promotion(lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve()))
     if isinstance(numpy, np.ufunc):
         return ufunc_promotion(lambda: numpy)
     return common

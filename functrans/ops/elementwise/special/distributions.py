@@ -32,6 +32,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gammaincc_n,
 )
 from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, composed, special
+from functrans.ops.promotion import floating
 from functrans.ops.samples import reals, whole
 
 COUNT = not_differentiable("a number of events is an integer")
@@ -147,6 +148,7 @@ pdtrc = special(
 pdtri = special(
     "pdtri", [whole(0, 6), _P],
     jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(k + 1, m))],
+    promotion=floating,
 )  # fmt: skip
 
 pdtrik = special(
@@ -194,6 +196,7 @@ bdtr = special(
         COUNT, COUNT,
         lambda k, n, p, out, dp: dp * -beta_density(n - floor(k), floor(k) + 1, 1 - p),
     ],
+    promotion=floating,
 )  # fmt: skip
 
 bdtrc = special(
@@ -202,6 +205,7 @@ bdtrc = special(
         COUNT, COUNT,
         lambda k, n, p, out, dp: dp * beta_density(n - floor(k), floor(k) + 1, 1 - p),
     ],
+    promotion=floating,
 )  # fmt: skip
 
 bdtri = special(
@@ -210,6 +214,7 @@ bdtri = special(
         COUNT, COUNT,
         lambda k, n, y, p, dy: dy * (-1 / beta_density(n - floor(k), floor(k) + 1, 1 - p)),
     ],
+    promotion=floating,
 )  # fmt: skip
 
 
@@ -244,16 +249,19 @@ _NEGATIVE_BINOMIAL = [whole(0, 5), whole(1, 5), _P]
 nbdtr = special(
     "nbdtr", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(n, floor(k) + 1, p)],
+    promotion=floating,
 )  # fmt: skip
 
 nbdtrc = special(
     "nbdtrc", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(n, floor(k) + 1, p)],
+    promotion=floating,
 )  # fmt: skip
 
 nbdtri = special(
     "nbdtri", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(n, floor(k) + 1, p)],
+    promotion=floating,
 )  # fmt: skip
 
 nbdtrik = special(
@@ -453,6 +461,6 @@ _WITHOUT_DERIVATIVE = {
 }
 
 OTHERS: tuple[Primitive, ...] = tuple(
-    special(name, domains if len(domains) > 1 else domains[0], ONLY_VALUES)
+    special(name, domains, ONLY_VALUES, promotion=floating)
     for name, domains in _WITHOUT_DERIVATIVE.items()
 )

@@ -12,7 +12,7 @@ from functrans.ops.define import Lazy, OperandRule, Rule, lazy
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import floating
+from functrans.ops.promotion import Promotion, floating
 from functrans.ops.samples import Domain
 from functrans.trace import protocols
 
@@ -25,11 +25,20 @@ Derivative = Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise
 
 
 def special(
-    name: str, samples: Domain | Sequence[Domain], jvp: Derivative, scalar: Rule | None = None
+    name: str,
+    samples: Domain | Sequence[Domain],
+    jvp: Derivative,
+    scalar: Rule | None = None,
+    promotion: Promotion | None = None,
 ) -> Primitive:
     """A ufunc of `scipy.special`, called when the primitive is evaluated."""
     return elementwise(
-        name, numpy=lazy(f"scipy.special:{name}"), samples=samples, jvp=jvp, scalar=scalar
+        name,
+        numpy=lazy(f"scipy.special:{name}"),
+        samples=samples,
+        jvp=jvp,
+        scalar=scalar,
+        promotion=promotion,
     )
 
 

@@ -1,0 +1,33 @@
+"""The distributions of `scipy.stats` and its statistics, under its names, for traced values, too.
+
+On plain arrays SciPy computes. ``norm.logpdf(x, loc, scale)``, ``norm(loc, scale).logpdf(x)`` and
+their kin are differentiable in the points and in all parameters that have a derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.ops.define import lazy
+from functrans.scipy.stats import continuous as _continuous
+from functrans.scipy.stats import discrete as _discrete
+from functrans.scipy.stats.distribution import Distribution as _Distribution
+
+_DISTRIBUTIONS = {row.name: _Distribution(row) for row in (*_continuous.ROWS, *_discrete.ROWS)}
+_DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]
+
+__all__ = [*_DISTRIBUTIONS]
+
+globals().update(_DISTRIBUTIONS)
+
+_stats = lazy("scipy:stats")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(_stats.resolve(), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_stats.resolve().__all__})
