@@ -66,11 +66,19 @@ _SHAPES: dict[int, tuple[tuple[Shape, ...], ...]] = {
 }
 
 
-def broadcasting(*domains: Domain, params: Mapping[str, Any] = MappingProxyType({})) -> Samples:
-    """Samples for an elementwise primitive: every operand from its domain, in shapes that meet."""
+def broadcasting(
+    *domains: Domain, params: Mapping[str, Any] = MappingProxyType({}), brief: bool = False
+) -> Samples:
+    """Samples for an elementwise primitive: every operand from its domain, in shapes that meet.
+
+    If it is to be brief, in one combination of shapes only.
+    """
+    combinations = _SHAPES[len(domains)]
+    if brief:
+        combinations = combinations[1:2] if len(domains) == 1 else combinations[2:3]
 
     def draw(rng: np.random.Generator) -> Iterator[Sample]:
-        for shapes in _SHAPES[len(domains)]:
+        for shapes in combinations:
             yield Sample(
                 tuple(d.draw(rng, shape) for d, shape in zip(domains, shapes, strict=True)),
                 dict(params),

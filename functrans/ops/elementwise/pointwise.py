@@ -49,7 +49,8 @@ def elementwise(
         A ufunc (or `lazy` ufunc), or a function of arrays. A ufunc is answered for: applied to a
         tracer it records this primitive.
     samples : Domain or sequence of Domain
-        Where to draw the operand(s) for the generated tests.
+        Where to draw the operand(s) for the generated tests: in several shapes, or in one where
+        there is no ``scalar``, and NumPy broadcasts.
     jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
         With one operand: ``rule(x, out, dx)``; with more, a list with a rule
         ``rule(x, y, ..., out, dx)`` for each operand, or None, or `not_differentiable`. Nothing
@@ -112,7 +113,7 @@ def elementwise(
         batch=lambda operands, axes, **params: _batch(op, operands, axes, params),
         scalar=scalar,
         parts=parts,
-        samples=broadcasting(*domains, params=params or {}),
+        samples=broadcasting(*domains, params=params or {}, brief=scalar is None),
         fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,
         steep=steep,

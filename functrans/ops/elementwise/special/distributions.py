@@ -31,8 +31,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gammainc_n,
     gammaincc_n,
 )
-from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, composed, special
-from functrans.ops.promotion import floating
+from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, composed, ordered, special
 from functrans.ops.samples import reals, whole
 
 COUNT = not_differentiable("a number of events is an integer")
@@ -145,10 +144,10 @@ pdtrc = special(
     jvp=[COUNT, lambda k, m, out, dm: dm * gamma_density(floor(k) + 1, m)],
 )  # fmt: skip
 
-pdtri = special(
+pdtri = ordered(
     "pdtri", [whole(0, 6), _P],
     jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(k + 1, m))],
-    promotion=floating,
+    counts=(0,),
 )  # fmt: skip
 
 pdtrik = special(
@@ -190,31 +189,31 @@ btdtrib = special(
 
 _BINOMIAL = [whole(0, 4), whole(5, 9), _P]
 
-bdtr = special(
+bdtr = ordered(
     "bdtr", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
         lambda k, n, p, out, dp: dp * -beta_density(n - floor(k), floor(k) + 1, 1 - p),
     ],
-    promotion=floating,
+    counts=(1,),
 )  # fmt: skip
 
-bdtrc = special(
+bdtrc = ordered(
     "bdtrc", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
         lambda k, n, p, out, dp: dp * beta_density(n - floor(k), floor(k) + 1, 1 - p),
     ],
-    promotion=floating,
+    counts=(1,),
 )  # fmt: skip
 
-bdtri = special(
+bdtri = ordered(
     "bdtri", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
         lambda k, n, y, p, dy: dy * (-1 / beta_density(n - floor(k), floor(k) + 1, 1 - p)),
     ],
-    promotion=floating,
+    counts=(1,),
 )  # fmt: skip
 
 
@@ -246,22 +245,22 @@ bdtrin = special(
 
 _NEGATIVE_BINOMIAL = [whole(0, 5), whole(1, 5), _P]
 
-nbdtr = special(
+nbdtr = ordered(
     "nbdtr", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(n, floor(k) + 1, p)],
-    promotion=floating,
+    counts=(0, 1),
 )  # fmt: skip
 
-nbdtrc = special(
+nbdtrc = ordered(
     "nbdtrc", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(n, floor(k) + 1, p)],
-    promotion=floating,
+    counts=(0, 1),
 )  # fmt: skip
 
-nbdtri = special(
+nbdtri = ordered(
     "nbdtri", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(n, floor(k) + 1, p)],
-    promotion=floating,
+    counts=(0, 1),
 )  # fmt: skip
 
 nbdtrik = special(
@@ -456,11 +455,11 @@ _WITHOUT_DERIVATIVE = {
     "nctdtridf": (reals(0.5, 0.6), reals(-1, 0), reals(1, 2)),
     "nctdtrinc": (reals(1, 5), _P, reals(-2, 2)),
     "nctdtrit": (reals(1, 5), reals(-1, 1), _P),
-    "smirnov": (whole(1, 9), _P),
-    "smirnovi": (whole(1, 9), _P),
 }
 
 OTHERS: tuple[Primitive, ...] = tuple(
-    special(name, domains, ONLY_VALUES, promotion=floating)
-    for name, domains in _WITHOUT_DERIVATIVE.items()
+    special(name, domains, ONLY_VALUES) for name, domains in _WITHOUT_DERIVATIVE.items()
 )
+
+smirnov = ordered("smirnov", [whole(1, 9), _P], ONLY_VALUES)
+smirnovi = ordered("smirnovi", [whole(1, 9), _P], ONLY_VALUES)

@@ -61,15 +61,22 @@ def parts(of: str, *primitives: Primitive) -> None:
     protocols.ufuncs[of] = lambda *operands: tuple(op(*operands) for op in primitives)
 
 
-def ordered(name: str, samples: Sequence[Domain], jvp: Sequence[OperandRule]) -> Primitive:
-    """A ufunc whose first operand is an order, which SciPy treats otherwise if it is integral.
+def ordered(
+    name: str, samples: Sequence[Domain], jvp: Derivative, counts: Sequence[int] = (0,)
+) -> Primitive:
+    """A ufunc with orders among its operands, which SciPy treats otherwise if they are integral.
 
-    As an operand the order has the dtype of the others, as all operands of an equation.
+    As operands they have the dtype of the others, as all operands of an equation.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Which operands are orders.
     """
     ufunc = lazy(f"scipy.special:{name}")
     op = elementwise(
         name,
-        numpy=lambda order, *operands: _of_order(ufunc, order, operands),
+        numpy=lambda *operands: _with_integers(ufunc, operands, counts),
         samples=samples,
         jvp=jvp,
         promotion=floating,
@@ -78,12 +85,14 @@ def ordered(name: str, samples: Sequence[Domain], jvp: Sequence[OperandRule]) ->
     return op
 
 
-def _of_order(ufunc: Lazy, order: Any, operands: Sequence[Any]) -> Any:
-    with np.errstate(invalid="ignore"):
-        integral = np.asarray(order).astype(np.int64)
-    if not np.array_equal(integral, order):
-        return ufunc(order, *operands)
-    return np.asarray(ufunc(integral, *operands)).astype(np.result_type(*operands))[()]
+def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) -> Any:
+    converted = list(operands)
+    for i in counts:
+        with np.errstate(invalid="ignore"):
+            converted[i] = np.asarray(operands[i]).astype(np.int64)
+        if not np.array_equal(converted[i], operands[i]):
+            return ufunc(*operands)
+    return np.asarray(ufunc(*converted)).astype(np.result_type(*operands))[()]
 
 
 def composed(
