@@ -11,12 +11,18 @@ from typing import Any
 from functrans.ops.define import lazy
 from functrans.scipy.stats import continuous as _continuous
 from functrans.scipy.stats import discrete as _discrete
+from functrans.scipy.stats import multivariate as _multivariate
+from functrans.scipy.stats import statistics as _statistics
 from functrans.scipy.stats.distribution import Distribution as _Distribution
+from functrans.scipy.stats.statistics import *  # noqa: F403
 
-_DISTRIBUTIONS = {row.name: _Distribution(row) for row in (*_continuous.ROWS, *_discrete.ROWS)}
+_DISTRIBUTIONS: dict[str, Any] = {
+    **{row.name: _Distribution(row) for row in (*_continuous.ROWS, *_discrete.ROWS)},
+    **{family.name: _multivariate.Multivariate(family) for family in _multivariate.FAMILIES},
+}
 _DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]
 
-__all__ = [*_DISTRIBUTIONS]
+__all__ = [*_DISTRIBUTIONS, *_statistics.__all__]
 
 globals().update(_DISTRIBUTIONS)
 
