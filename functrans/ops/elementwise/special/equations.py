@@ -16,7 +16,7 @@ from typing import Any
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.elementwise.hyperbolic import cosh
 from functrans.ops.elementwise.special.integrals import DEGREE, cosdg
-from functrans.ops.elementwise.special.scipy import part, parts, special
+from functrans.ops.elementwise.special.scipy import ordered, part, parts
 from functrans.ops.samples import Domain, reals, whole
 
 PARAMETER = not_differentiable(
@@ -71,8 +71,8 @@ _solution("pbwa", _WEBER, lambda a, x, y, slope: (a - 0.25 * (x * x)) * y)
 
 _CHARACTERISTIC = [whole(1, 4), reals(0.5, 3)]
 
-mathieu_a = special("mathieu_a", _CHARACTERISTIC, PARAMETER)
-mathieu_b = special("mathieu_b", _CHARACTERISTIC, PARAMETER)
+mathieu_a = ordered("mathieu_a", _CHARACTERISTIC, PARAMETER)
+mathieu_b = ordered("mathieu_b", _CHARACTERISTIC, PARAMETER)
 
 
 def _angular(characteristic: Primitive) -> Callable[..., Any]:
@@ -93,8 +93,8 @@ for _kind in "12":
 
 _MODE = [whole(0, 2), whole(2, 4), reals(0.5, 2)]
 
-pro_cv = special("pro_cv", _MODE, PARAMETER)
-obl_cv = special("obl_cv", _MODE, PARAMETER)
+pro_cv = ordered("pro_cv", _MODE, PARAMETER, counts=(0, 1))
+obl_cv = ordered("obl_cv", _MODE, PARAMETER, counts=(0, 1))
 
 
 def _prolate(m: Any, c: Any, separation: Any, x: Any, y: Any, slope: Any) -> Any:

@@ -45,11 +45,19 @@ def special(
 def part(
     name: str, of: str, number: int, samples: Domain | Sequence[Domain], jvp: Derivative
 ) -> Primitive:
-    """One result of a ufunc of `scipy.special` that has several."""
+    """One result of a ufunc of `scipy.special` that has several.
+
+    It is computed in float64: in float32 some of them give NaN, or never end.
+    """
     ufunc = lazy(f"scipy.special:{of}")
+
+    def numpy(*operands: Any) -> Any:
+        wide = (np.asarray(x, np.float64) for x in operands)
+        return ufunc(*wide)[number].astype(np.result_type(*operands))[()]
+
     return elementwise(
         name,
-        numpy=lambda *operands: ufunc(*operands)[number],
+        numpy=numpy,
         samples=samples,
         jvp=jvp,
         promotion=floating,
