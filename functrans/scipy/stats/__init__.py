@@ -9,15 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from functrans.ops.define import lazy
-from functrans.scipy.stats import continuous as _continuous
 from functrans.scipy.stats import discrete as _discrete
+from functrans.scipy.stats import intervals as _intervals
 from functrans.scipy.stats import multivariate as _multivariate
+from functrans.scipy.stats import positive_axis as _positive_axis
+from functrans.scipy.stats import real_axis as _real_axis
 from functrans.scipy.stats import statistics as _statistics
 from functrans.scipy.stats.distribution import Distribution as _Distribution
 from functrans.scipy.stats.statistics import *  # noqa: F403
 
+_ROWS = (*_real_axis.ROWS, *_positive_axis.ROWS, *_intervals.ROWS, *_discrete.ROWS)
+
 _DISTRIBUTIONS: dict[str, Any] = {
-    **{row.name: _Distribution(row) for row in (*_continuous.ROWS, *_discrete.ROWS)},
+    **{row.name: _Distribution(row) for row in _ROWS},
     **{family.name: _multivariate.Multivariate(family) for family in _multivariate.FAMILIES},
 }
 _DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from functrans.ir.primitive import not_differentiable
+from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.elementwise.choice import or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt
@@ -30,47 +30,47 @@ _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
 # -- of the first and second kind ------------------------------------------------------------------
 
-jv = special(
+jv: Primitive = special(
     "jv", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jv(v - 1, x) - jv(v + 1, x)))],
 )  # fmt: skip
 
-jve = special(
+jve: Primitive = special(
     "jve", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jve(v - 1, x) - jve(v + 1, x)))],
 )  # fmt: skip
 
-yv = special(
+yv: Primitive = special(
     "yv", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yv(v - 1, x) - yv(v + 1, x)))],
 )  # fmt: skip
 
-yve = special(
+yve: Primitive = special(
     "yve", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
 )  # fmt: skip
 
-j1 = special("j1", reals(-5, 5), lambda x, out, dx: dx * (0.5 * (j0(x) - jv(2.0, x))))
+j1: Primitive = special("j1", reals(-5, 5), lambda x, out, dx: dx * (0.5 * (j0(x) - jv(2.0, x))))
 
-j0 = special("j0", reals(-5, 5), lambda x, out, dx: dx * -j1(x))
+j0: Primitive = special("j0", reals(-5, 5), lambda x, out, dx: dx * -j1(x))
 
-y1 = special("y1", reals(0.5, 5), lambda x, out, dx: dx * (0.5 * (y0(x) - yv(2.0, x))))
+y1: Primitive = special("y1", reals(0.5, 5), lambda x, out, dx: dx * (0.5 * (y0(x) - yv(2.0, x))))
 
-y0 = special("y0", reals(0.5, 5), lambda x, out, dx: dx * -y1(x))
+y0: Primitive = special("y0", reals(0.5, 5), lambda x, out, dx: dx * -y1(x))
 
 # -- modified --------------------------------------------------------------------------------------
 
-iv = special(
+iv: Primitive = special(
     "iv", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (iv(v - 1, x) + iv(v + 1, x)))],
 )  # fmt: skip
 
-kv = special(
+kv: Primitive = special(
     "kv", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (-0.5 * (kv(v - 1, x) + kv(v + 1, x)))],
 )  # fmt: skip
 
-ive = special(
+ive: Primitive = special(
     "ive", _ORDER_AND_POINT,
     jvp=[
         ORDER,
@@ -78,29 +78,31 @@ ive = special(
     ],
 )  # fmt: skip
 
-kve = special(
+kve: Primitive = special(
     "kve", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)))],
 )  # fmt: skip
 
-i0 = special("i0", reals(-3, 3), lambda x, out, dx: dx * i1(x))
+i0: Primitive = special("i0", reals(-3, 3), lambda x, out, dx: dx * i1(x))
 
-i1 = special("i1", reals(-3, 3), lambda x, out, dx: dx * (0.5 * (i0(x) + iv(2.0, x))))
+i1: Primitive = special("i1", reals(-3, 3), lambda x, out, dx: dx * (0.5 * (i0(x) + iv(2.0, x))))
 
-i0e = special("i0e", reals(0.1, 3), lambda x, out, dx: dx * (i1e(x) - sign(x) * out))
+i0e: Primitive = special("i0e", reals(0.1, 3), lambda x, out, dx: dx * (i1e(x) - sign(x) * out))
 
-i1e = special(
+i1e: Primitive = special(
     "i1e", reals(0.1, 3),
     jvp=lambda x, out, dx: dx * (0.5 * (i0e(x) + ive(2.0, x)) - sign(x) * out),
 )  # fmt: skip
 
-k0 = special("k0", reals(0.5, 5), lambda x, out, dx: dx * -k1(x))
+k0: Primitive = special("k0", reals(0.5, 5), lambda x, out, dx: dx * -k1(x))
 
-k1 = special("k1", reals(0.5, 5), lambda x, out, dx: dx * (-0.5 * (k0(x) + kv(2.0, x))))
+k1: Primitive = special("k1", reals(0.5, 5), lambda x, out, dx: dx * (-0.5 * (k0(x) + kv(2.0, x))))
 
-k0e = special("k0e", reals(0.5, 5), lambda x, out, dx: dx * (out - k1e(x)))
+k0e: Primitive = special("k0e", reals(0.5, 5), lambda x, out, dx: dx * (out - k1e(x)))
 
-k1e = special("k1e", reals(0.5, 5), lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve(2.0, x))))
+k1e: Primitive = special(
+    "k1e", reals(0.5, 5), lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve(2.0, x)))
+)
 
 # SciPy has recurrences of their own for these where the order is integral
 protocols.ufuncs["yn"] = yv
@@ -125,25 +127,27 @@ def _less_one_over(function: Any, x: Any, sign_of_square: int) -> Any:
     return select(near, series, (function(far) - 1) / far)
 
 
-itj0 = part("itj0", "itj0y0", 0, reals(0.5, 5), lambda x, out, dx: dx * j0(x))
-ity0 = part("ity0", "itj0y0", 1, reals(0.5, 5), lambda x, out, dx: dx * y0(x))
+itj0: Primitive = part("itj0", "itj0y0", 0, reals(0.5, 5), lambda x, out, dx: dx * j0(x))
+ity0: Primitive = part("ity0", "itj0y0", 1, reals(0.5, 5), lambda x, out, dx: dx * y0(x))
 parts("itj0y0", itj0, ity0)
 
-iti0 = part("iti0", "iti0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * i0(x))
-itk0 = part("itk0", "iti0k0", 1, reals(0.5, 5), lambda x, out, dx: dx * k0(x))
+iti0: Primitive = part("iti0", "iti0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * i0(x))
+itk0: Primitive = part("itk0", "iti0k0", 1, reals(0.5, 5), lambda x, out, dx: dx * k0(x))
 parts("iti0k0", iti0, itk0)
 
-it2j0 = part(
+it2j0: Primitive = part(
     "it2j0", "it2j0y0", 0, reals(0.5, 5), lambda x, out, dx: -dx * _less_one_over(j0, x, -1)
 )
-it2y0 = part("it2y0", "it2j0y0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (y0(x) / x))
+it2y0: Primitive = part("it2y0", "it2j0y0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (y0(x) / x))
 parts("it2j0y0", it2j0, it2y0)
 
-it2i0 = part("it2i0", "it2i0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * _less_one_over(i0, x, 1))
-it2k0 = part("it2k0", "it2i0k0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (k0(x) / x))
+it2i0: Primitive = part(
+    "it2i0", "it2i0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * _less_one_over(i0, x, 1)
+)
+it2k0: Primitive = part("it2k0", "it2i0k0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (k0(x) / x))
 parts("it2i0k0", it2i0, it2k0)
 
-besselpoly = special(
+besselpoly: Primitive = special(
     "besselpoly", [reals(0.5, 3), reals(0.5, 3), reals(1.5, 3)],
     jvp=[
         lambda a, lmbda, nu, out, da: (
@@ -161,7 +165,7 @@ def _inhomogeneous(v: Any, x: Any) -> Any:
     return power(0.5 * x, v) * rgamma(v + 1.5) / math.sqrt(math.pi)
 
 
-struve = special(
+struve: Primitive = special(
     "struve", _ORDER_AND_POINT,
     jvp=[
         ORDER,
@@ -171,7 +175,7 @@ struve = special(
     ],
 )  # fmt: skip
 
-modstruve = special(
+modstruve: Primitive = special(
     "modstruve", _ORDER_AND_POINT,
     jvp=[
         ORDER,
@@ -181,18 +185,26 @@ modstruve = special(
     ],
 )  # fmt: skip
 
-itstruve0 = special("itstruve0", reals(0.5, 5), lambda x, out, dx: dx * struve(0.0, x))
+itstruve0: Primitive = special("itstruve0", reals(0.5, 5), lambda x, out, dx: dx * struve(0.0, x))
 
-itmodstruve0 = special("itmodstruve0", reals(0.5, 5), lambda x, out, dx: dx * modstruve(0.0, x))
+itmodstruve0: Primitive = special(
+    "itmodstruve0", reals(0.5, 5), lambda x, out, dx: dx * modstruve(0.0, x)
+)
 
-it2struve0 = special("it2struve0", reals(0.5, 5), lambda x, out, dx: -dx * (struve(0.0, x) / x))
+it2struve0: Primitive = special(
+    "it2struve0", reals(0.5, 5), lambda x, out, dx: -dx * (struve(0.0, x) / x)
+)
 
 # -- Airy ------------------------------------------------------------------------------------------
 
-airy_ai = part("airy_ai", "airy", 0, reals(-3, 3), lambda x, out, dx: dx * airy_aip(x))
-airy_aip = part("airy_aip", "airy", 1, reals(-3, 3), lambda x, out, dx: dx * (x * airy_ai(x)))
-airy_bi = part("airy_bi", "airy", 2, reals(-3, 3), lambda x, out, dx: dx * airy_bip(x))
-airy_bip = part("airy_bip", "airy", 3, reals(-3, 3), lambda x, out, dx: dx * (x * airy_bi(x)))
+airy_ai: Primitive = part("airy_ai", "airy", 0, reals(-3, 3), lambda x, out, dx: dx * airy_aip(x))
+airy_aip: Primitive = part(
+    "airy_aip", "airy", 1, reals(-3, 3), lambda x, out, dx: dx * (x * airy_ai(x))
+)
+airy_bi: Primitive = part("airy_bi", "airy", 2, reals(-3, 3), lambda x, out, dx: dx * airy_bip(x))
+airy_bip: Primitive = part(
+    "airy_bip", "airy", 3, reals(-3, 3), lambda x, out, dx: dx * (x * airy_bi(x))
+)
 parts("airy", airy_ai, airy_aip, airy_bi, airy_bip)
 
 
@@ -204,26 +216,30 @@ def _root(x: Any) -> Any:
 
 _SCALED = reals(0.5, 3)
 
-airye_ai = part(
+airye_ai: Primitive = part(
     "airye_ai", "airye", 0, _SCALED, lambda x, out, dx: dx * (airye_aip(x) + _root(x) * out)
 )
-airye_aip = part(
+airye_aip: Primitive = part(
     "airye_aip", "airye", 1, _SCALED,
     lambda x, out, dx: dx * (x * airye_ai(x) + _root(x) * out),
 )  # fmt: skip
-airye_bi = part(
+airye_bi: Primitive = part(
     "airye_bi", "airye", 2, _SCALED, lambda x, out, dx: dx * (airye_bip(x) - _root(x) * out)
 )
-airye_bip = part(
+airye_bip: Primitive = part(
     "airye_bip", "airye", 3, _SCALED,
     lambda x, out, dx: dx * (x * airye_bi(x) - _root(x) * out),
 )  # fmt: skip
 parts("airye", airye_ai, airye_aip, airye_bi, airye_bip)
 
-itairy_ai = part("itairy_ai", "itairy", 0, _SCALED, lambda x, out, dx: dx * airy_ai(x))
-itairy_bi = part("itairy_bi", "itairy", 1, _SCALED, lambda x, out, dx: dx * airy_bi(x))
-itairy_left_ai = part("itairy_left_ai", "itairy", 2, _SCALED, lambda x, out, dx: dx * airy_ai(-x))
-itairy_left_bi = part("itairy_left_bi", "itairy", 3, _SCALED, lambda x, out, dx: dx * airy_bi(-x))
+itairy_ai: Primitive = part("itairy_ai", "itairy", 0, _SCALED, lambda x, out, dx: dx * airy_ai(x))
+itairy_bi: Primitive = part("itairy_bi", "itairy", 1, _SCALED, lambda x, out, dx: dx * airy_bi(x))
+itairy_left_ai: Primitive = part(
+    "itairy_left_ai", "itairy", 2, _SCALED, lambda x, out, dx: dx * airy_ai(-x)
+)
+itairy_left_bi: Primitive = part(
+    "itairy_left_bi", "itairy", 3, _SCALED, lambda x, out, dx: dx * airy_bi(-x)
+)
 parts("itairy", itairy_ai, itairy_bi, itairy_left_ai, itairy_left_bi)
 
 # -- Kelvin ----------------------------------------------------------------------------------------
@@ -235,11 +251,11 @@ def _over(slope: Any, x: Any, at_zero: float) -> Any:
 
 _KELVIN = reals(0.5, 5)
 
-ber = special("ber", _KELVIN, lambda x, out, dx: dx * berp(x))
-bei = special("bei", _KELVIN, lambda x, out, dx: dx * beip(x))
-ker = special("ker", _KELVIN, lambda x, out, dx: dx * kerp(x))
-kei = special("kei", _KELVIN, lambda x, out, dx: dx * keip(x))
-berp = special("berp", _KELVIN, lambda x, out, dx: -dx * (bei(x) + _over(out, x, 0)))
-beip = special("beip", _KELVIN, lambda x, out, dx: dx * (ber(x) - _over(out, x, 0.5)))
-kerp = special("kerp", _KELVIN, lambda x, out, dx: -dx * (kei(x) + out / x))
-keip = special("keip", _KELVIN, lambda x, out, dx: dx * (ker(x) - out / x))
+ber: Primitive = special("ber", _KELVIN, lambda x, out, dx: dx * berp(x))
+bei: Primitive = special("bei", _KELVIN, lambda x, out, dx: dx * beip(x))
+ker: Primitive = special("ker", _KELVIN, lambda x, out, dx: dx * kerp(x))
+kei: Primitive = special("kei", _KELVIN, lambda x, out, dx: dx * keip(x))
+berp: Primitive = special("berp", _KELVIN, lambda x, out, dx: -dx * (bei(x) + _over(out, x, 0)))
+beip: Primitive = special("beip", _KELVIN, lambda x, out, dx: dx * (ber(x) - _over(out, x, 0.5)))
+kerp: Primitive = special("kerp", _KELVIN, lambda x, out, dx: -dx * (kei(x) + out / x))
+keip: Primitive = special("keip", _KELVIN, lambda x, out, dx: dx * (ker(x) - out / x))

@@ -53,7 +53,7 @@ def _upper_gamma(a: Any, x: Any) -> Any:
     return gammaincc_n(a, x, n=1)
 
 
-chdtr = special(
+chdtr: Primitive = special(
     "chdtr", [_POSITIVE, _POSITIVE],
     jvp=[
         lambda v, x, out, dv: dv * (0.5 * _gamma(0.5 * v, 0.5 * x)),
@@ -61,7 +61,7 @@ chdtr = special(
     ],
 )  # fmt: skip
 
-chdtrc = special(
+chdtrc: Primitive = special(
     "chdtrc", [_POSITIVE, _POSITIVE],
     jvp=[
         lambda v, x, out, dv: dv * (0.5 * _upper_gamma(0.5 * v, 0.5 * x)),
@@ -69,7 +69,7 @@ chdtrc = special(
     ],
 )  # fmt: skip
 
-chdtri = special(
+chdtri: Primitive = special(
     "chdtri", [_POSITIVE, _P],
     jvp=[
         lambda v, p, x, dv: (
@@ -79,7 +79,7 @@ chdtri = special(
     ],
 )  # fmt: skip
 
-chdtriv = special(
+chdtriv: Primitive = special(
     "chdtriv", [_P, _POSITIVE],
     jvp=[
         lambda p, x, v, dp: dp * (2 / _gamma(0.5 * v, 0.5 * x)),
@@ -87,7 +87,7 @@ chdtriv = special(
     ],
 )  # fmt: skip
 
-gdtr = special(
+gdtr: Primitive = special(
     "gdtr", [_POSITIVE, _POSITIVE, _POSITIVE],
     jvp=[
         lambda a, b, x, out, da: da * (x * gamma_density(b, a * x)),
@@ -96,7 +96,7 @@ gdtr = special(
     ],
 )  # fmt: skip
 
-gdtrc = special(
+gdtrc: Primitive = special(
     "gdtrc", [_POSITIVE, _POSITIVE, _POSITIVE],
     jvp=[
         lambda a, b, x, out, da: da * (-x * gamma_density(b, a * x)),
@@ -105,7 +105,7 @@ gdtrc = special(
     ],
 )  # fmt: skip
 
-gdtrix = special(
+gdtrix: Primitive = special(
     "gdtrix", [_POSITIVE, _POSITIVE, _P],
     jvp=[
         lambda a, b, p, x, da: da * (-x / a),
@@ -114,7 +114,7 @@ gdtrix = special(
     ],
 )  # fmt: skip
 
-gdtria = special(
+gdtria: Primitive = special(
     "gdtria", [_P, _POSITIVE, _POSITIVE],
     jvp=[
         lambda p, b, x, a, dp: dp / (x * gamma_density(b, a * x)),
@@ -123,7 +123,7 @@ gdtria = special(
     ],
 )  # fmt: skip
 
-gdtrib = special(
+gdtrib: Primitive = special(
     "gdtrib", [_POSITIVE, _P, _POSITIVE],
     jvp=[
         lambda a, p, x, b, da: da * (-x * gamma_density(b, a * x) / _gamma(b, a * x)),
@@ -134,23 +134,23 @@ gdtrib = special(
 
 # -- Poisson ---------------------------------------------------------------------------------------
 
-pdtr = special(
+pdtr: Primitive = special(
     "pdtr", [whole(0, 6), _POSITIVE],
     jvp=[COUNT, lambda k, m, out, dm: dm * -gamma_density(floor(k) + 1, m)],
 )  # fmt: skip
 
-pdtrc = special(
+pdtrc: Primitive = special(
     "pdtrc", [whole(0, 6), _POSITIVE],
     jvp=[COUNT, lambda k, m, out, dm: dm * gamma_density(floor(k) + 1, m)],
 )  # fmt: skip
 
-pdtri = ordered(
+pdtri: Primitive = ordered(
     "pdtri", [whole(0, 6), _P],
     jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(k + 1, m))],
     counts=(0,),
 )  # fmt: skip
 
-pdtrik = special(
+pdtrik: Primitive = special(
     "pdtrik", [reals(0.2, 0.6), reals(3, 6)],
     jvp=[
         lambda p, m, k, dp: dp / _upper_gamma(k + 1, m),
@@ -169,7 +169,7 @@ def _beta_by_b(a: Any, b: Any, x: Any) -> Any:
     return betainc_n(a, b, x, n=0, m=1)
 
 
-btdtria = special(
+btdtria: Primitive = special(
     "btdtria", [_P, _POSITIVE, _P],
     jvp=[
         lambda p, b, x, a, dp: dp / _beta_by_a(a, b, x),
@@ -178,7 +178,7 @@ btdtria = special(
     ],
 )  # fmt: skip
 
-btdtrib = special(
+btdtrib: Primitive = special(
     "btdtrib", [_POSITIVE, _P, _P],
     jvp=[
         lambda a, p, x, b, da: da * (-_beta_by_a(a, b, x) / _beta_by_b(a, b, x)),
@@ -189,7 +189,7 @@ btdtrib = special(
 
 _BINOMIAL = [whole(0, 4), whole(5, 9), _P]
 
-bdtr = ordered(
+bdtr: Primitive = ordered(
     "bdtr", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
@@ -198,7 +198,7 @@ bdtr = ordered(
     counts=(1,),
 )  # fmt: skip
 
-bdtrc = ordered(
+bdtrc: Primitive = ordered(
     "bdtrc", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
@@ -207,7 +207,7 @@ bdtrc = ordered(
     counts=(1,),
 )  # fmt: skip
 
-bdtri = ordered(
+bdtri: Primitive = ordered(
     "bdtri", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
@@ -221,7 +221,7 @@ def _binomial_by_k(k: Any, n: Any, p: Any) -> Any:
     return _beta_by_b(n - k, k + 1, 1 - p) - _beta_by_a(n - k, k + 1, 1 - p)
 
 
-bdtrik = special(
+bdtrik: Primitive = special(
     "bdtrik", [reals(0.4, 0.8), whole(7, 9), reals(0.3, 0.5)],
     jvp=[
         lambda y, n, p, k, dy: dy / _binomial_by_k(k, n, p),
@@ -230,7 +230,7 @@ bdtrik = special(
     ],
 )  # fmt: skip
 
-bdtrin = special(
+bdtrin: Primitive = special(
     "bdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
     jvp=[
         lambda k, y, p, n, dk: (
@@ -245,25 +245,25 @@ bdtrin = special(
 
 _NEGATIVE_BINOMIAL = [whole(0, 5), whole(1, 5), _P]
 
-nbdtr = ordered(
+nbdtr: Primitive = ordered(
     "nbdtr", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(n, floor(k) + 1, p)],
     counts=(0, 1),
 )  # fmt: skip
 
-nbdtrc = ordered(
+nbdtrc: Primitive = ordered(
     "nbdtrc", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(n, floor(k) + 1, p)],
     counts=(0, 1),
 )  # fmt: skip
 
-nbdtri = ordered(
+nbdtri: Primitive = ordered(
     "nbdtri", _NEGATIVE_BINOMIAL,
     jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(n, floor(k) + 1, p)],
     counts=(0, 1),
 )  # fmt: skip
 
-nbdtrik = special(
+nbdtrik: Primitive = special(
     "nbdtrik", [reals(0.4, 0.8), reals(2, 4), reals(0.3, 0.5)],
     jvp=[
         lambda y, n, p, k, dy: dy / _beta_by_b(n, k + 1, p),
@@ -272,7 +272,7 @@ nbdtrik = special(
     ],
 )  # fmt: skip
 
-nbdtrin = special(
+nbdtrin: Primitive = special(
     "nbdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
     jvp=[
         lambda k, y, p, n, dk: dk * (-_beta_by_b(n, k + 1, p) / _beta_by_a(n, k + 1, p)),
@@ -313,7 +313,7 @@ def _f_by_d(n: Any, d: Any, x: Any) -> Any:
 
 _F = [reals(1, 5), reals(1, 5), reals(0.5, 3)]
 
-fdtr = special(
+fdtr: Primitive = special(
     "fdtr", _F,
     jvp=[
         lambda n, d, x, out, dn: dn * _f_by_n(n, d, x),
@@ -322,7 +322,7 @@ fdtr = special(
     ],
 )  # fmt: skip
 
-fdtrc = special(
+fdtrc: Primitive = special(
     "fdtrc", _F,
     jvp=[
         lambda n, d, x, out, dn: dn * -_f_by_n(n, d, x),
@@ -331,7 +331,7 @@ fdtrc = special(
     ],
 )  # fmt: skip
 
-fdtri = special(
+fdtri: Primitive = special(
     "fdtri", [reals(1, 5), reals(1, 5), _P],
     jvp=[
         lambda n, d, p, x, dn: dn * (-_f_by_n(n, d, x) / _f_by_x(n, d, x)),
@@ -340,7 +340,7 @@ fdtri = special(
     ],
 )  # fmt: skip
 
-fdtridfd = special("fdtridfd", [reals(1, 5), reals(0.5, 0.6), reals(1, 2)], ONLY_VALUES)
+fdtridfd: Primitive = special("fdtridfd", [reals(1, 5), reals(0.5, 0.6), reals(1, 2)], ONLY_VALUES)
 
 
 def student_density(df: Any, t: Any) -> Any:
@@ -357,7 +357,7 @@ def _student_by_df(df: Any, t: Any) -> Any:
     return sign(t) * (0.5 * slope) - 0.5 * (t * front / (df * sqrt(df)))
 
 
-stdtr = special(
+stdtr: Primitive = special(
     "stdtr", [reals(1, 5), reals(-3, 3)],
     jvp=[
         lambda df, t, out, ddf: ddf * _student_by_df(df, t),
@@ -365,7 +365,7 @@ stdtr = special(
     ],
 )  # fmt: skip
 
-stdtrit = special(
+stdtrit: Primitive = special(
     "stdtrit", [reals(1, 5), _P],
     jvp=[
         lambda df, p, t, ddf: ddf * (-_student_by_df(df, t) / student_density(df, t)),
@@ -373,7 +373,7 @@ stdtrit = special(
     ],
 )  # fmt: skip
 
-stdtridf = special(
+stdtridf: Primitive = special(
     "stdtridf", [reals(0.8, 0.84), reals(1.1, 1.3)],
     jvp=[
         lambda p, t, df, dp: dp / _student_by_df(df, t),
@@ -408,7 +408,7 @@ def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
 
 _NONCENTRAL = [_POSITIVE, reals(1, 5), _POSITIVE]
 
-chndtr = special(
+chndtr: Primitive = special(
     "chndtr", _NONCENTRAL,
     jvp=[
         lambda x, df, nc, out, dx: dx * noncentral_density(x, df, nc),
@@ -417,7 +417,7 @@ chndtr = special(
     ],
 )  # fmt: skip
 
-chndtrix = special(
+chndtrix: Primitive = special(
     "chndtrix", [_P, reals(1, 5), _POSITIVE],
     jvp=[
         lambda p, df, nc, x, dp: dp / noncentral_density(x, df, nc),
@@ -435,7 +435,7 @@ def _tukey_slope(lmbda: Any, p: Any) -> Any:
     return power(p, lmbda - 1) + power(1 - p, lmbda - 1)
 
 
-tklmbda = special(
+tklmbda: Primitive = special(
     "tklmbda", [reals(-1, 1), reals(0.2, 0.9)],
     jvp=[lambda x, lmbda, p, dx: dx / _tukey_slope(lmbda, p), NO_CLOSED_FORM],
 )  # fmt: skip
@@ -461,5 +461,5 @@ OTHERS: tuple[Primitive, ...] = tuple(
     special(name, domains, ONLY_VALUES) for name, domains in _WITHOUT_DERIVATIVE.items()
 )
 
-smirnov = ordered("smirnov", [whole(1, 9), _P], ONLY_VALUES)
-smirnovi = ordered("smirnovi", [whole(1, 9), _P], ONLY_VALUES)
+smirnov: Primitive = ordered("smirnov", [whole(1, 9), _P], ONLY_VALUES)
+smirnovi: Primitive = ordered("smirnovi", [whole(1, 9), _P], ONLY_VALUES)

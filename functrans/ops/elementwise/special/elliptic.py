@@ -66,10 +66,10 @@ def _rules(factor: float, powers: tuple[int, ...], arity: int, moment: int = 0) 
     return [_integral(factor, powers, moment, operand) for operand in range(arity)]
 
 
-elliprf = special("elliprf", _POSITIVE[:3], _rules(0.5, (1, 1, 1, 0), 3))
-elliprd = special("elliprd", _POSITIVE[:3], _rules(1.5, (1, 1, 3, 0), 3))
-elliprj = special("elliprj", _POSITIVE, _rules(1.5, (1, 1, 1, 2), 4))
-elliprc = special("elliprc", _POSITIVE[:2], _rules(0.5, (1, 2, 0, 0), 2))
+elliprf: Primitive = special("elliprf", _POSITIVE[:3], _rules(0.5, (1, 1, 1, 0), 3))
+elliprd: Primitive = special("elliprd", _POSITIVE[:3], _rules(1.5, (1, 1, 3, 0), 3))
+elliprj: Primitive = special("elliprj", _POSITIVE, _rules(1.5, (1, 1, 1, 2), 4))
+elliprc: Primitive = special("elliprc", _POSITIVE[:2], _rules(0.5, (1, 2, 0, 0), 2))
 
 
 def _slope_of_rg(operand: int) -> Any:
@@ -77,21 +77,23 @@ def _slope_of_rg(operand: int) -> Any:
     return lambda x, y, z, out, dot: dot * (0.125 * carlson(x, y, z, 1.0, powers=powers, moment=1))
 
 
-elliprg = special("elliprg", _POSITIVE[:3], [_slope_of_rg(operand) for operand in range(3)])
+elliprg: Primitive = special(
+    "elliprg", _POSITIVE[:3], [_slope_of_rg(operand) for operand in range(3)]
+)
 
 # -- complete --------------------------------------------------------------------------------------
 
-ellipkm1 = special(
+ellipkm1: Primitive = special(
     "ellipkm1", reals(0.1, 2),
     jvp=lambda p, out, dp: dp * (elliprd(0.0, 1.0, p) * (-1 / 6)),
 )  # fmt: skip
 
-ellipk = special(
+ellipk: Primitive = special(
     "ellipk", reals(-2, 0.9),
     jvp=lambda m, out, dm: dm * (elliprd(0.0, 1.0, 1 - m) * (1 / 6)),
 )  # fmt: skip
 
-ellipe = special(
+ellipe: Primitive = special(
     "ellipe", reals(-2, 0.9),
     jvp=lambda m, out, dm: dm * (elliprd(0.0, 1 - m, 1.0) * (-1 / 6)),
 )  # fmt: skip
@@ -125,7 +127,7 @@ def _modular(phi: Any, m: Any) -> Any:
 
 _AMPLITUDE = [reals(-1.4, 4), reals(-2, 0.9)]
 
-ellipkinc = special(
+ellipkinc: Primitive = special(
     "ellipkinc", _AMPLITUDE,
     jvp=[
         lambda phi, m, out, dphi: dphi / _modular(phi, m),
@@ -133,7 +135,7 @@ ellipkinc = special(
     ],
 )  # fmt: skip
 
-ellipeinc = special(
+ellipeinc: Primitive = special(
     "ellipeinc", _AMPLITUDE,
     jvp=[
         lambda phi, m, out, dphi: dphi * _modular(phi, m),
@@ -198,7 +200,7 @@ def _slope_of_agm(a: Any, b: Any, mean: Any) -> Any:
     return mean * mean * b * elliprd(0.0, a * a, b * b) * (2 / (3 * np.pi))
 
 
-agm = special(
+agm: Primitive = special(
     "agm", [reals(0.5, 3), reals(0.5, 3)],
     jvp=[
         lambda a, b, out, da: da * _slope_of_agm(b, a, out),

@@ -18,12 +18,12 @@ from functrans.ops.elementwise.special.scipy import ratio, special
 from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 
-log_expit = special(
+log_expit: Primitive = special(
     "log_expit", reals(-3, 3), scalar=lambda x: -vecmath.softplus(-x),
     jvp=lambda x, out, dx: dx * expit(-x),
 )  # fmt: skip
 
-xlogy = special(
+xlogy: Primitive = special(
     "xlogy", [reals(-3, 3), reals(0.1, 10)], scalar=vecmath.xlogy,
     jvp=[
         lambda x, y, out, dx: dx * log(y),
@@ -37,7 +37,7 @@ def _xlog1py(x: Scalar, y: Scalar) -> Scalar:
     return scalar.where(is_zero, 0, x * vecmath.log1p(y))
 
 
-xlog1py = special(
+xlog1py: Primitive = special(
     "xlog1py", [reals(-3, 3), reals(-0.9, 10)], scalar=_xlog1py,
     jvp=[
         lambda x, y, out, dx: dx * log1p(y),
@@ -53,7 +53,7 @@ def _entr(x: Scalar) -> Scalar:
     return scalar.where(x < 0, -float("inf"), inside)
 
 
-entr = special(
+entr: Primitive = special(
     "entr", reals(0.1, 3), scalar=_entr,
     jvp=lambda x, out, dx: dx * masked(greater_equal(x, 0), -log(maximum(x, 0)) - 1),
 )  # fmt: skip
@@ -86,7 +86,7 @@ rel_entr: Primitive = special(
     ],
 )  # fmt: skip
 
-kl_div = special(
+kl_div: Primitive = special(
     "kl_div", _POSITIVE,
     jvp=[
         lambda x, y, out, dx: dx * _log_ratio(x, y),
@@ -104,7 +104,7 @@ def _huber(delta: Scalar, r: Scalar) -> Scalar:
     return scalar.where(delta < 0, float("inf"), value)
 
 
-huber = special(
+huber: Primitive = special(
     "huber", [reals(1, 2), reals(-3, 3)], scalar=_huber,
     jvp=[
         lambda delta, r, out, dd: (
@@ -130,7 +130,7 @@ def _pseudo_huber_by_width(delta: Any, r: Any) -> Any:
     return delta * (excess * (excess / s))
 
 
-pseudo_huber = special(
+pseudo_huber: Primitive = special(
     "pseudo_huber", [reals(1, 2), reals(-3, 3)],
     jvp=[
         lambda delta, r, out, dd: dd * masked(greater(delta, 0), _pseudo_huber_by_width(delta, r)),
@@ -152,9 +152,11 @@ log1prel_n: Primitive = elementwise(
     promotion=floating, samples=reals(-0.9, 3), params={"n": 1},
 )  # fmt: skip
 
-exprel = special("exprel", reals(-3, 3), lambda x, out, dx: dx * exprel_n(x, n=1))
+exprel: Primitive = special("exprel", reals(-3, 3), lambda x, out, dx: dx * exprel_n(x, n=1))
 
-spence = special("spence", reals(0.1, 5), lambda x, out, dx: -dx * log1prel_n(x - 1, n=0))
+spence: Primitive = special(
+    "spence", reals(0.1, 5), lambda x, out, dx: -dx * log1prel_n(x - 1, n=0)
+)
 
 # -- Box and Cox -----------------------------------------------------------------------------------
 
@@ -163,7 +165,7 @@ def _by_lambda(log_x: Any, lmbda: Any) -> Any:
     return log_x * log_x * exprel_n(lmbda * log_x, n=1)
 
 
-boxcox = special(
+boxcox: Primitive = special(
     "boxcox", [reals(0.1, 5), reals(-2, 2)],
     jvp=[
         lambda x, lmbda, out, dx: dx * power(x, lmbda - 1),
@@ -171,7 +173,7 @@ boxcox = special(
     ],
 )  # fmt: skip
 
-boxcox1p = special(
+boxcox1p: Primitive = special(
     "boxcox1p", [reals(-0.9, 5), reals(-2, 2)],
     jvp=[
         lambda x, lmbda, out, dx: dx * exp((lmbda - 1) * log1p(x)),
@@ -179,7 +181,7 @@ boxcox1p = special(
     ],
 )  # fmt: skip
 
-inv_boxcox = special(
+inv_boxcox: Primitive = special(
     "inv_boxcox", [reals(0.1, 2), reals(0.1, 2)],
     jvp=[
         lambda y, lmbda, out, dy: dy * (out / (1 + lmbda * y)),
@@ -187,7 +189,7 @@ inv_boxcox = special(
     ],
 )  # fmt: skip
 
-inv_boxcox1p = special(
+inv_boxcox1p: Primitive = special(
     "inv_boxcox1p", [reals(0.1, 2), reals(0.1, 2)],
     jvp=[
         lambda y, lmbda, out, dy: dy * ((out + 1) / (1 + lmbda * y)),
@@ -195,7 +197,7 @@ inv_boxcox1p = special(
     ],
 )  # fmt: skip
 
-powm1 = special(
+powm1: Primitive = special(
     "powm1", [reals(0.1, 5), reals(-2, 2)],
     jvp=[
         lambda x, y, out, dx: dx * (y * power(x, y - 1)),

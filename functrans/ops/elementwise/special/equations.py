@@ -71,8 +71,8 @@ _solution("pbwa", _WEBER, lambda a, x, y, slope: (a - 0.25 * (x * x)) * y)
 
 _CHARACTERISTIC = [whole(1, 4), reals(0.5, 3)]
 
-mathieu_a = ordered("mathieu_a", _CHARACTERISTIC, PARAMETER)
-mathieu_b = ordered("mathieu_b", _CHARACTERISTIC, PARAMETER)
+mathieu_a: Primitive = ordered("mathieu_a", _CHARACTERISTIC, PARAMETER)
+mathieu_b: Primitive = ordered("mathieu_b", _CHARACTERISTIC, PARAMETER)
 
 
 def _angular(characteristic: Primitive) -> Callable[..., Any]:
@@ -93,8 +93,8 @@ for _kind in "12":
 
 _MODE = [whole(0, 2), whole(2, 4), reals(0.5, 2)]
 
-pro_cv = ordered("pro_cv", _MODE, PARAMETER, counts=(0, 1))
-obl_cv = ordered("obl_cv", _MODE, PARAMETER, counts=(0, 1))
+pro_cv: Primitive = ordered("pro_cv", _MODE, PARAMETER, counts=(0, 1))
+obl_cv: Primitive = ordered("obl_cv", _MODE, PARAMETER, counts=(0, 1))
 
 
 def _prolate(m: Any, c: Any, separation: Any, x: Any, y: Any, slope: Any) -> Any:

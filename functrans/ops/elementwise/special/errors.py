@@ -49,12 +49,12 @@ w_imag: Primitive = elementwise(
 
 # -- the error function ----------------------------------------------------------------------------
 
-erf = special(
+erf: Primitive = special(
     "erf", reals(-3, 3), scalar=vecmath.erf,
     jvp=lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(-x * x)),
 )  # fmt: skip
 
-erfc = special(
+erfc: Primitive = special(
     "erfc", reals(-3, 3), scalar=vecmath.erfc,
     jvp=lambda x, out, dx: dx * (-TWO_BY_SQRT_PI * exp(-x * x)),
 )  # fmt: skip
@@ -67,29 +67,31 @@ def _imaginary_axis(x: Any, n: int) -> Any:
     return sign * (w_imag if n % 2 else w_real)(0.0, x, n=n)
 
 
-erfcx = special(
+erfcx: Primitive = special(
     "erfcx", reals(-2, 9),
     jvp=lambda x, out, dx: dx * _imaginary_axis(x, 1),
 )  # fmt: skip
 
-erfi = special("erfi", reals(-2, 2), lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(x * x)))
+erfi: Primitive = special(
+    "erfi", reals(-2, 2), lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(x * x))
+)
 
-dawsn = special(
+dawsn: Primitive = special(
     "dawsn", reals(-9, 9),
     jvp=lambda x, out, dx: dx * (w_imag(x, 0.0, n=1) / TWO_BY_SQRT_PI),
 )  # fmt: skip
 
-erfinv = special(
+erfinv: Primitive = special(
     "erfinv", reals(-0.9, 0.9), lambda x, out, dx: dx * (exp(out * out) / TWO_BY_SQRT_PI)
 )
 
-erfcinv = special(
+erfcinv: Primitive = special(
     "erfcinv", reals(0.1, 1.9), lambda x, out, dx: dx * (-exp(out * out) / TWO_BY_SQRT_PI)
 )
 
 # -- the normal distribution -----------------------------------------------------------------------
 
-ndtr = special(
+ndtr: Primitive = special(
     "ndtr", reals(-3, 3), scalar=lambda x: 0.5 * vecmath.erfc(x * -SQRT_HALF),
     jvp=lambda x, out, dx: dx * normal_density(x),
 )  # fmt: skip
@@ -109,21 +111,21 @@ def normal_hazard(x: Any, log_ndtr: Any) -> Any:
     return select(greater(x, 0), exp(-0.5 * x * x - log_ndtr) / SQRT_2_PI, left)
 
 
-log_ndtr = special(
+log_ndtr: Primitive = special(
     "log_ndtr", reals(-3, 3), scalar=vecmath.log_ndtr,
     jvp=lambda x, out, dx: dx * normal_hazard(x, out),
 )  # fmt: skip
 
-ndtri = special(
+ndtri: Primitive = special(
     "ndtri", reals(0.1, 0.9), lambda p, out, dp: dp * (SQRT_2_PI * exp(0.5 * out * out))
 )
 
-ndtri_exp = special(
+ndtri_exp: Primitive = special(
     "ndtri_exp", reals(-9, -0.01),
     jvp=lambda y, out, dy: dy / normal_hazard(out, y),
 )  # fmt: skip
 
-owens_t = special(
+owens_t: Primitive = special(
     "owens_t", [reals(-3, 3), reals(-3, 3)],
     jvp=[
         lambda h, a, out, dh: dh * (normal_density(h) * -0.5 * erf(a * h * SQRT_HALF)),
@@ -144,7 +146,7 @@ def _on_profile(w: Primitive, n: int, x: Any, sigma: Any, gamma: Any) -> Any:
     return w(x * scale, gamma * scale, n=n) * scale ** (n + 1) / math.sqrt(math.pi)
 
 
-voigt_profile = special(
+voigt_profile: Primitive = special(
     "voigt_profile", [reals(-3, 3), reals(0.5, 2), reals(0.5, 2)],
     jvp=[
         lambda x, sigma, gamma, out, dx: dx * _on_profile(w_real, 1, x, sigma, gamma),
@@ -156,12 +158,12 @@ voigt_profile = special(
 
 # -- Fresnel's integrals ---------------------------------------------------------------------------
 
-fresnel_s = part(
+fresnel_s: Primitive = part(
     "fresnel_s", "fresnel", 0, reals(-2, 2),
     jvp=lambda x, out, dx: dx * sin(math.pi / 2 * (x * x)),
 )  # fmt: skip
 
-fresnel_c = part(
+fresnel_c: Primitive = part(
     "fresnel_c", "fresnel", 1, reals(-2, 2),
     jvp=lambda x, out, dx: dx * cos(math.pi / 2 * (x * x)),
 )  # fmt: skip

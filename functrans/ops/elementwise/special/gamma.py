@@ -27,19 +27,19 @@ from functrans.trace import protocols
 
 # -- the gamma function ----------------------------------------------------------------------------
 
-gammaln = special(
+gammaln: Primitive = special(
     "gammaln", reals(0.5, 5), scalar=vecmath.lgamma,
     jvp=lambda x, out, dx: dx * digamma(x),
 )  # fmt: skip
 
-loggamma = special(
+loggamma: Primitive = special(
     "loggamma", reals(0.5, 5),
     jvp=lambda x, out, dx: dx * digamma(x),
 )  # fmt: skip
 
-gammasgn = special("gammasgn", reals(0.5, 5), ZERO_DERIVATIVE)
+gammasgn: Primitive = special("gammasgn", reals(0.5, 5), ZERO_DERIVATIVE)
 
-gamma = special("gamma", reals(0.5, 5), lambda x, out, dx: dx * (out * digamma(x)))
+gamma: Primitive = special("gamma", reals(0.5, 5), lambda x, out, dx: dx * (out * digamma(x)))
 
 
 def _slope_of_rgamma(x: Any, out: Any) -> Any:
@@ -51,7 +51,9 @@ def _slope_of_rgamma(x: Any, out: Any) -> Any:
     return select(left, reflected, -out * digamma(select(left, 1, x)))
 
 
-rgamma = special("rgamma", reals(-3, 3), lambda x, out, dx: dx * _slope_of_rgamma(x, out))
+rgamma: Primitive = special(
+    "rgamma", reals(-3, 3), lambda x, out, dx: dx * _slope_of_rgamma(x, out)
+)
 
 digamma: Primitive = elementwise(
     "digamma", numpy=lazy("scipy.special:psi"), scalar=vecmath.digamma,
@@ -104,7 +106,7 @@ def rise(x: Any, step: Any) -> Any:
 
 _POSITIVE = [reals(0.5, 5), reals(0.5, 5)]
 
-beta = special(
+beta: Primitive = special(
     "beta", _POSITIVE,
     jvp=[
         lambda a, b, out, da: da * (-out * rise(a, b)),
@@ -112,7 +114,7 @@ beta = special(
     ],
 )  # fmt: skip
 
-betaln = special(
+betaln: Primitive = special(
     "betaln", _POSITIVE,
     jvp=[
         lambda a, b, out, da: -da * rise(a, b),
@@ -120,7 +122,7 @@ betaln = special(
     ],
 )  # fmt: skip
 
-poch = special(
+poch: Primitive = special(
     "poch", _POSITIVE,
     jvp=[
         lambda z, m, out, dz: dz * (out * rise(z, m)),
@@ -128,7 +130,7 @@ poch = special(
     ],
 )  # fmt: skip
 
-binom = special(
+binom: Primitive = special(
     "binom", [reals(4, 6), reals(0.5, 3)],
     jvp=[
         lambda n, k, out, dn: dn * (out * rise(n - k + 1, k)),
@@ -169,7 +171,9 @@ riemann_zeta: Primitive = elementwise(
     promotion=floating, samples=reals(1.5, 5),
 )  # fmt: skip
 
-zetac = special("zetac", reals(1.5, 5), lambda s, out, ds: ds * hurwitz_slope(s, 1.0, n=1))
+zetac: Primitive = special(
+    "zetac", reals(1.5, 5), lambda s, out, ds: ds * hurwitz_slope(s, 1.0, n=1)
+)
 
 # SciPy's functions are Python around ufuncs of these names
 protocols.ufuncs["_zeta"] = zeta

@@ -70,7 +70,7 @@ gammaincc_n: Primitive = elementwise(
     promotion=floating, samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
-gammainc = special(
+gammainc: Primitive = special(
     "gammainc", _ORDER_AND_POINT,
     jvp=[
         lambda a, x, out, da: da * gammainc_n(a, x, n=1),
@@ -78,7 +78,7 @@ gammainc = special(
     ],
 )  # fmt: skip
 
-gammaincc = special(
+gammaincc: Primitive = special(
     "gammaincc", _ORDER_AND_POINT,
     jvp=[
         lambda a, x, out, da: da * gammaincc_n(a, x, n=1),
@@ -88,7 +88,7 @@ gammaincc = special(
 
 _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 
-gammaincinv = special(
+gammaincinv: Primitive = special(
     "gammaincinv", _ORDER_AND_PROBABILITY,
     jvp=[
         lambda a, p, out, da: da * (-gammainc_n(a, out, n=1) / gamma_density(a, out)),
@@ -96,7 +96,7 @@ gammaincinv = special(
     ],
 )  # fmt: skip
 
-gammainccinv = special(
+gammainccinv: Primitive = special(
     "gammainccinv", _ORDER_AND_PROBABILITY,
     jvp=[
         lambda a, p, out, da: da * (gammaincc_n(a, out, n=1) / gamma_density(a, out)),
@@ -167,7 +167,7 @@ betaincc_n: Primitive = elementwise(
     promotion=floating, samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 
-betainc = special(
+betainc: Primitive = special(
     "betainc", _SHAPES_AND_POINT,
     jvp=[
         lambda a, b, x, out, da: da * betainc_n(a, b, x, n=1, m=0),
@@ -176,7 +176,7 @@ betainc = special(
     ],
 )  # fmt: skip
 
-betaincc = special(
+betaincc: Primitive = special(
     "betaincc", _SHAPES_AND_POINT,
     jvp=[
         lambda a, b, x, out, da: da * betaincc_n(a, b, x, n=1, m=0),
@@ -185,7 +185,7 @@ betaincc = special(
     ],
 )  # fmt: skip
 
-betaincinv = special(
+betaincinv: Primitive = special(
     "betaincinv", _SHAPES_AND_POINT,
     jvp=[
         lambda a, b, p, out, da: -da * (betainc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
@@ -194,7 +194,7 @@ betaincinv = special(
     ],
 )  # fmt: skip
 
-betainccinv = special(
+betainccinv: Primitive = special(
     "betainccinv", _SHAPES_AND_POINT,
     jvp=[
         lambda a, b, p, out, da: da * (betaincc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),

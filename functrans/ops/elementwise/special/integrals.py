@@ -25,9 +25,9 @@ from functrans.ops.promotion import floating
 from functrans.ops.samples import reals, whole
 from functrans.trace import protocols
 
-exp1 = special("exp1", reals(0.1, 5), lambda x, out, dx: dx * (-exp(-x) / x))
+exp1: Primitive = special("exp1", reals(0.1, 5), lambda x, out, dx: dx * (-exp(-x) / x))
 
-expi = special("expi", reals(0.1, 5), lambda x, out, dx: dx * (exp(x) / x))
+expi: Primitive = special("expi", reals(0.1, 5), lambda x, out, dx: dx * (exp(x) / x))
 
 
 def _order_below(n: Any, x: Any, out: Any) -> Any:
@@ -53,12 +53,18 @@ def _sinhc(x: Any) -> Any:
     return select(equal(x, 0), 1, sinh(x) / or_one(x))
 
 
-sine_integral = part("si", "sici", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinc(x))
-cosine_integral = part("ci", "sici", 1, reals(0.1, 5), lambda x, out, dx: dx * (cos(x) / x))
+sine_integral: Primitive = part("si", "sici", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinc(x))
+cosine_integral: Primitive = part(
+    "ci", "sici", 1, reals(0.1, 5), lambda x, out, dx: dx * (cos(x) / x)
+)
 parts("sici", sine_integral, cosine_integral)
 
-sinh_integral = part("shi", "shichi", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinhc(x))
-cosh_integral = part("chi", "shichi", 1, reals(0.1, 5), lambda x, out, dx: dx * (cosh(x) / x))
+sinh_integral: Primitive = part(
+    "shi", "shichi", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinhc(x)
+)
+cosh_integral: Primitive = part(
+    "chi", "shichi", 1, reals(0.1, 5), lambda x, out, dx: dx * (cosh(x) / x)
+)
 parts("shichi", sinh_integral, cosh_integral)
 
 # -- Lambert ---------------------------------------------------------------------------------------
@@ -86,22 +92,28 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
 
 protocols.ufuncs["_lambertw"] = lambertw
 
-wrightomega = special("wrightomega", reals(-3, 5), lambda x, out, dx: dx * (out / (1 + out)))
+wrightomega: Primitive = special(
+    "wrightomega", reals(-3, 5), lambda x, out, dx: dx * (out / (1 + out))
+)
 
 # -- elementary functions under SciPy's names ------------------------------------------------------
 
-exp10 = special("exp10", reals(-3, 3), lambda x, out, dx: dx * (out * LN10))
+exp10: Primitive = special("exp10", reals(-3, 3), lambda x, out, dx: dx * (out * LN10))
 
-cosm1 = special("cosm1", reals(-3, 3), lambda x, out, dx: dx * -sin(x))
+cosm1: Primitive = special("cosm1", reals(-3, 3), lambda x, out, dx: dx * -sin(x))
 
 DEGREE = math.pi / 180
 
-sindg = special("sindg", reals(-180, 180), lambda x, out, dx: dx * (DEGREE * cosdg(x)))
-cosdg = special("cosdg", reals(-180, 180), lambda x, out, dx: dx * (-DEGREE * sindg(x)))
-tandg = special("tandg", reals(-60, 60), lambda x, out, dx: dx * (DEGREE * (1 + out * out)))
-cotdg = special("cotdg", reals(30, 150), lambda x, out, dx: dx * (-DEGREE * (1 + out * out)))
+sindg: Primitive = special("sindg", reals(-180, 180), lambda x, out, dx: dx * (DEGREE * cosdg(x)))
+cosdg: Primitive = special("cosdg", reals(-180, 180), lambda x, out, dx: dx * (-DEGREE * sindg(x)))
+tandg: Primitive = special(
+    "tandg", reals(-60, 60), lambda x, out, dx: dx * (DEGREE * (1 + out * out))
+)
+cotdg: Primitive = special(
+    "cotdg", reals(30, 150), lambda x, out, dx: dx * (-DEGREE * (1 + out * out))
+)
 
-radian = special(
+radian: Primitive = special(
     "radian", [reals(0, 90), reals(0, 60), reals(0, 60)],
     jvp=[
         lambda d, m, s, out, dd: dd * DEGREE,

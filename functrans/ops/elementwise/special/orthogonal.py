@@ -34,42 +34,42 @@ eval_gegenbauer: Primitive = ordered(
     ],
 )  # fmt: skip
 
-eval_legendre = ordered(
+eval_legendre: Primitive = ordered(
     "eval_legendre", _INSIDE,
     jvp=[DEGREE, lambda n, x, out, dx: dx * _gegenbauer_below(n, 1.5, x)],
 )  # fmt: skip
 
-eval_sh_legendre = ordered(
+eval_sh_legendre: Primitive = ordered(
     "eval_sh_legendre", _UNIT,
     jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _gegenbauer_below(n, 1.5, 2 * x - 1))],
 )  # fmt: skip
 
-eval_chebyu = ordered(
+eval_chebyu: Primitive = ordered(
     "eval_chebyu", _INSIDE,
     jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _gegenbauer_below(n, 2.0, x))],
 )  # fmt: skip
 
-eval_chebyt = ordered(
+eval_chebyt: Primitive = ordered(
     "eval_chebyt", _INSIDE,
     jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_chebyu(less_one(n), x))],
 )  # fmt: skip
 
-eval_chebys = ordered(
+eval_chebys: Primitive = ordered(
     "eval_chebys", _INSIDE,
     jvp=[DEGREE, lambda n, x, out, dx: dx * _gegenbauer_below(n, 2.0, 0.5 * x)],
 )  # fmt: skip
 
-eval_chebyc = ordered(
+eval_chebyc: Primitive = ordered(
     "eval_chebyc", _INSIDE,
     jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_chebys(less_one(n), x))],
 )  # fmt: skip
 
-eval_sh_chebyt = ordered(
+eval_sh_chebyt: Primitive = ordered(
     "eval_sh_chebyt", _UNIT,
     jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * n * eval_chebyu(less_one(n), 2 * x - 1))],
 )  # fmt: skip
 
-eval_sh_chebyu = ordered(
+eval_sh_chebyu: Primitive = ordered(
     "eval_sh_chebyu", _UNIT,
     jvp=[DEGREE, lambda n, x, out, dx: dx * (4 * _gegenbauer_below(n, 2.0, 2 * x - 1))],
 )  # fmt: skip
@@ -84,7 +84,7 @@ eval_jacobi: Primitive = ordered(
     ],
 )  # fmt: skip
 
-eval_sh_jacobi = ordered(
+eval_sh_jacobi: Primitive = ordered(
     "eval_sh_jacobi", [_DEGREE, reals(2, 3), reals(0.5, 1), reals(0.1, 0.9)],
     jvp=[
         DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
@@ -103,7 +103,7 @@ eval_genlaguerre: Primitive = ordered(
     ],
 )  # fmt: skip
 
-eval_laguerre = ordered(
+eval_laguerre: Primitive = ordered(
     "eval_laguerre", [_DEGREE, reals(0.1, 5)],
     jvp=[DEGREE, lambda n, x, out, dx: -dx * eval_genlaguerre(n - 1, 1.0, x)],
 )  # fmt: skip

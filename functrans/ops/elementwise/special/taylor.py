@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-Series = np.ndarray[Any, Any]
+Series = Any
 
 
 def variable(value: Any, orders: tuple[int, int], axis: int, slope: float = 1.0) -> Series:
