@@ -51,7 +51,8 @@ TAILS = {
     "spence": (sc.spence, lambda x: mp.polylog(2, 1 - x), (0.3, 0.9, 5.0)),
     "betaln": (lambda a: sc.betaln(a, 1.5), lambda a: mp.log(mp.beta(a, 1.5)), (0.5, 1e5)),
     "gammainc": (
-        lambda a: sc.gammainc(a, 9.0), lambda a: mp.gammainc(a, 0, 9, regularized=True), (2.0, 30.0),
+        lambda a: sc.gammainc(a, 9.0),
+        lambda a: mp.gammainc(a, 0, 9, regularized=True), (2.0, 30.0),
     ),
     "betainc": (
         lambda a: sc.betainc(a, 3.0, 0.4),
@@ -74,7 +75,9 @@ def test_derivatives_in_tails_and_at_edges(name):
 def test_a_log_sum_knows_what_the_small_terms_add():
     x = np.array([0.0, -40.0])
     assert jit(special.logsumexp)(x) == sc.logsumexp(x) > 0
-    np.testing.assert_allclose(jit(special.softmax)(np.array([np.inf, 1.0])), [np.nan, 0.0])
+    x = np.array([np.inf, 1.0])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(jit(special.softmax)(x), sc.softmax(x))
 
 
 def test_an_order_is_refused_by_its_operand():
