@@ -30,7 +30,7 @@ def constant(value: Any, orders: tuple[int, int]) -> Series:
 
 def times(x: Series, y: Series) -> Series:
     """The product."""
-    out = np.zeros(np.broadcast_shapes(x.shape, y.shape))
+    out: Series = np.zeros(np.broadcast_shapes(x.shape, y.shape))
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             for k in range(i + 1):
@@ -41,7 +41,7 @@ def times(x: Series, y: Series) -> Series:
 
 def over(x: Series, y: Series) -> Series:
     """The quotient."""
-    out = np.zeros(np.broadcast_shapes(x.shape, y.shape))
+    out: Series = np.zeros(np.broadcast_shapes(x.shape, y.shape))
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             rest = np.array(np.broadcast_to(x[i, j], out.shape[2:]))
@@ -55,7 +55,7 @@ def over(x: Series, y: Series) -> Series:
 
 def exp(x: Series) -> Series:
     """The exponential, by the equation that its derivative satisfies."""
-    out = np.zeros(x.shape)
+    out: Series = np.zeros(x.shape)
     out[0, 0] = np.exp(x[0, 0])
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
