@@ -60,10 +60,16 @@ def booleans() -> Domain:
 _SHAPES: dict[int, tuple[tuple[Shape, ...], ...]] = {
     1: (((),), ((3,),), ((2, 3),), ((0, 2),)),
     2: (((), ()), ((3,), (3,)), ((2, 1), (3,)), ((), (2, 3)), ((2, 0), (1,))),
-    3: (((), (), ()), ((3,), (3,), (3,)), ((2, 1), (3,), ()), ((2, 3), (1, 3), (2, 1))),
-    4: (((), (), (), ()), ((3,), (3,), (3,), (3,)), ((2, 1), (3,), (), (2, 3))),
-    5: (((),) * 5, ((3,),) * 5, ((2,), (), (2, 1), (), (2,))),
-}
+    3: (
+        ((), (), ()), ((3,), (3,), (3,)), ((2, 1), (3,), ()), ((2, 3), (1, 3), (2, 1)),
+        ((2, 0), (), (1,)),
+    ),
+    4: (
+        ((), (), (), ()), ((3,), (3,), (3,), (3,)), ((2, 1), (3,), (), (2, 3)),
+        ((2, 0), (), (1,), ()),
+    ),
+    5: (((),) * 5, ((3,),) * 5, ((2,), (), (2, 1), (), (2,)), ((0,), (), (2, 1), (), (1,))),
+}  # fmt: skip
 
 
 def broadcasting(
@@ -71,11 +77,11 @@ def broadcasting(
 ) -> Samples:
     """Samples for an elementwise primitive: every operand from its domain, in shapes that meet.
 
-    If it is to be brief, in one combination of shapes only.
+    If they are to be brief, in one combination of shapes, and one without elements.
     """
     combinations = _SHAPES[len(domains)]
     if brief:
-        combinations = combinations[1:2] if len(domains) == 1 else combinations[2:3]
+        combinations = (combinations[min(len(domains), 2)], combinations[-1])
 
     def draw(rng: np.random.Generator) -> Iterator[Sample]:
         for shapes in combinations:

@@ -38,6 +38,7 @@ def elementwise(
     promotion: Promotion | None = None,
     result: str = "same",
     steep: bool = False,
+    brief: bool = False,
     params: dict[str, Any] | None = None,
 ) -> Primitive:
     """Define a primitive that works number by number and broadcasts as NumPy does.
@@ -49,8 +50,7 @@ def elementwise(
         A ufunc (or `lazy` ufunc), or a function of arrays. A ufunc is answered for: applied to a
         tracer it records this primitive.
     samples : Domain or sequence of Domain
-        Where to draw the operand(s) for the generated tests: in several shapes, or in one where
-        there is no ``scalar``, and NumPy broadcasts.
+        Where to draw the operand(s) for the generated tests, in several shapes.
     jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
         With one operand: ``rule(x, out, dx)``; with more, a list with a rule
         ``rule(x, y, ..., out, dx)`` for each operand, or None, or `not_differentiable`. Nothing
@@ -74,6 +74,8 @@ def elementwise(
     steep : bool
         Whether the slope is infinite somewhere. There a tangent that is 0 by construction (of what
         ``where`` has left out) stays 0.
+    brief : bool
+        Whether the tests try only one shape and an empty one, since it takes long.
     params : dict
         Parameters, which every rule is given by name, with the values that the tests try.
 
@@ -83,7 +85,7 @@ def elementwise(
         Callable on arrays and tracers.
     """
     domains = (samples,) if isinstance(samples, Domain) else tuple(samples)
-    brings = promotion or _promotion_of(numpy)
+    brings = promotion or promotion_of(numpy)
     is_uniform = promotion is None and result == "same"
 
     def infer(*avals: Aval, **params: Any) -> Aval:
@@ -113,7 +115,7 @@ def elementwise(
         batch=lambda operands, axes, **params: _batch(op, operands, axes, params),
         scalar=scalar,
         parts=parts,
-        samples=broadcasting(*domains, params=params or {}, brief=scalar is None),
+        samples=broadcasting(*domains, params=params or {}, brief=brief),
         fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,
         steep=steep,
@@ -132,7 +134,8 @@ _RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
 }
 
 
-def _promotion_of(numpy: Rule) -> Promotion:
+def promotion_of(numpy: Rule) -> Promotion:
+    """The dtypes that a ufunc brings its operands to, or those that any function is given."""
     if isinstance(numpy, Lazy):
         # SciPy's ufuncs are wrapped where its array-API switch is on
         return ufunc_promotion(lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve()))

@@ -21,6 +21,7 @@ from functrans.ops.elementwise.exponential import (
     log1p,
     logaddexp,
 )
+from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.entropy import (
     boxcox,
@@ -29,11 +30,7 @@ from functrans.ops.elementwise.special.entropy import (
     xlog1py,
     xlogy,
 )
-from functrans.ops.elementwise.special.errors import (
-    log_ndtr,
-    ndtr,
-    ndtri_exp,
-)
+from functrans.ops.elementwise.special.errors import ndtr, ndtri_exp
 from functrans.ops.elementwise.special.gamma import betaln, digamma
 from functrans.ops.elementwise.special.incomplete import (
     betainc,

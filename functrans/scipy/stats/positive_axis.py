@@ -22,6 +22,7 @@ from functrans.ops.elementwise.exponential import (
     log1p,
     logit,
 )
+from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, ive
 from functrans.ops.elementwise.special.distributions import (
@@ -38,13 +39,7 @@ from functrans.ops.elementwise.special.entropy import (
     xlog1py,
     xlogy,
 )
-from functrans.ops.elementwise.special.errors import (
-    erf,
-    erfc,
-    log_ndtr,
-    ndtr,
-    ndtri,
-)
+from functrans.ops.elementwise.special.errors import erf, erfc, ndtr, ndtri
 from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
     betainc,

@@ -23,6 +23,7 @@ from functrans.ops.elementwise.exponential import (
     logit,
 )
 from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
+from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, i1e
 from functrans.ops.elementwise.special.distributions import (
@@ -32,15 +33,7 @@ from functrans.ops.elementwise.special.distributions import (
 from functrans.ops.elementwise.special.entropy import (
     log_expit,
 )
-from functrans.ops.elementwise.special.errors import (
-    erf,
-    erfc,
-    erfcinv,
-    log_ndtr,
-    ndtr,
-    ndtri,
-    owens_t,
-)
+from functrans.ops.elementwise.special.errors import erf, erfc, erfcinv, ndtr, ndtri, owens_t
 from functrans.ops.elementwise.special.gamma import betaln, digamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
     gammainc,

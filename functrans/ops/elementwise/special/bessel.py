@@ -14,10 +14,8 @@ import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive, not_differentiable
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
-from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.gamma import rgamma
 from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, part, parts, special
@@ -88,8 +86,8 @@ kve: Primitive = special(
 i0: Primitive = special("i0", reals(-3, 3), lambda x, out, dx: dx * i1(x))
 
 # in LLVM's texts, i1 is a type
-i1: Primitive = elementwise(
-    "bessel_i1", numpy=lazy("scipy.special:i1"),
+i1: Primitive = special(
+    "bessel_i1", ufunc="i1",
     jvp=lambda x, out, dx: dx * (0.5 * (i0(x) + iv(2.0, x))),
     samples=reals(-3, 3),
 )  # fmt: skip

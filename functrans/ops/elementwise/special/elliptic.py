@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import Primitive
-from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import rint
 from functrans.ops.elementwise.special.carlson import symmetric_integral
-from functrans.ops.elementwise.special.scipy import part, parts, special
+from functrans.ops.elementwise.special.scipy import computed, part, parts, special
 from functrans.ops.elementwise.trigonometric import cos, sin
-from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 
 # -- Carlson ---------------------------------------------------------------------------------------
@@ -43,10 +41,10 @@ def _slope_of_integral(operand: int) -> Any:
 
 _POSITIVE = [reals(0.5, 3)] * 4
 
-carlson: Primitive = elementwise(
+carlson: Primitive = computed(
     "carlson", numpy=symmetric_integral,
     jvp=[_slope_of_integral(operand) for operand in range(4)],
-    promotion=floating, samples=_POSITIVE, params={"powers": (1, 3, 1, 2), "moment": 0},
+    samples=_POSITIVE, params={"powers": (1, 3, 1, 2), "moment": 0},
 )  # fmt: skip
 
 

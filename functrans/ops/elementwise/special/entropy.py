@@ -11,15 +11,13 @@ from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.choice import absolute, masked, maximum, minimum, or_one, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
-from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
-from functrans.ops.elementwise.special.scipy import ratio, special
-from functrans.ops.promotion import floating
+from functrans.ops.elementwise.special.scipy import computed, ratio, special
 from functrans.ops.samples import reals
 
 log_expit: Primitive = special(
-    "log_expit", reals(-3, 3), scalar=lambda x: -vecmath.softplus(-x),
+    "log_expit", reals(-3, 3), scalar=lambda x: -vecmath.softplus(-x), steep=False,
     jvp=lambda x, out, dx: dx * expit(-x),
 )  # fmt: skip
 
@@ -140,16 +138,16 @@ pseudo_huber: Primitive = special(
 
 # -- relative exponentials and logarithms ----------------------------------------------------------
 
-exprel_n: Primitive = elementwise(
+exprel_n: Primitive = computed(
     "exprel_n", numpy=exprel_derivative,
     jvp=lambda x, out, dx, *, n: dx * exprel_n(x, n=n + 1),
-    promotion=floating, samples=reals(-3, 3), params={"n": 1},
+    samples=reals(-3, 3), params={"n": 1},
 )  # fmt: skip
 
-log1prel_n: Primitive = elementwise(
+log1prel_n: Primitive = computed(
     "log1prel_n", numpy=log1prel_derivative,
     jvp=lambda x, out, dx, *, n: dx * log1prel_n(x, n=n + 1),
-    promotion=floating, samples=reals(-0.9, 3), params={"n": 1},
+    samples=reals(-0.9, 3), params={"n": 1},
 )  # fmt: skip
 
 exprel: Primitive = special("exprel", reals(-3, 3), lambda x, out, dx: dx * exprel_n(x, n=1))

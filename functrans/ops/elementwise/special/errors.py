@@ -13,14 +13,13 @@ from typing import Any
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import equal, greater
+from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.exponential import exp
-from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.power import hypot
 from functrans.ops.elementwise.special.faddeeva import derivative_of_w
-from functrans.ops.elementwise.special.scipy import part, parts, special
+from functrans.ops.elementwise.special.scipy import computed, part, parts, special
 from functrans.ops.elementwise.trigonometric import cos, sin
-from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 
 TWO_BY_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -29,33 +28,33 @@ SQRT_HALF = math.sqrt(0.5)
 
 # -- Faddeeva's function ---------------------------------------------------------------------------
 
-w_real: Primitive = elementwise(
+w_real: Primitive = computed(
     "w_real", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).real,
     jvp=[
         lambda x, y, out, dx, *, n: dx * w_real(x, y, n=n + 1),
         lambda x, y, out, dy, *, n: -dy * w_imag(x, y, n=n + 1),
     ],
-    promotion=floating, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
-w_imag: Primitive = elementwise(
+w_imag: Primitive = computed(
     "w_imag", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).imag,
     jvp=[
         lambda x, y, out, dx, *, n: dx * w_imag(x, y, n=n + 1),
         lambda x, y, out, dy, *, n: dy * w_real(x, y, n=n + 1),
     ],
-    promotion=floating, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
 # -- the error function ----------------------------------------------------------------------------
 
 erf: Primitive = special(
-    "erf", reals(-3, 3), scalar=vecmath.erf,
+    "erf", reals(-3, 3), scalar=vecmath.erf, steep=False,
     jvp=lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(-x * x)),
 )  # fmt: skip
 
 erfc: Primitive = special(
-    "erfc", reals(-3, 3), scalar=vecmath.erfc,
+    "erfc", reals(-3, 3), scalar=vecmath.erfc, steep=False,
     jvp=lambda x, out, dx: dx * (-TWO_BY_SQRT_PI * exp(-x * x)),
 )  # fmt: skip
 
@@ -92,7 +91,7 @@ erfcinv: Primitive = special(
 # -- the normal distribution -----------------------------------------------------------------------
 
 ndtr: Primitive = special(
-    "ndtr", reals(-3, 3), scalar=lambda x: 0.5 * vecmath.erfc(x * -SQRT_HALF),
+    "ndtr", reals(-3, 3), scalar=lambda x: 0.5 * vecmath.erfc(x * -SQRT_HALF), steep=False,
     jvp=lambda x, out, dx: dx * normal_density(x),
 )  # fmt: skip
 
@@ -102,27 +101,13 @@ def normal_density(x: Any) -> Any:
     return exp(-0.5 * x * x) / SQRT_2_PI
 
 
-def normal_hazard(x: Any, log_ndtr: Any) -> Any:
-    """The normal density divided by the distribution function, given the logarithm of that.
-
-    Far to the left both are 0, and their logarithms are large numbers with a small difference.
-    """
-    left = 2 / SQRT_2_PI / erfcx(select(greater(x, 0), 0, x) * -SQRT_HALF)
-    return select(greater(x, 0), exp(-0.5 * x * x - log_ndtr) / SQRT_2_PI, left)
-
-
-log_ndtr: Primitive = special(
-    "log_ndtr", reals(-3, 3), scalar=vecmath.log_ndtr,
-    jvp=lambda x, out, dx: dx * normal_hazard(x, out),
-)  # fmt: skip
-
 ndtri: Primitive = special(
     "ndtri", reals(0.1, 0.9), lambda p, out, dp: dp * (SQRT_2_PI * exp(0.5 * out * out))
 )
 
 ndtri_exp: Primitive = special(
     "ndtri_exp", reals(-9, -0.01),
-    jvp=lambda y, out, dy: dy / normal_hazard(out, y),
+    jvp=lambda y, out, dy: dy / log_ndtr_derivative(out, n=1),
 )  # fmt: skip
 
 owens_t: Primitive = special(

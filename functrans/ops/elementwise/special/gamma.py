@@ -17,11 +17,9 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import less
-from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.special.polygammas import polygamma_difference, zeta_derivative
-from functrans.ops.elementwise.special.scipy import special
+from functrans.ops.elementwise.special.scipy import computed, special
 from functrans.ops.elementwise.trigonometric import cos, sin
-from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 from functrans.trace import protocols
 
@@ -55,8 +53,8 @@ rgamma: Primitive = special(
     "rgamma", reals(-3, 3), lambda x, out, dx: dx * _slope_of_rgamma(x, out)
 )
 
-digamma: Primitive = elementwise(
-    "digamma", numpy=lazy("scipy.special:psi"), scalar=vecmath.digamma,
+digamma: Primitive = special(
+    "digamma", ufunc="psi", scalar=vecmath.digamma,
     jvp=lambda x, out, dx: dx * polygamma(x, n=1),
     samples=reals(0.5, 5),
 )  # fmt: skip
@@ -81,21 +79,21 @@ def _polygamma_of(x: Any, *, n: int) -> Any:
     return np.where(steps > 1e4, np.nan, value).astype(x.dtype)[()]
 
 
-polygamma: Primitive = elementwise(
+polygamma: Primitive = computed(
     "polygamma", numpy=_polygamma_of,
     jvp=lambda x, out, dx, *, n: dx * polygamma(x, n=n + 1),
-    promotion=floating, samples=reals(0.5, 5), params={"n": 1},
+    samples=reals(0.5, 5), params={"n": 1},
 )  # fmt: skip
 
 # -- quotients -------------------------------------------------------------------------------------
 
-difference_of_polygammas: Primitive = elementwise(
+difference_of_polygammas: Primitive = computed(
     "polygamma_difference", numpy=polygamma_difference,
     jvp=[
         lambda x, step, out, dx, *, n: dx * difference_of_polygammas(x, step, n=n + 1),
         lambda x, step, out, ds, *, n: ds * polygamma(x + step, n=n + 1),
     ],
-    promotion=floating, samples=[reals(0.5, 5), reals(0.5, 5)], params={"n": 0},
+    samples=[reals(0.5, 5), reals(0.5, 5)], params={"n": 0},
 )  # fmt: skip
 
 
@@ -146,29 +144,29 @@ def _by_offset(s: Any, q: Any, n: int) -> Any:
     return product + n * hurwitz_slope(s + 1, q, n=n - 1) if n else product
 
 
-hurwitz_slope: Primitive = elementwise(
+hurwitz_slope: Primitive = computed(
     "zeta_derivative", numpy=zeta_derivative,
     jvp=[
         lambda s, q, out, ds, *, n: ds * hurwitz_slope(s, q, n=n + 1),
         # of -s zeta(s + 1, q), differentiated n times
         lambda s, q, out, dq, *, n: -dq * _by_offset(s, q, n),
     ],
-    promotion=floating, samples=[reals(1.5, 5), reals(0.5, 5)], params={"n": 1},
+    samples=[reals(1.5, 5), reals(0.5, 5)], params={"n": 1},
 )  # fmt: skip
 
-zeta: Primitive = elementwise(
+zeta: Primitive = computed(
     "zeta", numpy=lazy("scipy.special:zeta"),
     jvp=[
         lambda s, q, out, ds: ds * hurwitz_slope(s, q, n=1),
         lambda s, q, out, dq: -dq * (s * zeta(s + 1, q)),
     ],
-    promotion=floating, samples=[reals(1.5, 5), reals(0.5, 5)],
+    samples=[reals(1.5, 5), reals(0.5, 5)],
 )  # fmt: skip
 
-riemann_zeta: Primitive = elementwise(
+riemann_zeta: Primitive = computed(
     "riemann_zeta", numpy=lambda s: _zeta(s),
     jvp=lambda s, out, ds: ds * hurwitz_slope(s, 1.0, n=1),
-    promotion=floating, samples=reals(1.5, 5),
+    samples=reals(1.5, 5),
 )  # fmt: skip
 
 zetac: Primitive = special(

@@ -14,7 +14,6 @@ from functrans.ir.primitive import Primitive
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import greater
 from functrans.ops.elementwise.exponential import exp, log, log1p
-from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.special.entropy import xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import (
     betaln,
@@ -24,8 +23,7 @@ from functrans.ops.elementwise.special.gamma import (
     polygamma,
 )
 from functrans.ops.elementwise.special.incomplete_series import beta_derivative, gamma_derivative
-from functrans.ops.elementwise.special.scipy import special
-from functrans.ops.promotion import floating
+from functrans.ops.elementwise.special.scipy import computed, special
 from functrans.ops.samples import reals
 
 # -- gamma -----------------------------------------------------------------------------------------
@@ -52,22 +50,22 @@ def _density_by_order(a: Any, x: Any, n: int) -> Any:
 
 _ORDER_AND_POINT = [reals(0.5, 5), reals(0.1, 9)]
 
-gammainc_n: Primitive = elementwise(
+gammainc_n: Primitive = computed(
     "gammainc_n", numpy=lambda a, x, *, n: gamma_derivative(a, x, n, upper=False),
     jvp=[
         lambda a, x, out, da, *, n: da * gammainc_n(a, x, n=n + 1),
         lambda a, x, out, dx, *, n: dx * _density_by_order(a, x, n),
     ],
-    promotion=floating, samples=_ORDER_AND_POINT, params={"n": 1},
+    samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
-gammaincc_n: Primitive = elementwise(
+gammaincc_n: Primitive = computed(
     "gammaincc_n", numpy=lambda a, x, *, n: gamma_derivative(a, x, n, upper=True),
     jvp=[
         lambda a, x, out, da, *, n: da * gammaincc_n(a, x, n=n + 1),
         lambda a, x, out, dx, *, n: -dx * _density_by_order(a, x, n),
     ],
-    promotion=floating, samples=_ORDER_AND_POINT, params={"n": 1},
+    samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
 gammainc: Primitive = special(
@@ -147,24 +145,24 @@ def _leibniz(factors: dict[tuple[int, int], Any], slope: Any, i: int, j: int) ->
 
 _SHAPES_AND_POINT = [reals(0.5, 5), reals(0.5, 5), reals(0.1, 0.9)]
 
-betainc_n: Primitive = elementwise(
+betainc_n: Primitive = computed(
     "betainc_n", numpy=lambda a, b, x, *, n, m: beta_derivative(a, b, x, n, m, upper=False),
     jvp=[
         lambda a, b, x, out, da, *, n, m: da * betainc_n(a, b, x, n=n + 1, m=m),
         lambda a, b, x, out, db, *, n, m: db * betainc_n(a, b, x, n=n, m=m + 1),
         lambda a, b, x, out, dx, *, n, m: dx * _density_by_orders(a, b, x, n, m),
     ],
-    promotion=floating, samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
+    samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 
-betaincc_n: Primitive = elementwise(
+betaincc_n: Primitive = computed(
     "betaincc_n", numpy=lambda a, b, x, *, n, m: beta_derivative(a, b, x, n, m, upper=True),
     jvp=[
         lambda a, b, x, out, da, *, n, m: da * betaincc_n(a, b, x, n=n + 1, m=m),
         lambda a, b, x, out, db, *, n, m: db * betaincc_n(a, b, x, n=n, m=m + 1),
         lambda a, b, x, out, dx, *, n, m: -dx * _density_by_orders(a, b, x, n, m),
     ],
-    promotion=floating, samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
+    samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 
 betainc: Primitive = special(

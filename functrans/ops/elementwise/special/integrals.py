@@ -18,10 +18,8 @@ from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import LN10, exp
 from functrans.ops.elementwise.hyperbolic import cosh, sinh
-from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.elementwise.special.scipy import ordered, part, parts, special
+from functrans.ops.elementwise.special.scipy import computed, ordered, part, parts, special
 from functrans.ops.elementwise.trigonometric import cos, sin
-from functrans.ops.promotion import floating
 from functrans.ops.samples import reals, whole
 from functrans.trace import protocols
 
@@ -78,10 +76,10 @@ def _real_branch(x: Any, *, k: int) -> Any:
 
 _lambertw = lazy("scipy.special:lambertw")
 
-lambert_w: Primitive = elementwise(
+lambert_w: Primitive = computed(
     "lambertw", numpy=_real_branch,
     jvp=lambda x, out, dx, *, k: dx * (exp(-out) / (1 + out)),
-    promotion=floating, samples=reals(-0.3, -0.1), params={"k": -1},
+    samples=reals(-0.3, -0.1), params={"k": -1},
 )  # fmt: skip
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from functrans.errors import DtypeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_differentiable
+from functrans.ir.types import is_complex
 from functrans.ops.define import Lazy, OperandRule, Rule, lazy
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal
-from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import Promotion, floating
+from functrans.ops.elementwise.pointwise import elementwise, promotion_of
+from functrans.ops.promotion import DtypeKey, Promotion, floating
 from functrans.ops.samples import Domain
 from functrans.trace import protocols
 
@@ -24,22 +26,56 @@ NO_CLOSED_FORM = not_differentiable(
 Derivative = Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise
 
 
+def real(name: str) -> Promotion:
+    """Operands in their common floating-point dtype; complex numbers are refused."""
+
+    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+        dtypes = floating(keys)
+        if is_complex(dtypes[0]):
+            raise DtypeError(f"{name} is not defined for {dtypes[0]}")
+        return dtypes
+
+    return promotion
+
+
+def computed(
+    name: str,
+    numpy: Rule,
+    samples: Domain | Sequence[Domain],
+    jvp: Derivative,
+    promotion: Promotion | None = None,
+    scalar: Rule | None = None,
+    params: dict[str, Any] | None = None,
+    steep: bool = True,
+) -> Primitive:
+    """A function of real numbers that SciPy or a series evaluates.
+
+    Most of them have a pole, or an end of their domain, where the slope is infinite.
+    """
+    return elementwise(
+        name,
+        numpy=numpy,
+        samples=samples,
+        jvp=jvp,
+        promotion=promotion or real(name),
+        scalar=scalar,
+        params=params,
+        steep=steep,
+        brief=scalar is None,
+    )
+
+
 def special(
     name: str,
     samples: Domain | Sequence[Domain],
     jvp: Derivative,
-    scalar: Rule | None = None,
+    ufunc: str | None = None,
     promotion: Promotion | None = None,
+    **slots: Any,
 ) -> Primitive:
-    """A ufunc of `scipy.special`, called when the primitive is evaluated."""
-    return elementwise(
-        name,
-        numpy=lazy(f"scipy.special:{name}"),
-        samples=samples,
-        jvp=jvp,
-        scalar=scalar,
-        promotion=promotion,
-    )
+    """A ufunc of `scipy.special` (of another name, if one is said), whose dtypes are its own."""
+    of = lazy(f"scipy.special:{ufunc or name}")
+    return computed(name, of, samples, jvp, promotion or promotion_of(of), **slots)
 
 
 def part(
@@ -55,13 +91,7 @@ def part(
         wide = (np.asarray(x, np.float64) for x in operands)
         return ufunc(*wide)[number].astype(np.result_type(*operands))[()]
 
-    return elementwise(
-        name,
-        numpy=numpy,
-        samples=samples,
-        jvp=jvp,
-        promotion=floating,
-    )
+    return computed(name, numpy, samples, jvp)
 
 
 def parts(of: str, *primitives: Primitive) -> None:
@@ -82,13 +112,7 @@ def ordered(
         Which operands are orders.
     """
     ufunc = lazy(f"scipy.special:{name}")
-    op = elementwise(
-        name,
-        numpy=lambda *operands: _with_integers(ufunc, operands, counts),
-        samples=samples,
-        jvp=jvp,
-        promotion=floating,
-    )
+    op = computed(name, lambda *operands: _with_integers(ufunc, operands, counts), samples, jvp)
     protocols.ufuncs[name] = op
     return op
 

@@ -15,10 +15,8 @@ import numpy as np
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import maximum
-from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.elementwise.special.scipy import ordered
+from functrans.ops.elementwise.special.scipy import computed, ordered
 from functrans.ops.elementwise.trigonometric import cos, sin
-from functrans.ops.promotion import floating
 from functrans.ops.samples import reals, whole
 from functrans.trace import protocols
 
@@ -71,12 +69,12 @@ def _with_slope(
 
         return evaluate
 
-    value: Primitive = elementwise(
-        label, numpy=numpy(0), promotion=floating, samples=domains,
+    value: Primitive = computed(
+        label, numpy=numpy(0), samples=domains,
         jvp=[ORDER, ORDER, lambda n, m, x, out, dx: dx * slope(n, m, x)],
     )  # fmt: skip
-    slope: Primitive = elementwise(
-        f"{label}_slope", numpy=numpy(1), promotion=floating, samples=domains,
+    slope: Primitive = computed(
+        f"{label}_slope", numpy=numpy(1), samples=domains,
         jvp=[
             ORDER, ORDER,
             lambda n, m, x, out, dx: dx * curvature(n, m, x, value(n, m, x), out),
