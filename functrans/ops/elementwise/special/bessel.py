@@ -18,7 +18,7 @@ from functrans.ops.elementwise.choice import or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.gamma import rgamma
-from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, part, parts, special
+from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, part, parts, real, special
 from functrans.ops.samples import reals
 from functrans.trace import protocols
 
@@ -28,6 +28,8 @@ ORDER = not_differentiable(
 
 _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
+# The scaled functions have no complex derivative: what they are scaled by has none.
+
 # -- of the first and second kind ------------------------------------------------------------------
 
 jv: Primitive = special(
@@ -36,7 +38,7 @@ jv: Primitive = special(
 )  # fmt: skip
 
 jve: Primitive = special(
-    "jve", _ORDER_AND_POINT,
+    "jve", _ORDER_AND_POINT, promotion=real("jve"),
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jve(v - 1, x) - jve(v + 1, x)))],
 )  # fmt: skip
 
@@ -46,7 +48,7 @@ yv: Primitive = special(
 )  # fmt: skip
 
 yve: Primitive = special(
-    "yve", _ORDER_AND_POINT,
+    "yve", _ORDER_AND_POINT, promotion=real("yve"),
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
 )  # fmt: skip
 
@@ -71,7 +73,7 @@ kv: Primitive = special(
 )  # fmt: skip
 
 ive: Primitive = special(
-    "ive", _ORDER_AND_POINT,
+    "ive", _ORDER_AND_POINT, promotion=real("ive"),
     jvp=[
         ORDER,
         lambda v, x, out, dx: dx * (0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * out),

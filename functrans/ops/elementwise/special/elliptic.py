@@ -18,7 +18,7 @@ from functrans.ir.primitive import Primitive
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import rint
 from functrans.ops.elementwise.special.carlson import symmetric_integral
-from functrans.ops.elementwise.special.scipy import computed, part, parts, special
+from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 
@@ -44,6 +44,7 @@ _POSITIVE = [reals(0.5, 3)] * 4
 carlson: Primitive = computed(
     "carlson", numpy=symmetric_integral,
     jvp=[_slope_of_integral(operand) for operand in range(4)],
+    promotion=real("carlson", "an elliptic integral"),
     samples=_POSITIVE, params={"powers": (1, 3, 1, 2), "moment": 0},
 )  # fmt: skip
 

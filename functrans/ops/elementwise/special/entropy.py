@@ -13,7 +13,7 @@ from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
-from functrans.ops.elementwise.special.scipy import computed, ratio, special
+from functrans.ops.elementwise.special.scipy import computed, ratio, real, special
 from functrans.ops.samples import reals
 
 log_expit: Primitive = special(
@@ -147,7 +147,7 @@ exprel_n: Primitive = computed(
 log1prel_n: Primitive = computed(
     "log1prel_n", numpy=log1prel_derivative,
     jvp=lambda x, out, dx, *, n: dx * log1prel_n(x, n=n + 1),
-    samples=reals(-0.9, 3), params={"n": 1},
+    promotion=real("log1prel_n", "spence"), samples=reals(-0.9, 3), params={"n": 1},
 )  # fmt: skip
 
 exprel: Primitive = special("exprel", reals(-3, 3), lambda x, out, dx: dx * exprel_n(x, n=1))

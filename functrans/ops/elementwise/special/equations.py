@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ir.primitive import NotDifferentiable, Primitive, not_differentiable
 from functrans.ops.elementwise.hyperbolic import cosh
 from functrans.ops.elementwise.special.integrals import DEGREE, cosdg
 from functrans.ops.elementwise.special.scipy import ordered, part, parts
@@ -57,6 +57,10 @@ def _solution(
 
 GIVEN = not_differentiable(
     "its separation constant is given; call the function that computes it from c"
+)
+
+INCONSISTENT = not_differentiable(
+    "the slope that SciPy gives is not that of the values that it gives, where n - m is odd"
 )
 
 # -- parabolic cylinder functions ------------------------------------------------------------------
@@ -112,6 +116,15 @@ def _oblate_radial(m: Any, c: Any, separation: Any, x: Any, y: Any, slope: Any) 
     return ((separation - c * c * (x * x) - m * m / rest) * y - 2 * x * slope) / rest
 
 
+def _refused(name: str, domains: Sequence[Domain], reason: NotDifferentiable) -> None:
+    """A function and its slope without derivatives."""
+    parts(
+        name,
+        part(name, name, 0, domains, reason),
+        part(f"{name}_slope", name, 1, domains, reason),
+    )
+
+
 def _spheroidal(name: str, x: Domain, equation: Callable[..., Any], separation: Primitive) -> None:
     """A function of ``c``, and the form of it that is given its separation constant, too.
 
@@ -122,12 +135,7 @@ def _spheroidal(name: str, x: Domain, equation: Callable[..., Any], separation: 
         name, domains,
         lambda m, n, c, x, y, slope: equation(m, c, separation(m, n, c), x, y, slope),
     )  # fmt: skip
-    given = part(f"{name}_cv", f"{name}_cv", 0, [*_MODE, reals(6, 7), x], GIVEN)
-    parts(
-        f"{name}_cv",
-        given,
-        part(f"{name}_cv_slope", f"{name}_cv", 1, [*_MODE, reals(6, 7), x], GIVEN),
-    )
+    _refused(f"{name}_cv", [*_MODE, reals(6, 7), x], GIVEN)
 
 
 _spheroidal("pro_ang1", reals(-0.9, 0.9), _prolate, pro_cv)
@@ -135,4 +143,5 @@ _spheroidal("pro_rad1", reals(1.5, 3), _prolate, pro_cv)
 _spheroidal("pro_rad2", reals(1.5, 3), _prolate, pro_cv)
 _spheroidal("obl_ang1", reals(-0.9, 0.9), _oblate, obl_cv)
 _spheroidal("obl_rad1", reals(0.5, 3), _oblate_radial, obl_cv)
-_spheroidal("obl_rad2", reals(0.5, 3), _oblate_radial, obl_cv)
+_refused("obl_rad2", [*_MODE, reals(0.5, 3)], INCONSISTENT)
+_refused("obl_rad2_cv", [*_MODE, reals(6, 7), reals(0.5, 3)], GIVEN)

@@ -18,7 +18,7 @@ from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
 from functrans.ops.elementwise.power import hypot
 from functrans.ops.elementwise.special.faddeeva import derivative_of_w
-from functrans.ops.elementwise.special.scipy import computed, part, parts, special
+from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 
@@ -28,13 +28,15 @@ SQRT_HALF = math.sqrt(0.5)
 
 # -- Faddeeva's function ---------------------------------------------------------------------------
 
+_OF_W = real("the imaginary part of w", "erfcx and of dawsn")
+
 w_real: Primitive = computed(
     "w_real", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).real,
     jvp=[
         lambda x, y, out, dx, *, n: dx * w_real(x, y, n=n + 1),
         lambda x, y, out, dy, *, n: -dy * w_imag(x, y, n=n + 1),
     ],
-    samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
 w_imag: Primitive = computed(
@@ -43,7 +45,7 @@ w_imag: Primitive = computed(
         lambda x, y, out, dx, *, n: dx * w_imag(x, y, n=n + 1),
         lambda x, y, out, dy, *, n: dy * w_real(x, y, n=n + 1),
     ],
-    samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
 )  # fmt: skip
 
 # -- the error function ----------------------------------------------------------------------------

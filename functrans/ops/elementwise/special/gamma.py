@@ -14,11 +14,12 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import is_complex
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import less
 from functrans.ops.elementwise.special.polygammas import polygamma_difference, zeta_derivative
-from functrans.ops.elementwise.special.scipy import computed, special
+from functrans.ops.elementwise.special.scipy import computed, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
 from functrans.trace import protocols
@@ -42,6 +43,8 @@ gamma: Primitive = special("gamma", reals(0.5, 5), lambda x, out, dx: dx * (out 
 
 def _slope_of_rgamma(x: Any, out: Any) -> Any:
     """By reflection on the left, where the function has roots and its logarithm has poles."""
+    if is_complex(x.dtype):
+        return -out * digamma(x)
     left = less(x, 0.5)
     mirrored = select(left, 1 - x, 1)
     turn = math.pi * (x - 2 * np.floor(0.5 * x))
@@ -82,7 +85,7 @@ def _polygamma_of(x: Any, *, n: int) -> Any:
 polygamma: Primitive = computed(
     "polygamma", numpy=_polygamma_of,
     jvp=lambda x, out, dx, *, n: dx * polygamma(x, n=n + 1),
-    samples=reals(0.5, 5), params={"n": 1},
+    promotion=real("polygamma", "digamma"), samples=reals(0.5, 5), params={"n": 1},
 )  # fmt: skip
 
 # -- quotients -------------------------------------------------------------------------------------

@@ -26,13 +26,14 @@ NO_CLOSED_FORM = not_differentiable(
 Derivative = Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise
 
 
-def real(name: str) -> Promotion:
+def real(name: str, derivative_of: str | None = None) -> Promotion:
     """Operands in their common floating-point dtype; complex numbers are refused."""
+    origin = f", the derivative of {derivative_of}," if derivative_of else ""
 
     def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
         dtypes = floating(keys)
         if is_complex(dtypes[0]):
-            raise DtypeError(f"{name} is not defined for {dtypes[0]}")
+            raise DtypeError(f"{name}{origin} is not defined for {dtypes[0]}")
         return dtypes
 
     return promotion
