@@ -96,7 +96,7 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
     --------
     >>> from functrans.scipy import special
     >>> float(special.zeta(2.0))
-    1.6449340668482266
+    1.644934066848
     """
     _no_out("scipy.special.zeta", out)
     return gamma.riemann_zeta(x) if q is None else gamma.zeta(x, q)
