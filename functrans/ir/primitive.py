@@ -15,6 +15,8 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``batch(operands, axes, **params)``
     the result with a mapped axis, and where that axis is: ``(result, axis)``. ``axes`` has an int
     for each operand that is mapped, else None.
+``fixed``
+    the operands, by number, in which it has no derivative although it has one in others: why.
 ``linear``
     groups of operands in which the result is jointly linear: ``LINEAR``, ``BILINEAR``, ...
     It provides the jvp.
@@ -62,9 +64,9 @@ as the keyword argument ``transform``, so that its definition needs to import no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -168,6 +170,7 @@ class Primitive:
     transpose_moves: bool = False
     transpose_adds: bool = False
     samples: Samples | None = None
+    fixed: Mapping[int, str] = field(default_factory=dict)
     several: bool = False
     higher_order: bool = False
     elementwise: bool = False

@@ -10,14 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, axes_of, inexact
+from functrans.numpy.arrays import axes_of, inexact
 from functrans.numpy.reductions import max, restored, sum
 from functrans.ops.arrays.stop import stop_gradient
-from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.exponential import exp, log
+from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.elementwise.choice import absolute, select, sign
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.logic import isfinite
+from functrans.trace import protocols
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
+
+
+def __getattr__(name: str) -> Any:
+    """SciPy's ufuncs, which look for themselves here when its array-API switch is on."""
+    operation = protocols.ufuncs.get(name)
+    if operation is None or hasattr(np, name):
+        raise AttributeError(f"functrans.numpy.special has no {name!r}")
+    return operation
 
 
 def _highest(x: Any, axes: tuple[int, ...]) -> Any:
@@ -29,7 +40,9 @@ def _highest(x: Any, axes: tuple[int, ...]) -> Any:
     return stop_gradient(select(isfinite(top), top, 0))
 
 
-def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
     """The logarithm of the sum of exponentials along axes, without overflow.
 
     Parameters
@@ -38,9 +51,13 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -
     axis : int or tuple of int, optional
         All axes, if it is not given.
     b : array, optional
-        What the exponentials are multiplied by.
+        What the exponentials are multiplied by; of a shape that broadcasts with that of `a`. An
+        element that is multiplied by 0 does not count, even if it is infinite or NaN.
     keepdims : bool
         Whether the axes stay, with size 1.
+    return_sign : bool
+        Whether the sum may be negative: then the logarithm of its absolute value is returned,
+        and its sign. Without that, the logarithm of a negative sum is NaN.
 
     Examples
     --------
@@ -49,15 +66,34 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -
     1000.69314718
     """
     x = inexact(a)
-    axes = axes_of(axis, x.ndim)
     if b is not None:
-        b = array(b)
+        b = inexact(b)
         # what is multiplied by 0 does not count, however large
-        x = select(b == 0, -np.inf, x)
-    top = _highest(x, axes)
+        x = select(equal(b, 0), -np.inf, x)
+        b = b + zeros_like(x)
+    axes = axes_of(axis, x.ndim)
+    raw = max(x, axes, keepdims=True, initial=-np.inf)
+    top = stop_gradient(select(isfinite(raw), raw, 0))
     terms = exp(x - top) if b is None else b * exp(x - top)
-    total = log(sum(terms, axes)) + sum(top, axes)
-    return restored(total, axes, keepdims)
+    total = sum(terms, axes, keepdims=True)
+    size = absolute(total) if return_sign else total
+    out = _precise_log(size, terms, equal(x, raw), axes) + top
+    if not return_sign:
+        return restored(sum(out, axes), axes, keepdims)
+    return tuple(restored(sum(y, axes), axes, keepdims) for y in (out, sign(total)))
+
+
+def _precise_log(total: Any, terms: Any, highest: Any, axes: tuple[int, ...]) -> Any:
+    """``log(total)``, where the sum rounds to its highest terms: what the others add to it."""
+    rough = log(total)
+    if not axes:
+        return rough
+    above = sum(select(highest, terms, 0), axes, keepdims=True)
+    rest = sum(select(highest, 0, terms), axes, keepdims=True)
+    precise = log1p(rest / above) + log(absolute(above))
+    lost = select(isfinite(rough) & isfinite(precise), precise - rough, 0)
+    # it has no share in the derivative, which is that of the sum
+    return rough + stop_gradient(lost)
 
 
 def softmax(x: Any, axis: Any = None) -> Any:

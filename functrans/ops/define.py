@@ -13,6 +13,9 @@ from functrans.locks import importing
 
 Rule = Callable[..., Any]
 
+OperandRule = Rule | NotDifferentiable | None
+"""The derivative in one operand; None where it is zero."""
+
 
 class Lazy:
     """A function of a package that is imported when the function is first called."""
@@ -45,7 +48,7 @@ def primitive(
     *,
     infer: Rule,
     numpy: Rule,
-    jvp: Rule | Sequence[Rule | None] | NotDifferentiable | Piecewise | None = None,
+    jvp: Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise | None = None,
     transpose: Rule | Sequence[Rule | None] | None = None,
     linear: tuple[tuple[int, ...], ...] = (),
     **slots: Any,
@@ -56,13 +59,15 @@ def primitive(
     ----------
     jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
         A sequence has a rule (or None) for each operand: ``rule(*primals, out, tangent, **params)``
-        is the part of the result's tangent that comes from that operand's tangent. Nothing needs to
-        be said if the primitive is ``linear``.
+        is the part of the result's tangent that comes from that operand's tangent. In the place of
+        a rule, `not_differentiable` refuses that operand only. Nothing needs to be said if the
+        primitive is ``linear``.
     transpose : callable or sequence
         A sequence has a rule (or None) for each operand: ``rule(cotangent, *operands, **params)``
         is the cotangent of that operand, in which the result is linear.
     """
     if isinstance(jvp, Sequence) and not isinstance(jvp, (NotDifferentiable, Piecewise)):
+        slots.setdefault("fixed", refused_operands(jvp))
         jvp = sum_of_parts(jvp)
     if transpose is not None and not callable(transpose):
         transpose = part_by_part(transpose)
@@ -71,7 +76,16 @@ def primitive(
     )
 
 
-def sum_of_parts(rules: Sequence[Rule | None]) -> Rule:
+def refused_operands(rules: Sequence[OperandRule]) -> dict[int, str]:
+    """The operands that have no derivative, and why."""
+    return {
+        number: rule.reason
+        for number, rule in enumerate(rules)
+        if isinstance(rule, NotDifferentiable)
+    }
+
+
+def sum_of_parts(rules: Sequence[OperandRule]) -> Rule:
     """A jvp that adds what each operand's tangent contributes."""
 
     def jvp(
@@ -80,6 +94,7 @@ def sum_of_parts(rules: Sequence[Rule | None]) -> Rule:
         total = None
         for rule, tangent in zip(rules, tangents, strict=True):
             if rule is not None and tangent is not None:
+                assert not isinstance(rule, NotDifferentiable)
                 part = rule(*primals, outs[0], tangent, **params)
                 total = part if total is None else total + part
         return total

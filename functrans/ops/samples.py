@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,11 @@ def integers(low: int, high: int) -> Domain:
     return Domain(lambda rng, shape: rng.integers(low, high, shape))
 
 
+def whole(low: int, high: int) -> Domain:
+    """Floats that are integers, in ``[low, high)``."""
+    return Domain(lambda rng, shape: rng.integers(low, high, shape) + 0.0)
+
+
 def booleans() -> Domain:
     return Domain(lambda rng, shape: rng.integers(0, 2, shape).astype(bool))
 
@@ -54,18 +60,34 @@ def booleans() -> Domain:
 _SHAPES: dict[int, tuple[tuple[Shape, ...], ...]] = {
     1: (((),), ((3,),), ((2, 3),), ((0, 2),)),
     2: (((), ()), ((3,), (3,)), ((2, 1), (3,)), ((), (2, 3)), ((2, 0), (1,))),
-    3: (((), (), ()), ((3,), (3,), (3,)), ((2, 1), (3,), ()), ((2, 3), (1, 3), (2, 1))),
-    4: (((), (), (), ()), ((3,), (3,), (3,), (3,)), ((2, 1), (3,), (), (2, 3))),
-}
+    3: (
+        ((), (), ()), ((3,), (3,), (3,)), ((2, 1), (3,), ()), ((2, 3), (1, 3), (2, 1)),
+        ((2, 0), (), (1,)),
+    ),
+    4: (
+        ((), (), (), ()), ((3,), (3,), (3,), (3,)), ((2, 1), (3,), (), (2, 3)),
+        ((2, 0), (), (1,), ()),
+    ),
+    5: (((),) * 5, ((3,),) * 5, ((2,), (), (2, 1), (), (2,)), ((0,), (), (2, 1), (), (1,))),
+}  # fmt: skip
 
 
-def broadcasting(*domains: Domain) -> Samples:
-    """Samples for an elementwise primitive: every operand from its domain, in shapes that meet."""
+def broadcasting(
+    *domains: Domain, params: Mapping[str, Any] = MappingProxyType({}), brief: bool = False
+) -> Samples:
+    """Samples for an elementwise primitive: every operand from its domain, in shapes that meet.
+
+    If they are to be brief, in one combination of shapes, and one without elements.
+    """
+    combinations = _SHAPES[len(domains)]
+    if brief:
+        combinations = (combinations[min(len(domains), 2)], combinations[-1])
 
     def draw(rng: np.random.Generator) -> Iterator[Sample]:
-        for shapes in _SHAPES[len(domains)]:
+        for shapes in combinations:
             yield Sample(
-                tuple(d.draw(rng, shape) for d, shape in zip(domains, shapes, strict=True))
+                tuple(d.draw(rng, shape) for d, shape in zip(domains, shapes, strict=True)),
+                dict(params),
             )
 
     return draw

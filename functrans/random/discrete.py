@@ -19,7 +19,7 @@ from functrans.ir.types import Shape
 from functrans.lax.loops import scan, while_loop
 from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.indexing import argsort
-from functrans.ops.elementwise.special import gammaln
+from functrans.ops.elementwise.special.gamma import gammaln
 from functrans.random.checks import (
     COUNT,
     INTEGER,

@@ -17,7 +17,7 @@ from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Shape
 from functrans.lax.loops import while_loop
-from functrans.ops.elementwise.special import digamma
+from functrans.ops.elementwise.special.gamma import digamma
 from functrans.random.checks import drawn, parameter, sampler
 from functrans.random.continuous import exponentials
 from functrans.random.keys import new_keys

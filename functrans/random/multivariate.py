@@ -11,7 +11,7 @@ from functrans.api.recompute import stop_gradient
 from functrans.errors import ShapeError
 from functrans.ir.types import Shape
 from functrans.ops.elementwise.log_ndtr import log_ndtr
-from functrans.ops.elementwise.special import erf
+from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.random.normal import normal_quantile
 from functrans.random.checks import (
     checked_dtype,

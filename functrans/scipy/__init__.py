@@ -16,7 +16,9 @@ from functrans.scipy.define import refusals as _refusals
 from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
 
-__all__ = ["fft", "integrate", "linalg", "ndimage", "optimize", "signal", "sparse", "special"]
+__all__ = [
+    "fft", "integrate", "linalg", "ndimage", "optimize", "signal", "sparse", "special", "stats",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,437 @@
-"""Special functions: those of `scipy.special`."""
+"""The functions of `scipy.special` under its names, for arrays and for traced values.
 
-from functrans.numpy.special import log_softmax, logsumexp, softmax
+SciPy's ufuncs take traced values themselves, and are what this module gives under their names. What
+SciPy writes in Python does not; these functions take its place. On plain arrays SciPy computes.
+"""
 
-__all__ = ["log_softmax", "logsumexp", "softmax"]
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.numpy import special as _special
+from functrans.numpy.arrays import array, inexact
+from functrans.numpy.joining import stack
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.choice import masked, select
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
+from functrans.ops.elementwise.exponential import logaddexp
+from functrans.ops.elementwise.power import power
+from functrans.ops.elementwise.rounding import floor
+from functrans.ops.elementwise.special import bessel, gamma, integrals, orthogonal, spherical
+from functrans.ops.elementwise.trigonometric import sin
+from functrans.scipy.define import answers
+from functrans.trace.source import located, user_source
+
+__all__ = [
+    "assoc_laguerre", "assoc_legendre_p", "comb", "diric", "factorial", "factorial2", "ivp", "jvp",
+    "kvp", "lambertw", "legendre_p", "log_softmax", "logsumexp", "multigammaln", "perm",
+    "polygamma", "softmax", "softplus", "sph_legendre_p", "spherical_in", "spherical_jn",
+    "spherical_kn", "spherical_yn", "yvp", "zeta",
+]  # fmt: skip
+
+_scipy = lazy("scipy:special")
+
+logsumexp = answers("scipy.special:logsumexp")(_special.logsumexp)
+softmax = answers("scipy.special:softmax")(_special.softmax)
+log_softmax = answers("scipy.special:log_softmax")(_special.log_softmax)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(_scipy.resolve(), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_scipy.resolve().__all__})
+
+
+def _refuse(what: str, fix: str) -> Any:
+    raise UnsupportedNumPyError(
+        f"{what} is not supported on traced values{located(user_source())}: {fix}"
+    )
+
+
+# -- gamma and kin ---------------------------------------------------------------------------------
+
+
+@answers("scipy.special:polygamma")
+def polygamma(n: Any, x: Any) -> Any:
+    """The n-th derivative of `digamma`.
+
+    Parameters
+    ----------
+    n : int or array of int
+        Of a shape that broadcasts with that of `x`.
+    x : array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import special
+    >>> grad(lambda x: special.polygamma(0, x))(np.array(1.0)).round(12)
+    np.float64(1.644934066848)
+    """
+    x = inexact(x)
+    if isinstance(n, (int, np.integer)):
+        return gamma.digamma(x) if n == 0 else gamma.polygamma(x, n=int(n))
+    order = inexact(n)
+    sign = 1 - 2 * (order + 1 - 2 * floor((order + 1) / 2))
+    # for order 0 the zeta function has its pole
+    raised = select(equal(order, 0), 2, order + 1)
+    of_order = sign * gamma.gamma(order + 1) * gamma.zeta(raised, x)
+    return select(equal(order, 0), gamma.digamma(x), of_order)
+
+
+@answers("scipy.special:zeta")
+def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
+    """The zeta function of Riemann, or of Hurwitz if an offset ``q`` is given.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.zeta(2.0))
+    1.644934066848
+    """
+    _no_out("scipy.special.zeta", out)
+    return gamma.riemann_zeta(x) if q is None else gamma.zeta(x, q)
+
+
+def _no_out(function: str, out: Any) -> None:
+    if out is not None:
+        _refuse(f"{function}(..., out=...)", "leave the keyword out")
+
+
+@answers("scipy.special:multigammaln")
+def multigammaln(a: Any, d: int) -> Any:
+    """The logarithm of the multivariate gamma function of dimension ``d``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.multigammaln(2.0, 1))
+    0.0
+    """
+    a = inexact(a)
+    total = d * (d - 1) * 0.25 * math.log(math.pi)
+    for j in range(d):
+        total = total + gamma.gammaln(a - 0.5 * j)
+    return total
+
+
+@answers("scipy.special:comb")
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    """The number of ways to take ``k`` of ``N`` things, and 0 for ``k > N`` or a negative operand.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.comb(5, 2))
+    10.0
+    """
+    if exact:
+        _refuse("scipy.special.comb(..., exact=True)", "leave the keyword out")
+    if repetition:
+        N = N + k - 1
+    N, k = inexact(N), inexact(k)
+    proper = less_equal(k, N) & greater_equal(N, 0) & greater_equal(k, 0)
+    return masked(proper, gamma.binom(select(proper, N, 1), select(proper, k, 1)))
+
+
+@answers("scipy.special:perm")
+def perm(N: Any, k: Any, exact: bool = False) -> Any:
+    """The number of ordered ways to take ``k`` of ``N`` things.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.perm(5, 2))
+    20.0
+    """
+    if exact:
+        _refuse("scipy.special.perm(..., exact=True)", "leave the keyword out")
+    N, k = inexact(N), inexact(k)
+    proper = less_equal(k, N) & greater_equal(N, 0) & greater_equal(k, 0)
+    return masked(proper, gamma.poch(select(proper, N - k + 1, 1), select(proper, k, 1)))
+
+
+@answers("scipy.special:factorial")
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """``gamma(n + 1)``, and 0 for negative ``n``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.factorial(3.0))
+    6.0
+    """
+    if exact or extend != "zero":
+        _refuse("scipy.special.factorial with exact=True or extend=", "write gamma(n + 1)")
+    n = inexact(n)
+    inside = greater_equal(n, 0)
+    return masked(inside, gamma.gamma(select(inside, n, 0) + 1))
+
+
+@answers("scipy.special:factorial2")
+def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """``n (n - 2) (n - 4) ...``: 1 for 0 and -1, and 0 for what is less.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.factorial2(7, exact=False))
+    105.0
+    """
+    if exact or extend != "zero":
+        _refuse("scipy.special.factorial2 with exact=True or extend=", "leave the keyword out")
+    n = inexact(n)
+    odd = n - 2 * floor(0.5 * n)
+    inside = greater_equal(n, -1)
+    half = 0.5 * select(inside, n, 0)
+    front = power(2.0, half) * select(equal(odd, 0), 1.0, math.sqrt(2 / math.pi))
+    return masked(inside, front * gamma.gamma(half + 1))
+
+
+# -- Bessel functions ------------------------------------------------------------------------------
+
+
+def _nth_derivative(function: Any, sign: int) -> Any:
+    """Of ``f_v`` with ``f_v' = (f_(v-1) + sign f_(v+1)) / 2``."""
+
+    def derivative(v: Any, z: Any, n: int = 1) -> Any:
+        total: Any = 0.0
+        for k in range(n + 1):
+            total = total + sign**k * math.comb(n, k) * function(v - n + 2 * k, z)
+        return total / 2**n
+
+    return derivative
+
+
+_jv, _yv, _iv, _kv = (
+    _nth_derivative(function, sign)
+    for function, sign in ((bessel.jv, -1), (bessel.yv, -1), (bessel.iv, 1), (bessel.kv, 1))
+)
+
+
+@answers("scipy.special:jvp")
+def jvp(v: Any, z: Any, n: int = 1) -> Any:
+    """The n-th derivative of the Bessel function ``jv`` in ``z``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.jvp(0, 0.0))
+    0.0
+    """
+    return _jv(v, z, n)
+
+
+@answers("scipy.special:yvp")
+def yvp(v: Any, z: Any, n: int = 1) -> Any:
+    """The n-th derivative of the Bessel function ``yv`` in ``z``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.yvp(0, 1.0).round(12))
+    0.781212821300
+    """
+    return _yv(v, z, n)
+
+
+@answers("scipy.special:ivp")
+def ivp(v: Any, z: Any, n: int = 1) -> Any:
+    """The n-th derivative of the modified Bessel function ``iv`` in ``z``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.ivp(0, 0.0))
+    0.0
+    """
+    return _iv(v, z, n)
+
+
+@answers("scipy.special:kvp")
+def kvp(v: Any, z: Any, n: int = 1) -> Any:
+    """The n-th derivative of the modified Bessel function ``kv`` in ``z``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.kvp(0, 1.0).round(12))
+    -0.601907230197
+    """
+    return (-1) ** n * _kv(v, z, n)
+
+
+def _spherical(name: str, kind: str) -> Any:
+    from_order = getattr(spherical, name)
+
+    def function(n: Any, z: Any, derivative: bool = False) -> Any:
+        return spherical.slopes[name](n, z) if derivative else from_order(n, z)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The spherical Bessel function of the {kind} kind, or its derivative.
+
+    Parameters
+    ----------
+    n : int or array of int
+        The order.
+    z : array
+    derivative : bool
+        Whether to give the derivative in ``z``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.{name}(0, 1.0) == special.{name}(0, 1.0, derivative=False)
+    np.True_
+    """
+    return answers(f"scipy.special:{name}")(function)
+
+
+spherical_jn = _spherical("spherical_jn", "first")
+spherical_yn = _spherical("spherical_yn", "second")
+spherical_in = _spherical("spherical_in", "first (modified)")
+spherical_kn = _spherical("spherical_kn", "second (modified)")
+
+# -- polynomials -----------------------------------------------------------------------------------
+
+
+@answers("scipy.special:legendre_p")
+def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
+    """Legendre's polynomial of degree ``n`` and its derivatives up to ``diff_n``, on a first axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.legendre_p(2, 1.0)
+    array([1.])
+    """
+    values = [orthogonal.eval_legendre(n, z)]
+    factor = 1.0
+    for k in range(1, diff_n + 1):
+        factor *= 2 * k - 1
+        values.append(factor * orthogonal.eval_gegenbauer(n - k, k + 0.5, z))
+    return stack(values)
+
+
+def _first_only(function: str, diff_n: int, values: list[Any]) -> Any:
+    if diff_n > 1:
+        _refuse(f"{function}(..., diff_n={diff_n})", "differentiate by functrans.grad or jvp")
+    return stack(values[: diff_n + 1])
+
+
+@answers("scipy.special:assoc_legendre_p")
+def assoc_legendre_p(
+    n: Any, m: Any, z: Any, *, branch_cut: int = 2, norm: bool = False, diff_n: int = 0
+) -> Any:
+    """The associated Legendre function of degree ``n`` and order ``m`` on [-1, 1].
+
+    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.assoc_legendre_p(2, 0, 1.0)
+    array([1.])
+    """
+    if branch_cut != 2:
+        _refuse("scipy.special.assoc_legendre_p(..., branch_cut=3)", "it is for complex numbers")
+    kind = "normed" if norm else "assoc"
+    names = f"{kind}_legendre_p", f"{kind}_legendre_p_slope"
+    values = [getattr(spherical, name)(n, m, z) for name in names]
+    return _first_only("scipy.special.assoc_legendre_p", diff_n, values)
+
+
+@answers("scipy.special:sph_legendre_p")
+def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
+    """The spherical Legendre function of degree ``n`` and order ``m`` at polar angles.
+
+    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.sph_legendre_p(0, 0, 0.5).round(6)
+    array([0.282095])
+    """
+    values = [spherical.sph_legendre_p(n, m, theta), spherical.sph_legendre_p_slope(n, m, theta)]
+    return _first_only("scipy.special.sph_legendre_p", diff_n, values)
+
+
+@answers("scipy.special:assoc_laguerre")
+def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
+    """The generalised Laguerre polynomial of degree ``n`` and order ``k``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.assoc_laguerre(0.5, 1))
+    0.5
+    """
+    return orthogonal.eval_genlaguerre(n, k, x)
+
+
+# -- others ----------------------------------------------------------------------------------------
+
+
+@answers("scipy.special:lambertw")
+def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
+    """Lambert's function, ``w`` with ``w e**w == z``, on its real branches 0 and -1.
+
+    For traced real numbers the result is real, and NaN where SciPy's is not.
+
+    Examples
+    --------
+    >>> import math
+    >>> from functrans.scipy import special
+    >>> float(special.lambertw(math.e).real)
+    1.0
+    """
+    return integrals.lambertw(z, k, tol)
+
+
+@answers("scipy.special:softplus")
+def softplus(x: Any, **kwargs: Any) -> Any:
+    """``log(1 + e**x)``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.softplus(0.0))
+    0.6931471805599453
+    """
+    return logaddexp(0.0, x)
+
+
+@answers("scipy.special:diric")
+def diric(x: Any, n: Any) -> Any:
+    """Dirichlet's kernel, ``sin(n x / 2) / (n sin(x / 2))``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.diric(0.0, 3))
+    1.0
+    """
+    x, n = inexact(x), array(n)
+    # near a multiple of 2 pi, from there: the sign changes at odd ones if n is even
+    turns = floor(x / (2 * math.pi) + 0.5)
+    rest = 0.5 * (x - 2 * math.pi * turns)
+    sign = 1 - 2 * ((turns * (n - 1)) - 2 * floor(0.5 * turns * (n - 1)))
+    return sign * _dirichlet(rest, n)
+
+
+def _dirichlet(half: Any, n: Any) -> Any:
+    square = half * half
+    near = 1 - square * (n * n - 1) / 6 * (1 - square * (3 * n * n - 7) / 60)
+    tiny = greater(1e-7, square * n * n)
+    far = sin(n * half) / (n * sin(select(tiny, 1.0, half)))
+    return select(tiny, near, far)

@@ -85,6 +85,12 @@ def _tangents_of_results(
         return [None] * len(outs)
     if not any(is_inexact(var.aval.dtype) for var in eqn.outputs):
         return [None] * len(outs)
+    for number, reason in primitive.fixed.items():
+        if tangents[number] is not None:
+            raise NotDifferentiableError(
+                f"{primitive.name} is not differentiable in operand {number}{located(eqn.source)}: "
+                f"{reason}"
+            )
     with at_source_of(eqn):
         if primitive.jvp is None and primitive.linear:
             result = _tangent_of_linear(primitive, primals, tangents, eqn.params)

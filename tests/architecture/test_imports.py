@@ -52,6 +52,9 @@ COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
 COMPUTED |= {Path("functrans/scipy/define.py")}
 # A package whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/inside.py")}
+# Functions of SciPy's that are named by a table.
+SPECIAL = Path("functrans/ops/elementwise/special")
+COMPUTED |= {SPECIAL / "scipy.py", SPECIAL / "spherical.py"}
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,10 @@ class Case(NamedTuple):
     @property
     def moving(self) -> tuple[bool, ...]:
         """Which operands have derivatives."""
-        return tuple(is_inexact(x.dtype) for x in self.operands)
+        return tuple(
+            is_inexact(x.dtype) and number not in self.primitive.fixed
+            for number, x in enumerate(self.operands)
+        )
 
     @property
     def differentiable(self) -> bool:

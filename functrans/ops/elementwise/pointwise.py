@@ -11,7 +11,14 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
-from functrans.ops.define import Lazy, Rule, primitive, sum_of_parts
+from functrans.ops.define import (
+    Lazy,
+    OperandRule,
+    Rule,
+    primitive,
+    refused_operands,
+    sum_of_parts,
+)
 from functrans.ops.indexing.masked import Masked, masked_sum_to
 from functrans.ops.promotion import Promotion, common, promote, ufunc_promotion
 from functrans.ops.samples import Domain, broadcasting
@@ -23,7 +30,7 @@ def elementwise(
     *,
     numpy: Rule,
     samples: Domain | Sequence[Domain],
-    jvp: Rule | Sequence[Rule | None] | NotDifferentiable | Piecewise | None = None,
+    jvp: Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise | None = None,
     linear: tuple[tuple[int, ...], ...] = (),
     transpose: Sequence[Rule | None] | None = None,
     scalar: Rule | None = None,
@@ -31,6 +38,8 @@ def elementwise(
     promotion: Promotion | None = None,
     result: str = "same",
     steep: bool = False,
+    brief: bool = False,
+    params: dict[str, Any] | None = None,
 ) -> Primitive:
     """Define a primitive that works number by number and broadcasts as NumPy does.
 
@@ -41,10 +50,11 @@ def elementwise(
         A ufunc (or `lazy` ufunc), or a function of arrays. A ufunc is answered for: applied to a
         tracer it records this primitive.
     samples : Domain or sequence of Domain
-        Where to draw the operand(s) for the generated tests.
+        Where to draw the operand(s) for the generated tests, in several shapes.
     jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
-        With one operand: ``rule(x, out, dx)``; with more, a rule ``rule(x, y, ..., out, dx)`` (or
-        None) for each operand. Nothing needs to be said if the primitive is ``linear``.
+        With one operand: ``rule(x, out, dx)``; with more, a list with a rule
+        ``rule(x, y, ..., out, dx)`` for each operand, or None, or `not_differentiable`. Nothing
+        needs to be said if the primitive is ``linear``.
     linear : tuple
         ``LINEAR``, ``BILINEAR`` or groups of operands, see `functrans.ir.primitive`.
     transpose : sequence
@@ -64,6 +74,10 @@ def elementwise(
     steep : bool
         Whether the slope is infinite somewhere. There a tangent that is 0 by construction (of what
         ``where`` has left out) stays 0.
+    brief : bool
+        Whether the tests try only one shape and an empty one, since it takes long.
+    params : dict
+        Parameters, which every rule is given by name, with the values that the tests try.
 
     Returns
     -------
@@ -71,16 +85,19 @@ def elementwise(
         Callable on arrays and tracers.
     """
     domains = (samples,) if isinstance(samples, Domain) else tuple(samples)
-    brings = promotion or _promotion_of(numpy)
+    brings = promotion or promotion_of(numpy)
     is_uniform = promotion is None and result == "same"
 
-    def infer(*avals: Aval) -> Aval:
+    def infer(*avals: Aval, **params: Any) -> Aval:
         if len(avals) != len(domains):
             raise ShapeError(f"{name} takes {len(domains)} operands, not {len(avals)}")
         if is_uniform and any(aval.dtype != avals[0].dtype for aval in avals):
             raise DtypeError(f"{name} takes operands of one dtype, not {list(avals)}")
         dtype = _RESULTS[result](avals) if result in _RESULTS else np.dtype(result)
         return avals[0].update(shape=broadcast_shapes(avals), dtype=dtype)
+
+    def prepare(*operands: Any, **params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return promote(brings, operands), params
 
     def linear_jvp(primals: Any, tangents: Any, outs: Any) -> Any:
         return _linear_jvp(op, primals, tangents, outs)
@@ -95,13 +112,14 @@ def elementwise(
         jvp=linear_jvp if linear and jvp is None else _on_arrays(jvp, len(domains)),
         transpose=diagonal_transpose if linear else None,
         linear=linear,
-        batch=lambda operands, axes: _batch(op, operands, axes),
+        batch=lambda operands, axes, **params: _batch(op, operands, axes, params),
         scalar=scalar,
         parts=parts,
-        samples=broadcasting(*domains),
+        samples=broadcasting(*domains, params=params or {}, brief=brief),
+        fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,
         steep=steep,
-        prepare=lambda *operands: (promote(brings, operands), {}),
+        prepare=prepare,
     )
     if isinstance(numpy, (np.ufunc, Lazy)):
         protocols.ufuncs[numpy.__name__] = op
@@ -116,9 +134,11 @@ _RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
 }
 
 
-def _promotion_of(numpy: Rule) -> Promotion:
+def promotion_of(numpy: Rule) -> Promotion:
+    """The dtypes that a ufunc brings its operands to, or those that any function is given."""
     if isinstance(numpy, Lazy):
-        return ufunc_promotion(numpy.resolve)
+        # SciPy's ufuncs are wrapped where its array-API switch is on
+        return ufunc_promotion(lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve()))
     if isinstance(numpy, np.ufunc):
         return ufunc_promotion(lambda: numpy)
     return common
@@ -142,8 +162,8 @@ def _on_arrays(rule: Any, arity: int) -> Any:
         return rule
     sum_parts = sum_of_parts([rule] if callable(rule) else rule)
 
-    def jvp(primals: Any, tangents: Any, outs: Any) -> Any:
-        tangent = sum_parts(primals, tangents, outs)
+    def jvp(primals: Any, tangents: Any, outs: Any, **params: Any) -> Any:
+        tangent = sum_parts(primals, tangents, outs, **params)
         return None if tangent is None else broadcast_to(tangent, shape=outs[0].shape)
 
     return jvp
@@ -201,7 +221,9 @@ def total_to(cotangent: Any, shape: tuple[int, ...]) -> Any:
     return sum_to(cotangent, shape)
 
 
-def _batch(op: Primitive, operands: Sequence[Any], axes: Sequence[int | None]) -> tuple[Any, int]:
+def _batch(
+    op: Primitive, operands: Sequence[Any], axes: Sequence[int | None], params: dict[str, Any]
+) -> tuple[Any, int]:
     ranks = [x.ndim - (axis is not None) for x, axis in zip(operands, axes, strict=True)]
     aligned = [align_batched(x, axis, max(ranks)) for x, axis in zip(operands, axes, strict=True)]
-    return op(*aligned), 0
+    return op(*aligned, **params), 0

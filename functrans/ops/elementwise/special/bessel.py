@@ -1,0 +1,268 @@
+"""Bessel functions and their kin: modified, integrals of, Airy, Kelvin, Struve.
+
+The derivative of a Bessel function is half a difference (or sum) of its neighbours in order, which
+is smooth at 0 where the form with a quotient is not. In the order itself there is no closed form.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, chapters 9, 10 and 11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ops.elementwise.choice import or_one, select, sign
+from functrans.ops.elementwise.compare import equal, greater, less
+from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.special.gamma import rgamma
+from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, part, parts, real, special
+from functrans.ops.samples import reals
+from functrans.trace import protocols
+
+ORDER = not_differentiable(
+    "the derivative of a Bessel function in its order has no closed form; hold the order fixed"
+)
+
+_ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
+
+# The scaled functions have no complex derivative: what they are scaled by has none.
+
+# -- of the first and second kind ------------------------------------------------------------------
+
+jv: Primitive = special(
+    "jv", _ORDER_AND_POINT,
+    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jv(v - 1, x) - jv(v + 1, x)))],
+)  # fmt: skip
+
+jve: Primitive = special(
+    "jve", _ORDER_AND_POINT, promotion=real("jve"),
+    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (jve(v - 1, x) - jve(v + 1, x)))],
+)  # fmt: skip
+
+yv: Primitive = special(
+    "yv", _ORDER_AND_POINT,
+    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yv(v - 1, x) - yv(v + 1, x)))],
+)  # fmt: skip
+
+yve: Primitive = special(
+    "yve", _ORDER_AND_POINT, promotion=real("yve"),
+    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
+)  # fmt: skip
+
+j1: Primitive = special("j1", reals(-5, 5), lambda x, out, dx: dx * (0.5 * (j0(x) - jv(2.0, x))))
+
+j0: Primitive = special("j0", reals(-5, 5), lambda x, out, dx: dx * -j1(x))
+
+y1: Primitive = special("y1", reals(0.5, 5), lambda x, out, dx: dx * (0.5 * (y0(x) - yv(2.0, x))))
+
+y0: Primitive = special("y0", reals(0.5, 5), lambda x, out, dx: dx * -y1(x))
+
+# -- modified --------------------------------------------------------------------------------------
+
+iv: Primitive = special(
+    "iv", _ORDER_AND_POINT,
+    jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (iv(v - 1, x) + iv(v + 1, x)))],
+)  # fmt: skip
+
+kv: Primitive = special(
+    "kv", _ORDER_AND_POINT,
+    jvp=[ORDER, lambda v, x, out, dx: dx * (-0.5 * (kv(v - 1, x) + kv(v + 1, x)))],
+)  # fmt: skip
+
+ive: Primitive = special(
+    "ive", _ORDER_AND_POINT, promotion=real("ive"),
+    jvp=[
+        ORDER,
+        lambda v, x, out, dx: dx * (0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * out),
+    ],
+)  # fmt: skip
+
+kve: Primitive = special(
+    "kve", _ORDER_AND_POINT,
+    jvp=[ORDER, lambda v, x, out, dx: dx * (out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)))],
+)  # fmt: skip
+
+i0: Primitive = special("i0", reals(-3, 3), lambda x, out, dx: dx * i1(x))
+
+# in LLVM's texts, i1 is a type
+i1: Primitive = special(
+    "bessel_i1", ufunc="i1",
+    jvp=lambda x, out, dx: dx * (0.5 * (i0(x) + iv(2.0, x))),
+    samples=reals(-3, 3),
+)  # fmt: skip
+
+i0e: Primitive = special("i0e", reals(0.1, 3), lambda x, out, dx: dx * (i1e(x) - sign(x) * out))
+
+i1e: Primitive = special(
+    "i1e", reals(0.1, 3),
+    jvp=lambda x, out, dx: dx * (0.5 * (i0e(x) + ive(2.0, x)) - sign(x) * out),
+)  # fmt: skip
+
+k0: Primitive = special("k0", reals(0.5, 5), lambda x, out, dx: dx * -k1(x))
+
+k1: Primitive = special("k1", reals(0.5, 5), lambda x, out, dx: dx * (-0.5 * (k0(x) + kv(2.0, x))))
+
+k0e: Primitive = special("k0e", reals(0.5, 5), lambda x, out, dx: dx * (out - k1e(x)))
+
+k1e: Primitive = special(
+    "k1e", reals(0.5, 5), lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve(2.0, x)))
+)
+
+# SciPy has recurrences of their own for these where the order is integral
+protocols.ufuncs["yn"] = yv
+protocols.ufuncs["kn"] = kv
+
+# -- integrals of them -----------------------------------------------------------------------------
+
+
+def _power_series(x: Any, sign_of_square: int) -> Any:
+    """``(I0(x) - 1) / x`` or ``(J0(x) - 1) / x`` near 0."""
+    square = sign_of_square * 0.25 * (x * x)
+    total: Any = 0.0
+    for k in range(12, 0, -1):
+        total = (1.0 + total) * square / (k * k)
+    return total / or_one(x)
+
+
+def _less_one_over(function: Any, x: Any, sign_of_square: int) -> Any:
+    near = less(x * x, 1)
+    far = select(near, 1, x)
+    series = _power_series(select(near, x, 1), sign_of_square)
+    return select(near, series, (function(far) - 1) / far)
+
+
+itj0: Primitive = part("itj0", "itj0y0", 0, reals(0.5, 5), lambda x, out, dx: dx * j0(x))
+ity0: Primitive = part("ity0", "itj0y0", 1, reals(0.5, 5), lambda x, out, dx: dx * y0(x))
+parts("itj0y0", itj0, ity0)
+
+iti0: Primitive = part("iti0", "iti0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * i0(x))
+itk0: Primitive = part("itk0", "iti0k0", 1, reals(0.5, 5), lambda x, out, dx: dx * k0(x))
+parts("iti0k0", iti0, itk0)
+
+it2j0: Primitive = part(
+    "it2j0", "it2j0y0", 0, reals(0.5, 5), lambda x, out, dx: -dx * _less_one_over(j0, x, -1)
+)
+it2y0: Primitive = part("it2y0", "it2j0y0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (y0(x) / x))
+parts("it2j0y0", it2j0, it2y0)
+
+it2i0: Primitive = part(
+    "it2i0", "it2i0k0", 0, reals(0.5, 5), lambda x, out, dx: dx * _less_one_over(i0, x, 1)
+)
+it2k0: Primitive = part("it2k0", "it2i0k0", 1, reals(0.5, 5), lambda x, out, dx: -dx * (k0(x) / x))
+parts("it2i0k0", it2i0, it2k0)
+
+besselpoly: Primitive = special(
+    "besselpoly", [reals(0.5, 3), reals(0.5, 3), reals(1.5, 3)],
+    jvp=[
+        lambda a, lmbda, nu, out, da: (
+            da * (besselpoly(a, lmbda + 1, nu - 1) - besselpoly(a, lmbda + 1, nu + 1))
+        ),
+        NO_CLOSED_FORM,
+        ORDER,
+    ],
+)  # fmt: skip
+
+# -- Struve ----------------------------------------------------------------------------------------
+
+
+def _inhomogeneous(v: Any, x: Any) -> Any:
+    return power(0.5 * x, v) * rgamma(v + 1.5) / math.sqrt(math.pi)
+
+
+struve: Primitive = special(
+    "struve", _ORDER_AND_POINT,
+    jvp=[
+        ORDER,
+        lambda v, x, out, dx: (
+            dx * (0.5 * (struve(v - 1, x) - struve(v + 1, x) + _inhomogeneous(v, x)))
+        ),
+    ],
+)  # fmt: skip
+
+modstruve: Primitive = special(
+    "modstruve", _ORDER_AND_POINT,
+    jvp=[
+        ORDER,
+        lambda v, x, out, dx: (
+            dx * (0.5 * (modstruve(v - 1, x) + modstruve(v + 1, x) + _inhomogeneous(v, x)))
+        ),
+    ],
+)  # fmt: skip
+
+itstruve0: Primitive = special("itstruve0", reals(0.5, 5), lambda x, out, dx: dx * struve(0.0, x))
+
+itmodstruve0: Primitive = special(
+    "itmodstruve0", reals(0.5, 5), lambda x, out, dx: dx * modstruve(0.0, x)
+)
+
+it2struve0: Primitive = special(
+    "it2struve0", reals(0.5, 5), lambda x, out, dx: -dx * (struve(0.0, x) / x)
+)
+
+# -- Airy ------------------------------------------------------------------------------------------
+
+airy_ai: Primitive = part("airy_ai", "airy", 0, reals(-3, 3), lambda x, out, dx: dx * airy_aip(x))
+airy_aip: Primitive = part(
+    "airy_aip", "airy", 1, reals(-3, 3), lambda x, out, dx: dx * (x * airy_ai(x))
+)
+airy_bi: Primitive = part("airy_bi", "airy", 2, reals(-3, 3), lambda x, out, dx: dx * airy_bip(x))
+airy_bip: Primitive = part(
+    "airy_bip", "airy", 3, reals(-3, 3), lambda x, out, dx: dx * (x * airy_bi(x))
+)
+parts("airy", airy_ai, airy_aip, airy_bi, airy_bip)
+
+
+def _root(x: Any) -> Any:
+    """The slope of the exponent that the scaled functions are multiplied by."""
+    right = greater(x, 0)
+    return select(right, sqrt(select(right, x, 1)), 0)
+
+
+_SCALED = reals(0.5, 3)
+
+airye_ai: Primitive = part(
+    "airye_ai", "airye", 0, _SCALED, lambda x, out, dx: dx * (airye_aip(x) + _root(x) * out)
+)
+airye_aip: Primitive = part(
+    "airye_aip", "airye", 1, _SCALED,
+    lambda x, out, dx: dx * (x * airye_ai(x) + _root(x) * out),
+)  # fmt: skip
+airye_bi: Primitive = part(
+    "airye_bi", "airye", 2, _SCALED, lambda x, out, dx: dx * (airye_bip(x) - _root(x) * out)
+)
+airye_bip: Primitive = part(
+    "airye_bip", "airye", 3, _SCALED,
+    lambda x, out, dx: dx * (x * airye_bi(x) - _root(x) * out),
+)  # fmt: skip
+parts("airye", airye_ai, airye_aip, airye_bi, airye_bip)
+
+itairy_ai: Primitive = part("itairy_ai", "itairy", 0, _SCALED, lambda x, out, dx: dx * airy_ai(x))
+itairy_bi: Primitive = part("itairy_bi", "itairy", 1, _SCALED, lambda x, out, dx: dx * airy_bi(x))
+itairy_left_ai: Primitive = part(
+    "itairy_left_ai", "itairy", 2, _SCALED, lambda x, out, dx: dx * airy_ai(-x)
+)
+itairy_left_bi: Primitive = part(
+    "itairy_left_bi", "itairy", 3, _SCALED, lambda x, out, dx: dx * airy_bi(-x)
+)
+parts("itairy", itairy_ai, itairy_bi, itairy_left_ai, itairy_left_bi)
+
+# -- Kelvin ----------------------------------------------------------------------------------------
+
+
+def _over(slope: Any, x: Any, at_zero: float) -> Any:
+    return select(equal(x, 0), at_zero, slope / or_one(x))
+
+
+_KELVIN = reals(0.5, 5)
+
+ber: Primitive = special("ber", _KELVIN, lambda x, out, dx: dx * berp(x))
+bei: Primitive = special("bei", _KELVIN, lambda x, out, dx: dx * beip(x))
+ker: Primitive = special("ker", _KELVIN, lambda x, out, dx: dx * kerp(x))
+kei: Primitive = special("kei", _KELVIN, lambda x, out, dx: dx * keip(x))
+berp: Primitive = special("berp", _KELVIN, lambda x, out, dx: -dx * (bei(x) + _over(out, x, 0)))
+beip: Primitive = special("beip", _KELVIN, lambda x, out, dx: dx * (ber(x) - _over(out, x, 0.5)))
+kerp: Primitive = special("kerp", _KELVIN, lambda x, out, dx: -dx * (kei(x) + out / x))
+keip: Primitive = special("keip", _KELVIN, lambda x, out, dx: dx * (ker(x) - out / x))

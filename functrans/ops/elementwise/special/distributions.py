@@ -1,0 +1,465 @@
+"""Distribution functions of `scipy.special` and their inverses.
+
+Each is an incomplete gamma or beta function. An inverse is differentiated through the equation that
+it solves: by the probability, the slope is 1 over that of the distribution function; by any other
+operand, minus the quotient of the two slopes.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 8.17; the docstrings of `scipy.special`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ops.elementwise.choice import select, sign
+from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.exponential import exp, log1p
+from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.rounding import floor
+from functrans.ops.elementwise.special.bessel import ive
+from functrans.ops.elementwise.special.entropy import xlogy
+from functrans.ops.elementwise.special.errors import ndtri
+from functrans.ops.elementwise.special.gamma import betaln
+from functrans.ops.elementwise.special.incomplete import (
+    beta_density,
+    betainc_n,
+    betaincc_n,
+    gamma_density,
+    gammainc_n,
+    gammaincc_n,
+)
+from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, composed, ordered, special
+from functrans.ops.samples import reals, whole
+
+COUNT = not_differentiable("a number of events is an integer")
+ONLY_VALUES = not_differentiable(
+    "SciPy computes its values only; differentiate the log-density, or use custom_jvp"
+)
+
+_P = reals(0.1, 0.9)
+_POSITIVE = reals(0.5, 5)
+
+# -- chi-squared and gamma -------------------------------------------------------------------------
+
+
+def _gamma(a: Any, x: Any) -> Any:
+    return gammainc_n(a, x, n=1)
+
+
+def _upper_gamma(a: Any, x: Any) -> Any:
+    return gammaincc_n(a, x, n=1)
+
+
+chdtr: Primitive = special(
+    "chdtr", [_POSITIVE, _POSITIVE],
+    jvp=[
+        lambda v, x, out, dv: dv * (0.5 * _gamma(0.5 * v, 0.5 * x)),
+        lambda v, x, out, dx: dx * (0.5 * gamma_density(0.5 * v, 0.5 * x)),
+    ],
+)  # fmt: skip
+
+chdtrc: Primitive = special(
+    "chdtrc", [_POSITIVE, _POSITIVE],
+    jvp=[
+        lambda v, x, out, dv: dv * (0.5 * _upper_gamma(0.5 * v, 0.5 * x)),
+        lambda v, x, out, dx: dx * (-0.5 * gamma_density(0.5 * v, 0.5 * x)),
+    ],
+)  # fmt: skip
+
+chdtri: Primitive = special(
+    "chdtri", [_POSITIVE, _P],
+    jvp=[
+        lambda v, p, x, dv: (
+            dv * (_upper_gamma(0.5 * v, 0.5 * x) / gamma_density(0.5 * v, 0.5 * x))
+        ),
+        lambda v, p, x, dp: dp * (-2 / gamma_density(0.5 * v, 0.5 * x)),
+    ],
+)  # fmt: skip
+
+chdtriv: Primitive = special(
+    "chdtriv", [_P, _POSITIVE],
+    jvp=[
+        lambda p, x, v, dp: dp * (2 / _gamma(0.5 * v, 0.5 * x)),
+        lambda p, x, v, dx: dx * (-gamma_density(0.5 * v, 0.5 * x) / _gamma(0.5 * v, 0.5 * x)),
+    ],
+)  # fmt: skip
+
+gdtr: Primitive = special(
+    "gdtr", [_POSITIVE, _POSITIVE, _POSITIVE],
+    jvp=[
+        lambda a, b, x, out, da: da * (x * gamma_density(b, a * x)),
+        lambda a, b, x, out, db: db * _gamma(b, a * x),
+        lambda a, b, x, out, dx: dx * (a * gamma_density(b, a * x)),
+    ],
+)  # fmt: skip
+
+gdtrc: Primitive = special(
+    "gdtrc", [_POSITIVE, _POSITIVE, _POSITIVE],
+    jvp=[
+        lambda a, b, x, out, da: da * (-x * gamma_density(b, a * x)),
+        lambda a, b, x, out, db: db * _upper_gamma(b, a * x),
+        lambda a, b, x, out, dx: dx * (-a * gamma_density(b, a * x)),
+    ],
+)  # fmt: skip
+
+gdtrix: Primitive = special(
+    "gdtrix", [_POSITIVE, _POSITIVE, _P],
+    jvp=[
+        lambda a, b, p, x, da: da * (-x / a),
+        lambda a, b, p, x, db: db * (-_gamma(b, a * x) / (a * gamma_density(b, a * x))),
+        lambda a, b, p, x, dp: dp / (a * gamma_density(b, a * x)),
+    ],
+)  # fmt: skip
+
+gdtria: Primitive = special(
+    "gdtria", [_P, _POSITIVE, _POSITIVE],
+    jvp=[
+        lambda p, b, x, a, dp: dp / (x * gamma_density(b, a * x)),
+        lambda p, b, x, a, db: db * (-_gamma(b, a * x) / (x * gamma_density(b, a * x))),
+        lambda p, b, x, a, dx: dx * (-a / x),
+    ],
+)  # fmt: skip
+
+gdtrib: Primitive = special(
+    "gdtrib", [_POSITIVE, _P, _POSITIVE],
+    jvp=[
+        lambda a, p, x, b, da: da * (-x * gamma_density(b, a * x) / _gamma(b, a * x)),
+        lambda a, p, x, b, dp: dp / _gamma(b, a * x),
+        lambda a, p, x, b, dx: dx * (-a * gamma_density(b, a * x) / _gamma(b, a * x)),
+    ],
+)  # fmt: skip
+
+# -- Poisson ---------------------------------------------------------------------------------------
+
+pdtr: Primitive = special(
+    "pdtr", [whole(0, 6), _POSITIVE],
+    jvp=[COUNT, lambda k, m, out, dm: dm * -gamma_density(floor(k) + 1, m)],
+)  # fmt: skip
+
+pdtrc: Primitive = special(
+    "pdtrc", [whole(0, 6), _POSITIVE],
+    jvp=[COUNT, lambda k, m, out, dm: dm * gamma_density(floor(k) + 1, m)],
+)  # fmt: skip
+
+pdtri: Primitive = ordered(
+    "pdtri", [whole(0, 6), _P],
+    jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(k + 1, m))],
+    counts=(0,),
+)  # fmt: skip
+
+pdtrik: Primitive = special(
+    "pdtrik", [reals(0.2, 0.6), reals(3, 6)],
+    jvp=[
+        lambda p, m, k, dp: dp / _upper_gamma(k + 1, m),
+        lambda p, m, k, dm: dm * (gamma_density(k + 1, m) / _upper_gamma(k + 1, m)),
+    ],
+)  # fmt: skip
+
+# -- beta, binomial, negative binomial -------------------------------------------------------------
+
+
+def _beta_by_a(a: Any, b: Any, x: Any) -> Any:
+    return betainc_n(a, b, x, n=1, m=0)
+
+
+def _beta_by_b(a: Any, b: Any, x: Any) -> Any:
+    return betainc_n(a, b, x, n=0, m=1)
+
+
+btdtria: Primitive = special(
+    "btdtria", [_P, _POSITIVE, _P],
+    jvp=[
+        lambda p, b, x, a, dp: dp / _beta_by_a(a, b, x),
+        lambda p, b, x, a, db: db * (-_beta_by_b(a, b, x) / _beta_by_a(a, b, x)),
+        lambda p, b, x, a, dx: dx * (-beta_density(a, b, x) / _beta_by_a(a, b, x)),
+    ],
+)  # fmt: skip
+
+btdtrib: Primitive = special(
+    "btdtrib", [_POSITIVE, _P, _P],
+    jvp=[
+        lambda a, p, x, b, da: da * (-_beta_by_a(a, b, x) / _beta_by_b(a, b, x)),
+        lambda a, p, x, b, dp: dp / _beta_by_b(a, b, x),
+        lambda a, p, x, b, dx: dx * (-beta_density(a, b, x) / _beta_by_b(a, b, x)),
+    ],
+)  # fmt: skip
+
+_BINOMIAL = [whole(0, 4), whole(5, 9), _P]
+
+bdtr: Primitive = ordered(
+    "bdtr", _BINOMIAL,
+    jvp=[
+        COUNT, COUNT,
+        lambda k, n, p, out, dp: dp * -beta_density(n - floor(k), floor(k) + 1, 1 - p),
+    ],
+    counts=(1,),
+)  # fmt: skip
+
+bdtrc: Primitive = ordered(
+    "bdtrc", _BINOMIAL,
+    jvp=[
+        COUNT, COUNT,
+        lambda k, n, p, out, dp: dp * beta_density(n - floor(k), floor(k) + 1, 1 - p),
+    ],
+    counts=(1,),
+)  # fmt: skip
+
+bdtri: Primitive = ordered(
+    "bdtri", _BINOMIAL,
+    jvp=[
+        COUNT, COUNT,
+        lambda k, n, y, p, dy: dy * (-1 / beta_density(n - floor(k), floor(k) + 1, 1 - p)),
+    ],
+    counts=(1,),
+)  # fmt: skip
+
+
+def _binomial_by_k(k: Any, n: Any, p: Any) -> Any:
+    return _beta_by_b(n - k, k + 1, 1 - p) - _beta_by_a(n - k, k + 1, 1 - p)
+
+
+bdtrik: Primitive = special(
+    "bdtrik", [reals(0.4, 0.8), whole(7, 9), reals(0.3, 0.5)],
+    jvp=[
+        lambda y, n, p, k, dy: dy / _binomial_by_k(k, n, p),
+        lambda y, n, p, k, dn: dn * (-_beta_by_a(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)),
+        lambda y, n, p, k, dp: dp * (beta_density(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)),
+    ],
+)  # fmt: skip
+
+bdtrin: Primitive = special(
+    "bdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
+    jvp=[
+        lambda k, y, p, n, dk: (
+            dk * (-_binomial_by_k(k, n, p) / _beta_by_a(n - k, k + 1, 1 - p))
+        ),
+        lambda k, y, p, n, dy: dy / _beta_by_a(n - k, k + 1, 1 - p),
+        lambda k, y, p, n, dp: (
+            dp * (beta_density(n - k, k + 1, 1 - p) / _beta_by_a(n - k, k + 1, 1 - p))
+        ),
+    ],
+)  # fmt: skip
+
+_NEGATIVE_BINOMIAL = [whole(0, 5), whole(1, 5), _P]
+
+nbdtr: Primitive = ordered(
+    "nbdtr", _NEGATIVE_BINOMIAL,
+    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(n, floor(k) + 1, p)],
+    counts=(0, 1),
+)  # fmt: skip
+
+nbdtrc: Primitive = ordered(
+    "nbdtrc", _NEGATIVE_BINOMIAL,
+    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(n, floor(k) + 1, p)],
+    counts=(0, 1),
+)  # fmt: skip
+
+nbdtri: Primitive = ordered(
+    "nbdtri", _NEGATIVE_BINOMIAL,
+    jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(n, floor(k) + 1, p)],
+    counts=(0, 1),
+)  # fmt: skip
+
+nbdtrik: Primitive = special(
+    "nbdtrik", [reals(0.4, 0.8), reals(2, 4), reals(0.3, 0.5)],
+    jvp=[
+        lambda y, n, p, k, dy: dy / _beta_by_b(n, k + 1, p),
+        lambda y, n, p, k, dn: dn * (-_beta_by_a(n, k + 1, p) / _beta_by_b(n, k + 1, p)),
+        lambda y, n, p, k, dp: dp * (-beta_density(n, k + 1, p) / _beta_by_b(n, k + 1, p)),
+    ],
+)  # fmt: skip
+
+nbdtrin: Primitive = special(
+    "nbdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
+    jvp=[
+        lambda k, y, p, n, dk: dk * (-_beta_by_b(n, k + 1, p) / _beta_by_a(n, k + 1, p)),
+        lambda k, y, p, n, dy: dy / _beta_by_a(n, k + 1, p),
+        lambda k, y, p, n, dp: dp * (-beta_density(n, k + 1, p) / _beta_by_a(n, k + 1, p)),
+    ],
+)  # fmt: skip
+
+# -- F and Student's t, in the odds of the beta function's argument --------------------------------
+
+
+def _odds_density(a: Any, b: Any, t: Any) -> Any:
+    """The density of the odds of a beta variable, ``t**(a - 1) (1 + t)**-(a + b) / beta(a, b)``."""
+    return exp(xlogy(a - 1, t) - (a + b) * log1p(t) - betaln(a, b))
+
+
+def _on_odds(a: Any, b: Any, t: Any, n: int, m: int) -> Any:
+    """A derivative of the incomplete beta function in a or b, from the smaller of x and 1 - x."""
+    small = less(t, 1)
+    below = betainc_n(a, b, select(small, t / (1 + t), 0.5), n=n, m=m)
+    above = betaincc_n(b, a, select(small, 0.5, 1 / (1 + t)), n=m, m=n)
+    return select(small, below, above)
+
+
+def _f_by_x(n: Any, d: Any, x: Any) -> Any:
+    return n / d * _odds_density(0.5 * n, 0.5 * d, n * x / d)
+
+
+def _f_by_n(n: Any, d: Any, x: Any) -> Any:
+    t = n * x / d
+    return 0.5 * _on_odds(0.5 * n, 0.5 * d, t, 1, 0) + x / d * _odds_density(0.5 * n, 0.5 * d, t)
+
+
+def _f_by_d(n: Any, d: Any, x: Any) -> Any:
+    t = n * x / d
+    return 0.5 * _on_odds(0.5 * n, 0.5 * d, t, 0, 1) - t / d * _odds_density(0.5 * n, 0.5 * d, t)
+
+
+_F = [reals(1, 5), reals(1, 5), reals(0.5, 3)]
+
+fdtr: Primitive = special(
+    "fdtr", _F,
+    jvp=[
+        lambda n, d, x, out, dn: dn * _f_by_n(n, d, x),
+        lambda n, d, x, out, dd: dd * _f_by_d(n, d, x),
+        lambda n, d, x, out, dx: dx * _f_by_x(n, d, x),
+    ],
+)  # fmt: skip
+
+fdtrc: Primitive = special(
+    "fdtrc", _F,
+    jvp=[
+        lambda n, d, x, out, dn: dn * -_f_by_n(n, d, x),
+        lambda n, d, x, out, dd: dd * -_f_by_d(n, d, x),
+        lambda n, d, x, out, dx: dx * -_f_by_x(n, d, x),
+    ],
+)  # fmt: skip
+
+fdtri: Primitive = special(
+    "fdtri", [reals(1, 5), reals(1, 5), _P],
+    jvp=[
+        lambda n, d, p, x, dn: dn * (-_f_by_n(n, d, x) / _f_by_x(n, d, x)),
+        lambda n, d, p, x, dd: dd * (-_f_by_d(n, d, x) / _f_by_x(n, d, x)),
+        lambda n, d, p, x, dp: dp / _f_by_x(n, d, x),
+    ],
+)  # fmt: skip
+
+fdtridfd: Primitive = special("fdtridfd", [reals(1, 5), reals(0.5, 0.6), reals(1, 2)], ONLY_VALUES)
+
+
+def student_density(df: Any, t: Any) -> Any:
+    """The density of Student's distribution."""
+    exponent = -0.5 * (df + 1) * log1p(t * t / df) - betaln(0.5 * df, 0.5)
+    return exp(exponent) / sqrt(df)
+
+
+def _student_by_df(df: Any, t: Any) -> Any:
+    s = t * t / df
+    slope = 0.5 * _on_odds(0.5, 0.5 * df, s, 0, 1)
+    # s**(1/2) times the density of the odds is finite at 0
+    front = exp(-0.5 * (df + 1) * log1p(s) - betaln(0.5, 0.5 * df))
+    return sign(t) * (0.5 * slope) - 0.5 * (t * front / (df * sqrt(df)))
+
+
+stdtr: Primitive = special(
+    "stdtr", [reals(1, 5), reals(-3, 3)],
+    jvp=[
+        lambda df, t, out, ddf: ddf * _student_by_df(df, t),
+        lambda df, t, out, dt: dt * student_density(df, t),
+    ],
+)  # fmt: skip
+
+stdtrit: Primitive = special(
+    "stdtrit", [reals(1, 5), _P],
+    jvp=[
+        lambda df, p, t, ddf: ddf * (-_student_by_df(df, t) / student_density(df, t)),
+        lambda df, p, t, dp: dp / student_density(df, t),
+    ],
+)  # fmt: skip
+
+stdtridf: Primitive = special(
+    "stdtridf", [reals(0.8, 0.84), reals(1.1, 1.3)],
+    jvp=[
+        lambda p, t, df, dp: dp / _student_by_df(df, t),
+        lambda p, t, df, dt: dt * (-student_density(df, t) / _student_by_df(df, t)),
+    ],
+)  # fmt: skip
+
+# -- normal ----------------------------------------------------------------------------------------
+
+
+@composed("nrdtrimn")
+def nrdtrimn(p: Any, std: Any, x: Any) -> Any:
+    """The mean of a normal distribution that has probability ``p`` below ``x``."""
+    return x - std * ndtri(p)
+
+
+@composed("nrdtrisd")
+def nrdtrisd(mn: Any, p: Any, x: Any) -> Any:
+    """The standard deviation of a normal distribution that has probability ``p`` below ``x``."""
+    return (x - mn) / ndtri(p)
+
+
+# -- noncentral chi-squared ------------------------------------------------------------------------
+
+
+def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
+    """The density of the noncentral chi-squared distribution."""
+    centred = sqrt(x) - sqrt(nc)
+    scaled = ive(0.5 * df - 1, sqrt(x * nc))
+    return 0.5 * exp(-0.5 * centred * centred) * power(x / nc, 0.25 * df - 0.5) * scaled
+
+
+_NONCENTRAL = [_POSITIVE, reals(1, 5), _POSITIVE]
+
+chndtr: Primitive = special(
+    "chndtr", _NONCENTRAL,
+    jvp=[
+        lambda x, df, nc, out, dx: dx * noncentral_density(x, df, nc),
+        NO_CLOSED_FORM,
+        lambda x, df, nc, out, dnc: dnc * -noncentral_density(x, df + 2, nc),
+    ],
+)  # fmt: skip
+
+chndtrix: Primitive = special(
+    "chndtrix", [_P, reals(1, 5), _POSITIVE],
+    jvp=[
+        lambda p, df, nc, x, dp: dp / noncentral_density(x, df, nc),
+        NO_CLOSED_FORM,
+        lambda p, df, nc, x, dnc: (
+            dnc * (noncentral_density(x, df + 2, nc) / noncentral_density(x, df, nc))
+        ),
+    ],
+)  # fmt: skip
+
+# -- others ----------------------------------------------------------------------------------------
+
+
+def _tukey_slope(lmbda: Any, p: Any) -> Any:
+    return power(p, lmbda - 1) + power(1 - p, lmbda - 1)
+
+
+tklmbda: Primitive = special(
+    "tklmbda", [reals(-1, 1), reals(0.2, 0.9)],
+    jvp=[lambda x, lmbda, p, dx: dx / _tukey_slope(lmbda, p), NO_CLOSED_FORM],
+)  # fmt: skip
+
+# name: domains of the operands
+_WITHOUT_DERIVATIVE = {
+    "chndtridf": (reals(2, 3), reals(0.4, 0.5), reals(0.5, 1)),
+    "chndtrinc": (reals(4, 5), reals(1, 2), reals(0.4, 0.5)),
+    "kolmogi": (_P,),
+    "kolmogorov": (reals(0.3, 2),),
+    "ncfdtr": (reals(1, 5), reals(1, 5), _POSITIVE, _POSITIVE),
+    "ncfdtri": (reals(1, 5), reals(1, 5), _POSITIVE, _P),
+    "ncfdtridfd": (reals(3, 4), reals(0.5, 0.6), reals(0.5, 1), reals(1, 2)),
+    "ncfdtridfn": (reals(0.5, 0.6), reals(3, 4), reals(0.5, 1), reals(1, 2)),
+    "ncfdtrinc": (reals(3, 4), reals(3, 4), reals(0.3, 0.4), reals(1, 2)),
+    "nctdtr": (reals(1, 5), reals(-1, 1), reals(-2, 2)),
+    "nctdtridf": (reals(0.5, 0.6), reals(-1, 0), reals(1, 2)),
+    "nctdtrinc": (reals(1, 5), _P, reals(-2, 2)),
+    "nctdtrit": (reals(1, 5), reals(-1, 1), _P),
+}
+
+OTHERS: tuple[Primitive, ...] = tuple(
+    special(name, domains, ONLY_VALUES) for name, domains in _WITHOUT_DERIVATIVE.items()
+)
+
+smirnov: Primitive = ordered("smirnov", [whole(1, 9), _P], ONLY_VALUES)
+smirnovi: Primitive = ordered("smirnovi", [whole(1, 9), _P], ONLY_VALUES)

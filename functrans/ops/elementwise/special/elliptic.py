@@ -1,0 +1,208 @@
+"""Elliptic integrals and functions, differentiated through Carlson's symmetric integrals.
+
+Legendre's formulas for these derivatives cancel where the parameter is small; Carlson's integrals
+are of positive functions, and so are their derivatives.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, chapter 19 and 22.13.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import Primitive
+from functrans.ops.elementwise.power import sqrt
+from functrans.ops.elementwise.rounding import rint
+from functrans.ops.elementwise.special.carlson import symmetric_integral
+from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
+from functrans.ops.elementwise.trigonometric import cos, sin
+from functrans.ops.samples import reals
+
+# -- Carlson ---------------------------------------------------------------------------------------
+
+
+def _raised(powers: tuple[int, ...], operand: int) -> tuple[int, ...]:
+    return tuple(p + 2 * (i == operand) for i, p in enumerate(powers))
+
+
+def _slope_of_integral(operand: int) -> Any:
+    def rule(
+        x: Any, y: Any, z: Any, p: Any, out: Any, dot: Any, *, powers: Any, moment: int
+    ) -> Any:
+        next_integral = carlson(x, y, z, p, powers=_raised(powers, operand), moment=moment)
+        return dot * (-0.5 * powers[operand] * next_integral)
+
+    return rule
+
+
+_POSITIVE = [reals(0.5, 3)] * 4
+
+carlson: Primitive = computed(
+    "carlson", numpy=symmetric_integral,
+    jvp=[_slope_of_integral(operand) for operand in range(4)],
+    promotion=real("carlson", "an elliptic integral"),
+    samples=_POSITIVE, params={"powers": (1, 3, 1, 2), "moment": 0},
+)  # fmt: skip
+
+
+def _integral(factor: float, powers: tuple[int, ...], moment: int, operand: int) -> Any:
+    """The rule of one operand of ``factor`` times an integral with these half powers."""
+
+    def rule(*operands_out_dot: Any) -> Any:
+        *operands, _, dot = operands_out_dot
+        operands += [1.0] * (4 - len(operands))
+        slope = carlson(*operands, powers=_raised(powers, operand), moment=moment)
+        return dot * (factor * -0.5 * powers[operand] * slope)
+
+    return rule
+
+
+def _rules(factor: float, powers: tuple[int, ...], arity: int, moment: int = 0) -> list[Any]:
+    return [_integral(factor, powers, moment, operand) for operand in range(arity)]
+
+
+elliprf: Primitive = special("elliprf", _POSITIVE[:3], _rules(0.5, (1, 1, 1, 0), 3))
+elliprd: Primitive = special("elliprd", _POSITIVE[:3], _rules(1.5, (1, 1, 3, 0), 3))
+elliprj: Primitive = special("elliprj", _POSITIVE, _rules(1.5, (1, 1, 1, 2), 4))
+elliprc: Primitive = special("elliprc", _POSITIVE[:2], _rules(0.5, (1, 2, 0, 0), 2))
+
+
+def _slope_of_rg(operand: int) -> Any:
+    powers = _raised((1, 1, 1, 0), operand)
+    return lambda x, y, z, out, dot: dot * (0.125 * carlson(x, y, z, 1.0, powers=powers, moment=1))
+
+
+elliprg: Primitive = special(
+    "elliprg", _POSITIVE[:3], [_slope_of_rg(operand) for operand in range(3)]
+)
+
+# -- complete --------------------------------------------------------------------------------------
+
+ellipkm1: Primitive = special(
+    "ellipkm1", reals(0.1, 2),
+    jvp=lambda p, out, dp: dp * (elliprd(0.0, 1.0, p) * (-1 / 6)),
+)  # fmt: skip
+
+ellipk: Primitive = special(
+    "ellipk", reals(-2, 0.9),
+    jvp=lambda m, out, dm: dm * (elliprd(0.0, 1.0, 1 - m) * (1 / 6)),
+)  # fmt: skip
+
+ellipe: Primitive = special(
+    "ellipe", reals(-2, 0.9),
+    jvp=lambda m, out, dm: dm * (elliprd(0.0, 1 - m, 1.0) * (-1 / 6)),
+)  # fmt: skip
+
+# -- incomplete ------------------------------------------------------------------------------------
+
+
+def _reduced(phi: Any) -> tuple[Any, Any, Any]:
+    """Sine and squared cosine of the amplitude, and how many half turns it is from 0."""
+    turns = rint(phi / np.pi)
+    rest = phi - turns * np.pi
+    sine, cosine = sin(rest), cos(rest)
+    return sine, cosine * cosine, turns
+
+
+def _slope_of_f(phi: Any, m: Any) -> Any:
+    sine, cosine2, turns = _reduced(phi)
+    one = elliprd(cosine2, 1.0, 1 - m * (sine * sine))
+    return (sine * sine * sine * one + 2 * turns * elliprd(0.0, 1.0, 1 - m)) / 6
+
+
+def _slope_of_e(phi: Any, m: Any) -> Any:
+    sine, cosine2, turns = _reduced(phi)
+    one = elliprd(cosine2, 1 - m * (sine * sine), 1.0)
+    return (sine * sine * sine * one + 2 * turns * elliprd(0.0, 1 - m, 1.0)) / -6
+
+
+def _modular(phi: Any, m: Any) -> Any:
+    return sqrt(1 - m * sin(phi) * sin(phi))
+
+
+_AMPLITUDE = [reals(-1.4, 4), reals(-2, 0.9)]
+
+ellipkinc: Primitive = special(
+    "ellipkinc", _AMPLITUDE,
+    jvp=[
+        lambda phi, m, out, dphi: dphi / _modular(phi, m),
+        lambda phi, m, out, dm: dm * _slope_of_f(phi, m),
+    ],
+)  # fmt: skip
+
+ellipeinc: Primitive = special(
+    "ellipeinc", _AMPLITUDE,
+    jvp=[
+        lambda phi, m, out, dphi: dphi * _modular(phi, m),
+        lambda phi, m, out, dm: dm * _slope_of_e(phi, m),
+    ],
+)  # fmt: skip
+
+# -- Jacobi's functions: all of them through the amplitude, whose sine is sn -----------------------
+
+_ARGUMENT = [reals(-2, 2), reals(0.1, 0.9)]
+
+
+def _amplitude_by_m(u: Any, m: Any) -> Any:
+    return -elliptic_dn(u, m) * _slope_of_f(elliptic_amplitude(u, m), m)
+
+
+elliptic_amplitude: Primitive = part(
+    "elliptic_amplitude", "ellipj", 3, _ARGUMENT,
+    jvp=[
+        lambda u, m, out, du: du * elliptic_dn(u, m),
+        lambda u, m, out, dm: dm * _amplitude_by_m(u, m),
+    ],
+)  # fmt: skip
+
+elliptic_sn: Primitive = part(
+    "elliptic_sn", "ellipj", 0, _ARGUMENT,
+    jvp=[
+        lambda u, m, out, du: du * (elliptic_cn(u, m) * elliptic_dn(u, m)),
+        lambda u, m, out, dm: dm * (elliptic_cn(u, m) * _amplitude_by_m(u, m)),
+    ],
+)  # fmt: skip
+
+elliptic_cn: Primitive = part(
+    "elliptic_cn", "ellipj", 1, _ARGUMENT,
+    jvp=[
+        lambda u, m, out, du: du * (-elliptic_sn(u, m) * elliptic_dn(u, m)),
+        lambda u, m, out, dm: dm * (-elliptic_sn(u, m) * _amplitude_by_m(u, m)),
+    ],
+)  # fmt: skip
+
+
+def _dn_by_m(u: Any, m: Any, dn: Any) -> Any:
+    sn, cn = elliptic_sn(u, m), elliptic_cn(u, m)
+    return -(0.5 * sn * sn + m * sn * cn * _amplitude_by_m(u, m)) / dn
+
+
+elliptic_dn: Primitive = part(
+    "elliptic_dn", "ellipj", 2, _ARGUMENT,
+    jvp=[
+        lambda u, m, out, du: du * (-m * elliptic_sn(u, m) * elliptic_cn(u, m)),
+        lambda u, m, out, dm: dm * _dn_by_m(u, m, out),
+    ],
+)  # fmt: skip
+
+parts("ellipj", elliptic_sn, elliptic_cn, elliptic_dn, elliptic_amplitude)
+
+# -- the mean of Gauss -----------------------------------------------------------------------------
+
+
+def _slope_of_agm(a: Any, b: Any, mean: Any) -> Any:
+    """In ``b``: the mean is ``pi / (4 R_F(0, a**2, b**2))`` times 2."""
+    return mean * mean * b * elliprd(0.0, a * a, b * b) * (2 / (3 * np.pi))
+
+
+agm: Primitive = special(
+    "agm", [reals(0.5, 3), reals(0.5, 3)],
+    jvp=[
+        lambda a, b, out, da: da * _slope_of_agm(b, a, out),
+        lambda a, b, out, db: db * _slope_of_agm(a, b, out),
+    ],
+)  # fmt: skip

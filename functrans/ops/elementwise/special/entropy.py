@@ -1,0 +1,204 @@
+"""Entropies, logarithmic losses, and the transforms of Box and Cox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans import vecmath
+from functrans.ir.primitive import Primitive
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
+from functrans.ops.elementwise.choice import absolute, masked, maximum, minimum, or_one, select
+from functrans.ops.elementwise.compare import equal, greater, greater_equal
+from functrans.ops.elementwise.exponential import exp, expit, log, log1p
+from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
+from functrans.ops.elementwise.special.scipy import computed, ratio, real, special
+from functrans.ops.samples import reals
+
+log_expit: Primitive = special(
+    "log_expit", reals(-3, 3), scalar=lambda x: -vecmath.softplus(-x), steep=False,
+    jvp=lambda x, out, dx: dx * expit(-x),
+)  # fmt: skip
+
+xlogy: Primitive = special(
+    "xlogy", [reals(-3, 3), reals(0.1, 10)], scalar=vecmath.xlogy,
+    jvp=[
+        lambda x, y, out, dx: dx * log(y),
+        lambda x, y, out, dy: dy * ratio(x, y),
+    ],
+)  # fmt: skip
+
+
+def _xlog1py(x: Scalar, y: Scalar) -> Scalar:
+    is_zero = scalar.eq(x, 0) & scalar.eq(y, y)
+    return scalar.where(is_zero, 0, x * vecmath.log1p(y))
+
+
+xlog1py: Primitive = special(
+    "xlog1py", [reals(-3, 3), reals(-0.9, 10)], scalar=_xlog1py,
+    jvp=[
+        lambda x, y, out, dx: dx * log1p(y),
+        lambda x, y, out, dy: dy * ratio(x, 1 + y),
+    ],
+)  # fmt: skip
+
+# -- entropies: outside of their domain they are constant and infinite -----------------------------
+
+
+def _entr(x: Scalar) -> Scalar:
+    inside = scalar.where(scalar.eq(x, 0), 0, -x * vecmath.log(x))
+    return scalar.where(x < 0, -float("inf"), inside)
+
+
+entr: Primitive = special(
+    "entr", reals(0.1, 3), scalar=_entr,
+    jvp=lambda x, out, dx: dx * masked(greater_equal(x, 0), -log(maximum(x, 0)) - 1),
+)  # fmt: skip
+
+
+def _log_ratio(x: Any, y: Any) -> Any:
+    """``log(x / y)``, with no cancellation where they are close."""
+    inside = greater(x, 0) & greater(y, 0)
+    near = rel_entr(x, y) / select(inside, x, 1)
+    at_zero = equal(x, 0) & greater(y, 0)
+    return select(inside, near, select(at_zero, -float("inf"), 0))
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    inside = greater_equal(x, 0) & greater(y, 0)
+    return masked(inside, x / select(inside, y, 1))
+
+
+def _inside(x: Any, y: Any) -> Any:
+    return greater_equal(x, 0) & greater(y, 0)
+
+
+_POSITIVE = [reals(0.1, 3), reals(0.1, 3)]
+
+rel_entr: Primitive = special(
+    "rel_entr", _POSITIVE,
+    jvp=[
+        lambda x, y, out, dx: dx * masked(_inside(x, y), _log_ratio(x, y) + 1),
+        lambda x, y, out, dy: -dy * _quotient(x, y),
+    ],
+)  # fmt: skip
+
+kl_div: Primitive = special(
+    "kl_div", _POSITIVE,
+    jvp=[
+        lambda x, y, out, dx: dx * _log_ratio(x, y),
+        lambda x, y, out, dy: dy * masked(_inside(x, y), (y - x) / select(_inside(x, y), y, 1)),
+    ],
+)  # fmt: skip
+
+# -- robust losses ---------------------------------------------------------------------------------
+
+
+def _huber(delta: Scalar, r: Scalar) -> Scalar:
+    a = abs(r)
+    line = delta * (a - 0.5 * delta)
+    value = scalar.where(a <= delta, 0.5 * r * r, line)
+    return scalar.where(delta < 0, float("inf"), value)
+
+
+huber: Primitive = special(
+    "huber", [reals(1, 2), reals(-3, 3)], scalar=_huber,
+    jvp=[
+        lambda delta, r, out, dd: (
+            dd * masked(greater_equal(delta, 0), maximum(absolute(r) - delta, 0))
+        ),
+        lambda delta, r, out, dr: (
+            dr * masked(greater_equal(delta, 0), maximum(minimum(r, delta), -delta))
+        ),
+    ],
+)  # fmt: skip
+
+
+def _steepness(delta: Any, r: Any) -> Any:
+    """``sqrt(1 + (r / delta)**2)``."""
+    quotient = r / or_one(delta)
+    return sqrt(1 + quotient * quotient)
+
+
+def _pseudo_huber_by_width(delta: Any, r: Any) -> Any:
+    """``delta (s - 1)**2 / s``, where ``s - 1`` does not cancel."""
+    quotient, s = r / or_one(delta), _steepness(delta, r)
+    excess = quotient * quotient / (s + 1)
+    return delta * (excess * (excess / s))
+
+
+pseudo_huber: Primitive = special(
+    "pseudo_huber", [reals(1, 2), reals(-3, 3)],
+    jvp=[
+        lambda delta, r, out, dd: dd * masked(greater(delta, 0), _pseudo_huber_by_width(delta, r)),
+        lambda delta, r, out, dr: dr * masked(greater(delta, 0), r / _steepness(delta, r)),
+    ],
+)  # fmt: skip
+
+# -- relative exponentials and logarithms ----------------------------------------------------------
+
+exprel_n: Primitive = computed(
+    "exprel_n", numpy=exprel_derivative,
+    jvp=lambda x, out, dx, *, n: dx * exprel_n(x, n=n + 1),
+    samples=reals(-3, 3), params={"n": 1},
+)  # fmt: skip
+
+log1prel_n: Primitive = computed(
+    "log1prel_n", numpy=log1prel_derivative,
+    jvp=lambda x, out, dx, *, n: dx * log1prel_n(x, n=n + 1),
+    promotion=real("log1prel_n", "spence"), samples=reals(-0.9, 3), params={"n": 1},
+)  # fmt: skip
+
+exprel: Primitive = special("exprel", reals(-3, 3), lambda x, out, dx: dx * exprel_n(x, n=1))
+
+spence: Primitive = special(
+    "spence", reals(0.1, 5), lambda x, out, dx: -dx * log1prel_n(x - 1, n=0)
+)
+
+# -- Box and Cox -----------------------------------------------------------------------------------
+
+
+def _by_lambda(log_x: Any, lmbda: Any) -> Any:
+    return log_x * log_x * exprel_n(lmbda * log_x, n=1)
+
+
+boxcox: Primitive = special(
+    "boxcox", [reals(0.1, 5), reals(-2, 2)],
+    jvp=[
+        lambda x, lmbda, out, dx: dx * power(x, lmbda - 1),
+        lambda x, lmbda, out, dl: dl * _by_lambda(log(x), lmbda),
+    ],
+)  # fmt: skip
+
+boxcox1p: Primitive = special(
+    "boxcox1p", [reals(-0.9, 5), reals(-2, 2)],
+    jvp=[
+        lambda x, lmbda, out, dx: dx * exp((lmbda - 1) * log1p(x)),
+        lambda x, lmbda, out, dl: dl * _by_lambda(log1p(x), lmbda),
+    ],
+)  # fmt: skip
+
+inv_boxcox: Primitive = special(
+    "inv_boxcox", [reals(0.1, 2), reals(0.1, 2)],
+    jvp=[
+        lambda y, lmbda, out, dy: dy * (out / (1 + lmbda * y)),
+        lambda y, lmbda, out, dl: dl * (out * (y * y) * log1prel_n(lmbda * y, n=1)),
+    ],
+)  # fmt: skip
+
+inv_boxcox1p: Primitive = special(
+    "inv_boxcox1p", [reals(0.1, 2), reals(0.1, 2)],
+    jvp=[
+        lambda y, lmbda, out, dy: dy * ((out + 1) / (1 + lmbda * y)),
+        lambda y, lmbda, out, dl: dl * ((out + 1) * (y * y) * log1prel_n(lmbda * y, n=1)),
+    ],
+)  # fmt: skip
+
+powm1: Primitive = special(
+    "powm1", [reals(0.1, 5), reals(-2, 2)],
+    jvp=[
+        lambda x, y, out, dx: dx * (y * power(x, y - 1)),
+        lambda x, y, out, dy: dy * (power(x, y) * log(x)),
+    ],
+)  # fmt: skip

@@ -1,0 +1,158 @@
+"""The error function, the normal distribution, and integrals of Gaussians.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, chapter 7.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from functrans import vecmath
+from functrans.ir.primitive import Primitive
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.exponential import exp
+from functrans.ops.elementwise.log_ndtr import log_ndtr_derivative
+from functrans.ops.elementwise.power import hypot
+from functrans.ops.elementwise.special.faddeeva import derivative_of_w
+from functrans.ops.elementwise.special.scipy import computed, part, parts, real, special
+from functrans.ops.elementwise.trigonometric import cos, sin
+from functrans.ops.samples import reals
+
+TWO_BY_SQRT_PI = 2 / math.sqrt(math.pi)
+SQRT_2_PI = math.sqrt(2 * math.pi)
+SQRT_HALF = math.sqrt(0.5)
+
+# -- Faddeeva's function ---------------------------------------------------------------------------
+
+_OF_W = real("the imaginary part of w", "erfcx and of dawsn")
+
+w_real: Primitive = computed(
+    "w_real", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).real,
+    jvp=[
+        lambda x, y, out, dx, *, n: dx * w_real(x, y, n=n + 1),
+        lambda x, y, out, dy, *, n: -dy * w_imag(x, y, n=n + 1),
+    ],
+    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+)  # fmt: skip
+
+w_imag: Primitive = computed(
+    "w_imag", numpy=lambda x, y, *, n: derivative_of_w(x, y, n).imag,
+    jvp=[
+        lambda x, y, out, dx, *, n: dx * w_imag(x, y, n=n + 1),
+        lambda x, y, out, dy, *, n: dy * w_real(x, y, n=n + 1),
+    ],
+    promotion=_OF_W, samples=[reals(-3, 9), reals(0, 9)], params={"n": 1},
+)  # fmt: skip
+
+# -- the error function ----------------------------------------------------------------------------
+
+erf: Primitive = special(
+    "erf", reals(-3, 3), scalar=vecmath.erf, steep=False,
+    jvp=lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(-x * x)),
+)  # fmt: skip
+
+erfc: Primitive = special(
+    "erfc", reals(-3, 3), scalar=vecmath.erfc, steep=False,
+    jvp=lambda x, out, dx: dx * (-TWO_BY_SQRT_PI * exp(-x * x)),
+)  # fmt: skip
+
+
+def _imaginary_axis(x: Any, n: int) -> Any:
+    """The n-th derivative of ``erfcx(x) = w(ix)``, which does not cancel far to the right."""
+    # i**n times the derivative of w; of the two parts of that, one is zero on this axis
+    sign = (1, -1, -1, 1)[n % 4]
+    return sign * (w_imag if n % 2 else w_real)(0.0, x, n=n)
+
+
+erfcx: Primitive = special(
+    "erfcx", reals(-2, 9),
+    jvp=lambda x, out, dx: dx * _imaginary_axis(x, 1),
+)  # fmt: skip
+
+erfi: Primitive = special(
+    "erfi", reals(-2, 2), lambda x, out, dx: dx * (TWO_BY_SQRT_PI * exp(x * x))
+)
+
+dawsn: Primitive = special(
+    "dawsn", reals(-9, 9),
+    jvp=lambda x, out, dx: dx * (w_imag(x, 0.0, n=1) / TWO_BY_SQRT_PI),
+)  # fmt: skip
+
+erfinv: Primitive = special(
+    "erfinv", reals(-0.9, 0.9), lambda x, out, dx: dx * (exp(out * out) / TWO_BY_SQRT_PI)
+)
+
+erfcinv: Primitive = special(
+    "erfcinv", reals(0.1, 1.9), lambda x, out, dx: dx * (-exp(out * out) / TWO_BY_SQRT_PI)
+)
+
+# -- the normal distribution -----------------------------------------------------------------------
+
+ndtr: Primitive = special(
+    "ndtr", reals(-3, 3), scalar=lambda x: 0.5 * vecmath.erfc(x * -SQRT_HALF), steep=False,
+    jvp=lambda x, out, dx: dx * normal_density(x),
+)  # fmt: skip
+
+
+def normal_density(x: Any) -> Any:
+    """``e**(-x**2 / 2) / sqrt(2 pi)``."""
+    return exp(-0.5 * x * x) / SQRT_2_PI
+
+
+ndtri: Primitive = special(
+    "ndtri", reals(0.1, 0.9), lambda p, out, dp: dp * (SQRT_2_PI * exp(0.5 * out * out))
+)
+
+ndtri_exp: Primitive = special(
+    "ndtri_exp", reals(-9, -0.01),
+    jvp=lambda y, out, dy: dy / log_ndtr_derivative(out, n=1),
+)  # fmt: skip
+
+owens_t: Primitive = special(
+    "owens_t", [reals(-3, 3), reals(-3, 3)],
+    jvp=[
+        lambda h, a, out, dh: dh * (normal_density(h) * -0.5 * erf(a * h * SQRT_HALF)),
+        lambda h, a, out, da: (
+            da * (exp(-0.5 * h * h * (1 + a * a)) / (2 * math.pi * (1 + a * a)))
+        ),
+    ],
+)  # fmt: skip
+
+# -- Voigt's profile -------------------------------------------------------------------------------
+
+
+def _on_profile(w: Primitive, n: int, x: Any, sigma: Any, gamma: Any) -> Any:
+    """The n-th derivative in x of a Voigt profile, or of what it is the real part of."""
+    # without a Gaussian part it is a limit, which is even in sigma
+    sigma = select(equal(sigma, 0), 1e-9 * hypot(x, gamma), sigma)
+    scale = SQRT_HALF / sigma
+    return w(x * scale, gamma * scale, n=n) * scale ** (n + 1) / math.sqrt(math.pi)
+
+
+voigt_profile: Primitive = special(
+    "voigt_profile", [reals(-3, 3), reals(0.5, 2), reals(0.5, 2)],
+    jvp=[
+        lambda x, sigma, gamma, out, dx: dx * _on_profile(w_real, 1, x, sigma, gamma),
+        # convolution with a Gaussian solves the heat equation
+        lambda x, sigma, gamma, out, ds: ds * (sigma * _on_profile(w_real, 2, x, sigma, gamma)),
+        lambda x, sigma, gamma, out, dg: -dg * _on_profile(w_imag, 1, x, sigma, gamma),
+    ],
+)  # fmt: skip
+
+# -- Fresnel's integrals ---------------------------------------------------------------------------
+
+fresnel_s: Primitive = part(
+    "fresnel_s", "fresnel", 0, reals(-2, 2),
+    jvp=lambda x, out, dx: dx * sin(math.pi / 2 * (x * x)),
+)  # fmt: skip
+
+fresnel_c: Primitive = part(
+    "fresnel_c", "fresnel", 1, reals(-2, 2),
+    jvp=lambda x, out, dx: dx * cos(math.pi / 2 * (x * x)),
+)  # fmt: skip
+
+parts("fresnel", fresnel_s, fresnel_c)

@@ -1,0 +1,56 @@
+"""Derivatives of Faddeeva's function ``w(z) = exp(-z**2) erfc(-iz)``, of any order.
+
+Near 0 by the recurrence ``w^(n+1) = -2 z w^(n) - 2 n w^(n-1)``, which cancels more the larger z is;
+from there on in the upper half plane by the asymptotic series, term by term.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 7.10, 7.12.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.define import lazy
+
+_w = lazy("scipy.special:wofz")
+
+# from here on the smallest term of the asymptotic series is below 2**-53 of the first
+ASYMPTOTIC = 6.5
+TERMS = 42
+
+
+def derivative_of_w(x: Any, y: Any, n: int) -> Any:
+    """The n-th derivative at ``x + iy``."""
+    z = np.asarray(x, np.float64) + 1j * np.asarray(y, np.float64)
+    far = (np.abs(z) > ASYMPTOTIC) & (z.imag >= 0)
+    with np.errstate(all="ignore"):
+        result = np.where(far, _asymptotic(np.where(far, z, ASYMPTOTIC), n), _recurrence(z, n))
+    return result.astype(np.result_type(x, y, np.complex64))[()]
+
+
+def _recurrence(z: Any, n: int) -> Any:
+    below, value = 2j / math.sqrt(math.pi), _w(z)
+    for k in range(n):
+        # in the first step, what is below stands for the inhomogeneous term
+        below, value = value, -2 * z * value + (below if k == 0 else -2 * k * below)
+    return value
+
+
+def _asymptotic(z: Any, n: int) -> Any:
+    """``i / sqrt(pi)`` times the derivative of ``sum (2k - 1)!! / (2**k z**(2k + 1))``."""
+    inverse = 1 / z
+    square = inverse * inverse
+    coefficients = [1.0 * math.factorial(n) * (-1) ** n]
+    for k in range(1, TERMS):
+        growth = (2 * k - 1) / 2 * ((2 * k + n) * (2 * k + n - 1)) / ((2 * k) * (2 * k - 1))
+        coefficients.append(coefficients[-1] * growth)
+    total = np.zeros_like(z)
+    for coefficient in reversed(coefficients):
+        total = total * square + coefficient
+    # the first term by repeated products, so that it may be subnormal but not 0 / 0
+    return 1j / math.sqrt(math.pi) * total * inverse ** (n + 1)

@@ -1,0 +1,181 @@
+"""The gamma function, its logarithm, its derivatives, and quotients of it.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, chapter 5; 25.11 for the zeta function.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans import vecmath
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import is_complex
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.special.polygammas import polygamma_difference, zeta_derivative
+from functrans.ops.elementwise.special.scipy import computed, real, special
+from functrans.ops.elementwise.trigonometric import cos, sin
+from functrans.ops.samples import reals
+from functrans.trace import protocols
+
+# -- the gamma function ----------------------------------------------------------------------------
+
+gammaln: Primitive = special(
+    "gammaln", reals(0.5, 5), scalar=vecmath.lgamma,
+    jvp=lambda x, out, dx: dx * digamma(x),
+)  # fmt: skip
+
+loggamma: Primitive = special(
+    "loggamma", reals(0.5, 5),
+    jvp=lambda x, out, dx: dx * digamma(x),
+)  # fmt: skip
+
+gammasgn: Primitive = special("gammasgn", reals(0.5, 5), ZERO_DERIVATIVE)
+
+gamma: Primitive = special("gamma", reals(0.5, 5), lambda x, out, dx: dx * (out * digamma(x)))
+
+
+def _slope_of_rgamma(x: Any, out: Any) -> Any:
+    """By reflection on the left, where the function has roots and its logarithm has poles."""
+    if is_complex(x.dtype):
+        return -out * digamma(x)
+    left = less(x, 0.5)
+    mirrored = select(left, 1 - x, 1)
+    turn = math.pi * (x - 2 * np.floor(0.5 * x))
+    reflected = gamma(mirrored) * (cos(turn) - sin(turn) / math.pi * digamma(mirrored))
+    return select(left, reflected, -out * digamma(select(left, 1, x)))
+
+
+rgamma: Primitive = special(
+    "rgamma", reals(-3, 3), lambda x, out, dx: dx * _slope_of_rgamma(x, out)
+)
+
+digamma: Primitive = special(
+    "digamma", ufunc="psi", scalar=vecmath.digamma,
+    jvp=lambda x, out, dx: dx * polygamma(x, n=1),
+    samples=reals(0.5, 5),
+)  # fmt: skip
+
+_polygamma = lazy("scipy.special:polygamma")
+_zeta = lazy("scipy.special:zeta")
+
+
+def _polygamma_of(x: Any, *, n: int) -> Any:
+    """Reflected by its recurrence where SciPy knows no Hurwitz zeta function."""
+    x = np.asarray(x)
+    value = np.asarray(_polygamma(n, x))
+    if not (x < 0).any():
+        return value.astype(x.dtype)[()]
+    steps = np.ceil(np.where(x < 0, -x, 0))
+    near = x + steps  # in [0, 1): one step more makes it positive
+    value = np.where(x < 0, _polygamma(n, near + 1), value)
+    sign = (-1) ** n * math.factorial(n)
+    for k in range(int(np.max(np.where(np.isfinite(steps), np.minimum(steps, 1e4), 0))) + 1):
+        below = np.where((x < 0) & (k <= steps), near - k, np.inf)
+        value = value - sign / below ** (n + 1)
+    return np.where(steps > 1e4, np.nan, value).astype(x.dtype)[()]
+
+
+polygamma: Primitive = computed(
+    "polygamma", numpy=_polygamma_of,
+    jvp=lambda x, out, dx, *, n: dx * polygamma(x, n=n + 1),
+    promotion=real("polygamma", "digamma"), samples=reals(0.5, 5), params={"n": 1},
+)  # fmt: skip
+
+# -- quotients -------------------------------------------------------------------------------------
+
+difference_of_polygammas: Primitive = computed(
+    "polygamma_difference", numpy=polygamma_difference,
+    jvp=[
+        lambda x, step, out, dx, *, n: dx * difference_of_polygammas(x, step, n=n + 1),
+        lambda x, step, out, ds, *, n: ds * polygamma(x + step, n=n + 1),
+    ],
+    samples=[reals(0.5, 5), reals(0.5, 5)], params={"n": 0},
+)  # fmt: skip
+
+
+def rise(x: Any, step: Any) -> Any:
+    """``digamma(x + step) - digamma(x)``, with no cancellation where the step is small."""
+    return difference_of_polygammas(x, step, n=0)
+
+
+_POSITIVE = [reals(0.5, 5), reals(0.5, 5)]
+
+beta: Primitive = special(
+    "beta", _POSITIVE,
+    jvp=[
+        lambda a, b, out, da: da * (-out * rise(a, b)),
+        lambda a, b, out, db: db * (-out * rise(b, a)),
+    ],
+)  # fmt: skip
+
+betaln: Primitive = special(
+    "betaln", _POSITIVE,
+    jvp=[
+        lambda a, b, out, da: -da * rise(a, b),
+        lambda a, b, out, db: -db * rise(b, a),
+    ],
+)  # fmt: skip
+
+poch: Primitive = special(
+    "poch", _POSITIVE,
+    jvp=[
+        lambda z, m, out, dz: dz * (out * rise(z, m)),
+        lambda z, m, out, dm: dm * (out * digamma(z + m)),
+    ],
+)  # fmt: skip
+
+binom: Primitive = special(
+    "binom", [reals(4, 6), reals(0.5, 3)],
+    jvp=[
+        lambda n, k, out, dn: dn * (out * rise(n - k + 1, k)),
+        lambda n, k, out, dk: dk * (out * rise(k + 1, n - 2 * k)),
+    ],
+)  # fmt: skip
+
+# -- the zeta function -----------------------------------------------------------------------------
+
+
+def _by_offset(s: Any, q: Any, n: int) -> Any:
+    product = s * hurwitz_slope(s + 1, q, n=n)
+    return product + n * hurwitz_slope(s + 1, q, n=n - 1) if n else product
+
+
+hurwitz_slope: Primitive = computed(
+    "zeta_derivative", numpy=zeta_derivative,
+    jvp=[
+        lambda s, q, out, ds, *, n: ds * hurwitz_slope(s, q, n=n + 1),
+        # of -s zeta(s + 1, q), differentiated n times
+        lambda s, q, out, dq, *, n: -dq * _by_offset(s, q, n),
+    ],
+    samples=[reals(1.5, 5), reals(0.5, 5)], params={"n": 1},
+)  # fmt: skip
+
+zeta: Primitive = computed(
+    "zeta", numpy=lazy("scipy.special:zeta"),
+    jvp=[
+        lambda s, q, out, ds: ds * hurwitz_slope(s, q, n=1),
+        lambda s, q, out, dq: -dq * (s * zeta(s + 1, q)),
+    ],
+    samples=[reals(1.5, 5), reals(0.5, 5)],
+)  # fmt: skip
+
+riemann_zeta: Primitive = computed(
+    "riemann_zeta", numpy=lambda s: _zeta(s),
+    jvp=lambda s, out, ds: ds * hurwitz_slope(s, 1.0, n=1),
+    samples=reals(1.5, 5),
+)  # fmt: skip
+
+zetac: Primitive = special(
+    "zetac", reals(1.5, 5), lambda s, out, ds: ds * hurwitz_slope(s, 1.0, n=1)
+)
+
+# SciPy's functions are Python around ufuncs of these names
+protocols.ufuncs["_zeta"] = zeta
+protocols.ufuncs["_riemann_zeta"] = riemann_zeta

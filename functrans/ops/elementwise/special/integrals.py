@@ -1,0 +1,123 @@
+"""Exponential, trigonometric and hyperbolic integrals, and Lambert's function.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 4.13, chapters 6 and 8.19.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, not_differentiable
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.choice import or_one, select
+from functrans.ops.elementwise.compare import equal, greater_equal
+from functrans.ops.elementwise.exponential import LN10, exp
+from functrans.ops.elementwise.hyperbolic import cosh, sinh
+from functrans.ops.elementwise.special.scipy import computed, ordered, part, parts, special
+from functrans.ops.elementwise.trigonometric import cos, sin
+from functrans.ops.samples import reals, whole
+from functrans.trace import protocols
+
+exp1: Primitive = special("exp1", reals(0.1, 5), lambda x, out, dx: dx * (-exp(-x) / x))
+
+expi: Primitive = special("expi", reals(0.1, 5), lambda x, out, dx: dx * (exp(x) / x))
+
+
+def _order_below(n: Any, x: Any, out: Any) -> Any:
+    recurrence = (exp(-x) - (n - 1) * out) / x
+    regular = greater_equal(n, 1)
+    return select(regular, expn(select(regular, n - 1, 1), x), recurrence)
+
+
+expn: Primitive = ordered(
+    "expn", [whole(0, 5), reals(0.1, 5)],
+    jvp=[
+        not_differentiable("the order of an exponential integral is an integer"),
+        lambda n, x, out, dx: -dx * _order_below(n, x, out),
+    ],
+)  # fmt: skip
+
+
+def _sinc(x: Any) -> Any:
+    return select(equal(x, 0), 1, sin(x) / or_one(x))
+
+
+def _sinhc(x: Any) -> Any:
+    return select(equal(x, 0), 1, sinh(x) / or_one(x))
+
+
+sine_integral: Primitive = part("si", "sici", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinc(x))
+cosine_integral: Primitive = part(
+    "ci", "sici", 1, reals(0.1, 5), lambda x, out, dx: dx * (cos(x) / x)
+)
+parts("sici", sine_integral, cosine_integral)
+
+sinh_integral: Primitive = part(
+    "shi", "shichi", 0, reals(0.1, 5), lambda x, out, dx: dx * _sinhc(x)
+)
+cosh_integral: Primitive = part(
+    "chi", "shichi", 1, reals(0.1, 5), lambda x, out, dx: dx * (cosh(x) / x)
+)
+parts("shichi", sinh_integral, cosh_integral)
+
+# -- Lambert ---------------------------------------------------------------------------------------
+
+
+def _real_branch(x: Any, *, k: int) -> Any:
+    value = _lambertw(x, k)
+    real = np.where(value.imag == 0, value.real, np.nan)
+    return real.astype(np.result_type(x))[()]
+
+
+_lambertw = lazy("scipy.special:lambertw")
+
+lambert_w: Primitive = computed(
+    "lambertw", numpy=_real_branch,
+    jvp=lambda x, out, dx, *, k: dx * (exp(-out) / (1 + out)),
+    samples=reals(-0.3, -0.1), params={"k": -1},
+)  # fmt: skip
+
+
+def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
+    """The real branches 0 and -1, as real numbers; NaN where the function is not real."""
+    return lambert_w(z, k=int(k))
+
+
+protocols.ufuncs["_lambertw"] = lambertw
+
+wrightomega: Primitive = special(
+    "wrightomega", reals(-3, 5), lambda x, out, dx: dx * (out / (1 + out))
+)
+
+# -- elementary functions under SciPy's names ------------------------------------------------------
+
+exp10: Primitive = special("exp10", reals(-3, 3), lambda x, out, dx: dx * (out * LN10))
+
+cosm1: Primitive = special("cosm1", reals(-3, 3), lambda x, out, dx: dx * -sin(x))
+
+DEGREE = math.pi / 180
+
+sindg: Primitive = special("sindg", reals(-180, 180), lambda x, out, dx: dx * (DEGREE * cosdg(x)))
+cosdg: Primitive = special("cosdg", reals(-180, 180), lambda x, out, dx: dx * (-DEGREE * sindg(x)))
+tandg: Primitive = special(
+    "tandg", reals(-60, 60), lambda x, out, dx: dx * (DEGREE * (1 + out * out))
+)
+cotdg: Primitive = special(
+    "cotdg", reals(30, 150), lambda x, out, dx: dx * (-DEGREE * (1 + out * out))
+)
+
+radian: Primitive = special(
+    "radian", [reals(0, 90), reals(0, 60), reals(0, 60)],
+    jvp=[
+        lambda d, m, s, out, dd: dd * DEGREE,
+        lambda d, m, s, out, dm: dm * (DEGREE / 60),
+        lambda d, m, s, out, ds: ds * (DEGREE / 3600),
+    ],
+)  # fmt: skip
+
+special("round", reals(-0.4, 0.4), ZERO_DERIVATIVE)

@@ -1,0 +1,129 @@
+"""Orthogonal polynomials: the derivative is a polynomial of the next family, one degree lower.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 18.9.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ops.elementwise.special.gamma import binom
+from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, less_one, ordered, special
+from functrans.ops.samples import reals, whole
+
+DEGREE = not_differentiable("the degree of a polynomial is an integer")
+
+_INSIDE = [whole(0, 6), reals(-0.9, 0.9)]
+_UNIT = [whole(0, 6), reals(0.1, 0.9)]
+_DEGREE, _PARAMETER = whole(0, 6), reals(0.5, 2)
+
+
+def _gegenbauer_below(n: Any, order: float, x: Any) -> Any:
+    """``C_(n-1)``, which is 0 for ``n == 0``."""
+    return eval_gegenbauer(n - 1, order, x)
+
+
+eval_gegenbauer: Primitive = ordered(
+    "eval_gegenbauer", [_DEGREE, _PARAMETER, reals(-0.9, 0.9)],
+    jvp=[
+        DEGREE, NO_CLOSED_FORM,
+        lambda n, a, x, out, dx: dx * (2 * a * eval_gegenbauer(n - 1, a + 1, x)),
+    ],
+)  # fmt: skip
+
+eval_legendre: Primitive = ordered(
+    "eval_legendre", _INSIDE,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * _gegenbauer_below(n, 1.5, x)],
+)  # fmt: skip
+
+eval_sh_legendre: Primitive = ordered(
+    "eval_sh_legendre", _UNIT,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _gegenbauer_below(n, 1.5, 2 * x - 1))],
+)  # fmt: skip
+
+eval_chebyu: Primitive = ordered(
+    "eval_chebyu", _INSIDE,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _gegenbauer_below(n, 2.0, x))],
+)  # fmt: skip
+
+eval_chebyt: Primitive = ordered(
+    "eval_chebyt", _INSIDE,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_chebyu(less_one(n), x))],
+)  # fmt: skip
+
+eval_chebys: Primitive = ordered(
+    "eval_chebys", _INSIDE,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * _gegenbauer_below(n, 2.0, 0.5 * x)],
+)  # fmt: skip
+
+eval_chebyc: Primitive = ordered(
+    "eval_chebyc", _INSIDE,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_chebys(less_one(n), x))],
+)  # fmt: skip
+
+eval_sh_chebyt: Primitive = ordered(
+    "eval_sh_chebyt", _UNIT,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * n * eval_chebyu(less_one(n), 2 * x - 1))],
+)  # fmt: skip
+
+eval_sh_chebyu: Primitive = ordered(
+    "eval_sh_chebyu", _UNIT,
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (4 * _gegenbauer_below(n, 2.0, 2 * x - 1))],
+)  # fmt: skip
+
+eval_jacobi: Primitive = ordered(
+    "eval_jacobi", [_DEGREE, _PARAMETER, _PARAMETER, reals(-0.9, 0.9)],
+    jvp=[
+        DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
+        lambda n, a, b, x, out, dx: (
+            dx * (0.5 * (n + a + b + 1) * eval_jacobi(n - 1, a + 1, b + 1, x))
+        ),
+    ],
+)  # fmt: skip
+
+eval_sh_jacobi: Primitive = ordered(
+    "eval_sh_jacobi", [_DEGREE, reals(2, 3), reals(0.5, 1), reals(0.1, 0.9)],
+    jvp=[
+        DEGREE, NO_CLOSED_FORM, NO_CLOSED_FORM,
+        lambda n, p, q, x, out, dx: (
+            dx
+            * ((n + p) * eval_jacobi(n - 1, p - q + 1, q, 2 * x - 1) / binom(2 * n + p - 1, n))
+        ),
+    ],
+)  # fmt: skip
+
+eval_genlaguerre: Primitive = ordered(
+    "eval_genlaguerre", [_DEGREE, _PARAMETER, reals(0.1, 5)],
+    jvp=[
+        DEGREE, NO_CLOSED_FORM,
+        lambda n, a, x, out, dx: -dx * eval_genlaguerre(n - 1, a + 1, x),
+    ],
+)  # fmt: skip
+
+eval_laguerre: Primitive = ordered(
+    "eval_laguerre", [_DEGREE, reals(0.1, 5)],
+    jvp=[DEGREE, lambda n, x, out, dx: -dx * eval_genlaguerre(n - 1, 1.0, x)],
+)  # fmt: skip
+
+eval_hermite: Primitive = ordered(
+    "eval_hermite", [_DEGREE, reals(-2, 2)],
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * n * eval_hermite(less_one(n), x))],
+)  # fmt: skip
+
+eval_hermitenorm: Primitive = ordered(
+    "eval_hermitenorm", [_DEGREE, reals(-2, 2)],
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (n * eval_hermitenorm(less_one(n), x))],
+)  # fmt: skip
+
+lpmv: Primitive = special(
+    "lpmv", [whole(0, 3), whole(3, 6), reals(-0.9, 0.9)],
+    jvp=[
+        DEGREE, DEGREE,
+        lambda m, v, x, out, dx: (
+            dx * ((v * x * out - (v + m) * lpmv(m, v - 1, x)) / ((x - 1) * (x + 1)))
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,108 @@
+"""Differences of polygamma functions, and derivatives of the Hurwitz zeta function in its exponent.
+
+Both by Euler and Maclaurin's summation: some terms one by one, the rest by an asymptotic series.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 5.11, 5.15, 25.11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.define import lazy
+
+_polygamma = lazy("scipy.special:polygamma")
+_zeta = lazy("scipy.special:zeta")
+
+BERNOULLI = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
+    43867 / 798, -174611 / 330,
+)  # fmt: skip
+"""The Bernoulli numbers of even index from 2."""
+
+STEPS = 16
+"""How many terms are taken one by one."""
+
+
+def polygamma_difference(x: Any, step: Any, *, n: int) -> Any:
+    """``polygamma(n, x + step) - polygamma(n, x)``, accurate however small the step is."""
+    dtype = np.result_type(x, step)
+    x, step = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(step, np.float64))
+    positive = (x > 0) & (x + step > 0)
+    with np.errstate(all="ignore"):
+        result = _between_positive(np.where(positive, x, 1), np.where(positive, step, 0), n)
+        if not positive.all():
+            direct = _polygamma(n, x + step) - _polygamma(n, x)
+            result = np.where(positive, result, direct)
+    return result.astype(dtype)[()]
+
+
+def _between_positive(x: Any, step: Any, n: int) -> Any:
+    sign, fact = (-1.0) ** n, float(math.factorial(n))
+    total = np.zeros(x.shape)
+    # the lowest argument is raised above STEPS
+    for k in range(STEPS):
+        total = total - sign * fact * _power_difference(x + k, step, n + 1)
+    x = x + STEPS
+    if n == 0:
+        series = np.log1p(step / x) - _power_difference(x, step, 1) / 2
+    else:
+        series = -sign * (
+            math.factorial(n - 1) * _power_difference(x, step, n)
+            + fact / 2 * _power_difference(x, step, n + 1)
+        )
+    for k, number in enumerate(BERNOULLI, start=1):
+        factor = number * math.factorial(2 * k + n - 1) / math.factorial(2 * k)
+        series = series - sign * factor * _power_difference(x, step, 2 * k + n)
+    return total + series
+
+
+def _power_difference(x: Any, step: Any, m: int) -> Any:
+    """``(x + step)**-m - x**-m``."""
+    return x ** -float(m) * np.expm1(-m * np.log1p(step / x))
+
+
+def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
+    """The n-th derivative of the Hurwitz zeta function in its exponent ``s``."""
+    dtype = np.result_type(s, q)
+    s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
+    if n == 0:
+        return np.asarray(_zeta(s, q)).astype(dtype)[()]
+    with np.errstate(all="ignore"):
+        total = np.zeros(s.shape)
+        for k in range(STEPS):
+            total = total + (-np.log(q + k)) ** n * (q + k) ** -s
+        return (total + _zeta_rest(s, q + STEPS, n)).astype(dtype)[()]
+
+
+def _zeta_rest(s: Any, q: Any, n: int) -> Any:
+    """The terms from ``q`` on, as Taylor coefficients in the exponent."""
+    logarithm = np.log(q)
+    # q**-(s + h) = q**-s sum (-log(q) h)**j / j!
+    power = [q**-s]
+    for j in range(1, n + 1):
+        power.append(power[-1] * -logarithm / j)
+    # divided by s - 1 + h, and by 2
+    quotient: list[Any] = []
+    for j in range(n + 1):
+        before = quotient[-1] if quotient else 0
+        quotient.append((power[j] * q - before) / (s - 1))
+    total = [a + b / 2 for a, b in zip(quotient, power, strict=True)]
+    # B_2k / (2k)! times (s + h) ... (s + h + 2k - 2) q**-(s + h + 2k - 1)
+    term = [p / q for p in _times(power, s)]
+    for k, number in enumerate(BERNOULLI, start=1):
+        total = [t + number / math.factorial(2 * k) * c for t, c in zip(total, term, strict=True)]
+        grown = _times(_times(term, s + (2 * k - 1)), s + 2 * k)
+        term = [c / (q * q) for c in grown]
+    return total[n] * math.factorial(n)
+
+
+def _times(series: list[Any], constant: Any) -> list[Any]:
+    """A Taylor series in ``h`` times ``constant + h``."""
+    below = [0.0, *series[:-1]]
+    return [c * constant + b for c, b in zip(series, below, strict=True)]

@@ -1,0 +1,150 @@
+"""How a function of SciPy's becomes a primitive, or an expression in primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError
+from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_differentiable
+from functrans.ir.types import is_complex
+from functrans.ops.define import Lazy, OperandRule, Rule, lazy
+from functrans.ops.elementwise.choice import maximum, select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.pointwise import elementwise, promotion_of
+from functrans.ops.promotion import DtypeKey, Promotion, floating
+from functrans.ops.samples import Domain
+from functrans.trace import protocols
+
+NO_CLOSED_FORM = not_differentiable(
+    "the derivative in this parameter has no closed form; hold it fixed, or differentiate by "
+    "custom_jvp with a difference quotient"
+)
+
+Derivative = Rule | Sequence[OperandRule] | NotDifferentiable | Piecewise
+
+
+def real(name: str, derivative_of: str | None = None) -> Promotion:
+    """Operands in their common floating-point dtype; complex numbers are refused."""
+    origin = f", the derivative of {derivative_of}," if derivative_of else ""
+
+    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+        dtypes = floating(keys)
+        if is_complex(dtypes[0]):
+            raise DtypeError(f"{name}{origin} is not defined for {dtypes[0]}")
+        return dtypes
+
+    return promotion
+
+
+def computed(
+    name: str,
+    numpy: Rule,
+    samples: Domain | Sequence[Domain],
+    jvp: Derivative,
+    promotion: Promotion | None = None,
+    scalar: Rule | None = None,
+    params: dict[str, Any] | None = None,
+    steep: bool = True,
+) -> Primitive:
+    """A function of real numbers that SciPy or a series evaluates.
+
+    Most of them have a pole, or an end of their domain, where the slope is infinite.
+    """
+    return elementwise(
+        name,
+        numpy=numpy,
+        samples=samples,
+        jvp=jvp,
+        promotion=promotion or real(name),
+        scalar=scalar,
+        params=params,
+        steep=steep,
+        brief=scalar is None,
+    )
+
+
+def special(
+    name: str,
+    samples: Domain | Sequence[Domain],
+    jvp: Derivative,
+    ufunc: str | None = None,
+    promotion: Promotion | None = None,
+    **slots: Any,
+) -> Primitive:
+    """A ufunc of `scipy.special` (of another name, if one is said), whose dtypes are its own."""
+    of = lazy(f"scipy.special:{ufunc or name}")
+    return computed(name, of, samples, jvp, promotion or promotion_of(of), **slots)
+
+
+def part(
+    name: str, of: str, number: int, samples: Domain | Sequence[Domain], jvp: Derivative
+) -> Primitive:
+    """One result of a ufunc of `scipy.special` that has several.
+
+    It is computed in float64: in float32 some of them give NaN, or never end.
+    """
+    ufunc = lazy(f"scipy.special:{of}")
+
+    def numpy(*operands: Any) -> Any:
+        wide = (np.asarray(x, np.float64) for x in operands)
+        return ufunc(*wide)[number].astype(np.result_type(*operands))[()]
+
+    return computed(name, numpy, samples, jvp)
+
+
+def parts(of: str, *primitives: Primitive) -> None:
+    """Let primitives answer together for a ufunc that has several results."""
+    protocols.ufuncs[of] = lambda *operands: tuple(op(*operands) for op in primitives)
+
+
+def ordered(
+    name: str, samples: Sequence[Domain], jvp: Derivative, counts: Sequence[int] = (0,)
+) -> Primitive:
+    """A ufunc with orders among its operands, which SciPy treats otherwise if they are integral.
+
+    As operands they have the dtype of the others, as all operands of an equation.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Which operands are orders.
+    """
+    ufunc = lazy(f"scipy.special:{name}")
+    op = computed(name, lambda *operands: _with_integers(ufunc, operands, counts), samples, jvp)
+    protocols.ufuncs[name] = op
+    return op
+
+
+def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) -> Any:
+    converted = list(operands)
+    for i in counts:
+        with np.errstate(invalid="ignore"):
+            converted[i] = np.asarray(operands[i]).astype(np.int64)
+        if not np.array_equal(converted[i], operands[i]):
+            return ufunc(*operands)
+    return np.asarray(ufunc(*converted)).astype(np.result_type(*operands))[()]
+
+
+def composed(
+    name: str,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function written in primitives answer for a ufunc of `scipy.special`."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        protocols.ufuncs[name] = function
+        return function
+
+    return enter
+
+
+def less_one(order: Any) -> Any:
+    """The order below, and 0 below that: the rule multiplies by the order."""
+    return maximum(order - 1, 0)
+
+
+def ratio(x: Any, y: Any) -> Any:
+    """``x / y``, and 0 for 0 / 0."""
+    return x / select(equal(x, 0) & equal(y, 0), 1, y)

@@ -1,0 +1,106 @@
+"""Spherical Bessel functions and associated Legendre functions.
+
+References
+----------
+NIST Digital Library of Mathematical Functions, 10.51, 14.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.choice import maximum
+from functrans.ops.elementwise.special.scipy import computed, ordered
+from functrans.ops.elementwise.trigonometric import cos, sin
+from functrans.ops.samples import reals, whole
+from functrans.trace import protocols
+
+ORDER = not_differentiable("the order is an integer")
+
+# -- spherical Bessel functions --------------------------------------------------------------------
+
+
+def _spherical(name: str, below: float, above: float) -> Primitive:
+    """A function whose slope is ``(below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)``."""
+
+    def slope(n: Any, x: Any) -> Any:
+        lower = below * n * op(maximum(n - 1, 0), x)
+        return (lower + above * (n + 1) * op(n + 1, x)) / (2 * n + 1)
+
+    op = ordered(
+        name, [whole(0, 4), reals(0.5, 5)],
+        jvp=[ORDER, lambda n, x, out, dx: dx * slope(n, x)],
+    )  # fmt: skip
+    # SciPy's functions are Python around ufuncs of these names
+    protocols.ufuncs[f"_{name}"] = op
+    protocols.ufuncs[f"_{name}_d"] = slopes[name] = slope
+    return op
+
+
+slopes: dict[str, Callable[..., Any]] = {}
+"""The derivatives, by the names of the functions."""
+
+
+spherical_jn = _spherical("spherical_jn", 1, -1)
+spherical_yn = _spherical("spherical_yn", 1, -1)
+spherical_in = _spherical("spherical_in", 1, 1)
+spherical_kn = _spherical("spherical_kn", -1, -1)
+
+# -- Legendre functions ----------------------------------------------------------------------------
+
+
+def _with_slope(
+    name: str, domains: list[Any], curvature: Callable[..., Any], **options: Any
+) -> tuple[Primitive, Primitive]:
+    """A function of degree, order and a variable, and its slope, which SciPy gives together."""
+    function = lazy(f"scipy.special:{name}")
+    label = "_".join([name, *(key for key, on in options.items() if on)])
+
+    def numpy(k: int) -> Callable[..., Any]:
+        def evaluate(n: Any, m: Any, x: Any) -> Any:
+            degree, order = np.asarray(n).astype(int), np.asarray(m).astype(int)
+            result = function(degree, order, x, diff_n=1, **options)[k]
+            return result.astype(np.result_type(x))[()]
+
+        return evaluate
+
+    value: Primitive = computed(
+        label, numpy=numpy(0), samples=domains,
+        jvp=[ORDER, ORDER, lambda n, m, x, out, dx: dx * slope(n, m, x)],
+    )  # fmt: skip
+    slope: Primitive = computed(
+        f"{label}_slope", numpy=numpy(1), samples=domains,
+        jvp=[
+            ORDER, ORDER,
+            lambda n, m, x, out, dx: dx * curvature(n, m, x, value(n, m, x), out),
+        ],
+    )  # fmt: skip
+    return value, slope
+
+
+def _legendre(n: Any, m: Any, x: Any, y: Any, slope: Any) -> Any:
+    rest = (1 - x) * (1 + x)
+    return (2 * x * slope - (n * (n + 1) - m * m / rest) * y) / rest
+
+
+def _on_the_sphere(n: Any, m: Any, theta: Any, y: Any, slope: Any) -> Any:
+    sine = sin(theta)
+    return (m * m / (sine * sine) - n * (n + 1)) * y - cos(theta) / sine * slope
+
+
+_DEGREES = [whole(2, 5), whole(0, 3)]
+
+assoc_legendre_p, assoc_legendre_p_slope = _with_slope(
+    "assoc_legendre_p", [*_DEGREES, reals(-0.9, 0.9)], _legendre
+)
+normed_legendre_p, normed_legendre_p_slope = _with_slope(
+    "assoc_legendre_p", [*_DEGREES, reals(-0.9, 0.9)], _legendre, norm=True
+)
+sph_legendre_p, sph_legendre_p_slope = _with_slope(
+    "sph_legendre_p", [*_DEGREES, reals(0.3, 2.8)], _on_the_sphere
+)

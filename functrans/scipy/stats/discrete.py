@@ -1,0 +1,158 @@
+"""Discrete distributions: a row each, in the standard form that SciPy has them in.
+
+References
+----------
+The docstrings of `scipy.stats`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.elementwise.choice import maximum, minimum
+from functrans.ops.elementwise.compare import greater, greater_equal, less, less_equal
+from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
+from functrans.ops.elementwise.hyperbolic import tanh
+from functrans.ops.elementwise.special.distributions import bdtr, bdtrc, pdtr, pdtrc
+from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
+from functrans.ops.elementwise.special.gamma import betaln, gammaln, zeta
+from functrans.ops.elementwise.special.incomplete import betainc, betaincc
+from functrans.scipy.stats.distribution import Row, is_positive
+
+
+def _counting(*shapes: Any) -> tuple[float, float]:
+    return 0.0, np.inf
+
+
+def _from_one(*shapes: Any) -> tuple[float, float]:
+    return 1.0, np.inf
+
+
+def _zero(*shapes: Any) -> float:
+    return 0.0
+
+
+def _one(*shapes: Any) -> float:
+    return 1.0
+
+
+def _is_probability(p: Any) -> Any:
+    return greater_equal(p, 0) & less_equal(p, 1)
+
+
+def _log_binomial(n: Any, k: Any) -> Any:
+    """The logarithm of the number of ways to take ``k`` of ``n``."""
+    return -betaln(n - k + 1, k + 1) - log(n + 1)
+
+
+def _binomial_logpmf(k: Any, n: Any, p: Any) -> Any:
+    ways = gammaln(n + 1) - (gammaln(k + 1) + gammaln(n - k + 1))
+    return ways + xlogy(k, p) + xlog1py(n - k, -p)
+
+
+def _hypergeometric_logpmf(k: Any, total: Any, good: Any, drawn: Any) -> Any:
+    ways = _log_binomial(good, k) + _log_binomial(total - good, drawn - k)
+    return ways - _log_binomial(total, drawn)
+
+
+def _hypergeometric_support(total: Any, good: Any, drawn: Any) -> tuple[Any, Any]:
+    return maximum(drawn - (total - good), 0), minimum(good, drawn)
+
+
+_COUNTS: dict[str, Any] = {"support": _counting, "within": _zero, "discrete": True}
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "bernoulli", ("p",), support=lambda p: (0.0, 1.0), within=_zero, valid=_is_probability,
+        logpdf=lambda k, p: xlogy(k, p) + xlog1py(1 - k, -p),
+        cdf=lambda k, p: bdtr(k, 1.0, p), sf=lambda k, p: bdtrc(k, 1.0, p),
+        mean=lambda p: p, var=lambda p: p * (1 - p), entropy=lambda p: entr(p) + entr(1 - p),
+        discrete=True,
+    ),
+    Row(
+        "binom", ("n", "p"), support=lambda n, p: (0.0, n), within=_zero,
+        valid=lambda n, p: greater_equal(n, 0) & _is_probability(p),
+        logpdf=_binomial_logpmf, cdf=lambda k, n, p: bdtr(k, n, p),
+        sf=lambda k, n, p: bdtrc(k, n, p),
+        mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p), discrete=True,
+    ),
+    Row(
+        "poisson", ("mu",), **_COUNTS, valid=lambda mu: greater_equal(mu, 0),
+        logpdf=lambda k, mu: xlogy(k, mu) - gammaln(k + 1) - mu, cdf=pdtr, sf=pdtrc,
+        mean=lambda mu: mu, var=lambda mu: mu,
+    ),
+    Row(
+        "geom", ("p",), support=_from_one, within=_one, discrete=True,
+        valid=lambda p: greater(p, 0) & less_equal(p, 1),
+        logpdf=lambda k, p: xlog1py(k - 1, -p) + log(p),
+        cdf=lambda k, p: -expm1(log1p(-p) * k), sf=lambda k, p: exp(log1p(-p) * k),
+        logsf=lambda k, p: log1p(-p) * k,
+        mean=lambda p: 1 / p, var=lambda p: (1 - p) / (p * p),
+        entropy=lambda p: entr(p) / p + entr(1 - p) / p,
+    ),
+    Row(
+        "nbinom", ("n", "p"), **_COUNTS,
+        valid=lambda n, p: greater(n, 0) & greater(p, 0) & less_equal(p, 1),
+        logpdf=lambda k, n, p: (
+            gammaln(n + k) - gammaln(k + 1) - gammaln(n) + n * log(p) + xlog1py(k, -p)
+        ),
+        cdf=lambda k, n, p: betainc(n, k + 1, p), sf=lambda k, n, p: betaincc(n, k + 1, p),
+        mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / (p * p),
+    ),
+    Row(
+        "betabinom", ("n", "a", "b"), support=lambda n, a, b: (0.0, n), within=_zero,
+        valid=lambda n, a, b: greater_equal(n, 0) & is_positive(a, b),
+        logpdf=lambda k, n, a, b: (
+            _log_binomial(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
+        ),
+        mean=lambda n, a, b: n * a / (a + b),
+        var=lambda n, a, b: n * a * b * (a + b + n) / ((a + b) * (a + b) * (a + b + 1)),
+        discrete=True,
+    ),
+    Row(
+        "betanbinom", ("n", "a", "b"), **_COUNTS,
+        valid=lambda n, a, b: greater_equal(n, 0) & is_positive(a, b),
+        logpdf=lambda k, n, a, b: (
+            -log(n + k) - betaln(n, k + 1) + betaln(a + n, b + k) - betaln(a, b)
+        ),
+    ),
+    Row(
+        "hypergeom", ("M", "n", "N"), support=_hypergeometric_support, discrete=True,
+        within=lambda M, n, N: maximum(N - (M - n), 0),
+        valid=lambda M, n, N: less_equal(n, M) & less_equal(N, M) & less_equal(0, n),
+        logpdf=_hypergeometric_logpmf, mean=lambda M, n, N: N * n / M,
+    ),
+    Row(
+        "randint", ("low", "high"), support=lambda low, high: (low, high - 1), discrete=True,
+        within=lambda low, high: low, valid=less,
+        logpdf=lambda k, low, high: -log(high - low) + 0 * k,
+        cdf=lambda k, low, high: (k - low + 1) / (high - low),
+        mean=lambda low, high: 0.5 * (high + low - 1),
+        var=lambda low, high: ((high - low) * (high - low) - 1) / 12,
+        entropy=lambda low, high: log(high - low),
+    ),
+    Row(
+        "zipf", ("a",), support=_from_one, within=_one, discrete=True,
+        valid=lambda a: greater(a, 1),
+        logpdf=lambda k, a: -log(zeta(a, 1.0)) - a * log(k),
+    ),
+    Row(
+        "logser", ("p",), support=_from_one, within=_one, discrete=True,
+        valid=lambda p: greater(p, 0) & less(p, 1),
+        logpdf=lambda k, p: k * log(p) - log(k) - log(-log1p(-p)),
+        mean=lambda p: p / ((p - 1) * log1p(-p)),
+    ),
+    Row(
+        "planck", ("lambda_",), **_COUNTS, valid=is_positive,
+        logpdf=lambda k, rate: log(-expm1(-rate)) - rate * k,
+        cdf=lambda k, rate: -expm1(-rate * (k + 1)), sf=lambda k, rate: exp(-rate * (k + 1)),
+        mean=lambda rate: 1 / expm1(rate),
+        var=lambda rate: exp(-rate) / (expm1(-rate) * expm1(-rate)),
+    ),
+    Row(
+        "dlaplace", ("a",), support=lambda a: (-np.inf, np.inf), within=_zero, valid=is_positive,
+        logpdf=lambda k, a: log(tanh(0.5 * a)) - a * abs(k), discrete=True,
+    ),
+)  # fmt: skip

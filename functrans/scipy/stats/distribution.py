@@ -1,0 +1,399 @@
+"""A distribution from its standard form: location, scale, support and edges are the same for all.
+
+A row says what holds for the standard form inside of its support. Outside of it nothing of the row
+is computed with the user's numbers, so that no infinity or NaN there reaches a derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
+from functrans.ops.elementwise.exponential import exp, log
+from functrans.ops.elementwise.logic import isfinite, isnan
+from functrans.ops.elementwise.power import sqrt
+from functrans.ops.elementwise.rounding import floor
+from functrans.trace.source import located, user_source
+
+Function = Callable[..., Any]
+
+_stats = lazy("scipy:stats")
+
+
+class Row(NamedTuple):
+    """The standard form of a distribution.
+
+    Functions take a point (or a probability) and then the shape parameters.
+    """
+
+    name: str
+    shapes: tuple[str, ...] = ()
+    support: Function = lambda: (-np.inf, np.inf)
+    """The least and the greatest point, of the shape parameters."""
+    within: Function = lambda: 0.0
+    """A point in the interior of the support, of the shape parameters."""
+    valid: Function = lambda: True
+    """Whether the shape parameters are proper."""
+    logpdf: Function | None = None
+    """The logarithm of the density; for a discrete distribution, of the probability."""
+    cdf: Function | None = None
+    sf: Function | None = None
+    logcdf: Function | None = None
+    logsf: Function | None = None
+    ppf: Function | None = None
+    isf: Function | None = None
+    mean: Function | None = None
+    var: Function | None = None
+    entropy: Function | None = None
+    discrete: bool = False
+    open: bool = False
+    """Whether the density is 0 at the ends of the support, where its formula is not."""
+    tails: bool = True
+    """Whether `cdf` and `sf` are precise where they are small, so that logarithms can be taken."""
+
+
+def is_positive(*parameters: Any) -> Any:
+    """Whether all parameters are positive."""
+    result: Any = True
+    for parameter in parameters:
+        result = greater(parameter, 0) & result
+    return result
+
+
+class Arguments(NamedTuple):
+    """What a method was called with."""
+
+    shapes: tuple[Any, ...]
+    loc: Any
+    scale: Any
+
+
+def parsed(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    """Shape parameters, location and scale, given by position or by name as SciPy takes them."""
+    names = (*row.shapes, "loc") if row.discrete else (*row.shapes, "loc", "scale")
+    given = dict(zip(names, args, strict=False))
+    unknown = [name for name in kwargs if name not in names or name in given]
+    given.update(kwargs)
+    missing = [name for name in row.shapes if name not in given]
+    if len(args) > len(names) or unknown or missing:
+        expected = ", ".join([*row.shapes, *(f"{name}=..." for name in names[len(row.shapes) :])])
+        raise TypeError(
+            f"the arguments of {row.name}{located(user_source())} do not fit: after the points, "
+            f"expected {expected}"
+        )
+    shapes = tuple(_number(given[name]) for name in row.shapes)
+    return Arguments(shapes, _number(given.get("loc", 0)), _number(given.get("scale", 1)))
+
+
+def _number(x: Any) -> Any:
+    return np.asarray(x) if isinstance(x, (list, tuple)) else x
+
+
+class Distribution:
+    """One of SciPy's distributions, for traced values; on plain arrays SciPy computes.
+
+    The methods have SciPy's names and signatures, and broadcast their arguments. Outside of the
+    support a log-density is ``-inf`` and its derivative 0; for improper parameters it is NaN.
+
+    Raises
+    ------
+    UnsupportedNumPyError
+        If there is no traced form of a method (`fit`, `rvs`, ...), or no formula for what it gives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.stats import norm
+    >>> grad(lambda mu: np.sum(norm.logpdf(np.array([1.0, 2.0]), mu, 0.5)))(0.0)
+    np.float64(12.0)
+    """
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+        self.name = row.name
+
+    def __repr__(self) -> str:
+        return f"functrans.scipy.stats.{self.name}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
+        """The distribution with its parameters fixed."""
+        return Frozen(self, args, kwargs)
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return Method(self._row, method)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*METHODS, *dir(self._scipy())})
+
+    def _scipy(self) -> Any:
+        return getattr(_stats.resolve(), self.name)
+
+
+class Method:
+    """A method of a distribution: of the traced form where an argument is traced."""
+
+    def __init__(self, row: Row, name: str) -> None:
+        self._row = row
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"functrans.scipy.stats.{self._row.name}.{self._name}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
+            method = _method_of(self._row, self._name)
+            return method(self._row, *args, **kwargs)
+        return getattr(getattr(_stats.resolve(), self._row.name), self._name)(*args, **kwargs)
+
+
+class Frozen:
+    """A distribution with parameters: its methods take points only."""
+
+    def __init__(
+        self, distribution: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.dist = distribution
+        self.args = args
+        self.kwds = kwargs
+
+    def __repr__(self) -> str:
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwds.items())]
+        return f"{self.dist!r}({', '.join(given)})"
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        of_distribution = getattr(self.dist, method)
+
+        def bound(*points: Any, **keywords: Any) -> Any:
+            return of_distribution(*points, *self.args, **self.kwds, **keywords)
+
+        bound.__name__ = method
+        return bound
+
+
+# -- the methods -----------------------------------------------------------------------------------
+
+
+def _refuse(row: Row, method: str, fix: str) -> Any:
+    raise UnsupportedNumPyError(
+        f"scipy.stats.{row.name}.{method} is not supported on traced values"
+        f"{located(user_source())}: {fix}"
+    )
+
+
+def _method_of(row: Row, name: str) -> Function:
+    method = METHODS.get(name)
+    other_kind = ("pdf", "logpdf") if row.discrete else ("pmf", "logpmf")
+    if method is not None and name not in other_kind:
+        return method
+    fix = _FIXES.get(name, f"of its methods {', '.join(METHODS)} are")
+    return lambda row, *args, **kwargs: _refuse(row, name, fix)
+
+
+_FIXES = {
+    "rvs": "draw by functrans.random, whose numbers have derivatives",
+    "fit": "minimise -np.sum(logpdf(data, ...)) with its gradient",
+}
+
+
+def _formula(row: Row, method: str) -> Function:
+    function = getattr(row, method)
+    if function is None:
+        _refuse(row, method, "it has no formula that can be differentiated")
+    return function  # type: ignore[no-any-return]
+
+
+def _is_proper(row: Row, given: Arguments) -> Any:
+    return row.valid(*given.shapes) & greater(given.scale, 0)
+
+
+def _with_edges(x: Any, proper: Any, inside: Any, value: Any, outside: Any) -> Any:
+    """The value inside, what is known outside, and NaN for NaN or improper parameters."""
+    return select(inside, value, select(proper & ~isnan(x), outside, np.nan))
+
+
+class _Point(NamedTuple):
+    """Where a function is asked for, in the standard form."""
+
+    standard: Any
+    """The point itself."""
+    inner: Any
+    """The same, but a point in the interior where the point is not in the support."""
+    proper: Any
+    inside: Any
+    low: Any
+    high: Any
+
+
+def _point(row: Row, x: Any, given: Arguments, closed: bool) -> _Point:
+    proper = _is_proper(row, given)
+    scale = select(greater(given.scale, 0), given.scale, 1)
+    y = (x - given.loc) / scale
+    low, high = row.support(*given.shapes)
+    above, below = (
+        (greater_equal(y, low), less_equal(y, high)) if closed else (greater(y, low), less(y, high))
+    )
+    inside = proper & above & below & isfinite(y)
+    if row.discrete and closed:
+        inside = inside & equal(floor(y), y)
+    return _Point(y, select(inside, y, row.within(*given.shapes)), proper, inside, low, high)
+
+
+def _logpdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
+    given = parsed(row, args, kwargs)
+    at = _point(row, _number(x), given, closed=not row.open)
+    value = _formula(row, "logpdf")(at.inner, *given.shapes)
+    if not (isinstance(given.scale, int) and given.scale == 1):
+        value = value - log(select(greater(given.scale, 0), given.scale, 1))
+    return _with_edges(at.standard, at.proper, at.inside, value, -np.inf)
+
+
+def _pdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return exp(_logpdf(row, x, *args, **kwargs))
+
+
+def _distribution_function(rules: Callable[[Row], Function], left: float, right: float) -> Function:
+    """A function of points whose values are known on both sides of the support."""
+
+    def method(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
+        given = parsed(row, args, kwargs)
+        x = _number(x)
+        if row.discrete:
+            # it is a step function, which is known at the steps
+            at = _point(row, floor(x - given.loc), given._replace(loc=0), closed=False)
+            at = at._replace(inside=at.inside | equal(at.standard, at.low) & at.proper)
+            at = at._replace(inner=select(at.inside, at.standard, row.within(*given.shapes)))
+        else:
+            at = _point(row, x, given, closed=False)
+        value = rules(row)(at.inner, *given.shapes)
+        outside = select(greater_equal(at.standard, at.high), right, left)
+        return _with_edges(at.standard, at.proper, at.inside, value, outside)
+
+    return method
+
+
+def _rule(*choices: tuple[str, Callable[[Function], Function]]) -> Callable[[Row], Function]:
+    """The first of some slots of a row that is filled, made into what is asked for."""
+
+    def rule(row: Row) -> Function:
+        for slot, convert in choices:
+            function = getattr(row, slot)
+            if function is not None and (row.tails or convert not in (_log_of, _log_of_complement)):
+                return convert(function)
+        return _formula(row, choices[0][0])
+
+    return rule
+
+
+def _itself(function: Function) -> Function:
+    return function
+
+
+def _complement(function: Function) -> Function:
+    return lambda x, *shapes: 1 - function(x, *shapes)
+
+
+def _log_of(function: Function) -> Function:
+    return lambda x, *shapes: log(function(x, *shapes))
+
+
+def _exp_of(function: Function) -> Function:
+    return lambda x, *shapes: exp(function(x, *shapes))
+
+
+def _log_of_complement(function: Function) -> Function:
+    return lambda x, *shapes: log(1 - function(x, *shapes))
+
+
+_CDF = _rule(("cdf", _itself), ("logcdf", _exp_of), ("sf", _complement))
+_SF = _rule(("sf", _itself), ("logsf", _exp_of), ("cdf", _complement))
+_LOGCDF = _rule(("logcdf", _itself), ("cdf", _log_of), ("sf", _log_of_complement))
+_LOGSF = _rule(("logsf", _itself), ("sf", _log_of), ("cdf", _log_of_complement))
+
+
+def _quantile_function(slot: str, other: str, left_is_low: bool) -> Function:
+    """A function of probabilities, which gives the ends of the support for 0 and 1."""
+
+    def method(row: Row, q: Any, *args: Any, **kwargs: Any) -> Any:
+        given = parsed(row, args, kwargs)
+        q = _number(q)
+        direct, turned = getattr(row, slot), getattr(row, other)
+        if row.discrete or (direct is None and turned is None):
+            _refuse(row, slot, "it has no formula that can be differentiated")
+        inside = greater(q, 0) & less(q, 1)
+        safe = select(inside, q, 0.5)
+        value = turned(1 - safe, *given.shapes) if direct is None else direct(safe, *given.shapes)
+        low, high = row.support(*given.shapes)
+        first, last = (low, high) if left_is_low else (high, low)
+        ends = select(equal(q, 0), first, select(equal(q, 1), last, np.nan))
+        proper = _is_proper(row, given)
+        return select(proper, select(inside, value, ends) * given.scale + given.loc, np.nan)
+
+    return method
+
+
+def _moment(slot: str, power_of_scale: int) -> Function:
+    def method(row: Row, *args: Any, **kwargs: Any) -> Any:
+        given = parsed(row, args, kwargs)
+        value = _formula(row, slot)(*given.shapes)
+        value = value * given.scale if power_of_scale else value
+        value = value * given.scale if power_of_scale == 2 else value + given.loc
+        return select(_is_proper(row, given), value, np.nan)
+
+    return method
+
+
+def _std(row: Row, *args: Any, **kwargs: Any) -> Any:
+    return sqrt(METHODS["var"](row, *args, **kwargs))
+
+
+def _entropy(row: Row, *args: Any, **kwargs: Any) -> Any:
+    given = parsed(row, args, kwargs)
+    value = _formula(row, "entropy")(*given.shapes) + (0 if row.discrete else log(given.scale))
+    return select(_is_proper(row, given), value, np.nan)
+
+
+def _median(row: Row, *args: Any, **kwargs: Any) -> Any:
+    return METHODS["ppf"](row, 0.5, *args, **kwargs)
+
+
+def _support(row: Row, *args: Any, **kwargs: Any) -> Any:
+    given = parsed(row, args, kwargs)
+    return tuple(end * given.scale + given.loc for end in row.support(*given.shapes))
+
+
+def _interval(row: Row, confidence: Any, *args: Any, **kwargs: Any) -> Any:
+    tail = 0.5 * (1 - confidence)
+    return tuple(METHODS["ppf"](row, q, *args, **kwargs) for q in (tail, 1 - tail))
+
+
+METHODS: dict[str, Function] = {
+    "logpdf": _logpdf,
+    "pdf": _pdf,
+    "logpmf": _logpdf,
+    "pmf": _pdf,
+    "cdf": _distribution_function(_CDF, 0.0, 1.0),
+    "sf": _distribution_function(_SF, 1.0, 0.0),
+    "logcdf": _distribution_function(_LOGCDF, -np.inf, 0.0),
+    "logsf": _distribution_function(_LOGSF, 0.0, -np.inf),
+    "ppf": _quantile_function("ppf", "isf", left_is_low=True),
+    "isf": _quantile_function("isf", "ppf", left_is_low=False),
+    "mean": _moment("mean", 1),
+    "var": _moment("var", 2),
+    "std": _std,
+    "median": _median,
+    "entropy": _entropy,
+    "support": _support,
+    "interval": _interval,
+}

@@ -1,0 +1,217 @@
+"""Continuous distributions on the real axis: a row each, in the standard form of SciPy.
+
+References
+----------
+The docstrings of `scipy.stats`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal, greater, less_equal
+from functrans.ops.elementwise.exponential import (
+    exp,
+    expit,
+    expm1,
+    log,
+    log1p,
+    logit,
+)
+from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
+from functrans.ops.elementwise.log_ndtr import log_ndtr
+from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.special.bessel import i0e, i1e
+from functrans.ops.elementwise.special.distributions import (
+    stdtr,
+    stdtrit,
+)
+from functrans.ops.elementwise.special.entropy import (
+    log_expit,
+)
+from functrans.ops.elementwise.special.errors import erf, erfc, erfcinv, ndtr, ndtri, owens_t
+from functrans.ops.elementwise.special.gamma import betaln, digamma, gammaln, poch
+from functrans.ops.elementwise.special.incomplete import (
+    gammainc,
+    gammaincc,
+    gammainccinv,
+    gammaincinv,
+)
+from functrans.ops.elementwise.trigonometric import arctan, arctan2, sin, tan
+from functrans.scipy.stats.distribution import Row, is_positive
+from functrans.scipy.stats.standard import (
+    EULER_GAMMA,
+    LOG2,
+    LOG_PI,
+    LOG_SQRT_2_PI,
+    ON_REALS,
+    SQRT_2,
+    always,
+    normal_logpdf,
+    one,
+    real_axis,
+    zero,
+)
+
+
+def _laplace_cdf(x: Any) -> Any:
+    tail = 0.5 * exp(-absolute(x))
+    return select(greater(x, 0), 1 - tail, tail)
+
+
+def _laplace_ppf(q: Any) -> Any:
+    right = greater(q, 0.5)
+    tail = log(2 * select(right, 1 - q, q))
+    return select(right, -tail, tail)
+
+
+def _student_logpdf(x: Any, df: Any) -> Any:
+    front = log(poch(0.5 * df, 0.5)) - 0.5 * (log(df) + LOG_PI)
+    return front - 0.5 * (df + 1) * log1p(x * x / df)
+
+
+def _symmetric_power(x: Any, beta: Any) -> Any:
+    """``abs(x)**beta``, with slope 0 at 0."""
+    zero = equal(x, 0)
+    return select(zero, 0, power(select(zero, 1, absolute(x)), beta))
+
+
+def _symmetric_power_cdf(x: Any, beta: Any) -> Any:
+    tail = 0.5 * gammaincc(1 / beta, _symmetric_power(x, beta))
+    return select(greater(x, 0), 1 - tail, tail)
+
+
+def _logistic_logpdf(x: Any) -> Any:
+    y = -absolute(x)
+    return y - 2 * log1p(exp(y))
+
+
+def _hypsecant_logpdf(x: Any) -> Any:
+    a = absolute(x)
+    return LOG2 - LOG_PI - a - log1p(exp(-2 * a))
+
+
+def _vonmises_mean_cosine(kappa: Any) -> Any:
+    return i1e(kappa) / i0e(kappa)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "norm", **ON_REALS,
+        logpdf=normal_logpdf, cdf=ndtr, sf=lambda x: ndtr(-x), logcdf=log_ndtr,
+        logsf=lambda x: log_ndtr(-x), ppf=ndtri, isf=lambda q: -ndtri(q),
+        mean=zero, var=one, entropy=lambda: LOG_SQRT_2_PI + 0.5,
+    ),
+    Row(
+        "t", ("df",), **ON_REALS,
+        logpdf=_student_logpdf, cdf=lambda x, df: stdtr(df, x), sf=lambda x, df: stdtr(df, -x),
+        ppf=lambda q, df: stdtrit(df, q), isf=lambda q, df: -stdtrit(df, q),
+        mean=lambda df: select(greater(df, 1), 0.0, np.inf),
+        var=lambda df: select(
+            greater(df, 2), df / (select(greater(df, 2), df, 3) - 2),
+            select(greater(df, 1), np.inf, np.nan),
+        ),
+        entropy=lambda df: (
+            0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df))
+            + 0.5 * log(df) + betaln(0.5 * df, 0.5)
+        ),
+    ),
+    Row(
+        "laplace", **ON_REALS,
+        logpdf=lambda x: -LOG2 - absolute(x),
+        cdf=_laplace_cdf, sf=lambda x: _laplace_cdf(-x),
+        ppf=_laplace_ppf, isf=lambda q: -_laplace_ppf(q),
+        mean=zero, var=lambda: 2.0, entropy=lambda: 1 + LOG2,
+    ),
+    Row(
+        "logistic", **ON_REALS,
+        logpdf=_logistic_logpdf, cdf=expit, sf=lambda x: expit(-x), logcdf=log_expit,
+        logsf=lambda x: log_expit(-x), ppf=logit, isf=lambda q: -logit(q),
+        mean=zero, var=lambda: math.pi**2 / 3, entropy=lambda: 2.0,
+    ),
+    Row(
+        "cauchy", **ON_REALS,
+        logpdf=lambda x: -LOG_PI - log1p(x * x),
+        cdf=lambda x: arctan2(1.0, -x) / math.pi, sf=lambda x: arctan2(1.0, x) / math.pi,
+        ppf=lambda q: tan(math.pi * q - math.pi / 2), isf=lambda q: tan(math.pi / 2 - math.pi * q),
+        entropy=lambda: math.log(4 * math.pi),
+    ),
+    Row(
+        "gumbel_r", **ON_REALS,
+        logpdf=lambda x: -x - exp(-x), logcdf=lambda x: -exp(-x), sf=lambda x: -expm1(-exp(-x)),
+        ppf=lambda q: -log(-log(q)), isf=lambda q: -log(-log1p(-q)),
+        mean=lambda: EULER_GAMMA, var=lambda: math.pi**2 / 6, entropy=lambda: EULER_GAMMA + 1,
+    ),
+    Row(
+        "gumbel_l", **ON_REALS,
+        logpdf=lambda x: x - exp(x), cdf=lambda x: -expm1(-exp(x)), logsf=lambda x: -exp(x),
+        ppf=lambda q: log(-log1p(-q)), isf=lambda q: log(-log(q)),
+        mean=lambda: -EULER_GAMMA, var=lambda: math.pi**2 / 6, entropy=lambda: EULER_GAMMA + 1,
+    ),
+    Row(
+        "hypsecant", **ON_REALS,
+        logpdf=_hypsecant_logpdf,
+        cdf=lambda x: 2 / math.pi * arctan(exp(x)), sf=lambda x: 2 / math.pi * arctan(exp(-x)),
+        ppf=lambda q: log(tan(math.pi / 2 * q)), isf=lambda q: -log(tan(math.pi / 2 * q)),
+        mean=zero, var=lambda: math.pi**2 / 4,
+    ),
+    Row(
+        "moyal", **ON_REALS,
+        logpdf=lambda x: -0.5 * (x + exp(-x)) - LOG_SQRT_2_PI,
+        cdf=lambda x: erfc(exp(-0.5 * x) / SQRT_2), sf=lambda x: erf(exp(-0.5 * x) / SQRT_2),
+        ppf=lambda q: -log(2 * erfcinv(q) * erfcinv(q)),
+        mean=lambda: LOG2 + EULER_GAMMA, var=lambda: math.pi**2 / 2,
+    ),
+    Row(
+        "loggamma", ("c",), **ON_REALS,
+        logpdf=lambda x, c: c * x - exp(x) - gammaln(c),
+        cdf=lambda x, c: gammainc(c, exp(x)), sf=lambda x, c: gammaincc(c, exp(x)),
+        ppf=lambda q, c: log(gammaincinv(c, q)), isf=lambda q, c: log(gammainccinv(c, q)),
+        mean=digamma,
+    ),
+    Row(
+        "gennorm", ("beta",), **ON_REALS,
+        logpdf=lambda x, beta: (
+            log(0.5 * beta) - gammaln(1 / beta) - _symmetric_power(x, beta)
+        ),
+        cdf=_symmetric_power_cdf, sf=lambda x, beta: _symmetric_power_cdf(-x, beta),
+        mean=zero, var=lambda beta: exp(gammaln(3 / beta) - gammaln(1 / beta)),
+        entropy=lambda beta: 1 / beta - log(0.5 * beta) + gammaln(1 / beta),
+    ),
+    Row(
+        "skewnorm", ("a",), support=real_axis, within=zero, valid=always, tails=False,
+        logpdf=lambda x, a: LOG2 + normal_logpdf(x) + log_ndtr(a * x),
+        cdf=lambda x, a: ndtr(x) - 2 * owens_t(x, a),
+        sf=lambda x, a: ndtr(-x) + 2 * owens_t(x, a),
+        mean=lambda a: math.sqrt(2 / math.pi) * a / sqrt(1 + a * a),
+        var=lambda a: 1 - 2 / math.pi * (a * a) / (1 + a * a),
+    ),
+    Row(
+        "exponnorm", ("K",), **ON_REALS,
+        logpdf=lambda x, K: 0.5 / (K * K) - x / K + log_ndtr(x - 1 / K) - log(K),
+        mean=lambda K: K, var=lambda K: 1 + K * K,
+    ),
+    Row(
+        "johnsonsu", ("a", "b"), support=real_axis, within=zero,
+        valid=lambda a, b: is_positive(b),
+        logpdf=lambda x, a, b: log(b) - 0.5 * log1p(x * x) + normal_logpdf(a + b * arcsinh(x)),
+        cdf=lambda x, a, b: ndtr(a + b * arcsinh(x)),
+        sf=lambda x, a, b: ndtr(-a - b * arcsinh(x)),
+        ppf=lambda q, a, b: sinh((ndtri(q) - a) / b),
+        isf=lambda q, a, b: sinh((-ndtri(q) - a) / b),
+    ),
+    Row(
+        "vonmises", ("kappa",), support=real_axis, within=zero,
+        valid=lambda kappa: less_equal(0, kappa),
+        logpdf=lambda x, kappa: (
+            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log(i0e(kappa))
+        ),
+        entropy=lambda kappa: (
+            kappa * (1 - _vonmises_mean_cosine(kappa)) + 2 * LOG_SQRT_2_PI + log(i0e(kappa))
+        ),
+    ),
+)  # fmt: skip

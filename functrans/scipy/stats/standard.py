@@ -1,0 +1,77 @@
+"""What the rows of continuous distributions share: supports, constants, logarithms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import greater, less
+from functrans.ops.elementwise.exponential import (
+    exp,
+    expm1,
+    log,
+    log1p,
+)
+from functrans.scipy.stats.distribution import is_positive
+
+EULER_GAMMA = 0.5772156649015329
+LOG2 = math.log(2)
+LOG_PI = math.log(math.pi)
+LOG_SQRT_2_PI = 0.5 * math.log(2 * math.pi)
+SQRT_2 = math.sqrt(2)
+
+
+def positive_axis(*shapes: Any) -> tuple[float, float]:
+    return 0.0, np.inf
+
+
+def unit_interval(*shapes: Any) -> tuple[float, float]:
+    return 0.0, 1.0
+
+
+def one(*shapes: Any) -> float:
+    return 1.0
+
+
+def half(*shapes: Any) -> float:
+    return 0.5
+
+
+def zero(*shapes: Any) -> float:
+    return 0.0
+
+
+def always(*shapes: Any) -> bool:
+    return True
+
+
+ON_POSITIVE: dict[str, Any] = {
+    "support": positive_axis, "within": one, "valid": is_positive,
+}  # fmt: skip
+ON_UNIT: dict[str, Any] = {"support": unit_interval, "within": half, "valid": is_positive}
+
+
+def real_axis(*shapes: Any) -> tuple[float, float]:
+    return -np.inf, np.inf
+
+
+ON_REALS: dict[str, Any] = {"support": real_axis, "within": zero, "valid": is_positive}
+
+
+def log1mexp(x: Any) -> Any:
+    """``log(1 - e**-x)`` for positive ``x``."""
+    small = less(x, LOG2)
+    near = log(-expm1(-select(small, x, 1.0)))
+    return select(small, near, log1p(-exp(-select(small, 1.0, x))))
+
+
+def normal_logpdf(x: Any) -> Any:
+    return -0.5 * (x * x) - LOG_SQRT_2_PI
+
+
+def beyond_one(value: Any, a: Any, least: float) -> Any:
+    """A moment that is finite for large parameters only."""
+    return select(greater(a, least), value(select(greater(a, least), a, least + 1)), np.inf)

@@ -1,0 +1,268 @@
+"""Statistics of samples: means, moments, scores, entropies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.numpy.arrays import axes_of, inexact
+from functrans.numpy.reductions import mean, restored, std, sum
+from functrans.ops.elementwise.exponential import exp, log
+from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.special.entropy import entr, rel_entr
+from functrans.scipy.define import answers
+from functrans.trace.source import located, user_source
+
+__all__ = [
+    "entropy", "gmean", "gstd", "hmean", "kurtosis", "moment", "pmean", "sem", "skew", "variation",
+    "zmap", "zscore",
+]  # fmt: skip
+
+
+def _propagates(nan_policy: str) -> None:
+    if nan_policy != "propagate":
+        raise UnsupportedNumPyError(
+            f"nan_policy={nan_policy!r} is not supported on traced values"
+            f"{located(user_source())}: choose the elements by np.where"
+        )
+
+
+def _centred(a: Any, axis: Any) -> Any:
+    return a - mean(a, axis, keepdims=True)
+
+
+def _central(a: Any, order: int, axis: Any, keepdims: bool = False) -> Any:
+    """A central moment."""
+    return mean(power_of(_centred(a, axis), order), axis, keepdims=keepdims)
+
+
+def power_of(x: Any, order: int) -> Any:
+    """A power by multiplications, so that it has derivatives where the base is 0 or negative."""
+    result = 1.0 + 0.0 * x if order == 0 else x
+    for _ in range(order - 1):
+        result = result * x
+    return result
+
+
+def _size(a: Any, axis: Any) -> int:
+    return math.prod(a.shape[i] for i in axes_of(axis, a.ndim))
+
+
+def _weighted_mean(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
+    if weights is None:
+        return mean(a, axis, keepdims=keepdims)
+    weights = inexact(weights)
+    return sum(a * weights, axis, keepdims=keepdims) / sum(weights + 0 * a, axis, keepdims=keepdims)
+
+
+@answers("scipy.stats:gmean")
+def gmean(
+    a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *, keepdims: bool = False
+) -> Any:
+    """The geometric mean along an axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.gmean([1.0, 4.0]))
+    2.0
+    """
+    return exp(_weighted_mean(log(inexact(a)), axis, weights, keepdims))
+
+
+@answers("scipy.stats:hmean")
+def hmean(a: Any, axis: Any = 0, *, weights: Any = None, keepdims: bool = False) -> Any:
+    """The harmonic mean along an axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.hmean([1.0, 1.0]))
+    1.0
+    """
+    return 1 / _weighted_mean(1 / inexact(a), axis, weights, keepdims)
+
+
+@answers("scipy.stats:pmean")
+def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, keepdims: bool = False) -> Any:
+    """The power mean of exponent ``p`` along an axis; the geometric mean for ``p == 0``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.pmean([1.0, 3.0], 1))
+    2.0
+    """
+    if p == 0:
+        return gmean(a, axis, None, weights, keepdims=keepdims)
+    return power(_weighted_mean(power(inexact(a), p), axis, weights, keepdims), 1 / p)
+
+
+@answers("scipy.stats:moment")
+def moment(
+    a: Any, order: int = 1, axis: Any = 0, nan_policy: str = "propagate", *, center: Any = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The moment of an order about a centre, which is the mean if none is given.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.moment([1.0, 3.0], order=2))
+    1.0
+    """
+    _propagates(nan_policy)
+    a = inexact(a)
+    if center is None and order == 1:
+        return mean(0.0 * a, axis, keepdims=keepdims)
+    off = _centred(a, axis) if center is None else a - center
+    return mean(power_of(off, order), axis, keepdims=keepdims)
+
+
+@answers("scipy.stats:skew")
+def skew(
+    a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate", *,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The skewness along an axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.skew([1.0, 2.0, 3.0]))
+    0.0
+    """
+    _propagates(nan_policy)
+    a = inexact(a)
+    second, third = _central(a, 2, axis, keepdims), _central(a, 3, axis, keepdims)
+    value = third / (second * sqrt(second))
+    n = _size(a, axis)
+    return value if bias or n < 3 else value * (math.sqrt(n * (n - 1)) / (n - 2))
+
+
+@answers("scipy.stats:kurtosis")
+def kurtosis(
+    a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, nan_policy: str = "propagate", *,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The kurtosis along an axis; less 3 by Fisher's definition.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.kurtosis([1.0, 3.0], fisher=False))
+    1.0
+    """
+    _propagates(nan_policy)
+    a = inexact(a)
+    second, fourth = _central(a, 2, axis, keepdims), _central(a, 4, axis, keepdims)
+    value = fourth / (second * second)
+    n = _size(a, axis)
+    if not bias and n > 3:
+        value = ((n * n - 1.0) * value - 3 * (n - 1) ** 2) / ((n - 2) * (n - 3)) + 3
+    return value - 3 if fisher else value
+
+
+@answers("scipy.stats:sem")
+def sem(
+    a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False
+) -> Any:
+    """The standard error of the mean along an axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.sem([1.0, 3.0]))
+    1.0
+    """
+    _propagates(nan_policy)
+    a = inexact(a)
+    return std(a, axis, ddof=ddof, keepdims=keepdims) / math.sqrt(_size(a, axis))
+
+
+@answers("scipy.stats:variation")
+def variation(
+    a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False
+) -> Any:
+    """The standard deviation divided by the mean.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.variation([1.0, 3.0]))
+    0.5
+    """
+    _propagates(nan_policy)
+    a = inexact(a)
+    return std(a, axis, ddof=ddof, keepdims=keepdims) / mean(a, axis, keepdims=keepdims)
+
+
+@answers("scipy.stats:gstd")
+def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False) -> Any:
+    """The geometric standard deviation along an axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.gstd([2.0, 2.0]))
+    1.0
+    """
+    return exp(std(log(inexact(a)), axis, ddof=ddof, keepdims=keepdims))
+
+
+@answers("scipy.stats:zscore")
+def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """How many standard deviations each element is from the mean.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> stats.zscore([1.0, 3.0])
+    array([-1.,  1.])
+    """
+    return zmap(a, a, axis, ddof, nan_policy)
+
+
+@answers("scipy.stats:zmap")
+def zmap(
+    scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate"
+) -> Any:
+    """How many standard deviations of a sample each score is from the sample's mean.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> stats.zmap([5.0], [1.0, 3.0])
+    array([3.])
+    """
+    _propagates(nan_policy)
+    compare = inexact(compare)
+    off = inexact(scores) - mean(compare, axis, keepdims=True)
+    return off / std(compare, axis, ddof=ddof, keepdims=True)
+
+
+@answers("scipy.stats:entropy")
+def entropy(
+    pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The entropy of probabilities, or relative to others; they are divided by their sum.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.entropy([0.5, 0.5], base=2))
+    1.0
+    """
+    _propagates(nan_policy)
+    pk = _shares(pk, axis)
+    terms = entr(pk) if qk is None else rel_entr(pk, _shares(qk, axis))
+    axes = axes_of(axis, terms.ndim)
+    total = restored(sum(terms, axes), axes, keepdims)
+    return total if base is None else total / math.log(base)
+
+
+def _shares(pk: Any, axis: Any) -> Any:
+    pk = inexact(pk)
+    return pk / sum(pk, axis, keepdims=True)

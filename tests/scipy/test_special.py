@@ -1,0 +1,85 @@
+"""Special functions against SciPy and mpmath: values, and derivatives in tails and at edges."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special as sc
+
+from functrans import grad, jit
+from functrans.errors import NotDifferentiableError
+from functrans.scipy import special
+
+X = np.array([0.3, 1.2, 2.5])
+
+# name: traced form, SciPy's, where
+FUNCTIONS = {
+    "polygamma": (lambda m, x: m.polygamma(2, x), X),
+    "zeta": (lambda m, x: m.zeta(x), X + 1),
+    "hurwitz": (lambda m, x: m.zeta(x, 2.0), X + 1),
+    "multigammaln": (lambda m, x: m.multigammaln(x, 3), X + 2),
+    "comb": (lambda m, x: m.comb(x, 2), X + 1),
+    "perm": (lambda m, x: m.perm(x, 2), X + 1),
+    "factorial": (lambda m, x: m.factorial(x), X),
+    "jvp": (lambda m, x: m.jvp(1.0, x, 2), X),
+    "kvp": (lambda m, x: m.kvp(1.0, x, 3), X),
+    "spherical_jn": (lambda m, x: m.spherical_jn(2, x), X),
+    "spherical_kn": (lambda m, x: m.spherical_kn(2, x, True), X),
+    "legendre_p": (lambda m, x: m.legendre_p(4, x, diff_n=2), X / 3),
+    "sph_legendre_p": (lambda m, x: m.sph_legendre_p(4, 2, x), X),
+    "diric": (lambda m, x: m.diric(x, 4), np.array([0.3, 6.4, 13.0])),
+    "logsumexp": (lambda m, x: m.logsumexp(x, b=np.array([1.0, -0.5, 2.0])), X),
+    "softmax": (lambda m, x: m.softmax(x), X),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_are_scipys(name):
+    function, x = FUNCTIONS[name]
+    found = jit(lambda x: function(special, x))(x)
+    np.testing.assert_allclose(found, function(sc, x), rtol=1e-12, atol=1e-15)
+
+
+# where cancellation would show: function, mpmath's, points
+TAILS = {
+    "erfcx": (sc.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), (0.7, 6.0, 50.0)),
+    "log_ndtr": (
+        sc.log_ndtr, lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2), (-700.0, -3.0, 0.0, 3.0),
+    ),
+    "rgamma": (sc.rgamma, mp.rgamma, (-3.0, -2.5, 0.0, 0.5, 3.0)),
+    "exprel": (sc.exprel, lambda x: mp.expm1(x) / x, (-50.0, 1e-3, 5.0)),
+    "ellipk": (sc.ellipk, mp.ellipk, (-5.0, 1e-8, 0.5, 0.99)),
+    "spence": (sc.spence, lambda x: mp.polylog(2, 1 - x), (0.3, 0.9, 5.0)),
+    "betaln": (lambda a: sc.betaln(a, 1.5), lambda a: mp.log(mp.beta(a, 1.5)), (0.5, 1e5)),
+    "gammainc": (
+        lambda a: sc.gammainc(a, 9.0),
+        lambda a: mp.gammainc(a, 0, 9, regularized=True), (2.0, 30.0),
+    ),
+    "betainc": (
+        lambda a: sc.betainc(a, 3.0, 0.4),
+        lambda a: mp.betainc(a, 3, 0, mp.mpf(0.4), regularized=True), (0.5, 4.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_derivatives_in_tails_and_at_edges(name):
+    function, exact, points = TAILS[name]
+    for order in (1, 2):
+        function = grad(function)
+        for x in points:
+            with mp.workdps(50):
+                expected = float(mp.diff(exact, mp.mpf(x), order))
+            assert float(function(x)) == pytest.approx(expected, rel=1e-9), (order, x)
+
+
+def test_a_log_sum_knows_what_the_small_terms_add():
+    x = np.array([0.0, -40.0])
+    assert jit(special.logsumexp)(x) == sc.logsumexp(x) > 0
+    x = np.array([np.inf, 1.0])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(jit(special.softmax)(x), sc.softmax(x))
+
+
+def test_an_order_is_refused_by_its_operand():
+    with pytest.raises(NotDifferentiableError, match=r"^jv is not differentiable in operand 0 at"):
+        grad(lambda v: sc.jv(v, 1.0))(0.5)
