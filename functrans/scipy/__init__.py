@@ -17,7 +17,8 @@ from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
 
 __all__ = [
-    "fft", "integrate", "linalg", "ndimage", "optimize", "signal", "sparse", "special", "stats",
+    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse",
+    "special", "stats",
 ]  # fmt: skip
 
 
@@ -47,5 +48,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-for _name in ("integrate", "optimize", "sparse", "sparse.linalg"):
+for _name in ("integrate", "interpolate", "optimize", "sparse", "sparse.linalg"):
     _protocols.late[f"scipy.{_name}"] = _partial(_inside.take_the_place, _name)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
+from functrans.errors import FunctransError, UnsupportedNumPyError
 from functrans.ir.primitive import current
 from functrans.ops.define import lazy
 from functrans.trace import protocols
@@ -33,7 +33,8 @@ implementations: dict[str, Function] = {}
 def within_traces(path: str) -> Callable[[Function], Function]:
     """Let the decorated function do, within a trace, what SciPy's does outside of one.
 
-    What it refuses is SciPy's all the same, if nothing is traced that it concerns.
+    What it refuses, and functions that cannot be traced (``float(x)``), are left to SciPy: it gives
+    the same if nothing that is traced is among its arguments, and raises if something is.
     """
     scipys = lazy(path)
 
@@ -44,7 +45,7 @@ def within_traces(path: str) -> Callable[[Function], Function]:
                 return scipys(*args, **kwargs)
             try:
                 return implementation(*args, **kwargs)
-            except UnsupportedNumPyError as refusal:
+            except FunctransError as refusal:
                 try:
                     return scipys(*args, **kwargs)
                 except Exception as failure:

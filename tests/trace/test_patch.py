@@ -294,3 +294,14 @@ def test_what_is_read_to_be_called():
     called = {name for name, at_once in names.items() if at_once == (True,)}
     assert called == {"zeros", "max", "reduce", "norm"}
     assert names.keys() - called == {"add", "T", "sum", "prod", "min", "linalg", "r_"}
+
+
+def test_what_is_stacked_of_new_arrays_can_be_assigned_to():
+    def filled(x):
+        y = np.stack([np.zeros(3), np.ones(3)], axis=-1)
+        z = np.concatenate([np.zeros(2), np.ones(1)])
+        y[:, 0] = x
+        z[1:] += x[:2]
+        return np.sum(y[:, 0] * z)
+
+    np.testing.assert_array_equal(grad(filled)(np.array([1.0, 2.0, 3.0])), [2.0, 4.0, 3.0])

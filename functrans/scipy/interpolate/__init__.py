@@ -1,0 +1,63 @@
+"""`scipy.interpolate`: functions through points, differentiable in the points and in the places.
+
+The interpolants are classes of our own under SciPy's names. They are built of plain or traced
+arrays, and take plain or traced places.
+"""
+
+from functrans.scipy.inside import implementations, refused
+from functrans.scipy.interpolate.cubic import (
+    Akima1DInterpolator,
+    CubicHermiteSpline,
+    CubicSpline,
+    PchipInterpolator,
+)
+from functrans.scipy.interpolate.linear import (
+    RegularGridInterpolator,
+    barycentric_interpolate,
+    interp1d,
+    interpn,
+)
+from functrans.scipy.interpolate.piecewise import PPoly
+
+_SMOOTHING = "use CubicSpline, or least squares with a basis"
+_SCATTERED = "use RegularGridInterpolator, or a sum of radial functions by np.linalg.solve"
+_REFUSED = {
+    "BSpline": "use CubicSpline, or PPoly with coefficients of scipy.interpolate.PPoly.from_spline",
+    "make_interp_spline": "use CubicSpline",
+    "UnivariateSpline": _SMOOTHING,
+    "InterpolatedUnivariateSpline": "use CubicSpline",
+    "make_smoothing_spline": _SMOOTHING,
+    "splrep": _SMOOTHING,
+    "splev": _SMOOTHING,
+    "griddata": _SCATTERED,
+    "RBFInterpolator": _SCATTERED,
+    "LinearNDInterpolator": _SCATTERED,
+    "CloughTocher2DInterpolator": _SCATTERED,
+}
+
+__all__ = [
+    "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
+    "RegularGridInterpolator", "barycentric_interpolate", "interp1d", "interpn",
+    "pchip_interpolate", *_REFUSED,
+]  # fmt: skip
+
+
+def pchip_interpolate(xi: object, yi: object, x: object, der: int = 0, axis: int = 0) -> object:
+    """The values of a `PchipInterpolator`, or its derivatives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans.scipy.interpolate import pchip_interpolate
+    >>> pchip_interpolate(np.arange(3.0), np.array([0.0, 1.0, 1.0]), 2.0)
+    array(1.)
+    """
+    return PchipInterpolator(xi, yi, axis)(x, der)
+
+
+globals().update(
+    {name: refused(f"scipy.interpolate:{name}", instead) for name, instead in _REFUSED.items()}
+)
+implementations.update(
+    {f"scipy.interpolate:{name}": globals()[name] for name in __all__ if name not in _REFUSED}
+)

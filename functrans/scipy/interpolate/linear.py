@@ -1,0 +1,268 @@
+"""Interpolation by neighbours: in one dimension, and on grids of several."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array, axis_of, inexact
+from functrans.numpy.indexing import take
+from functrans.scipy.inside import known, refuse
+from functrans.scipy.interpolate.cubic import CubicSpline
+from functrans.scipy.interpolate.piecewise import check_increasing
+
+_STEPS = ("linear", "nearest", "nearest-up", "previous", "next", "zero")
+
+
+class interp1d:
+    """Interpolation in one dimension, as `scipy.interpolate.interp1d`.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+    y : array with n values along an axis
+    kind : {"linear", "nearest", "nearest-up", "previous", "next", "zero", "cubic"}
+    axis : int
+    bounds_error : bool, optional
+        Whether a place outside raises, where it is known; yes, unless there is a fill value.
+    fill_value : float, pair or "extrapolate"
+        What it is outside: for a pair, below and above.
+    assume_sorted : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import interp1d
+    >>> grad(lambda t: interp1d([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])(t))(2.0)
+    np.float64(0.5)
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        kind: Any = "linear",
+        axis: int = -1,
+        copy: bool = True,
+        bounds_error: bool | None = None,
+        fill_value: Any = np.nan,
+        assume_sorted: bool = False,
+    ) -> None:
+        x, y = inexact(x), array(y)
+        self.axis = axis_of(axis, y.ndim)
+        self.kind = {0: "zero", 1: "linear", 3: "cubic"}.get(kind, kind)
+        if self.kind not in (*_STEPS, "cubic"):
+            refuse(f"scipy.interpolate.interp1d(..., kind={kind!r})", "use make_interp_spline")
+        y = np.moveaxis(inexact(y), self.axis, 0)
+        if x.ndim != 1 or x.shape[0] != y.shape[0]:
+            raise ValueError("x and y arrays must be equal in length along interpolation axis.")
+        if not assume_sorted:
+            order = np.argsort(x)
+            x, y = x[order], y[order]
+        self.x, self.y = x, y
+        extrapolates = isinstance(fill_value, str)
+        self._fill = self._beyond() if extrapolates else fill_value
+        default = (
+            not extrapolates
+            and not isinstance(fill_value, tuple)
+            and bool(
+                np.all(np.isnan(known(fill_value))) if known(fill_value) is not None else False
+            )
+        )
+        self._raises = default if bounds_error is None else bounds_error
+
+    def _beyond(self) -> Any:
+        """What an extrapolation is, where it is not that of the ends."""
+        ends = {"previous": (np.nan, self.y[-1]), "next": (self.y[0], np.nan)}
+        return ends.get(self.kind)
+
+    def __call__(self, x: Any) -> Any:
+        """The values at places of any shape."""
+        places = array(x)
+        flat = inexact(places).reshape(-1)
+        below, above = flat < self.x[0], flat > self.x[-1]
+        outside = known(below | above)
+        if self._raises and outside is not None and np.any(outside):
+            raise ValueError("A value in x_new is outside the interpolation range.")
+        tail = [1] * (self.y.ndim - 1)
+        value = self._inside(flat, tail)
+        if self._fill is not None:
+            low, high = self._fill if isinstance(self._fill, tuple) else (self._fill, self._fill)
+            value = np.where(below.reshape(-1, *tail), low, value)
+            value = np.where(above.reshape(-1, *tail), high, value)
+        value = value.reshape((*places.shape, *self.y.shape[1:]))
+        order = list(range(value.ndim))
+        inner, order = order[: places.ndim], order[places.ndim :]
+        return np.transpose(value, [*order[: self.axis], *inner, *order[self.axis :]])
+
+    def _inside(self, t: Any, tail: list[int]) -> Any:
+        def rows(i: Any) -> Any:
+            return take(self.y, i, axis=0)
+
+        last = self.x.shape[0] - 1
+        if self.kind == "cubic":
+            return CubicSpline(self.x, self.y)(t)
+        if self.kind in ("previous", "zero"):
+            return rows(np.clip(np.searchsorted(self.x, t, side="right") - 1, 0, last))
+        if self.kind == "next":
+            return rows(np.clip(np.searchsorted(self.x, t, side="left"), 0, last))
+        if self.kind in ("nearest", "nearest-up"):
+            middles = self.x[:-1] + np.diff(self.x) / 2
+            side: Any = "left" if self.kind == "nearest" else "right"
+            return rows(np.searchsorted(middles, t, side=side))
+        i = np.clip(np.searchsorted(self.x, t) - 1, 0, last - 1)
+        left = take(self.x, i)
+        slope = (rows(i + 1) - rows(i)) / (take(self.x, i + 1) - left).reshape(-1, *tail)
+        return rows(i) + slope * (t - left).reshape(-1, *tail)
+
+
+class RegularGridInterpolator:
+    """Interpolation on a grid of several dimensions, as `scipy.interpolate`'s.
+
+    Parameters
+    ----------
+    points : tuple of arrays of shape (m_i,), increasing
+    values : array of shape (m_1, ..., m_n, ...)
+    method : {"linear", "nearest"}
+    bounds_error : bool
+        Whether a place outside raises, where it is known.
+    fill_value : float or None
+        What it is outside; None extrapolates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import RegularGridInterpolator
+    >>> axes = (np.arange(3.0), np.arange(4.0))
+    >>> f = RegularGridInterpolator(axes, axes[0][:, None] * axes[1])
+    >>> grad(lambda p: f(p)[0])(np.array([0.5, 1.5]))
+    array([1.5, 0.5])
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        values: Any,
+        method: str = "linear",
+        bounds_error: bool = True,
+        fill_value: Any = np.nan,
+    ) -> None:
+        self.grid = tuple(inexact(p) for p in points)
+        self.values = inexact(values)
+        self.method = method
+        if method not in ("linear", "nearest"):
+            refuse(
+                f"scipy.interpolate.RegularGridInterpolator(..., method={method!r})",
+                "interpolate along one axis after the other by CubicSpline",
+            )
+        for i, axis in enumerate(self.grid):
+            check_increasing(axis)
+            if axis.shape != (self.values.shape[i],):
+                raise ValueError(
+                    f"There are {axis.shape[0]} points and {self.values.shape[i]} values on "
+                    f"dimension {i}"
+                )
+        self._raises, self._fill = bounds_error, fill_value
+
+    def __call__(self, xi: Any, method: str | None = None) -> Any:
+        """The values at places of shape (..., n), or at a tuple of n arrays that broadcast."""
+        if isinstance(xi, tuple):
+            xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
+        xi = inexact(xi)
+        dimensions = len(self.grid)
+        if xi.shape[-1] != dimensions:
+            raise ValueError(
+                f"The requested sample points xi have dimension {xi.shape[-1]} but this "
+                f"RegularGridInterpolator has dimension {dimensions}"
+            )
+        shape = xi.shape[:-1] or (1,)
+        places = xi.reshape(-1, dimensions)
+        outside = np.zeros(places.shape[0], bool)
+        lower, fractions = [], []
+        for i, axis in enumerate(self.grid):
+            t = places[:, i]
+            outside = outside | ~((t >= axis[0]) & (t <= axis[-1]))
+            j = np.clip(np.searchsorted(axis, t, side="right") - 1, 0, axis.shape[0] - 2)
+            lower.append(j)
+            left = take(axis, j)
+            fractions.append((t - left) / (take(axis, j + 1) - left))
+        seen = known(outside)
+        if self._raises and seen is not None and np.any(seen):
+            raise ValueError("One of the requested xi is out of bounds")
+        tail = [1] * (self.values.ndim - dimensions)
+        value = self._between(lower, fractions, tail, method or self.method)
+        if self._fill is not None:
+            value = np.where(outside.reshape(-1, *tail), self._fill, value)
+        return value.reshape(*shape, *self.values.shape[dimensions:])
+
+    def _between(self, lower: Any, fractions: Any, tail: list[int], method: str) -> Any:
+        if method == "nearest":
+            return self._at(
+                [np.where(f <= 0.5, j, j + 1) for j, f in zip(lower, fractions, strict=True)]
+            )
+        total: Any = 0.0
+        for corner in itertools.product((0, 1), repeat=len(lower)):
+            weight: Any = 1.0
+            for side, f in zip(corner, fractions, strict=True):
+                weight = weight * (f if side else 1 - f)
+            at = [j + side for j, side in zip(lower, corner, strict=True)]
+            total = total + self._at(at) * weight.reshape(-1, *tail)
+        return total
+
+    def _at(self, indices: Any) -> Any:
+        """The values at points of the grid."""
+        sizes = self.values.shape[: len(self.grid)]
+        flat: Any = 0
+        for i, size in zip(indices, sizes, strict=True):
+            flat = flat * size + i
+        return take(self.values.reshape(-1, *self.values.shape[len(sizes) :]), flat, axis=0)
+
+
+def interpn(
+    points: Any,
+    values: Any,
+    xi: Any,
+    method: str = "linear",
+    bounds_error: bool = True,
+    fill_value: Any = np.nan,
+) -> Any:
+    """Values between those on a grid: a `RegularGridInterpolator`, called once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans.scipy.interpolate import interpn
+    >>> interpn((np.arange(3.0),), np.array([0.0, 1.0, 4.0]), np.array([1.5]))
+    array([2.5])
+    """
+    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+
+
+def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0) -> Any:
+    """The polynomial through points, at places: a sum of Lagrange's polynomials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans.scipy.interpolate import barycentric_interpolate
+    >>> barycentric_interpolate(np.arange(3.0), np.arange(3.0) ** 2, 1.5)
+    array(2.25)
+    """
+    xi, yi, places = inexact(xi), inexact(yi), inexact(x)
+    axis = axis_of(axis, yi.ndim)
+    values = np.moveaxis(yi, axis, 0)
+    flat = places.reshape(-1)
+    gaps = xi[:, None] - xi + np.eye(xi.shape[0])
+    # the polynomials of Lagrange, which need no quotient that is 0 / 0 at the points themselves
+    own = np.eye(xi.shape[0], dtype=bool)
+    factors = np.where(own, 1.0, flat[:, None, None] - xi)
+    basis = np.prod(factors, axis=-1) / np.prod(gaps, axis=-1)
+    value = np.tensordot(basis, values, 1)
+    value = value.reshape((*places.shape, *values.shape[1:]))
+    order = list(range(value.ndim))
+    inner, order = order[: places.ndim], order[places.ndim :]
+    return np.transpose(value, [*order[:axis], *inner, *order[axis:]])

@@ -1,0 +1,159 @@
+"""Piecewise polynomials: values, derivatives, integrals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import array, axis_of, inexact
+from functrans.numpy.indexing import take
+from functrans.numpy.joining import concatenate
+from functrans.scipy.inside import known
+
+
+class PPoly:
+    """A polynomial on each of several intervals, as `scipy.interpolate.PPoly`.
+
+    Coefficients, breakpoints and places may be plain or traced; it is differentiable in all of
+    them. At a breakpoint the derivative is that to its right.
+
+    Parameters
+    ----------
+    c : array of shape (k, m, ...)
+        Of the powers k - 1, ..., 1, 0 of the distance from the left end of each interval.
+    x : array of shape (m + 1,)
+        Breakpoints, in increasing order.
+    extrapolate : bool or "periodic"
+        Whether the first and the last polynomial go on outside; else it is NaN there.
+    axis : int
+        Where the axis of the places is in the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import PPoly
+    >>> p = PPoly(np.array([[1.0, 0.0], [0.0, 3.0]]), np.array([0.0, 1.0, 2.0]))
+    >>> p(np.array([0.5, 1.5]))
+    array([0.5, 3. ])
+    >>> grad(p)(0.5)
+    np.float64(1.0)
+    """
+
+    def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+        self.c, self.x = inexact(c), inexact(x)
+        self.extrapolate = True if extrapolate is None else extrapolate
+        self.axis = axis
+        if self.x.ndim != 1 or self.x.shape[0] < 2:
+            raise ValueError("`x` must be 1-dimensional and have at least 2 elements")
+        if self.c.ndim < 2 or self.c.shape[1] != self.x.shape[0] - 1:
+            raise ValueError("`c` must have a coefficient of each power for each interval")
+
+    def _like(self, c: Any, extrapolate: Any = None) -> PPoly:
+        return PPoly(c, self.x, self.extrapolate if extrapolate is None else extrapolate, self.axis)
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        """The values, or the ``nu``-th derivatives, at places of any shape."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if nu < 0:
+            raise ValueError("Order of derivative cannot be negative")
+        if nu:
+            return self.derivative(nu)(x, 0, extrapolate)
+        places = array(x)
+        flat = inexact(places).reshape(-1)
+        first, last = self.x[0], self.x[-1]
+        if extrapolate == "periodic":
+            flat = first + (flat - first) % (last - first)
+        intervals = self.x.shape[0] - 1
+        i = np.clip(np.searchsorted(self.x, flat, side="right") - 1, 0, intervals - 1)
+        tail = [1] * (self.c.ndim - 2)
+        distance = (flat - take(self.x, i)).reshape(-1, *tail)
+        coefficients = take(self.c, i, axis=1)
+        value = coefficients[0]
+        for coefficient in coefficients[1:]:
+            value = value * distance + coefficient
+        outside = np.isnan(flat)
+        if not extrapolate:
+            outside = outside | (flat < first) | (flat > last)
+        value = np.where(outside.reshape(-1, *tail), np.nan, value)
+        value = value.reshape((*places.shape, *self.c.shape[2:]))
+        if self.axis == 0:
+            return value
+        order = list(range(value.ndim))
+        inner, order = order[: places.ndim], order[places.ndim :]
+        return np.transpose(value, [*order[: self.axis], *inner, *order[self.axis :]])
+
+    def derivative(self, nu: int = 1) -> PPoly:
+        """The derivative, as a piecewise polynomial of a lower order."""
+        if nu < 0:
+            return self.antiderivative(-nu)
+        order = self.c.shape[0]
+        if nu >= order:
+            return self._like(np.zeros_like(self.c[:1]))
+        powers = range(order - 1, nu - 1, -1)
+        factors = np.array([math.perm(power, nu) for power in powers], float)
+        return self._like(self.c[: order - nu] * factors.reshape(-1, *[1] * (self.c.ndim - 1)))
+
+    def antiderivative(self, nu: int = 1) -> PPoly:
+        """An integral that is continuous, and 0 at the first breakpoint."""
+        if nu <= 0:
+            return self.derivative(-nu)
+        order = self.c.shape[0]
+        tail = [1] * (self.c.ndim - 1)
+        c = self.c / np.arange(order, 0, -1.0).reshape(-1, *tail)
+        steps = np.diff(self.x).reshape(-1, *tail[1:])
+        over = c[0]
+        for coefficient in c[1:]:
+            over = over * steps + coefficient
+        reached = np.cumsum(over * steps, axis=0)
+        start = concatenate([np.zeros_like(reached[:1]), reached[:-1]])
+        periodic = self.extrapolate == "periodic"
+        result = self._like(concatenate([c, start[None]]), False if periodic else None)
+        return result if nu == 1 else result.antiderivative(nu - 1)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """The integral from a to b."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        whole = PPoly(self.c, self.x, True, self.axis).antiderivative()
+        if extrapolate != "periodic":
+            bounds = None if extrapolate else False
+            return whole(b, extrapolate=bounds) - whole(a, extrapolate=bounds)
+        first, last = self.x[0], self.x[-1]
+        period = last - first
+
+        def since_the_first(x: Any) -> Any:
+            turns = np.floor((x - first) / period)
+            return turns * whole(last) + whole(x - turns * period)
+
+        return since_the_first(inexact(b)) - since_the_first(inexact(a))
+
+
+def check_increasing(x: Any) -> None:
+    """Raise if places are known not to increase."""
+    plain = known(x)
+    if plain is not None and np.any(np.diff(plain) <= 0):
+        raise ValueError("`x` must be strictly increasing sequence.")
+
+
+def data_of(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+    """Places, and values with the axis of the places first."""
+    x, y = inexact(x), inexact(y)
+    axis = axis_of(axis, y.ndim)
+    y = np.moveaxis(y, axis, 0)
+    if x.ndim != 1 or x.shape[0] != y.shape[0]:
+        raise ValueError(
+            f"`x` of shape {x.shape} and `y` with {y.shape[0]} values along the axis do not fit"
+        )
+    check_increasing(x)
+    return x, y, axis
+
+
+def hermite(x: Any, y: Any, slopes: Any, axis: int, extrapolate: Any) -> tuple[Any, Any, Any, int]:
+    """What makes a `PPoly` of the cubics with given values and slopes at breakpoints."""
+    h = np.diff(x).reshape(-1, *[1] * (y.ndim - 1))
+    secant = np.diff(y, axis=0) / h
+    bend = (slopes[:-1] + slopes[1:] - 2 * secant) / h
+    c = np.stack([bend / h, (secant - slopes[:-1]) / h - bend, slopes[:-1], y[:-1]])
+    return c, x, extrapolate, axis

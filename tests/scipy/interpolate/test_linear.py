@@ -1,0 +1,63 @@
+"""Interpolation by neighbours, against SciPy's."""
+
+import numpy as np
+import pytest
+import scipy.interpolate
+
+from functrans import jit, testing
+from functrans.scipy import interpolate
+
+rng = np.random.default_rng(1)
+X, Y = np.array([0.0, 0.5, 1.7, 2.0, 3.1]), rng.normal(size=(5, 2))
+T = np.array([-0.5, 0.0, 0.2, 0.5, 1.1, 1.7, 2.9, 3.1, 4.0])
+GRID = (np.arange(4.0), np.array([0, 0.5, 2.0]))
+VALUES = rng.normal(size=(4, 3, 2))
+
+
+@pytest.mark.parametrize(
+    "kind", ["linear", "nearest", "nearest-up", "previous", "next", "cubic", 1, 3]
+)
+@pytest.mark.parametrize("fill", ["extrapolate", (1.0, 2.0), 0.5])
+def test_one_dimension(kind, fill):
+    options = {"kind": kind, "axis": 0, "fill_value": fill, "bounds_error": False}
+    expected = scipy.interpolate.interp1d(X, Y, **options)(T)
+    found = jit(lambda y, t: interpolate.interp1d(X, y, **options)(t))(Y, T)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_places_that_are_not_sorted():
+    order = np.array([2, 0, 4, 1, 3])
+    expected = scipy.interpolate.interp1d(X[order], Y[order].T)(T[1:-1])
+    found = jit(lambda y: interpolate.interp1d(X[order], y[order].T)(T[1:-1]))(Y)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_places_outside():
+    with pytest.raises(ValueError, match="outside the interpolation range"):
+        interpolate.interp1d(X, Y, axis=0)(T)
+    with pytest.raises(ValueError, match="out of bounds"):
+        interpolate.interpn(GRID, VALUES, np.array([5.0, 5.0]))
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+@pytest.mark.parametrize("fill", [np.nan, None, 0.5])
+def test_grids(method, fill):
+    places = rng.uniform(-0.5, 3.5, size=(5, 6, 2))
+    options = {"method": method, "bounds_error": False, "fill_value": fill}
+    expected = scipy.interpolate.interpn(GRID, VALUES, places, **options)
+    found = jit(lambda v, p: interpolate.interpn(GRID, v, p, **options))(VALUES, places)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_derivatives():
+    places = np.array([[0.3, 0.2], [2.2, 1.1]])
+    testing.check_grads(lambda v, p: interpolate.interpn(GRID, v, p), (VALUES, places), order=2)
+    inside = T[1:-1] + 0.05
+    testing.check_grads(lambda y: interpolate.interp1d(X, y, axis=0)(inside[:-1]), (Y,), order=2)
+
+
+def test_polynomials():
+    expected = scipy.interpolate.barycentric_interpolate(X, Y, T)
+    found = jit(lambda y: interpolate.barycentric_interpolate(X, y, T))(Y)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    testing.check_grads(lambda y, t: interpolate.barycentric_interpolate(X, y, t), (Y, T), order=2)
