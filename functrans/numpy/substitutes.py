@@ -8,7 +8,6 @@ that traced values may be assigned to.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,10 @@ def _of_others(numpys: Function) -> Function:
             or (beyond and not kwargs.keys().isdisjoint(beyond))
         ):
             return protocols.apply_function(numpys, args, kwargs)
-        return numpys(*args, **kwargs)
+        result = numpys(*args, **kwargs)
+        # NumPy makes new arrays of the class of some that can be assigned to
+        made = type(result) is Assignable and result.base is None
+        return assignable(np.array(result)) if made else result
 
     return substitute
 
@@ -90,35 +92,17 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
     return substitute
 
 
-<<<<<<< HEAD
 _CONVERSIONS = (
     np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require,
     np.asarray_chkfinite,
 )  # fmt: skip
 _OBJECTS = ("r_", "c_", "mgrid", "ogrid", "fromiter")
 _QUESTIONS = ("isscalar", "ndenumerate")
-=======
-def _of_others(public: Function) -> Function:
-    """The substitute of a function that may make a new array of some that can be assigned to."""
-
-    @wraps(public)
-    def substitute(*args: Any, **kwargs: Any) -> Any:
-        result = public(*args, **kwargs)
-        if type(result) is Assignable and result.base is None:
-            return assignable(np.array(result))
-        return result
-
-    return substitute
-
-
-_CONVERSIONS = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
->>>>>>> 6082cdd (functrans.scipy.interpolate; programs as scientists write them, with their gradients and pictures)
 
 
 def _substitute(numpys: Function) -> Function | None:
     if isinstance(numpys, np.ufunc):
         return _of_ufunc(numpys) if numpys.__name__ in protocols.ufuncs else None
-<<<<<<< HEAD
     if numpys in _CONVERSIONS:
         return _of_conversions(numpys)
     if numpys in creating or numpys is np.array:
@@ -138,14 +122,6 @@ def fill_tables() -> None:
     )
     protocols.replaced_methods[np.vectorize, "__call__"] = (numpys_call, call_vectorized)
     protocols.operators["traced"] = traced_copy
-=======
-    if ours is not None and numpys in _CONVERSIONS:
-        return _of_conversions(numpys, ours)
-    if ours is not None and (numpys in creating or numpys is np.array):
-        return _of_new_arrays(numpys, ours)
-    public = publics.get(numpys)
-    return None if public is None else _of_others(public)
->>>>>>> 6082cdd (functrans.scipy.interpolate; programs as scientists write them, with their gradients and pictures)
 
 
 protocols.implements(np.asfortranarray)(creation.asanyarray)

@@ -39,22 +39,32 @@ def within_traces(path: str) -> Callable[[Function], Function]:
     scipys = lazy(path)
 
     def enter(implementation: Function) -> Function:
+        inside = or_scipys(path, implementation)
+
         @wraps(implementation)
         def public(*args: Any, **kwargs: Any) -> Any:
-            if current.get() is None:
-                return scipys(*args, **kwargs)
-            try:
-                return implementation(*args, **kwargs)
-            except FunctransError as refusal:
-                try:
-                    return scipys(*args, **kwargs)
-                except Exception as failure:
-                    raise refusal from failure
+            return (scipys if current.get() is None else inside)(*args, **kwargs)
 
         implementations[path] = public
         return public
 
     return enter
+
+
+def or_scipys(path: str, ours: Function) -> Function:
+    """A function or class of ours, and SciPy's for what ours refuses and nothing traced is in."""
+    scipys = lazy(path)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return ours(*args, **kwargs)
+        except FunctransError as refusal:
+            try:
+                return scipys(*args, **kwargs)
+            except Exception as failure:
+                raise refusal from failure
+
+    return call
 
 
 def take_the_place(name: str) -> None:

@@ -4,7 +4,7 @@ The interpolants are classes of our own under SciPy's names. They are built of p
 arrays, and take plain or traced places.
 """
 
-from functrans.scipy.inside import implementations, refused
+from functrans.scipy.inside import implementations, or_scipys, refused
 from functrans.scipy.interpolate.cubic import (
     Akima1DInterpolator,
     CubicHermiteSpline,
@@ -58,6 +58,6 @@ def pchip_interpolate(xi: object, yi: object, x: object, der: int = 0, axis: int
 globals().update(
     {name: refused(f"scipy.interpolate:{name}", instead) for name, instead in _REFUSED.items()}
 )
-implementations.update(
-    {f"scipy.interpolate:{name}": globals()[name] for name in __all__ if name not in _REFUSED}
-)
+for _name in set(__all__) - _REFUSED.keys():
+    _path = f"scipy.interpolate:{_name}"
+    implementations[_path] = or_scipys(_path, globals()[_name])

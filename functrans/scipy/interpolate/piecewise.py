@@ -10,7 +10,10 @@ import numpy as np
 from functrans.numpy.arrays import array, axis_of, inexact
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.ops.define import lazy
 from functrans.scipy.inside import known
+
+_scipys_ppoly = lazy("scipy.interpolate:PPoly")
 
 
 class PPoly:
@@ -84,6 +87,12 @@ class PPoly:
         order = list(range(value.ndim))
         inner, order = order[: places.ndim], order[places.ndim :]
         return np.transpose(value, [*order[: self.axis], *inner, *order[self.axis :]])
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not here (``roots``, ``solve``) is SciPy's, of plain coefficients."""
+        if name.startswith("_") or not {"c", "x"} <= vars(self).keys():
+            raise AttributeError(name)
+        return getattr(_scipys_ppoly(self.c, self.x, self.extrapolate, self.axis), name)
 
     def derivative(self, nu: int = 1) -> PPoly:
         """The derivative, as a piecewise polynomial of a lower order."""

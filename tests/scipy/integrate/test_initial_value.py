@@ -96,6 +96,7 @@ def test_sensitivities(derivative):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     oscillator = lambda t, y, w: [y[1], -(w**2) * y[0]]  # noqa: E731
 

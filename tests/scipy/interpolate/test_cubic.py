@@ -123,3 +123,15 @@ def test_what_is_refused():
         interpolate.CubicSpline([0.0, 1.0, 2.0, 3.0], np.ones(4), bc_type="other")
     with pytest.raises(ValueError, match="cannot be negative"):
         interpolate.CubicSpline([0.0, 1.0], [1.0, 2.0])(0.5, -1)
+
+
+def test_what_is_scipys_of_plain_data():
+    x, y = np.arange(4.0), np.array([-1.0, 1.0, 2.0, -1.0])
+    expected = scipy.interpolate.CubicSpline(x, y).roots()
+    np.testing.assert_allclose(interpolate.CubicSpline(x, y).roots(), expected)
+
+    def quadratic(t):
+        return t * scipy.interpolate.interp1d(x, y, "quadratic")(1.5)
+
+    by_scipy = scipy.interpolate.interp1d(x, y, "quadratic")(1.5)
+    np.testing.assert_allclose(grad(quadratic)(1.0), by_scipy)
