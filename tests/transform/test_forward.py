@@ -152,3 +152,14 @@ def test_zero_times_an_infinite_slope_is_zero_as_in_reverse_mode(name):
 
 def test_an_infinite_slope_stays_infinite_where_the_tangent_may_be_other_than_zero():
     assert ft.jvp(np.sqrt, (0.0,), (1.0,))[1] == np.inf
+
+
+def test_a_choice_by_a_smaller_condition():
+    own, x = np.eye(3, dtype=bool), np.array([1.0, 2.0])
+
+    def products(x):
+        return np.prod(np.where(own, 1.0, x[:, None, None] - np.arange(3.0)), axis=-1)
+
+    t = 1e-6
+    expected = (products(x + t) - products(x - t)) / (2 * t)
+    np.testing.assert_allclose(ft.jvp(products, (x,), (np.ones(2),))[1], expected, atol=1e-8)
