@@ -32,13 +32,17 @@ def _instead(name: str) -> str:
     """What to write in the place of a function of SciPy's, such as ``scipy.linalg.solve``."""
     _, module, *rest = name.split(".")
     if module in __all__:
-        try:
-            _reduce(getattr, rest, __getattr__(module))
-        except AttributeError:
-            pass
-        else:
-            return _refusals.get(name, f"call functrans.{name}")
+        ours = _reduce(_member, rest, __getattr__(module))
+        if name in _refusals:
+            return _refusals[name]
+        # what ours does not have may be left to SciPy's
+        if ours not in (None, _reduce(_member, rest, _import_module(f"scipy.{module}"))):
+            return f"call functrans.{name}"
     return "it has no form for traced values"
+
+
+def _member(owner: Any, name: str) -> Any:
+    return getattr(owner, name, None)
 
 
 _foreign.instead["scipy"] = _instead

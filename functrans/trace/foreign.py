@@ -31,16 +31,27 @@ def public_name(frame: FrameType) -> str | None:
     is, has been handed; or a method of an object that a public module has.
     """
     module, function = frame.f_globals["__name__"], frame.f_code.co_name
-    if callable(_names(module).get(function)):
+    if getattr(_names(module).get(function), "__code__", None) is frame.f_code:
         return f"{_public(module)}.{function}"
     for inner in frame.f_locals.values():
         if isinstance(inner, FunctionType) and inner.__name__ in _names(inner.__module__):
             return f"{_public(inner.__module__)}.{inner.__name__}"
     owner = frame.f_locals.get("self")
-    if owner is None or function.startswith("_"):
-        return None
-    found = (name for name, value in _names(module).items() if value is owner)
-    return next((f"{_public(module)}.{name}.{function}" for name in found), None)
+    if owner is None:
+        wrapped = _names(module).get(function)
+        return f"{_public(module)}.{function}" if callable(wrapped) else None
+    return None if function.startswith("_") else _name_of_method(owner, function, module)
+
+
+def _name_of_method(owner: Any, function: str, module: str) -> str | None:
+    """``scipy.stats.norm.logpdf`` of the public object, or of one made from it and parameters."""
+    parts = [owner, *getattr(owner, "__dict__", {}).values()]
+    kinds = {type(part) for part in parts if type(part).__module__.startswith(module)}
+    kinds |= {type(owner)}
+    for name, value in _names(module).items():
+        if value is owner or (type(value) in kinds and hasattr(value, function)):
+            return f"{_public(module)}.{name}.{function}"
+    return None
 
 
 def _public(module: str) -> str:

@@ -41,6 +41,28 @@ def test_methods_are_named_by_their_objects():
     assert "\nscipy.stats.levy.logpdf converts its arguments to plain arrays: " in found
 
 
+METHODS = {
+    "scipy.stats.norm.logpdf": lambda a: scipy.stats.norm(0.0, 2.0).logpdf(a),
+    "scipy.stats.norm.cdf": lambda a: scipy.stats.norm(a, 2.0).cdf(0.5),
+    "scipy.stats.poisson.logpmf": lambda a: scipy.stats.poisson.logpmf(2, a),
+    "scipy.stats.multivariate_normal.logpdf": lambda a: scipy.stats.multivariate_normal(
+        [0.0]
+    ).logpdf(a),
+    "scipy.stats.t.fit": lambda a: scipy.stats.t.fit(a)[0],
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_distributions_have_their_replacements(name):
+    found = message(METHODS[name], grad, [2.0])
+    assert f"\n{name} converts its arguments to plain arrays: call functrans.{name}.\n" in found
+
+
+def test_what_ours_leaves_to_scipy_is_no_replacement():
+    found = message(lambda a: scipy.stats.mode(a).mode, grad, [2.0])
+    assert "\nscipy.stats.mode converts its arguments to plain arrays: it has no form" in found
+
+
 def test_other_conversions_say_nothing_of_it():
     found = message(lambda a: float(a[0]) + a, grad, [2.0])
     assert "to plain arrays" not in found

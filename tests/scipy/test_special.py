@@ -1,5 +1,9 @@
 """Special functions against SciPy and mpmath: values, and derivatives in tails and at edges."""
 
+import os
+import subprocess
+import sys
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -83,3 +87,23 @@ def test_a_log_sum_knows_what_the_small_terms_add():
 def test_an_order_is_refused_by_its_operand():
     with pytest.raises(NotDifferentiableError, match=r"^jv is not differentiable in operand 0 at"):
         grad(lambda v: sc.jv(v, 1.0))(0.5)
+
+
+ARRAY_API = """
+import numpy as np
+import scipy.special
+from functrans import grad
+
+x = np.array([0.5, -1.0, 2.0])
+slope = grad(lambda x: scipy.special.logsumexp(x))(x)
+np.testing.assert_allclose(slope, scipy.special.softmax(x), rtol=1e-14)
+of_first = grad(lambda x: scipy.special.softmax(x)[0])(x)
+p = scipy.special.softmax(x)
+np.testing.assert_allclose(of_first, p[0] * (np.array([1.0, 0.0, 0.0]) - p), rtol=1e-13)
+grad(lambda x: np.sum(scipy.special.gammainc(1.5, x)))(np.abs(x))
+"""
+
+
+def test_scipys_own_functions_take_traced_values_where_its_array_api_is_on():
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    subprocess.run([sys.executable, "-c", ARRAY_API], env=environment, check=True)
