@@ -295,3 +295,90 @@ def test_another_process(tmp_path):
         env={**os.environ, "PYTHONPATH": str(root)},
     ).stdout  # fmt: skip
     assert out.strip() == str(grad(FUNCTIONS["captures"])(X))
+
+
+def altered(path, function, x, operation, **parameters):
+    """A file whose equations of one kind have other parameters, its results of any shape."""
+
+    def change(graph):
+        for eqn in graph["equations"]:
+            if eqn["operation"] == operation:
+                eqn["parameters"].update(parameters)
+            for value in eqn["parameters"].values():
+                if isinstance(value, dict) and "graph" in value:
+                    change(value["graph"])
+
+    save(function, path, x)
+    rewritten(path, lambda data: change(data["graph"]))
+    return path
+
+
+HOSTILE = {
+    "an axis from the end": (np.cumsum, "cumsum", {"axis": -1}),
+    "a step of nothing": (
+        lambda x: x[1:3] * 2.0, "slice",
+        {"index": {"tuple": [{"tuple": [1, 2, 0]}]}},
+    ),
+    "a truth that is a number": (lambda x: np.cumsum(x), "cumsum", {"reverse": 2}),
+    "room in stacks": (
+        lambda x: lax.while_loop(lambda c: c.sum() < 50, lambda c: c * 2 + 1, x),
+        "while_loop", {"room": 5},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_parameters_out_of_range(name, tmp_path):
+    function, operation, parameters = HOSTILE[name]
+    path = altered(tmp_path / "p", function, X, operation, **parameters)
+    with pytest.raises(SavedProgramError, match=f"{operation} has no "):
+        load(path)
+
+
+def test_a_count_of_steps_that_is_not_the_stacks_own(tmp_path):
+    def limited(x):
+        return np.sum(lax.while_loop(lambda c: np.sum(c) < 50, np.exp, x, max_steps=20))
+
+    path = tmp_path / "p"
+    save(grad(limited), path, X)
+    np.testing.assert_allclose(load(path)(X), grad(limited)(X))
+
+    def more_steps(data):
+        for eqn in data["graph"]["equations"]:
+            if eqn["operation"] == "counted_scan":
+                eqn["operands"][0] = [[], "int64", False, (10**6).to_bytes(8, "little").hex()]
+
+    rewritten(path, more_steps)
+    assert load(path)(X).shape == X.shape  # no more rows are read than there are
+
+
+def test_bytes_that_are_turned_over(tmp_path):
+    path = tmp_path / "p"
+    save(looped, path, X)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(whole), 40):
+        content = bytearray(whole)
+        content[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(content)
+        try:
+            load(path)
+        except SavedProgramError:
+            pass
+
+
+def test_operations_of_the_users_that_are_too_large_to_be_verified(tmp_path):
+    turned = extend.primitive(
+        "turned_for_a_file",
+        infer=lambda x: x.update(),
+        numpy=lambda x: x[::-1],
+        pull=lambda read, index, x: read(0, (x.shape[0] - 1 - index[0], *index[1:])),
+    )
+    path = tmp_path / "p"
+    save(turned, path, X)
+    np.testing.assert_array_equal(load(path)(X), X[::-1])
+    x = np.arange(3e6)
+    save(turned, path, x)
+    with pytest.raises(SavedProgramError, match="turned_for_a_file is too large to be verified"):
+        load(path)
+    np.testing.assert_array_equal(load(path, trusted=True)(x), x[::-1])

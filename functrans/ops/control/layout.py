@@ -12,7 +12,9 @@ which may all be of different lengths, is an object array of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -157,7 +159,25 @@ def check_operands(name: str, expected: Sequence[Aval], found: Sequence[Aval]) -
 
 
 def _fits(expected: int, found: int) -> bool:
+    if _is_exact.get():
+        return expected == found
     return expected == found or GROWS in (expected, found)
+
+
+_is_exact = ContextVar("_is_exact", default=False)
+
+
+@contextmanager
+def exact_sizes() -> Iterator[None]:
+    """Let no size that is found on the way stand for one that is known: not while graphs are read.
+
+    A graph that was traced keeps them apart. Only loops whose steps have been counted mix them.
+    """
+    before = _is_exact.set(True)
+    try:
+        yield
+    finally:
+        _is_exact.reset(before)
 
 
 def undivided(

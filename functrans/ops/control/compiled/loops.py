@@ -18,7 +18,7 @@ from itertools import product
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position, Relocation, constant_positions
-from functrans.loop.scalar import BOOL, Scalar, const, eq
+from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum
 from functrans.loop.simplify import from_terms
 from functrans.loop.statements import (
     Assign,
@@ -36,7 +36,7 @@ from functrans.loop.statements import (
 from functrans.loop.statements import While as WhileLoop
 from functrans.loop.walk import scalars, walk
 from functrans.ops.compiled.emission import Emission, Inner
-from functrans.ops.control.layout import Scan, cut
+from functrans.ops.control.layout import GROWS, Scan, cut
 from functrans.ops.control.while_loop import While
 
 ONE = const(1, INDEX)
@@ -87,7 +87,11 @@ class _Loop:
         steps: Scalar = const(self.loop.length, INDEX)
         if self.loop.counted:
             steps = local(INDEX, "steps")
-            self.before.append(Let((steps,), (load(self.steps_given[0], ()),)))
+            given = load(self.steps_given[0], ())
+            if self.loop.length != GROWS:
+                # a count that is not the stacks' own must not lead out of them
+                given = maximum(minimum(given, self.loop.length), 0)
+            self.before.append(Let((steps,), (given,)))
         lanes = None if self.loop.counted else self._independent_lanes()
         if lanes is not None:
             self._call(self._interchanged(lanes), [self.body], work)

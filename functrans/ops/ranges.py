@@ -1,0 +1,188 @@
+"""Ranges of parameters: which values of them an equation from a file may have.
+
+The functions of the library that make equations give parameters in their normal forms, and the
+rules of a primitive take them as they are. A file may hold anything. The parameters of the
+library's primitives go by the names in `RANGES`; what is in range here does not lead a rule out of
+its operands' memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn, Graph
+from functrans.ir.types import Aval
+
+
+class Given(NamedTuple):
+    """What a parameter is given beside: the types of the operands, and the other parameters."""
+
+    avals: Sequence[Aval]
+    params: Mapping[str, Any]
+
+
+_FAR = 2**31
+
+Range = Callable[[Any, Given], bool]
+
+
+def check_parameters(eqn: Eqn) -> None:
+    """Raise `ShapeError` unless the parameters of one of the library's primitives are in range."""
+    given = Given([x.aval for x in eqn.inputs], eqn.params)
+    for name, value in eqn.params.items():
+        known = RANGES.get(name)
+        if known is not None and not known(value, given):
+            raise ShapeError(f"{eqn.primitive.name} has no {name} {value!r}")
+
+
+def _whole(value: Any, low: float = -np.inf, high: float = np.inf) -> bool:
+    return type(value) is int and low <= value < high
+
+
+def _at_least(low: int) -> Range:
+    return lambda value, given: _whole(value, low)
+
+
+def _or_none(found: Range) -> Range:
+    return lambda value, given: value is None or found(value, given)
+
+
+def _one_of(*values: Any) -> Range:
+    return lambda value, given: any(type(value) is type(x) and value == x for x in values)
+
+
+def _of(kind: type) -> Range:
+    return lambda value, given: type(value) is kind
+
+
+def _each(found: Range) -> Range:
+    return lambda value, given: type(value) is tuple and all(found(x, given) for x in value)
+
+
+def _are_axes(value: Any, ndim: float) -> bool:
+    """Whether these are different axes of so many."""
+    return (
+        type(value) is tuple
+        and all(_whole(x, 0, ndim) for x in value)
+        and len({*value}) == len(value)
+    )
+
+
+def _axis(value: Any, given: Given) -> bool:
+    return _whole(value, 0, given.avals[0].ndim)
+
+
+def _axes(value: Any, given: Given) -> bool:
+    # windows that are added up have a shape of their own
+    shape = given.params.get("shape", given.avals[0].shape)
+    return _are_axes(value, len(shape))
+
+
+def _pairs(value: Any, given: Given) -> bool:
+    """Axes of two operands, none of which is both contracted and of the batch."""
+    x, y = given.avals
+    used = [given.params["contract"], given.params["batch"]]
+    return len(value) == 2 and all(
+        _are_axes(sum((kind[number] for kind in used), ()), of.ndim)
+        for number, of in enumerate((x, y))
+    )
+
+
+def _parts(value: Any, given: Given) -> bool:
+    contracted = given.params["contract"][0]
+    return _whole(value, 1) and value <= min(given.avals[0].shape[axis] for axis in contracted)
+
+
+def _entry(value: Any, given: Given) -> bool:
+    if type(value) is tuple and len(value) == 3:
+        start, size, step = value
+        return _whole(start) and _whole(size, 0) and _whole(step) and step != 0
+    return _whole(value, 0)
+
+
+def _window(value: Any, given: Given) -> bool:
+    if "x_labels" in given.params:
+        label, value = value
+        if label not in given.params["x_labels"] or label not in given.params["y_labels"]:
+            return False
+    places, taps, stride, dilation, _, base = value
+    # products of two of them are indices, of 64 bits
+    return (
+        all(_whole(x, -_FAR, _FAR) for x in value) and places >= 0 and taps >= 0
+        and stride != 0 and dilation != 0 and base > 0
+    )  # fmt: skip
+
+
+def _labels(value: Any, given: Given) -> bool:
+    return _are_axes(value, np.inf)
+
+
+def _dtype(value: Any, given: Given) -> bool:
+    return isinstance(value, np.dtype) and value.kind in "biufc"
+
+
+def _number(value: Any, given: Given) -> bool:
+    return isinstance(value, (bool, int, float, complex, np.number, np.bool_))
+
+
+_shape = _each(_at_least(0))
+_index = _each(_entry)
+_truth = _of(bool)
+_graph = _of(Graph)
+_graphs = _each(_graph)
+_count = _at_least(0)
+
+RANGES: dict[str, Range] = {
+    "adds": _truth,
+    "axes": _axes,
+    "axis": _axis,
+    "batch": _pairs,
+    "body": _graph,
+    "branches": _graphs,
+    "complete": _truth,
+    "cond": _graph,
+    "contract": _pairs,
+    "dtype": _dtype,
+    "full": _truth,
+    "graph": _graph,
+    "index": _index,
+    "indices": _each(_index),
+    "inverse": _truth,
+    "kind": _one_of("cos", "sin"),
+    # -1 where a loop finds out how many steps it has
+    "length": _at_least(-1),
+    "lower": _truth,
+    "matvec": _graph,
+    "max_steps": _or_none(_count),
+    "n": lambda value, given: _whole(value, -_FAR, _FAR),
+    "n_carry": _count,
+    "n_consts": _count,
+    "norm": _one_of("backward", "ortho", "forward"),
+    "out": _labels,
+    "parts": _or_none(_parts),
+    "permutation": _axes,
+    "points": _count,
+    "residuals": _count,
+    "reverse": _truth,
+    # what is known when the steps have been counted, and never before
+    "room": _or_none(lambda value, given: False),
+    "shape": _shape,
+    "size": _count,
+    "solve": _graph,
+    "symmetric": _truth,
+    "transpose_a": _truth,
+    "transposed": _graphs,
+    "type": _one_of(1, 2, 3, 4),
+    "unique": _truth,
+    "unit_diagonal": _truth,
+    "unroll": _at_least(1),
+    "upper": lambda value, given: _whole(value, 0, given.avals[0].shape[-2]),
+    "windows": _each(_window),
+    "x_labels": _labels,
+    "y_labels": _labels,
+}
+"""What the parameters of the library's primitives may be, by their names."""

@@ -1,0 +1,83 @@
+"""Graphs from files: no equation of one may lead machine code out of its memory.
+
+The rules of primitives take for granted what the library's own functions hand them. So each
+equation of a graph that anybody may have written is looked at: its parameters are in range, its
+arrays have numbers for sizes, and the kernels that it alone is compiled to are verified. What is
+made of valid equations, by transforms and by the compiler, is as valid as for a function in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.errors import ShapeError
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inner_graphs
+from functrans.loop.domain import LARGEST
+from functrans.lower import pipeline
+from functrans.lower.select.partition import compiled
+from functrans.lower.verify import verify
+from functrans.ops.ranges import RANGES, check_parameters
+from functrans.run.code import host
+
+
+def check_untrusted(graph: Graph) -> None:
+    """Check the equations of a graph that types.
+
+    Raises
+    ------
+    ShapeError
+        If a parameter is out of range, or an equation of the user's own operations is too large to
+        be verified.
+    PlanError
+        If a kernel of an equation does not keep to its memory.
+    """
+    _check_sizes((*graph.inputs, *graph.outputs))
+    _check(graph, set())
+
+
+def _check(graph: Graph, seen: set[Any]) -> None:
+    for eqn in graph.eqns:
+        inner = tuple(inner_graphs(eqn))
+        for each in inner:
+            _check(each, seen)
+        avals = tuple(x.aval for x in eqn.inputs)
+        key = eqn.primitive, avals, tuple(eqn.params.items())
+        if not inner and key in seen:
+            continue
+        seen.add(key)
+        if not eqn.primitive.higher_order:
+            # only loops know of sizes that are found on the way
+            _check_sizes((*eqn.inputs, *eqn.outputs))
+        is_known = _is_known(eqn)
+        if is_known:
+            check_parameters(eqn)
+        if not eqn.primitive.elementwise and not _is_verified(eqn) and not is_known:
+            raise ShapeError(
+                f"{eqn.primitive.name} is too large to be verified, and its definition is not the "
+                "library's own"
+            )
+
+
+def _check_sizes(atoms: tuple[Atom, ...]) -> None:
+    for atom in atoms:
+        if any(extent < 0 for extent in atom.aval.shape) or atom.aval.dtype.kind not in "biufc":
+            raise ShapeError(f"there are no arrays of type {atom.aval}")
+
+
+def _is_known(eqn: Eqn) -> bool:
+    """Whether the ranges of all parameters are known: the primitive is one of the library's."""
+    module = eqn.primitive.infer.__module__
+    return module.partition(".")[0] == __name__.partition(".")[0] and RANGES.keys() >= {
+        name for name, value in eqn.params.items() if isinstance(value, (int, tuple))
+    }
+
+
+def _is_verified(eqn: Eqn) -> bool:
+    """Whether the kernels of an equation could be looked at as a whole, if it has any."""
+    machine = host.target()
+    if not compiled(eqn, machine):
+        return True
+    if any(x.aval.size > LARGEST for x in (*eqn.inputs, *eqn.outputs)):
+        return False
+    inputs = [x for x in dict.fromkeys(eqn.inputs) if isinstance(x, Var)]
+    return verify(pipeline.plan(Graph(inputs, [eqn], eqn.outputs), machine)) == 0
