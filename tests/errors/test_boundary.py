@@ -261,7 +261,8 @@ def test_formats():
 
 
 def test_alternatives_are_of_what_is_not_supported():
-    functions = {f.__name__ for f in protocols.functions} | set(protocols.ufuncs)
+    functions = {f.__name__ for f in protocols.functions}
+    functions |= {n for n in protocols.ufuncs if isinstance(getattr(np, n, None), np.ufunc)}
     for name in alternatives._INSTEAD:
         assert hasattr(np, name) or hasattr(np.ndarray, name), name
         assert name not in functions or hasattr(np.ndarray, name), name
