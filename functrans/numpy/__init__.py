@@ -53,7 +53,6 @@ from functrans.numpy.text import *  # noqa: F403
 from functrans.numpy.vectorizing import *  # noqa: F403
 from functrans.ops.indexing.at import at as at
 from functrans.spelling import nearest as _nearest
-from functrans.trace import protocols as _protocols
 
 __array_api_version__ = "2024.12"
 
@@ -79,5 +78,4 @@ _own = {name for name, value in globals().items() if not isinstance(value, _Modu
 _modules = {"fft", "lib", "linalg", "special"}
 __all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, *_modules})
 
-_substitutes.fill_tables()
-_protocols.namespace[:] = [_sys.modules[__name__]]
+_substitutes.fill_tables(_sys.modules[__name__])

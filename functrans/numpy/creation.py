@@ -233,7 +233,7 @@ def asarray(
         refuse_keyword(np.asarray, "order")
     if current.get() is None:
         return np.asarray(a, dtype, device=device, copy=copy)
-    x = constant(as_operand(a))
+    x = protocols.strengthened(constant(as_operand(a)))
     if dtype is not None and x.dtype != np.dtype(dtype):
         return to_dtype(x, dtype)
     # what comes of a list is new, too

@@ -117,6 +117,9 @@ def traced_form(
         if len(args) > positional or not plain_call:
             args, kwargs, out = _without_the_rest(model, supported, args, kwargs, meaningless)
         result = implementation(*args, **kwargs)
+        if isinstance(result, Tracer):
+            # NumPy's functions give no Python number, whose dtype would yield
+            result = protocols.strengthened(result)
         if out is not None:
             return protocols.operators["store"](numpy_name(model), result, (out,), True)
         if not views and isinstance(result, Tracer) and _is_among(result, args):

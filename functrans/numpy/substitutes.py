@@ -8,10 +8,12 @@ that traced values may be assigned to.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from functrans.ir.types import is_supported
 from functrans.numpy import building, creation, text
 from functrans.numpy.arrays import traced_copy
 from functrans.numpy.define import beyond_numpy, creating
@@ -92,10 +94,26 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
     return substitute
 
 
+def _is_dtype(x: Any) -> bool:
+    return isinstance(x, type) and x in _DTYPES
+
+
+def _of_dtype(numpys: Function) -> Function:
+    """The substitute of a dtype that is called, which converts."""
+
+    def substitute(*args: Any) -> Any:
+        if len(args) == 1 and loses(args[0]):
+            return protocols.strengthened(creation.array(args[0], dtype=numpys))
+        return numpys(*args)
+
+    return substitute
+
+
 _CONVERSIONS = (
     np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require,
     np.asarray_chkfinite,
 )  # fmt: skip
+_DTYPES = {t for t in np.sctypeDict.values() if is_supported(np.dtype(t))}
 _OBJECTS = ("r_", "c_", "mgrid", "ogrid", "fromiter")
 _QUESTIONS = ("isscalar", "ndenumerate")
 
@@ -103,6 +121,8 @@ _QUESTIONS = ("isscalar", "ndenumerate")
 def _substitute(numpys: Function) -> Function | None:
     if isinstance(numpys, np.ufunc):
         return _of_ufunc(numpys) if numpys.__name__ in protocols.ufuncs else None
+    if _is_dtype(numpys):
+        return _of_dtype(numpys)
     if numpys in _CONVERSIONS:
         return _of_conversions(numpys)
     if numpys in creating or numpys is np.array:
@@ -110,8 +130,13 @@ def _substitute(numpys: Function) -> Function | None:
     return _of_others(numpys) if numpys in protocols.functions else None
 
 
-def fill_tables() -> None:
+def fill_tables(namespace: ModuleType) -> None:
     """Enter what this namespace has by now in the tables that a trace goes by."""
+    protocols.namespace[:] = [namespace]
+    # a dtype that is not called has to be NumPy's here, too
+    protocols.replacements[namespace] = {
+        name: _of_dtype(t) for name, t in vars(namespace).items() if _is_dtype(t)
+    }
     for module in (np, np.linalg, np.fft):
         found = {name: _substitute(f) for name, f in vars(module).items() if callable(f)}
         protocols.replacements[module] = {n: f for n, f in found.items() if f is not None}

@@ -56,6 +56,7 @@ ANY = [
     "np.select([a > 1, a > 0], [a, b], 7)", "np.isclose(a, b)", "np.isclose(a, a)",
     "np.allclose(a, a)", "np.array_equal(a, b)", "np.choose(a > 1, [a, b])",
     "np.zeros_like(a)", "np.ones_like(a)", "np.full_like(a, 2)", "np.copy(a)",
+    "np.float32(a)", "np.int64(a)", "np.complex64([a, a])", "np.bool_(a) + np.int8(a > 1)",
     "np.astype(a, np.float32)", "np.astype(a, np.int8)", "a.astype(bool)", "a.astype(None)",
     "np.ravel(a)", "np.reshape(a, -1)", "np.expand_dims(a, 0)", "np.atleast_1d(a)",
     "np.atleast_2d(a)", "np.atleast_3d(a)", "np.broadcast_to(a, (2, *a.shape))", "np.stack([a, b])",

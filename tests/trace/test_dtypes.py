@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from functrans import jit
 from functrans.errors import DtypeError
 from functrans.trace.dtypes import dtype_of
 
@@ -23,3 +24,21 @@ def test_what_there_is_not(dtype):
         DtypeError, match="expected a bool, integer, float or complex dtype at test_dtypes"
     ):
         dtype_of(dtype)
+
+
+NUMPYS = {
+    "array": lambda x: np.array(x),
+    "copy": lambda x: np.copy(x),
+    "where": lambda x: np.where(x > 0, x, x),
+    "clip": lambda x: np.clip(x, 0.0, 1.0),
+    "squeeze": lambda x: np.squeeze(x),
+    "einsum": lambda x: np.einsum("->", x),
+}
+
+
+@pytest.mark.parametrize("function", NUMPYS.values(), ids=NUMPYS)
+def test_what_a_numpy_function_gives_for_a_python_number_does_not_yield(function):
+    row = np.ones(2, np.float32)
+    expected = (function(2.5) + row).dtype
+    assert expected == np.float64
+    assert jit(lambda x: function(x) + row)(2.5).dtype == expected

@@ -66,6 +66,7 @@ CALLS = {
     "fromiter": lambda x: np.fromiter((value**2 for value in x), float),
     "fromfunction": lambda x: np.fromfunction(lambda i, j: i * x[0] + j, (2, 3)),
     "linspace": lambda x: np.linspace(0.0, x[0], 4),
+    "dtypes": lambda x: np.float64(x) * np.int64(x + 0.5) + np.float64([x[1], 1.0])[0],
     "nested calls": lambda x: np.sum(np.array([np.sum([x[0], 2.0]), *x])),
 }
 
@@ -78,6 +79,12 @@ def test_calls_that_numpy_does_not_hand_over(function):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
     if expected.dtype == float:
         check_grads(lambda x: np.sum(np.sin(function(x))), (X,), order=1)
+
+
+def test_a_dtype_that_is_called_is_that_of_the_result():
+    row = np.ones(2, np.float32)
+    assert jit(lambda x: np.float64(x) + row)(2.5).dtype == (np.float64(2.5) + row).dtype
+    np.testing.assert_array_equal(jit(lambda x: fnp.int64(x))(np.array([2.7, -2.7])), [2, -2])
 
 
 @np.vectorize
@@ -126,6 +133,7 @@ def test_a_function_that_is_not_called_at_once_is_numpys():
         assert np.sum is reducer
         assert reducers[np.sum] == "sum"
         assert np.array is NUMPYS["array"]
+        assert np.float32 is np.dtype("float32").type is fnp.float32
         assert getattr(np, "zeros") is NUMPYS["zeros"]  # noqa: B009
         assert vars(np)["zeros"] is NUMPYS["zeros"]
         assert pickle.loads(pickle.dumps(np.zeros)) is NUMPYS["zeros"]
