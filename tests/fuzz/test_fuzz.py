@@ -121,3 +121,13 @@ def test_a_process_that_goes_down_is_a_failure(tmp_path):
     assert found.returncode == 1
     assert found.stdout.count("the process ended with 11") == 2
     assert "2 failures" in found.stdout
+
+
+def test_cotangents_of_half_precision_that_cancel_are_uncertain():
+    def halves(x):
+        return x.astype(np.float16)[None] * np.float16(64) * np.array([[1], [-1]], np.float16)
+
+    x = np.full(17, 0.5)
+    loss, other = checks.losses_of(program("halves", halves, x), np.random.default_rng(0))
+    assert np.any(functrans.grad(loss)(x) != functrans.grad(other)(x))
+    (_,) = checks.losses_of(program("sin", np.sin, x), np.random.default_rng(0))
