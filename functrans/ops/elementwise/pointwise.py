@@ -87,8 +87,11 @@ def elementwise(
     domains = (samples,) if isinstance(samples, Domain) else tuple(samples)
     brings = promotion or promotion_of(numpy)
     is_uniform = promotion is None and result == "same"
+    taken = frozenset(params or ())
 
     def infer(*avals: Aval, **params: Any) -> Aval:
+        if params.keys() != taken:
+            raise TypeError(f"{name} takes the parameters {sorted(taken)}, not {sorted(params)}")
         if len(avals) != len(domains):
             raise ShapeError(f"{name} takes {len(domains)} operands, not {len(avals)}")
         if is_uniform and any(aval.dtype != avals[0].dtype for aval in avals):

@@ -128,8 +128,8 @@ class Distribution:
         return Frozen(self, args, kwargs)
 
     def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
-            raise AttributeError(method)
+        if method not in METHODS and (method.startswith("_") or not hasattr(self._scipy(), method)):
+            raise AttributeError(f"{self!r} has no attribute {method!r}")
         return Method(self._row, method)
 
     def __dir__(self) -> list[str]:

@@ -68,8 +68,8 @@ class Multivariate:
         return f"functrans.scipy.stats.{self.name}"
 
     def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
-            raise AttributeError(method)
+        if method.startswith("_") or not hasattr(getattr(_stats.resolve(), self.name), method):
+            raise AttributeError(f"{self!r} has no attribute {method!r}")
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if any_traced(args, kwargs):
