@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.api.compile import jit
+from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import Shape, describe
 from functrans.numpy.arrays import shape_of
@@ -36,7 +37,7 @@ def sampler(function: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-@cache
+@cached(256)
 def _compiled(function: Callable[..., Any]) -> Any:
     static = [
         parameter.name
