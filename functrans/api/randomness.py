@@ -184,7 +184,8 @@ def _line(function: Any, place: _Place) -> tuple[str, int]:
     ]
     for code in [place.code] if place.code else own:
         for instruction in dis.get_instructions(code):
-            position = instruction.positions
-            if instruction.argval == place.name and position is not None and position.lineno:
+            named, position = instruction.argval, instruction.positions
+            names = named if isinstance(named, tuple) else (named,)  # one may load two variables
+            if place.name in names and position is not None and position.lineno:
                 return code.co_filename, position.lineno
     return (own[0].co_filename, own[0].co_firstlineno) if own else ("<unknown>", 1)

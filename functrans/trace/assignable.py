@@ -104,6 +104,10 @@ class Assignable(np.ndarray[Any, Any]):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return np.asarray(self).__reduce_ex__(protocol)
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        # of the base, so that whoever shares the memory is counted (Python 3.12 asks here)
+        return memoryview(np.asarray(self))
+
     def __repr__(self) -> str:
         return repr(np.asarray(self))
 

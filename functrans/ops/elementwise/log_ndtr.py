@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from functrans import vecmath
+from functrans.caches import cached
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex
 from functrans.loop import scalar
@@ -45,7 +45,7 @@ Polynomial = dict[tuple[int, int], int]
 """The coefficients by the powers of the argument and of the hazard."""
 
 
-@cache
+@cached(64)
 def _polynomial(n: int) -> Polynomial:
     """The n-th derivative: the hazard's own is ``-hazard (x + hazard)``."""
     if n == 1:
