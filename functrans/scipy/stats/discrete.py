@@ -155,4 +155,23 @@ ROWS: tuple[Row, ...] = (
         "dlaplace", ("a",), support=lambda a: (-np.inf, np.inf), within=_zero, valid=is_positive,
         logpdf=lambda k, a: log(tanh(0.5 * a)) - a * abs(k), discrete=True,
     ),
+    Row(
+        "boltzmann", ("lambda_", "N"), support=lambda rate, n: (0.0, n - 1), within=_zero,
+        valid=is_positive, discrete=True,
+        logpdf=lambda k, rate, n: log(-expm1(-rate)) - log(-expm1(-rate * n)) - rate * k,
+    ),
+    Row(
+        "nhypergeom", ("M", "n", "r"), support=lambda M, n, r: (0.0, n), within=_zero,
+        valid=lambda M, n, r: (
+            greater_equal(n, 0) & less_equal(n, M) & greater(r, 0) & less_equal(r, M - n)
+        ),
+        logpdf=lambda k, M, n, r: (
+            _log_binomial(k + r - 1, k) + _log_binomial(M - r - k, n - k) - _log_binomial(M, n)
+        ),
+        discrete=True,
+    ),
+    Row(
+        "yulesimon", ("alpha",), support=_from_one, within=_one, valid=is_positive, discrete=True,
+        logpdf=lambda k, alpha: log(alpha) + betaln(k, alpha + 1),
+    ),
 )  # fmt: skip
