@@ -37,7 +37,7 @@ OURS = {"stats": _log_densities(functrans.scipy.stats)}
 CALLS = """
 stats.bernoulli(1, y)  stats.betabinom(2, 5, y, p)  stats.betanbinom(2, 5, y, p)
 stats.binom(2, 5, y)  stats.boltzmann(2, y, 5)  stats.crystalball(x, y, p + 1)
-stats.dirichlet(y / np.sum(y), p)  stats.dirichlet_multinomial(k, p, np.sum(k))
+stats.dirichlet(y / np.sum(y), p)  stats.dirichlet_multinomial(k, p, 9)
 stats.anglit(y / 2)  stats.erlang(y, 2)  stats.truncexpon(y / 4, p)  stats.weibull_max(-y, p)
 stats.dlaplace(2, y)  stats.genhyperbolic(x, 0.5, y + 1, p)  stats.geninvgauss(y, 0.5, p)
 stats.geom(2, y)  stats.hypergeom(k, 9, 4, 5)  stats.genextreme(p, q)  stats.genhalflogistic(p, q)
