@@ -18,19 +18,22 @@ from functrans.numpy.joining import stack
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
-from functrans.ops.elementwise.exponential import logaddexp
+from functrans.ops.elementwise.exponential import exp, logaddexp
 from functrans.ops.elementwise.power import power
 from functrans.ops.elementwise.rounding import floor
-from functrans.ops.elementwise.special import bessel, gamma, integrals, orthogonal, spherical
+from functrans.ops.elementwise.special import bessel as _bessel
+from functrans.ops.elementwise.special import gamma as _gamma
+from functrans.ops.elementwise.special import integrals, orthogonal, spherical
 from functrans.ops.elementwise.trigonometric import sin
-from functrans.scipy.define import answers
+from functrans.scipy.define import answers, refused
+from functrans.scipy.instead import SPECIAL as _INSTEAD
 from functrans.trace.source import located, user_source
 
 __all__ = [
     "assoc_laguerre", "assoc_legendre_p", "comb", "diric", "factorial", "factorial2", "ivp", "jvp",
-    "kvp", "lambertw", "legendre_p", "log_softmax", "logsumexp", "multigammaln", "perm",
-    "polygamma", "softmax", "softplus", "sph_legendre_p", "spherical_in", "spherical_jn",
-    "spherical_kn", "spherical_yn", "yvp", "zeta",
+    "kvp", "lambertw", "legendre_p", "legendre_p_all", "log_softmax", "logsumexp", "multigammaln",
+    "perm", "polygamma", "riccati_jn", "riccati_yn", "softmax", "softplus", "sph_harm_y",
+    "sph_legendre_p", "spherical_in", "spherical_jn", "spherical_kn", "spherical_yn", "yvp", "zeta",
 ]  # fmt: skip
 
 _scipy = lazy("scipy:special")
@@ -43,7 +46,8 @@ log_softmax = answers("scipy.special:log_softmax")(_special.log_softmax)
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(_scipy.resolve(), name)
+    found = getattr(_scipy.resolve(), name)
+    return refused(found, _INSTEAD[name]) if name in _INSTEAD else found
 
 
 def __dir__() -> list[str]:
@@ -79,13 +83,13 @@ def polygamma(n: Any, x: Any) -> Any:
     """
     x = inexact(x)
     if isinstance(n, (int, np.integer)):
-        return gamma.digamma(x) if n == 0 else gamma.polygamma(x, n=int(n))
+        return _gamma.digamma(x) if n == 0 else _gamma.polygamma(x, n=int(n))
     order = inexact(n)
     sign = 1 - 2 * (order + 1 - 2 * floor((order + 1) / 2))
     # for order 0 the zeta function has its pole
     raised = select(equal(order, 0), 2, order + 1)
-    of_order = sign * gamma.gamma(order + 1) * gamma.zeta(raised, x)
-    return select(equal(order, 0), gamma.digamma(x), of_order)
+    of_order = sign * _gamma.gamma(order + 1) * _gamma.zeta(raised, x)
+    return select(equal(order, 0), _gamma.digamma(x), of_order)
 
 
 @answers("scipy.special:zeta")
@@ -99,7 +103,7 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
     1.644934066848
     """
     _no_out("scipy.special.zeta", out)
-    return gamma.riemann_zeta(x) if q is None else gamma.zeta(x, q)
+    return _gamma.riemann_zeta(x) if q is None else _gamma.zeta(x, q)
 
 
 def _no_out(function: str, out: Any) -> None:
@@ -120,7 +124,7 @@ def multigammaln(a: Any, d: int) -> Any:
     a = inexact(a)
     total = d * (d - 1) * 0.25 * math.log(math.pi)
     for j in range(d):
-        total = total + gamma.gammaln(a - 0.5 * j)
+        total = total + _gamma.gammaln(a - 0.5 * j)
     return total
 
 
@@ -140,7 +144,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
         N = N + k - 1
     N, k = inexact(N), inexact(k)
     proper = less_equal(k, N) & greater_equal(N, 0) & greater_equal(k, 0)
-    return masked(proper, gamma.binom(select(proper, N, 1), select(proper, k, 1)))
+    return masked(proper, _gamma.binom(select(proper, N, 1), select(proper, k, 1)))
 
 
 @answers("scipy.special:perm")
@@ -157,7 +161,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
         _refuse("scipy.special.perm(..., exact=True)", "leave the keyword out")
     N, k = inexact(N), inexact(k)
     proper = less_equal(k, N) & greater_equal(N, 0) & greater_equal(k, 0)
-    return masked(proper, gamma.poch(select(proper, N - k + 1, 1), select(proper, k, 1)))
+    return masked(proper, _gamma.poch(select(proper, N - k + 1, 1), select(proper, k, 1)))
 
 
 @answers("scipy.special:factorial")
@@ -174,7 +178,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
         _refuse("scipy.special.factorial with exact=True or extend=", "write gamma(n + 1)")
     n = inexact(n)
     inside = greater_equal(n, 0)
-    return masked(inside, gamma.gamma(select(inside, n, 0) + 1))
+    return masked(inside, _gamma.gamma(select(inside, n, 0) + 1))
 
 
 @answers("scipy.special:factorial2")
@@ -194,7 +198,7 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     inside = greater_equal(n, -1)
     half = 0.5 * select(inside, n, 0)
     front = power(2.0, half) * select(equal(odd, 0), 1.0, math.sqrt(2 / math.pi))
-    return masked(inside, front * gamma.gamma(half + 1))
+    return masked(inside, front * _gamma.gamma(half + 1))
 
 
 # -- Bessel functions ------------------------------------------------------------------------------
@@ -214,7 +218,7 @@ def _nth_derivative(function: Any, sign: int) -> Any:
 
 _jv, _yv, _iv, _kv = (
     _nth_derivative(function, sign)
-    for function, sign in ((bessel.jv, -1), (bessel.yv, -1), (bessel.iv, 1), (bessel.kv, 1))
+    for function, sign in ((_bessel.jv, -1), (_bessel.yv, -1), (_bessel.iv, 1), (_bessel.kv, 1))
 )
 
 
@@ -301,6 +305,28 @@ spherical_yn = _spherical("spherical_yn", "second")
 spherical_in = _spherical("spherical_in", "first (modified)")
 spherical_kn = _spherical("spherical_kn", "second (modified)")
 
+
+def _riccati(name: str, spherical_name: str) -> Any:
+    def function(n: int, x: Any) -> Any:
+        orders = np.arange(n + 1)
+        value = getattr(spherical, spherical_name)(orders, x)
+        return x * value, value + x * spherical.slopes[spherical_name](orders, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""``x * {spherical_name}(k, x)`` for orders ``k`` up to ``n``, and slopes.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> [len(result) for result in special.{name}(2, 1.0)]
+    [3, 3]
+    """
+    return answers(f"scipy.special:{name}")(function)
+
+
+riccati_jn = _riccati("riccati_jn", "spherical_jn")
+riccati_yn = _riccati("riccati_yn", "spherical_yn")
+
 # -- polynomials -----------------------------------------------------------------------------------
 
 
@@ -320,6 +346,19 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
         factor *= 2 * k - 1
         values.append(factor * orthogonal.eval_gegenbauer(n - k, k + 0.5, z))
     return stack(values)
+
+
+@answers("scipy.special:legendre_p_all")
+def legendre_p_all(n: int, z: Any, *, diff_n: int = 0) -> Any:
+    """`legendre_p` of the degrees 0 to ``n``, on a second axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.legendre_p_all(2, 1.0)
+    array([[1., 1., 1.]])
+    """
+    return stack([legendre_p(degree, z, diff_n=diff_n) for degree in range(n + 1)], axis=1)
 
 
 def _first_only(function: str, diff_n: int, values: list[Any]) -> Any:
@@ -364,6 +403,22 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
     """
     values = [spherical.sph_legendre_p(n, m, theta), spherical.sph_legendre_p_slope(n, m, theta)]
     return _first_only("scipy.special.sph_legendre_p", diff_n, values)
+
+
+@answers("scipy.special:sph_harm_y")
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
+    """The spherical harmonic of degree ``n`` and order ``m`` at polar angles and azimuths.
+
+    Examples
+    --------
+    >>> from functrans import jit
+    >>> from functrans.scipy import special
+    >>> jit(lambda theta: special.sph_harm_y(1, 0, theta, 0.3))(0.0).round(6)
+    np.complex128(0.488603+0j)
+    """
+    if diff_n:
+        _refuse(f"scipy.special.sph_harm_y(..., diff_n={diff_n})", "differentiate by functrans.jvp")
+    return spherical.sph_legendre_p(n, m, theta) * exp(1j * (m * array(phi)))
 
 
 @answers("scipy.special:assoc_laguerre")

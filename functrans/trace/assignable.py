@@ -106,7 +106,7 @@ class Assignable(np.ndarray[Any, Any]):
 
     def __buffer__(self, flags: int, /) -> memoryview:
         # of the base, so that whoever shares the memory is counted (Python 3.12 asks here)
-        return memoryview(np.asarray(self))
+        return memoryview(np.asarray(self))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return repr(np.asarray(self))

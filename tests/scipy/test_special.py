@@ -29,6 +29,10 @@ FUNCTIONS = {
     "spherical_jn": (lambda m, x: m.spherical_jn(2, x), X),
     "spherical_kn": (lambda m, x: m.spherical_kn(2, x, True), X),
     "legendre_p": (lambda m, x: m.legendre_p(4, x, diff_n=2), X / 3),
+    "legendre_p_all": (lambda m, x: m.legendre_p_all(3, x, diff_n=1), X / 3),
+    "riccati_jn": (lambda m, x: np.stack(m.riccati_jn(3, x)), 0.7),
+    "riccati_yn": (lambda m, x: np.stack(m.riccati_yn(3, x)), 0.7),
+    "sph_harm_y": (lambda m, x: m.sph_harm_y(3, np.array([[-2], [1]]), x, 0.4 * x), X),
     "sph_legendre_p": (lambda m, x: m.sph_legendre_p(4, 2, x), X),
     "diric": (lambda m, x: m.diric(x, 4), np.array([0.3, 6.4, 13.0])),
     "logsumexp": (lambda m, x: m.logsumexp(x, b=np.array([1.0, -0.5, 2.0])), X),
@@ -107,3 +111,11 @@ grad(lambda x: np.sum(scipy.special.gammainc(1.5, x)))(np.abs(x))
 def test_scipys_own_functions_take_traced_values_where_its_array_api_is_on():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     subprocess.run([sys.executable, "-c", ARRAY_API], env=environment, check=True)
+
+
+@pytest.mark.filterwarnings("ignore:floating point number truncated")
+@pytest.mark.parametrize("name", ["kn", "yn"])
+def test_an_integral_order_is_truncated(name):
+    orders = np.array([-2.7, -2, -0.5, 0, 0.9, 2.5, np.nan])[:, None]
+    function = getattr(special, name)
+    np.testing.assert_allclose(jit(function)(orders, X), function(orders, X), rtol=1e-12)

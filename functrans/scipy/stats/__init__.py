@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrans.ops.define import lazy
+from functrans.scipy.stats import densities as _densities
 from functrans.scipy.stats import discrete as _discrete
 from functrans.scipy.stats import intervals as _intervals
 from functrans.scipy.stats import multivariate as _multivariate
@@ -16,9 +17,16 @@ from functrans.scipy.stats import positive_axis as _positive_axis
 from functrans.scipy.stats import real_axis as _real_axis
 from functrans.scipy.stats import statistics as _statistics
 from functrans.scipy.stats.distribution import Distribution as _Distribution
+from functrans.scipy.stats.distribution import Untraced as _Untraced
 from functrans.scipy.stats.statistics import *  # noqa: F403
 
-_ROWS = (*_real_axis.ROWS, *_positive_axis.ROWS, *_intervals.ROWS, *_discrete.ROWS)
+_ROWS = (
+    *_real_axis.ROWS,
+    *_positive_axis.ROWS,
+    *_intervals.ROWS,
+    *_densities.ROWS,
+    *_discrete.ROWS,
+)
 
 _DISTRIBUTIONS: dict[str, Any] = {
     **{row.name: _Distribution(row) for row in _ROWS},
@@ -36,7 +44,9 @@ _stats = lazy("scipy:stats")
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(_stats.resolve(), name)
+    found = getattr(_stats.resolve(), name)
+    is_distribution = hasattr(found, "logpdf") or hasattr(found, "logpmf")
+    return _Untraced(name, found) if is_distribution and not isinstance(found, type) else found
 
 
 def __dir__() -> list[str]:

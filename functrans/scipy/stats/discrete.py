@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.elementwise.choice import maximum, minimum
+from functrans.ops.elementwise.choice import absolute, maximum, minimum
 from functrans.ops.elementwise.compare import greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.hyperbolic import tanh
+from functrans.ops.elementwise.power import sqrt
+from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.distributions import bdtr, bdtrc, pdtr, pdtrc
 from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import betaln, gammaln, zeta
@@ -55,6 +57,12 @@ def _binomial_logpmf(k: Any, n: Any, p: Any) -> Any:
 def _hypergeometric_logpmf(k: Any, total: Any, good: Any, drawn: Any) -> Any:
     ways = _log_binomial(good, k) + _log_binomial(total - good, drawn - k)
     return ways - _log_binomial(total, drawn)
+
+
+def _skellam_logpmf(k: Any, mu1: Any, mu2: Any) -> Any:
+    between = sqrt(mu1) - sqrt(mu2)
+    scaled = ive(absolute(k), 2 * sqrt(mu1 * mu2))
+    return 0.5 * k * log(mu1 / mu2) - between * between + log(scaled)
 
 
 def _hypergeometric_support(total: Any, good: Any, drawn: Any) -> tuple[Any, Any]:
@@ -154,5 +162,29 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dlaplace", ("a",), support=lambda a: (-np.inf, np.inf), within=_zero, valid=is_positive,
         logpdf=lambda k, a: log(tanh(0.5 * a)) - a * abs(k), discrete=True,
+    ),
+    Row(
+        "boltzmann", ("lambda_", "N"), support=lambda rate, n: (0.0, n - 1), within=_zero,
+        valid=is_positive, discrete=True,
+        logpdf=lambda k, rate, n: log(-expm1(-rate)) - log(-expm1(-rate * n)) - rate * k,
+    ),
+    Row(
+        "nhypergeom", ("M", "n", "r"), support=lambda M, n, r: (0.0, n), within=_zero,
+        valid=lambda M, n, r: (
+            greater_equal(n, 0) & less_equal(n, M) & greater(r, 0) & less_equal(r, M - n)
+        ),
+        logpdf=lambda k, M, n, r: (
+            _log_binomial(k + r - 1, k) + _log_binomial(M - r - k, n - k) - _log_binomial(M, n)
+        ),
+        discrete=True,
+    ),
+    Row(
+        "skellam", ("mu1", "mu2"), support=lambda *_: (-np.inf, np.inf), within=_zero,
+        valid=is_positive, logpdf=_skellam_logpmf, discrete=True,
+        mean=lambda mu1, mu2: mu1 - mu2, var=lambda mu1, mu2: mu1 + mu2,
+    ),
+    Row(
+        "yulesimon", ("alpha",), support=_from_one, within=_one, valid=is_positive, discrete=True,
+        logpdf=lambda k, alpha: log(alpha) + betaln(k, alpha + 1),
     ),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from functrans.numpy.reductions import all, sum
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import equal, greater_equal
+from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.entropy import xlogy
@@ -192,6 +192,28 @@ def _multinomial(x: Any, n: Any, p: Any) -> Any:
     return select(proper, value, -np.inf)
 
 
+def _dirichlet_multinomial(x: Any, alpha: Any, n: Any) -> Any:
+    x, alpha, n = inexact(x), inexact(alpha), inexact(n)
+    proper = all(greater_equal(x, 0) & equal(floor(x), x), -1) & equal(sum(x, -1), n)
+    counts = select(proper[..., None], x, 0)
+    total = sum(alpha, -1)
+    front = gammaln(total) + gammaln(n + 1) - gammaln(n + total)
+    each = gammaln(counts + alpha) - gammaln(alpha) - gammaln(counts + 1)
+    return select(proper, front + sum(each, -1), -np.inf)
+
+
+def _normal_inverse_gamma(
+    x: Any, s2: Any, mu: Any = 0, lmbda: Any = 1, a: Any = 1, b: Any = 1
+) -> Any:
+    x, s2, mu, lmbda, a, b = map(inexact, (x, s2, mu, lmbda, a, b))
+    inside = greater(s2, 0)
+    variance = select(inside, s2, 1)
+    of_point = 0.5 * (log(lmbda / variance) - LOG_2_PI - lmbda * (x - mu) * (x - mu) / variance)
+    of_variance = a * log(b) - gammaln(a) - (a + 1) * log(variance) - b / variance
+    proper = greater(lmbda, 0) & greater(a, 0) & greater(b, 0)
+    return select(proper, select(inside, of_point + of_variance, -np.inf), np.nan)
+
+
 # -- matrices --------------------------------------------------------------------------------------
 
 
@@ -224,6 +246,8 @@ FAMILIES: tuple[Family, ...] = (
     Family("multivariate_t", "logpdf", _student),
     Family("dirichlet", "logpdf", _dirichlet),
     Family("multinomial", "logpmf", _multinomial),
+    Family("dirichlet_multinomial", "logpmf", _dirichlet_multinomial),
+    Family("normal_inverse_gamma", "logpdf", _normal_inverse_gamma),
     Family("wishart", "logpdf", _wishart),
     Family("invwishart", "logpdf", _inverse_wishart),
 )

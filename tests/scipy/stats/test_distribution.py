@@ -5,18 +5,26 @@ import pytest
 import scipy.stats
 
 from functrans import grad, jit
-from functrans.errors import UnsupportedNumPyError
+from functrans.errors import NotDifferentiableError, UnsupportedNumPyError
 from functrans.scipy import stats
-from functrans.scipy.stats import discrete, intervals, positive_axis, real_axis
+from functrans.scipy.stats import densities, discrete, intervals, positive_axis, real_axis
 from functrans.testing import check_grads
 
-CONTINUOUS = {row.name: row for row in (*real_axis.ROWS, *positive_axis.ROWS, *intervals.ROWS)}
+CONTINUOUS = {
+    row.name: row
+    for module in (real_axis, positive_axis, intervals, densities)
+    for row in module.ROWS
+}
 DISCRETE = {row.name: row for row in discrete.ROWS}
 
 SHAPES = {
     "truncnorm": (-1.0, 2.0), "loguniform": (0.5, 3.0), "triang": (0.3,), "genextreme": (0.3,),
     "bernoulli": (0.3,), "binom": (5, 0.3), "geom": (0.3,), "nbinom": (2.5, 0.3),
     "betabinom": (5, 2.0, 1.5), "betanbinom": (5, 2.0, 1.5), "hypergeom": (20, 7, 12),
+    "erlang": (2.0,), "genhyperbolic": (0.7, 1.5, 0.4), "norminvgauss": (1.5, 0.4),
+    "skewcauchy": (0.3,),
+    "trapezoid": (0.3, 0.6), "truncweibull_min": (1.4, 0.3, 2.0), "wrapcauchy": (0.3,),
+    "truncpareto": (1.3, 4.0), "boltzmann": (0.4, 6), "nhypergeom": (20, 7, 5),
     "randint": (2, 7), "logser": (0.4,), "zipf": (2.5,), "ncx2": (3.0, 2.0),
 }  # fmt: skip
 METHODS = ("cdf", "sf", "ppf", "isf", "mean", "var", "entropy")
@@ -50,11 +58,33 @@ def test_methods_are_scipys(row):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13, err_msg=name)
 
 
-@pytest.mark.parametrize("name", [n for n in CONTINUOUS if n != "ncx2"])
+ORDERS_FIXED = ("ncx2", "genhyperbolic", "geninvgauss")
+
+
+@pytest.mark.filterwarnings("ignore:The shape parameter of the erlang")
+@pytest.mark.parametrize("name", [n for n in CONTINUOUS if n not in ORDERS_FIXED])
 def test_log_densities_have_derivatives(name):
     args = arguments(CONTINUOUS[name])
     inside = getattr(scipy.stats, name).ppf(np.array([0.2, 0.7]), *args)
     check_grads(getattr(stats, name).logpdf, (inside, *args), order=1)
+
+
+@pytest.mark.parametrize("name", ["genhyperbolic", "geninvgauss"])
+def test_but_not_in_the_order_of_a_bessel_function(name):
+    order, *others = arguments(CONTINUOUS[name])
+    logpdf = getattr(stats, name).logpdf
+    check_grads(lambda x, *others: logpdf(x, order, *others), (1.7, *others), order=1)
+    with pytest.raises(NotDifferentiableError, match="hold the order fixed"):
+        grad(logpdf, argnums=1)(1.7, order, *others)
+
+
+@pytest.mark.parametrize("name", [row.name for row in densities.ROWS])
+def test_at_the_ends_of_a_support(name):
+    args = arguments(CONTINUOUS[name])
+    ends = np.array(getattr(scipy.stats, name).support(*args))
+    ends = ends[np.isfinite(ends)]  # SciPy has NaN at some infinities
+    found = jit(getattr(stats, name).pdf)(ends, *args)
+    np.testing.assert_allclose(found, getattr(scipy.stats, name).pdf(ends, *args), atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["expon", "gamma", "lognorm", "invgamma", "uniform"])
@@ -74,3 +104,16 @@ def test_a_frozen_distribution():
 def test_what_to_write_instead_of_drawing():
     with pytest.raises(UnsupportedNumPyError, match=r"^scipy\.stats\.norm\.rvs .*functrans\.r"):
         grad(lambda mu: stats.norm.rvs(mu))(0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("nct.logpdf", lambda df: stats.nct.logpdf(0.3, df, 2.0)),
+        ("nct", lambda df: stats.nct(df, 2.0).logpdf(0.3)),
+    ],
+)
+def test_a_distribution_without_a_traced_form(name, call):
+    assert call(1.5) == scipy.stats.nct.logpdf(0.3, 1.5, 2.0)
+    with pytest.raises(UnsupportedNumPyError, match=rf"^scipy\.stats\.{name} is not .*special$"):
+        grad(call)(1.5)

@@ -17,10 +17,17 @@ from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.elementwise.choice import or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.special.gamma import rgamma
-from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, part, parts, real, special
+from functrans.ops.elementwise.special.scipy import (
+    NO_CLOSED_FORM,
+    composed,
+    part,
+    parts,
+    real,
+    special,
+)
 from functrans.ops.samples import reals
-from functrans.trace import protocols
 
 ORDER = not_differentiable(
     "the derivative of a Bessel function in its order has no closed form; hold the order fixed"
@@ -111,9 +118,18 @@ k1e: Primitive = special(
     "k1e", reals(0.5, 5), lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve(2.0, x)))
 )
 
-# SciPy has recurrences of their own for these where the order is integral
-protocols.ufuncs["yn"] = yv
-protocols.ufuncs["kn"] = kv
+# SciPy has recurrences of their own for these, and truncates the order
+
+
+@composed("yn")
+def _yn(order: Any, x: Any) -> Any:
+    return yv(trunc(order), x)
+
+
+@composed("kn")
+def _kn(order: Any, x: Any) -> Any:
+    return kv(trunc(order), x)
+
 
 # -- integrals of them -----------------------------------------------------------------------------
 

@@ -1,0 +1,316 @@
+"""Rarer continuous distributions: a row each, with the log-density alone.
+
+References
+----------
+The docstrings of `scipy.stats`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.elementwise.choice import absolute, select, sign
+from functrans.ops.elementwise.compare import greater, greater_equal, less, less_equal
+from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp, logit
+from functrans.ops.elementwise.log_ndtr import log_ndtr
+from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.special.bessel import i0e, k1e, kve
+from functrans.ops.elementwise.special.distributions import chdtr
+from functrans.ops.elementwise.special.entropy import log_expit, xlog1py, xlogy
+from functrans.ops.elementwise.special.gamma import betaln, gammaln
+from functrans.ops.elementwise.trigonometric import cos, sin
+from functrans.scipy.stats.distribution import Row, is_positive
+from functrans.scipy.stats.standard import (
+    LOG2,
+    LOG_PI,
+    LOG_SQRT_2_PI,
+    ON_POSITIVE,
+    ON_REALS,
+    ON_UNIT,
+    half,
+    normal_logpdf,
+    one,
+    zero,
+)
+
+_HALF_CIRCLE: dict[str, Any] = {"support": lambda *_: (-math.pi, math.pi), "within": one}
+
+
+def _is_not_negative(c: Any) -> Any:
+    return greater_equal(c, 0)
+
+
+def _crystal_ball(x: Any, beta: Any, m: Any) -> Any:
+    # a normal density, which a power takes on from -beta to the left
+    tail = log(m / beta) - log(m - 1) - 0.5 * (beta * beta)
+    mass = logaddexp(tail, LOG_SQRT_2_PI + log_ndtr(beta))
+    core = greater(x, -beta)
+    left = select(core, -beta, x)
+    beyond = -0.5 * (beta * beta) - m * log1p(-beta * (beta + left) / m)
+    return select(core, -0.5 * (x * x), beyond) - mass
+
+
+def _generalised_half_logistic(x: Any, c: Any) -> Any:
+    exponent = log1p(-c * x) / c
+    return LOG2 + exponent - log1p(-c * x) - 2 * log1p(exp(exponent))
+
+
+def _generalised_hyperbolic(x: Any, p: Any, a: Any, b: Any) -> Any:
+    root = sqrt(a * a - b * b)
+    distance = sqrt(1 + x * x)
+    front = p * log(root) - (p - 0.5) * log(a) - LOG_SQRT_2_PI - log(kve(p, root)) + root
+    of_point = (p - 0.5) * log(distance) + log(kve(p - 0.5, a * distance)) - a * distance
+    return front + of_point + b * x
+
+
+def _normal_inverse_gaussian(x: Any, a: Any, b: Any) -> Any:
+    distance = sqrt(1 + x * x)
+    exponent = b * x - a * distance + sqrt(a * a - b * b)
+    return log(a) - LOG_PI + log(k1e(a * distance)) + exponent - log(distance)
+
+
+def _skewed_student(x: Any, a: Any, b: Any) -> Any:
+    share = x / sqrt(a + b + x * x)
+    front = (a + b - 1) * LOG2 + betaln(a, b) + 0.5 * log(a + b)
+    return (a + 0.5) * log1p(share) + (b + 0.5) * log1p(-share) - front
+
+
+def _trapezoid(x: Any, c: Any, d: Any) -> Any:
+    rises, falls = less(x, c), greater(x, d)
+    up = select(rises, x, c) / select(rises, c, 1)
+    down = (1 - select(falls, x, d)) / select(falls, 1 - d, 1)
+    side = select(rises, up, select(falls, down, 1.0))
+    return LOG2 - log(d - c + 1) + log(side)
+
+
+def _truncated_weibull(x: Any, c: Any, a: Any, b: Any) -> Any:
+    low, high = power(a, c), power(b, c)
+    mass = -low + log(-expm1(low - high))
+    return log(c) + xlogy(c - 1, x) - power(x, c) - mass
+
+
+def _breit_wigner(x: Any, rho: Any) -> Any:
+    root = sqrt(1 + 1 / (rho * rho))
+    off = (x - rho) * (x + rho) / rho
+    return 1.5 * LOG2 - LOG_PI + log(root) - 0.5 * log1p(root) - log1p(off * off)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "alpha", ("a",), **ON_POSITIVE, open=True,
+        logpdf=lambda x, a: -2 * log(x) + normal_logpdf(a - 1 / x) - log_ndtr(a),
+    ),
+    Row(
+        "anglit", support=lambda: (-math.pi / 4, math.pi / 4), within=zero,
+        logpdf=lambda x: log(cos(2 * x)),
+    ),
+    Row(
+        # a chi distribution of three degrees up to chi, of chi * sqrt(1 - x**2)
+        "argus", ("chi",), **ON_UNIT, open=True,
+        logpdf=lambda x, chi: (
+            3 * log(chi) - LOG_SQRT_2_PI - log(0.5 * chdtr(3.0, chi * chi))
+            + log(x) + 0.5 * log1p(-x * x) - 0.5 * (chi * chi) * (1 - x * x)
+        ),
+    ),
+    Row(
+        "bradford", ("c",), **ON_UNIT,
+        logpdf=lambda x, c: log(c) - log1p(c * x) - log(log1p(c)),
+    ),
+    Row(
+        "burr", ("c", "d"), **ON_POSITIVE,
+        logpdf=lambda x, c, d: log(c * d) + xlogy(c * d - 1, x) - (d + 1) * log1p(power(x, c)),
+    ),
+    Row(
+        "burr12", ("c", "d"), **ON_POSITIVE,
+        logpdf=lambda x, c, d: log(c * d) + xlogy(c - 1, x) - (d + 1) * log1p(power(x, c)),
+    ),
+    Row("cosine", **_HALF_CIRCLE, open=True, logpdf=lambda x: log1p(cos(x)) - LOG2 - LOG_PI),
+    Row(
+        "crystalball", ("beta", "m"), **{**ON_REALS, "valid": (
+            lambda beta, m: greater(m, 1) & greater(beta, 0)
+        )},
+        logpdf=_crystal_ball,
+    ),
+    Row(
+        "dgamma", ("a",), **{**ON_REALS, "within": one},
+        logpdf=lambda x, a: xlogy(a - 1, absolute(x)) - absolute(x) - LOG2 - gammaln(a),
+    ),
+    Row(
+        "dweibull", ("c",), **{**ON_REALS, "within": one},
+        logpdf=lambda x, c: (
+            log(c) - LOG2 + xlogy(c - 1, absolute(x)) - power(absolute(x), c)
+        ),
+    ),
+    Row(
+        "erlang", ("a",), **ON_POSITIVE,
+        logpdf=lambda x, a: xlogy(a - 1, x) - x - gammaln(a),
+    ),
+    Row(
+        "exponpow", ("b",), **ON_POSITIVE,
+        logpdf=lambda x, b: log(b) + xlogy(b - 1, x) + power(x, b) - expm1(power(x, b)),
+    ),
+    Row(
+        "exponweib", ("a", "c"), **ON_POSITIVE,
+        logpdf=lambda x, a, c: (
+            log(a * c) + xlogy(a - 1, -expm1(-power(x, c))) - power(x, c) + xlogy(c - 1, x)
+        ),
+    ),
+    Row(
+        "fatiguelife", ("c",), **ON_POSITIVE, open=True,
+        logpdf=lambda x, c: (
+            log1p(x) - LOG2 - log(c) - LOG_SQRT_2_PI - 1.5 * log(x)
+            - (x - 1) * (x - 1) / (2 * x * c * c)
+        ),
+    ),
+    Row(
+        "foldcauchy", ("c",), **{**ON_POSITIVE, "valid": _is_not_negative},
+        logpdf=lambda x, c: (
+            logaddexp(-log1p((x - c) * (x - c)), -log1p((x + c) * (x + c))) - LOG_PI
+        ),
+    ),
+    Row(
+        "foldnorm", ("c",), **{**ON_POSITIVE, "valid": _is_not_negative},
+        logpdf=lambda x, c: logaddexp(normal_logpdf(x - c), normal_logpdf(x + c)),
+    ),
+    Row(
+        "genexpon", ("a", "b", "c"), **ON_POSITIVE,
+        logpdf=lambda x, a, b, c: (
+            log(a - b * expm1(-c * x)) - (a + b) * x - b * expm1(-c * x) / c
+        ),
+    ),
+    Row(
+        "genhalflogistic", ("c",), support=lambda c: (0.0, 1 / c), within=lambda c: 0.5 / c,
+        valid=is_positive, logpdf=_generalised_half_logistic,
+    ),
+    Row(
+        "genhyperbolic", ("p", "a", "b"), **{**ON_REALS, "valid": (
+            lambda p, a, b: less(absolute(b), a)
+        )},
+        logpdf=_generalised_hyperbolic,
+    ),
+    Row(
+        "geninvgauss", ("p", "b"), **{**ON_POSITIVE, "valid": lambda p, b: greater(b, 0)},
+        open=True,
+        logpdf=lambda x, p, b: (
+            (p - 1) * log(x) - 0.5 * b * (x - 1) * (x - 1) / x - LOG2 - log(kve(p, b))
+        ),
+    ),
+    Row(
+        "genlogistic", ("c",), **ON_REALS,
+        logpdf=lambda x, c: log(c) - x + (c + 1) * log_expit(x),
+    ),
+    Row("gibrat", **ON_POSITIVE, open=True, logpdf=lambda x: normal_logpdf(log(x)) - log(x)),
+    Row("gompertz", ("c",), **ON_POSITIVE, logpdf=lambda x, c: log(c) + x - c * expm1(x)),
+    Row(
+        "halfgennorm", ("beta",), **ON_POSITIVE,
+        logpdf=lambda x, beta: log(beta) - gammaln(1 / beta) - power(x, beta),
+    ),
+    Row(
+        "invweibull", ("c",), **ON_POSITIVE, open=True,
+        logpdf=lambda x, c: log(c) - (c + 1) * log(x) - power(x, -c),
+    ),
+    Row("jf_skew_t", ("a", "b"), **ON_REALS, logpdf=_skewed_student),
+    Row(
+        "johnsonsb", ("a", "b"), **{**ON_UNIT, "valid": lambda a, b: greater(b, 0)}, open=True,
+        logpdf=lambda x, a, b: log(b) - log(x) - log1p(-x) + normal_logpdf(a + b * logit(x)),
+    ),
+    Row(
+        "kappa3", ("a",), **ON_POSITIVE,
+        logpdf=lambda x, a: log(a) - (1 + 1 / a) * log(a + power(x, a)),
+    ),
+    Row(
+        "laplace_asymmetric", ("kappa",), **{**ON_REALS, "within": one},
+        logpdf=lambda x, kappa: (
+            -absolute(x) * select(less(x, 0), 1 / kappa, kappa) - log(kappa + 1 / kappa)
+        ),
+    ),
+    Row(
+        "levy_l", support=lambda: (-np.inf, 0.0), within=lambda: -1.0, open=True,
+        logpdf=lambda x: 0.5 / x - LOG_SQRT_2_PI - 1.5 * log(-x),
+    ),
+    Row(
+        "loglaplace", ("c",), **ON_POSITIVE,
+        logpdf=lambda x, c: log(c) - LOG2 + xlogy(select(less(x, 1), c, -c) - 1, x),
+    ),
+    Row(
+        "mielke", ("k", "s"), **ON_POSITIVE,
+        logpdf=lambda x, k, s: log(k) + xlogy(k - 1, x) - (1 + k / s) * log1p(power(x, s)),
+    ),
+    Row(
+        "norminvgauss", ("a", "b"), **{**ON_REALS, "valid": lambda a, b: less(absolute(b), a)},
+        logpdf=_normal_inverse_gaussian,
+    ),
+    Row(
+        "powerlognorm", ("c", "s"), **ON_POSITIVE, open=True,
+        logpdf=lambda x, c, s: (
+            log(c) - log(x) - log(s) + normal_logpdf(log(x) / s)
+            + (c - 1) * log_ndtr(-log(x) / s)
+        ),
+    ),
+    Row(
+        "powernorm", ("c",), **ON_REALS,
+        logpdf=lambda x, c: log(c) + normal_logpdf(x) + (c - 1) * log_ndtr(-x),
+    ),
+    Row(
+        "rdist", ("c",), support=lambda c: (-1.0, 1.0), within=zero, valid=is_positive,
+        logpdf=lambda x, c: xlog1py(0.5 * c - 1, -x * x) - betaln(0.5, 0.5 * c),
+    ),
+    Row(
+        "recipinvgauss", ("mu",), **ON_POSITIVE, open=True,
+        logpdf=lambda x, mu: (
+            -(1 - mu * x) * (1 - mu * x) / (2 * x * mu * mu) - LOG_SQRT_2_PI - 0.5 * log(x)
+        ),
+    ),
+    Row("rel_breitwigner", ("rho",), **ON_POSITIVE, logpdf=_breit_wigner),
+    Row(
+        "semicircular", support=lambda: (-1.0, 1.0), within=zero,
+        logpdf=lambda x: LOG2 - LOG_PI + 0.5 * log1p(-x * x),
+    ),
+    Row(
+        "skewcauchy", ("a",), **{**ON_REALS, "within": one, "valid": (
+            lambda a: less(absolute(a), 1)
+        )},
+        logpdf=lambda x, a: -LOG_PI - log1p(x * x / ((1 + a * sign(x)) * (1 + a * sign(x)))),
+    ),
+    Row(
+        "trapezoid", ("c", "d"), support=lambda c, d: (0.0, 1.0), within=half,
+        valid=lambda c, d: greater_equal(c, 0) & less_equal(c, d) & less_equal(d, 1),
+        logpdf=_trapezoid,
+    ),
+    Row(
+        "truncpareto", ("b", "c"), support=lambda b, c: (1.0, c), within=lambda b, c: sqrt(c),
+        valid=lambda b, c: greater(b, 0) & greater(c, 1),
+        logpdf=lambda x, b, c: log(b) - (b + 1) * log(x) - log(-expm1(-b * log(c))),
+    ),
+    Row(
+        "truncweibull_min", ("c", "a", "b"), support=lambda c, a, b: (a, b),
+        within=lambda c, a, b: 0.5 * (a + b),
+        valid=lambda c, a, b: greater(c, 0) & greater_equal(a, 0) & greater(b, a),
+        logpdf=_truncated_weibull,
+    ),
+    Row(
+        "vonmises_line", ("kappa",), **_HALF_CIRCLE, valid=_is_not_negative,
+        logpdf=lambda x, kappa: (
+            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log(i0e(kappa))
+        ),
+    ),
+    Row(
+        "wald", **ON_POSITIVE, open=True,
+        logpdf=lambda x: -LOG_SQRT_2_PI - 1.5 * log(x) - 0.5 * (x - 1) * (x - 1) / x,
+    ),
+    Row(
+        "weibull_max", ("c",), support=lambda c: (-np.inf, 0.0), within=lambda c: -1.0,
+        valid=is_positive,
+        logpdf=lambda x, c: log(c) + xlogy(c - 1, -x) - power(-x, c),
+    ),
+    Row(
+        "wrapcauchy", ("c",), support=lambda c: (0.0, 2 * math.pi), within=one,
+        valid=lambda c: greater(c, 0) & less(c, 1),
+        logpdf=lambda x, c: (
+            log1p(-c * c) - LOG2 - LOG_PI - log(1 + c * c - 2 * c * cos(x))
+        ),
+    ),
+)  # fmt: skip
