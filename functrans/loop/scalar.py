@@ -346,7 +346,11 @@ def lookup(table: tuple[float, ...], index: Scalar, dtype: Any) -> Scalar:
 
 def fma(x: Scalar, y: Scalar | Number, z: Scalar | Number) -> Scalar:
     """``x * y + z`` with one rounding."""
-    return Scalar("fma", (x, _pair(x, y)[1], _pair(x, z)[1]), x.dtype)
+    operands = x, _pair(x, y)[1], _pair(x, z)[1]
+    if x.dtype == np.float16:
+        # the machine has none of half floats; of doubles, the product of two is exact
+        return convert(fma(*(convert(each, np.float64) for each in operands)), x.dtype)
+    return Scalar("fma", operands, x.dtype)
 
 
 def minimum(x: Scalar | Number, y: Scalar | Number) -> Scalar:

@@ -21,7 +21,7 @@ from statistics import median
 import numpy as np
 
 import functrans
-from tests.benchmarks.workloads import WORKLOADS
+from tests.benchmarks.one import ALL
 
 
 def run_one(name: str, library: str, seconds: float, folder: Path, cache: str) -> dict[str, float]:
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0)
     arguments = parser.parse_args()
-    names = arguments.names or list(WORKLOADS)
+    names = arguments.names or list(ALL)
     speedups, cold, warm = [], [], []
     if not arguments.quick:
         # as pip does for what it installs, JAX among it
@@ -89,7 +89,7 @@ def main() -> None:
             warm.append(row[3] / again)
             print(
                 f"{name:24} {row[0] * 1e6:8.1f}us {row[1] * 1e6:8.1f}us {speedups[-1]:7.2f}x "
-                f"{WORKLOADS[name][1]:5} {row[2]:7.3f}s {again:7.3f}s {row[3]:7.3f}s "
+                f"{ALL[name][1]:5} {row[2]:7.3f}s {again:7.3f}s {row[3]:7.3f}s "
                 f"{difference(folder):8.1e} {row[4] / 1024:5.0f}/{row[5] / 1024:.0f}",
                 flush=True,
             )

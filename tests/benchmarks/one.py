@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.benchmarks.surface import SURFACE
 from tests.benchmarks.workloads import WORKLOADS, Library
 
 
@@ -30,6 +31,10 @@ def functrans_library() -> tuple[Library, Any, Any]:
         functrans.hessian,
         lax.scan,
         scipy.special.erf,
+        lax,
+        functrans.random,
+        functrans.scipy.special,
+        functrans.scipy.stats,
     )
     return library, functrans.jit, lambda result: [np.asarray(x) for x in tree.leaves(result)]
 
@@ -50,6 +55,10 @@ def jax_library() -> tuple[Library, Any, Any]:
         jax.hessian,
         jax.lax.scan,
         jax.scipy.special.erf,
+        jax.lax,
+        jax.random,
+        jax.scipy.special,
+        jax.scipy.stats,
     )
 
     def compiled(function: Any) -> Any:
@@ -59,13 +68,15 @@ def jax_library() -> tuple[Library, Any, Any]:
     return library, compiled, lambda result: [np.asarray(x) for x in jax.tree.leaves(result)]
 
 
+ALL = WORKLOADS | SURFACE
+
 LIBRARIES = {"functrans": functrans_library, "jax": jax_library}
 
 
 def measure(name: str, library: str, seconds: float) -> tuple[dict[str, float], list[Any]]:
     """The times of a workload, in seconds, and its results."""
     lib, compiled, flat = LIBRARIES[library]()
-    job = WORKLOADS[name][0](lib)
+    job = ALL[name][0](lib)
     start = time.perf_counter()
     run = compiled(job.function)
     result = run(*job.arguments)

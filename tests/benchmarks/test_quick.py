@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.adjoint import compare
-from tests.benchmarks.one import functrans_library
+from tests.benchmarks.one import ALL, functrans_library
 from tests.benchmarks.ratios import elementwise, gradients, memory
-from tests.benchmarks.workloads import WORKLOADS
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", ALL)
 def test_it_runs(name):
     library, compiled, flat = functrans_library()
-    job = WORKLOADS[name][0](library)
+    job = ALL[name][0](library)
     results = flat(compiled(job.function)(*job.arguments))
     assert results
     assert all(np.isfinite(result).all() for result in results)

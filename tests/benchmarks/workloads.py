@@ -25,6 +25,10 @@ class Library(NamedTuple):
     hessian: Any
     scan: Any
     erf: Any
+    lax: Any
+    random: Any
+    special: Any
+    stats: Any
 
 
 class Job(NamedTuple):
