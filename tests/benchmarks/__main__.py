@@ -2,7 +2,7 @@
 
 Each measurement runs in a fresh process. ``--quick`` runs each workload once, without JAX, and
 only checks that it works. "First" is the first call with nothing on disk, "warm" that of a process
-which finds our machine code there.
+which finds our machine code there. BLAS runs on its own choice of kernels, which are printed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,29 @@ import numpy as np
 import functrans
 from tests.benchmarks.one import ALL
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
+"""Where the measurements run: with the kernels that BLAS chooses for this machine."""
+
+
+def kernels() -> str:
+    """What NumPy's and SciPy's BLAS say that they run on."""
+    done = subprocess.run(
+        [sys.executable, "-m", "threadpoolctl", "--import", "numpy", "scipy.linalg"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    libraries = [x for x in json.loads(done.stdout) if x["user_api"] == "blas"]
+    return ", ".join(
+        f"{x['internal_api']} {x['version']} {x['architecture']}, {x['num_threads']} threads"
+        for x in libraries
+    )
+
 
 def run_one(name: str, library: str, seconds: float, folder: Path, cache: str) -> dict[str, float]:
     """One measurement in a process of its own."""
-    environment = {**os.environ, "FUNCTRANS_CACHE_DIR": cache}
+    environment = {**ENVIRONMENT, "FUNCTRANS_CACHE_DIR": cache}
     done = subprocess.run(
         [
             *(sys.executable, "-m", "tests.benchmarks.one"),
@@ -66,6 +85,7 @@ def main() -> None:
     if not arguments.quick:
         # as pip does for what it installs, JAX among it
         compileall.compile_dir(Path(functrans.__file__).parent, quiet=2)
+        print(kernels())
         head = ("workload", "ours", "JAX", "speed-up", "bar", "first", "warm", "JAX's", "gap", "MB")
         print("{:24} {:>10} {:>10} {:>8} {:>5} {:>8} {:>8} {:>8} {:>8} {:>11}".format(*head))
     for name in names:
