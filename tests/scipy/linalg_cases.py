@@ -20,6 +20,10 @@ def _rng():
 
 square = _rng().normal(size=(4, 4)) + 4 * np.eye(4)
 small = square / 9
+indefinite = np.array([[0.1, 2.0, 1.0, 0.3], [2.0, 0.2, 3.0, 0.1], [1.0, 3.0, 0.3, 2.0],
+                       [0.3, 0.1, 2.0, -0.4]])  # fmt: skip
+rotating = np.array([[1.0, -2.0, 0.3, 0.1], [1.5, 1.0, 0.3, -0.4], [0.2, 0.1, 3.0, 2.0],
+                     [0.1, -0.2, -3.0, 2.5]])  # fmt: skip
 definite = square @ square.T
 stack = _rng().normal(size=(2, 3, 3)) + 4 * np.eye(3)
 definites = stack @ stack.swapaxes(1, 2)
@@ -68,6 +72,10 @@ FACTORS = [
     case("l.qr_multiply(a, b)", tall, k),
     case("l.qr_multiply(a, b, 'left', True)", tall, w),
     case("l.qr_multiply(a, b, conjugate=True)", tall, u),
+    *each(["l.ldl(a)", "l.ldl(a, lower=False)", "l.ldl(a, hermitian=False)"], square + square.T),
+    case("l.ldl(a)", indefinite),
+    case("l.ldl(a, lower=False)", indefinite),
+    case("l.ldl(a)", stack),
     *each(["l.svd(a)", "l.svd(a, full_matrices=False)", "l.svd(a, compute_uv=False)",
            "l.svdvals(a)", "l.orth(a)", "l.null_space(a.T)"], tall),
     *each(["l.diagsvd(a, 4, 6)", "l.diagsvd(a, 6, 4)"], v),
@@ -91,6 +99,19 @@ GENERAL = [
     *each(["l.eig(a)", "l.eig(a, right=False)", "l.eigvals(a)"], square),
     case("l.eig(a)", np.array([[1.0, -2.0, 0.0], [1.5, 1.0, 0.3], [0.2, 0.0, 4.0]])),
     case("l.eigvals(a)", stack),
+]  # fmt: skip
+
+FORMS = [
+    *[case(call, x)
+      for call in ("l.hessenberg(a)", "l.hessenberg(a, calc_q=True)", "l.schur(a)")
+      for x in (square, rotating, stack, square[:2, :2], square[:1, :1])],
+    *[case(call, x) for call in ("np.abs(l.schur(a, 'complex')[0])", "l.matrix_balance(a)",
+                                 "l.matrix_balance(a, permute=0, separate=1)",
+                                 "l.cdf2rdf(*np.linalg.eig(a))")
+      for x in (square, rotating)],
+    case("l.rsf2csf(*l.schur(a))", rotating),
+    case("l.rsf2csf(a, b)", square, definite),
+    case("l.matrix_balance(a * np.array([1.0, 1e3, 1.0, 1e-2]), scale=0)", np.triu(square)),
 ]  # fmt: skip
 
 STRUCTURES = (None, "gen", "sym", "her", "pos", "upper triangular", "lower triangular")
@@ -145,6 +166,7 @@ FUNCTIONS = [
     case("l.expm(a)", stack / 4),
     *each(["l.logm(a)", "l.sqrtm(a)", "l.fractional_matrix_power(a, 0.3)",
            "l.fractional_matrix_power(a, -2)"], definite),
+    case("l.expm_cond(a)", small),
     *each(["l.expm_frechet(a, b)", "l.expm_frechet(a, b, compute_expm=False)"], small, square),
 ]  # fmt: skip
 
@@ -160,6 +182,8 @@ STRUCTURED = [
     case("l.block_diag(a, b, c)", tall, v, square),
     case("l.block_diag(a, b)", stack, stack[:, :1]),
     case("l.khatri_rao(a, a)", tall),
+    case("l.clarkson_woodruff_transform(a, 3, rng=1)", tall),
+    case("l.clarkson_woodruff_transform(a, 2, rng=1)", stack),
     case("l.orthogonal_procrustes(a, b)", tall, tall[::-1]),
     case("l.subspace_angles(a, a[:, :2] + b / 100)", tall, tall[::-1, :2]),
     case("l.subspace_angles(a[:, :2], a + b)", tall, tall[::-1]),
@@ -168,7 +192,8 @@ STRUCTURED = [
 ]  # fmt: skip
 
 CASES = {
-    one.name: one for one in (*FACTORS, *SPECTRA, *GENERAL, *SOLUTIONS, *FUNCTIONS, *STRUCTURED)
+    one.name: one
+    for one in (*FACTORS, *SPECTRA, *GENERAL, *FORMS, *SOLUTIONS, *FUNCTIONS, *STRUCTURED)
 }
 
 ONLY_THE_SPACE_IS_DETERMINED = (

@@ -119,7 +119,7 @@ def test_compiled_programs_give_scipys_values(case):
 
 # LAPACK chooses a phase for each vector, and SciPy has no complex form of the others
 PHASES = ("l.svd(a)", "l.svd(a, full", "l.qr(a)|[5", "l.qr(a, pivoting=True)|[5", "l.rq(a)|[3, 5]",
-          "l.orth", "l.null_space")  # fmt: skip
+          "l.orth", "l.null_space", "l.schur(a)", "l.rsf2csf(*l.schur(a))")  # fmt: skip
 REAL = ("eigh_tri", "eigvalsh_tri", "transposed=True")
 COMPLEX = {name: case for name, case in CASES.items() if not any(part in name for part in REAL)}
 
@@ -175,7 +175,19 @@ def test_mapping_is_a_loop(case):
             np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("call", ["l.expm(a)", "l.sqrtm(a)", "l.logm(a)", "l.polar(a)", "l.lu(a)"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "l.expm(a)",
+        "l.sqrtm(a)",
+        "l.logm(a)",
+        "l.polar(a)",
+        "l.lu(a)",
+        "l.ldl(a)",
+        "l.hessenberg(a)",
+        "l.schur(a)",
+    ],
+)
 def test_second_derivatives(call):
     case = next(case for name, case in CASES.items() if name.startswith(f"{call}|"))
     check_grads(flat(case), case.operands, order=2, max_elements=4)

@@ -25,6 +25,7 @@ from functrans.scipy.linalg.factors import (
     cho_solve,
     cholesky,
     diagsvd,
+    ldl,
     lu,
     lu_factor,
     lu_solve,
@@ -41,6 +42,7 @@ from functrans.scipy.linalg.functions import (
     coshm,
     cosm,
     expm,
+    expm_cond,
     expm_frechet,
     fractional_matrix_power,
     logm,
@@ -50,6 +52,13 @@ from functrans.scipy.linalg.functions import (
     sqrtm,
     tanhm,
     tanm,
+)
+from functrans.scipy.linalg.similarity import (
+    cdf2rdf,
+    hessenberg,
+    matrix_balance,
+    rsf2csf,
+    schur,
 )
 from functrans.scipy.linalg.solutions import (
     det,
@@ -81,6 +90,7 @@ from functrans.scipy.linalg.structured import (
     bandwidth,
     block_diag,
     circulant,
+    clarkson_woodruff_transform,
     companion,
     convolution_matrix,
     fiedler,
@@ -95,38 +105,30 @@ from functrans.scipy.linalg.structured import (
     toeplitz,
 )
 
-_NO_SPECTRUM = "use eigh if the matrix is Hermitian, and sqrtm, logm or expm for functions of it"
 _NO_UPDATE = "factorise the new matrix by qr"
 _NO_PENCIL = "solve the pencil by eigh(a, b) if it is Hermitian and definite"
 
 _INSTEAD = {
-    "cdf2rdf": _NO_SPECTRUM,
-    "clarkson_woodruff_transform": "multiply by a random matrix of your own",
     "cossin": "use svd of the blocks",
-    "expm_cond": "use the norm of expm_frechet along directions",
     "funm": "write the function by expm, logm, sqrtm and products",
-    "hessenberg": _NO_SPECTRUM,
-    "ldl": "use cholesky if the matrix is definite, else lu",
-    "matrix_balance": "scale the matrix yourself, with stop_gradient around the scales",
     "ordqz": _NO_PENCIL,
     "qr_delete": _NO_UPDATE,
     "qr_insert": _NO_UPDATE,
     "qr_update": _NO_UPDATE,
     "qz": _NO_PENCIL,
-    "rsf2csf": _NO_SPECTRUM,
-    "schur": _NO_SPECTRUM,
 }
 """What has no traced form, and what to write instead."""
 
 __all__ = [
-    "bandwidth", "block_diag", "cho_factor", "cho_solve", "cho_solve_banded", "cholesky",
-    "cholesky_banded", "circulant", "companion", "convolution_matrix", "coshm", "cosm", "det",
-    "diagsvd", "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded",
-    "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler", "fiedler_companion",
-    "fractional_matrix_power", "hankel", "inv", "ishermitian", "issymmetric", "khatri_rao",
-    "leslie", "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm",
+    "bandwidth", "block_diag", "cdf2rdf", "cho_factor", "cho_solve", "cho_solve_banded",
+    "cholesky", "cholesky_banded", "circulant", "clarkson_woodruff_transform", "companion",
+    "convolution_matrix", "coshm", "cosm", "det", "diagsvd", "eig", "eig_banded", "eigh",
+    "eigh_tridiagonal", "eigvals", "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "expm",
+    "expm_cond", "expm_frechet", "fiedler", "fiedler_companion", "fractional_matrix_power",
+    "hankel", "hessenberg", "inv", "ishermitian", "issymmetric", "khatri_rao", "ldl", "leslie",
+    "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "matrix_balance", "norm",
     "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "qr_multiply",
-    "rq", "signm", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant",
+    "rq", "rsf2csf", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant",
     "solve_continuous_are", "solve_continuous_lyapunov", "solve_discrete_are",
     "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester", "solve_toeplitz",
     "solve_triangular", "solveh_banded", "sqrtm", "subspace_angles", "svd", "svdvals", "tanhm",

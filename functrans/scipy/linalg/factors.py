@@ -16,6 +16,7 @@ from functrans.ops.arrays.structural import cast, expand_axes, iota
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
+from functrans.ops.linalg.ldl import ldl_p
 from functrans.ops.linalg.lu import lu_p, rows_in_order
 from functrans.ops.linalg.matrices import (
     INDEX,
@@ -37,8 +38,8 @@ from functrans.ops.reductions.sorting import argsort
 from functrans.scipy.define import answers
 
 __all__ = [
-    "cho_factor", "cho_solve", "cholesky", "diagsvd", "lu", "lu_factor", "lu_solve", "null_space",
-    "orth", "polar", "qr", "qr_multiply", "rq", "svd", "svdvals",
+    "cho_factor", "cho_solve", "cholesky", "diagsvd", "ldl", "lu", "lu_factor", "lu_solve",
+    "null_space", "orth", "polar", "qr", "qr_multiply", "rq", "svd", "svdvals",
 ]  # fmt: skip
 
 # -- Cholesky --------------------------------------------------------------------------------------
@@ -172,6 +173,35 @@ def _reordered(x: Any, order: Any) -> Any:
     leading = broadcast_leading(x.shape[:-2], order.shape[:-1])
     rows = fnp.broadcast_to(order, (*leading, order.shape[-1]))
     return rows_in_order(fnp.broadcast_to(x, (*leading, *x.shape[-2:])), rows)
+
+
+# -- of Hermitian matrices -------------------------------------------------------------------------
+
+
+@answers(scipy.linalg.ldl)
+def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, Any]:
+    """``A = L @ D @ L.conj().T``, of Hermitian matrices that need not be definite.
+
+    Parameters
+    ----------
+    A : array of shape (..., M, M)
+        Of which one triangle is read.
+    lower : bool
+        Which triangle is read, and whether L is a lower triangle.
+    hermitian : bool
+        Whether complex matrices are Hermitian; else they are symmetric, and ``A = L @ D @ L.T``.
+
+    Returns
+    -------
+    lu : array of shape (..., M, M)
+        L, with its rows in another order.
+    d : array of shape (..., M, M)
+        With blocks of one and of two on its diagonal.
+    perm : array of shape (..., M)
+        The order of the rows in which L is a triangle, ``lu[perm]``.
+    """
+    factor, middle, order = ldl_p(inexact(A), lower=bool(lower), hermitian=bool(hermitian))
+    return factor, middle, order
 
 
 # -- QR --------------------------------------------------------------------------------------------

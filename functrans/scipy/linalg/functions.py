@@ -9,6 +9,7 @@ from typing import Any
 
 import scipy.linalg
 
+from functrans import numpy as fnp
 from functrans.numpy.arrays import inexact
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.matrices import above, beside, columns_of, product, rows_of
@@ -18,8 +19,8 @@ from functrans.scipy.define import answers, double
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "coshm", "cosm", "expm", "expm_frechet", "fractional_matrix_power", "logm", "signm", "sinhm",
-    "sinm", "sqrtm", "tanhm", "tanm",
+    "coshm", "cosm", "expm", "expm_cond", "expm_frechet", "fractional_matrix_power", "logm",
+    "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm",
 ]  # fmt: skip
 
 # -- exponential, logarithm, powers ----------------------------------------------------------------
@@ -64,6 +65,27 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True) 
     """
     along = expm_frechet_p(double(A), double(E))
     return (expm_p(double(A)), along) if compute_expm else along
+
+
+@answers(scipy.linalg.expm_cond)
+def expm_cond(A: Any) -> Any:
+    """How much the exponential of a matrix changes with it: the relative condition number.
+
+    Parameters
+    ----------
+    A : array of shape (M, M)
+
+    Notes
+    -----
+    The 2-norm of the Fréchet derivative as a matrix of M² rows, times the Frobenius norm of A by
+    that of the exponential (N. Higham, "Functions of Matrices", 2008, section 3.1).
+    """
+    x = double(A)
+    n = x.shape[-1]
+    every = fnp.reshape(fnp.eye(n * n, dtype=x.dtype), (n * n, n, n))
+    along = expm_frechet_p(fnp.broadcast_to(x, every.shape), every)
+    spread = fnp.linalg.norm(fnp.reshape(along, (n * n, n * n)), 2)
+    return spread * fnp.linalg.norm(x) / fnp.linalg.norm(expm_p(x))
 
 
 @answers(scipy.linalg.logm)

@@ -27,9 +27,9 @@ from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
 __all__ = [
-    "bandwidth", "block_diag", "circulant", "companion", "convolution_matrix", "fiedler",
-    "fiedler_companion", "hankel", "ishermitian", "issymmetric", "khatri_rao", "leslie",
-    "orthogonal_procrustes", "subspace_angles", "toeplitz",
+    "bandwidth", "block_diag", "circulant", "clarkson_woodruff_transform", "companion",
+    "convolution_matrix", "fiedler", "fiedler_companion", "hankel", "ishermitian", "issymmetric",
+    "khatri_rao", "leslie", "orthogonal_procrustes", "subspace_angles", "toeplitz",
 ]  # fmt: skip
 
 # -- of vectors ------------------------------------------------------------------------------------
@@ -307,3 +307,28 @@ def bandwidth(a: Any) -> Any:
             "ask for it outside of jit and vmap",
         )
     return scipy.linalg.bandwidth(values.astype(float))
+
+
+@answers(scipy.linalg.clarkson_woodruff_transform)
+def clarkson_woodruff_transform(
+    input_matrix: Any, sketch_size: int, rng: Any = None, *, seed: Any = None
+) -> Any:
+    """A product with a random sparse matrix that has fewer rows, and about keeps norms.
+
+    Parameters
+    ----------
+    input_matrix : array of shape (..., N, M)
+    sketch_size : int
+        How many rows the result has.
+    rng, seed : optional
+        What the random matrix is drawn with, as SciPy draws it. It is drawn when the function is
+        traced: under `jit` it is a constant.
+
+    Returns
+    -------
+    array of shape (..., sketch_size, M)
+    """
+    x = array(input_matrix)
+    source = {"rng": rng} if seed is None else {"seed": seed}
+    sketch = scipy.linalg.clarkson_woodruff_transform(np.eye(x.shape[-2]), sketch_size, **source)
+    return product(sketch, x)

@@ -1,0 +1,44 @@
+"""Block diagonals of blocks of one and two, where the pattern follows from the values.
+
+A block of two is where an element next to the diagonal is not zero: complex eigenvalues of a real
+Schur form, pivots of indefinite matrices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.ops.arrays.structural import broadcast_to, cast, iota, reduce_sum, reshape
+from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.compare import equal, greater, not_equal
+from functrans.ops.linalg.matrices import INDEX, on_columns, on_rows
+
+
+def diagonal(x: Any, offset: int = 0) -> Any:
+    """The elements ``x[i, i + offset]`` of square matrices, by rows; 0 where there is none."""
+    counter = iota(size=x.shape[-1], dtype=INDEX)
+    there = equal(reshape(counter + offset, shape=(x.shape[-1], 1)), counter)
+    return reduce_sum(masked(broadcast_to(there, shape=x.shape), x), axes=(x.ndim - 1,))
+
+
+def on_diagonal(x: Any, like: Any, offset: int = 0) -> Any:
+    """The square matrices with ``x[i]`` in row i, so far off the diagonal, and zeros elsewhere."""
+    counter = iota(size=like.shape[-1], dtype=INDEX)
+    there = equal(reshape(counter + offset, shape=(like.shape[-1], 1)), counter)
+    return masked(broadcast_to(there, shape=like.shape), broadcast_to(on_rows(x), shape=like.shape))
+
+
+def blocks(x: Any) -> Any:
+    """The block that each row belongs to: the number of the block's first row."""
+    is_second = not_equal(diagonal(x, -1), 0)
+    return iota(size=x.shape[-1], dtype=INDEX) - cast(is_second, dtype=INDEX)
+
+
+def within(x: Any, block: Any) -> Any:
+    """The elements on the blocks, and zeros elsewhere."""
+    return masked(equal(on_rows(block), on_columns(block)), x)
+
+
+def below(x: Any, block: Any) -> Any:
+    """The elements below the blocks, and zeros elsewhere."""
+    return masked(greater(on_rows(block), on_columns(block)), x)

@@ -1,0 +1,95 @@
+"""Hessenberg form ``A = Q H Q^H``, its derivatives by the recurrence of its columns.
+
+The first column of Q is fixed, and what is below the first subdiagonal of H stays zero: so with
+``dQ = Q X`` each column of X follows from those before it, as the columns of Q do (the implicit Q
+theorem; Golub and Van Loan, "Matrix Computations", 2013, section 7.4.5).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval, is_complex
+from functrans.ops.arrays.structural import broadcast_to, cast, iota, reshape, zeros
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.choice import absolute, masked
+from functrans.ops.elementwise.compare import equal, greater, greater_equal
+from functrans.ops.linalg.matrices import (
+    INDEX,
+    adjoint,
+    check_square,
+    columns_of,
+    far_apart,
+    of_matrices,
+    product,
+    reciprocal_where_apart,
+    rows_of,
+)
+from functrans.ops.reductions.reduce import reduce_max
+from functrans.ops.samples import cases
+
+_scipy_hessenberg = lazy("scipy.linalg:hessenberg")
+
+
+def _infer_hessenberg(a: Aval) -> tuple[Aval, Aval]:
+    check_square(a, "hessenberg")
+    return a.update(), a.update()
+
+
+def _hessenberg(a: Any) -> tuple[Any, Any]:
+    h, q = np.empty_like(a), np.empty_like(a)
+    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
+        h[at], q[at] = _scipy_hessenberg(a[at], calc_q=True)
+    return h, q
+
+
+def _jvp_hessenberg(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
+    (da,), (h, q) = tangents, outs
+    n = h.shape[-1]
+    rows = reshape(iota(size=n, dtype=INDEX), shape=(n, 1))
+    moved = product(adjoint(q), da, q)
+    turn = zeros(h.shape, h.dtype)
+    # 2x2 matrices are left as they are; of larger complex ones the whole subdiagonal is real
+    last = 0 if n <= 2 else n - 1 if is_complex(h.dtype) else n - 2
+    for j in range(last):
+        before, column = columns_of(turn, j, j + 1), columns_of(h, j, j + 1)
+        gap = columns_of(moved, j, j + 1) + product(h, before) - product(turn, column)
+        gap = gap * reciprocal_where_apart(rows_of(column, j + 1, j + 2), _rounding(h))
+        below = masked(broadcast_to(greater(rows, j + 1), shape=gap.shape), gap)
+        beside = below * _unit(j + 1, h)
+        turn = turn + beside - adjoint(beside)
+        if is_complex(h.dtype):
+            phase = masked(broadcast_to(equal(rows, j + 1), shape=gap.shape), gap) * _unit(j + 1, h)
+            turn = turn + (phase - adjoint(phase)) * 0.5
+    dh = moved + product(h, turn) - product(turn, h)
+    inside = greater_equal(iota(size=n, dtype=INDEX) + 1, rows)
+    return masked(broadcast_to(inside, shape=dh.shape), dh), product(q, turn)
+
+
+def _unit(j: int, like: Any) -> Any:
+    """A row with a one in column j."""
+    return cast(equal(iota(size=like.shape[-1], dtype=INDEX), j), dtype=like.dtype)
+
+
+def _rounding(x: Any) -> Any:
+    """The size of rounding errors in matrices, with unit axes."""
+    largest = reduce_max(absolute(x), axes=(x.ndim - 2, x.ndim - 1))
+    noise = largest * (x.shape[-1] * float(np.finfo(x.dtype).eps))
+    return reshape(noise, shape=(*x.shape[:-2], 1, 1))
+
+
+hessenberg_p: Primitive = of_matrices(
+    "hessenberg",
+    infer=_infer_hessenberg,
+    numpy=_hessenberg,
+    several=True,
+    jvp=_jvp_hessenberg,
+    samples=cases(
+        ((far_apart, (4, 4)), {}), ((far_apart, (2, 3, 3)), {}), ((far_apart, (2, 2)), {}),
+        ((far_apart, (1, 1)), {}), (np.zeros((0, 0)), {}), (np.diag([1.0, 2.0, 3.0]), {}),
+        ((far_apart, (2, 7, 7)), {}),
+    ),
+)  # fmt: skip

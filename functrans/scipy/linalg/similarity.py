@@ -1,0 +1,228 @@
+"""Forms of a matrix that unitary or diagonal changes of basis give: Hessenberg, Schur, balanced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrans import numpy as fnp
+from functrans.numpy.arrays import inexact
+from functrans.numpy.define import refuse
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import greater
+from functrans.ops.elementwise.complex_numbers import conj, imag, real
+from functrans.ops.linalg.balance import balance_p
+from functrans.ops.linalg.blocks import on_diagonal
+from functrans.ops.linalg.eigen import eig_p
+from functrans.ops.linalg.hessenberg import hessenberg_p
+from functrans.ops.linalg.lu import rows_in_order
+from functrans.ops.linalg.matrices import (
+    above,
+    adjoint,
+    beside,
+    columns_of,
+    on_columns,
+    product,
+    rows_of,
+)
+from functrans.ops.linalg.schur import schur_p
+from functrans.ops.reductions.sorting import argsort
+from functrans.scipy.define import answers, double
+
+__all__ = ["cdf2rdf", "hessenberg", "matrix_balance", "rsf2csf", "schur"]
+
+
+@answers(scipy.linalg.hessenberg)
+def hessenberg(a: Any, calc_q: bool = False) -> Any:
+    """The similar matrices that are zero below the first subdiagonal: ``a = Q @ H @ Q.conj().T``.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+    calc_q : bool
+        Whether Q is a second result.
+
+    Returns
+    -------
+    H : array of shape (..., M, M)
+    Q : array of shape (..., M, M)
+        Unitary.
+
+    Notes
+    -----
+    There is no derivative where an element of the subdiagonal is zero by chance: the vectors that
+    follow are not determined there, and are taken to stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import linalg
+    >>> a = np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0], [4.0, 0.0, 1.0]])
+    >>> np.round(grad(lambda a: linalg.hessenberg(a)[1, 0])(a), 3)
+    array([[ 0. ,  0. ,  0. ],
+           [-0.6,  0. ,  0. ],
+           [-0.8,  0. ,  0. ]])
+    """
+    x = inexact(a)
+    if x.shape[-1] <= 2:  # as it is, and SciPy's Q is in double precision
+        h, q = x, fnp.broadcast_to(fnp.eye(x.shape[-1]), x.shape)
+    else:
+        h, q = hessenberg_p(x)
+    return (h, q) if calc_q else h
+
+
+@answers(scipy.linalg.schur)
+def schur(a: Any, output: str = "real", sort: Any = None) -> tuple[Any, Any]:
+    """The similar matrices that are upper triangular: ``a = Z @ T @ Z.conj().T``.
+
+    Parameters
+    ----------
+    a : array of shape (..., M, M)
+    output : {'real', 'complex'}
+        For real matrices with complex eigenvalues, whether T is real and has blocks of two on its
+        diagonal, or is complex.
+    sort : None
+        An order of the eigenvalues is refused.
+
+    Returns
+    -------
+    T : array of shape (..., M, M)
+    Z : array of shape (..., M, M)
+        Unitary.
+
+    Notes
+    -----
+    Vectors of equal eigenvalues are not determined, and are taken to stay; so are the phases of
+    complex vectors. What does not depend on the choice has its right first derivative.
+    """
+    if sort is not None:
+        refuse("scipy.linalg.schur with sort", "select from what it gives without")
+    if output not in ("real", "complex", "r", "c"):
+        raise ValueError("argument must be 'real', or 'complex'")
+    x = inexact(a)
+    t, z = schur_p(_complex(x) if output.startswith("c") else x)
+    return t, z
+
+
+def _complex(x: Any) -> Any:
+    return x.astype(np.result_type(x.dtype, np.complex64))
+
+
+@answers(scipy.linalg.rsf2csf)
+def rsf2csf(T: Any, Z: Any) -> tuple[Any, Any]:
+    """The complex Schur form of a matrix, from its real one: each block of two is rotated.
+
+    Parameters
+    ----------
+    T : array of shape (..., M, M)
+        Upper triangular, with blocks of two for complex eigenvalues.
+    Z : array of shape (..., M, M)
+
+    Returns
+    -------
+    T, Z : array of shape (..., M, M)
+    """
+    t, z = _complex(inexact(T)), _complex(inexact(Z))
+    n = t.shape[-1]
+    eps = float(np.finfo(t.dtype).eps)
+    for m in range(n - 1, 0, -1):
+        block = columns_of(rows_of(t, m - 1, m + 1), m - 1, m + 1)
+        sizes = absolute(block)
+        wanted = greater(sizes[..., 1, 0], eps * (sizes[..., 0, 0] + sizes[..., 1, 1]))
+        first = eig_p(block)[0][..., 0] - block[..., 1, 1]
+        corner = select(wanted, block[..., 1, 0], 1)
+        length = fnp.sqrt(_squared(first) + _squared(corner))
+        c, s = select(wanted, first / length, 1), select(wanted, corner / length, 0)
+        rotation = _matrix(conj(c), s, -s, c)
+        moved = product(rotation, columns_of(rows_of(t, m - 1, m + 1), m - 1, n))
+        t = above(
+            rows_of(t, 0, m - 1),
+            beside(columns_of(rows_of(t, m - 1, m + 1), 0, m - 1), moved),
+            rows_of(t, m + 1, n),
+        )
+        t = _columns_turned(t, m, m + 1, rotation)
+        z = _columns_turned(z, m, n, rotation)
+        t = t.at[..., m, m - 1].set(0)
+    return t, z
+
+
+def _squared(x: Any) -> Any:
+    return real(x) * real(x) + imag(x) * imag(x)
+
+
+def _matrix(a: Any, b: Any, c: Any, d: Any) -> Any:
+    return fnp.stack([fnp.stack([a, b], -1), fnp.stack([c, d], -1)], -2)
+
+
+def _columns_turned(x: Any, m: int, height: int, rotation: Any) -> Any:
+    """The first rows of a matrix with two columns turned by a rotation; the others as they are."""
+    n = x.shape[-1]
+    upper = rows_of(x, 0, height)
+    moved = product(columns_of(upper, m - 1, m + 1), adjoint(rotation))
+    upper = beside(columns_of(upper, 0, m - 1), moved, columns_of(upper, m + 1, n))
+    return above(upper, rows_of(x, height, n))
+
+
+@answers(scipy.linalg.cdf2rdf)
+def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
+    """Complex eigenvalues and vectors of real matrices as real ones, with blocks of two.
+
+    Parameters
+    ----------
+    w : array of shape (..., M)
+        In which two that are conjugate stand side by side, as `eig` gives them.
+    v : array of shape (..., M, M)
+
+    Returns
+    -------
+    wr : array of shape (..., M, M)
+        ``[[a, b], [-b, a]]`` on the diagonal for ``a + i b`` and ``a - i b``.
+    vr : array of shape (..., M, M)
+    """
+    values, vectors = inexact(w), double(v)
+    is_complex = fnp.not_equal(imag(values), 0)
+    number = fnp.cumsum(is_complex, -1)
+    is_first = is_complex & fnp.equal(number % 2, 1)
+    is_second = is_complex & fnp.equal(number % 2, 0)
+    # i/2 (v - w) and (v + w)/2 of two vectors v and w
+    following, before = fnp.roll(vectors, -1, -1), fnp.roll(vectors, 1, -1)
+    first = 0.5 * (imag(following) - imag(vectors))
+    second = 0.5 * (real(before) + real(vectors))
+    of_vectors = select(
+        on_columns(is_first), first, select(on_columns(is_second), second, real(vectors))
+    )
+    like = real(vectors)
+    up = on_diagonal(select(is_first, imag(values), 0), like, 1)
+    down = on_diagonal(select(is_second, imag(values), 0), like, -1)
+    return on_diagonal(real(values), like) + up + down, of_vectors
+
+
+@answers(scipy.linalg.matrix_balance)
+def matrix_balance(A: Any, permute: bool = True, scale: bool = True, separate: bool = False) -> Any:
+    """The similar matrices ``B = T^-1 A T`` whose rows are about as large as their columns.
+
+    Parameters
+    ----------
+    A : array of shape (..., M, M)
+    permute, scale : bool
+        Whether T exchanges rows, and whether it scales them by powers of 2.
+    separate : bool
+        Whether T is given as scales and an order of the rows.
+
+    Returns
+    -------
+    B : array of shape (..., M, M)
+    T : array of shape (..., M, M), or a pair of arrays of shape (..., M)
+
+    Notes
+    -----
+    T is constant but where it jumps, so it has no derivative.
+    """
+    balanced, scales, order = balance_p(inexact(A), permute=bool(permute), scale=bool(scale))
+    if separate:
+        return balanced, (scales, order)
+    matrix = on_diagonal(scales, real(double(balanced)))
+    return balanced, rows_in_order(matrix, argsort(order, axis=order.ndim - 1))
