@@ -110,7 +110,7 @@ def one_of_each_function():
             seen.add(function)
 
 
-@pytest.mark.parametrize("case", one_of_each_function())
+@pytest.mark.parametrize("case", list(one_of_each_function()))
 def test_compiled_programs_give_scipys_values(case):
     expected = leaves(case.call(scipy.linalg, *case.operands))
     found = jit(lambda *xs: case.call(linalg, *xs))(*case.operands)
@@ -212,7 +212,8 @@ def test_every_function_works_or_is_refused():
     for name in dir(linalg):
         getattr(linalg, name)
     answered = set(linalg.__all__)
-    refused = {name.rpartition(".")[2] for name in refusals}
+    prefix = "scipy.linalg."
+    refused = {name.removeprefix(prefix) for name in refusals if name.startswith(prefix)}
     assert not answered & refused
     assert public_functions() == answered | refused | TAKE_NUMBERS
 
@@ -225,9 +226,18 @@ def test_signatures_are_scipys(name):
     assert function.__doc__
     own = inspect.signature(implementations[f"scipy.linalg.{model.__name__}"]).parameters
     theirs = inspect.signature(model).parameters
-    assert own.keys() <= theirs.keys()
+    assert {name for name, x in own.items() if x.kind != x.VAR_KEYWORD} <= theirs.keys()
     left_out = theirs.keys() - own.keys() - WITHOUT_MEANING.keys()
-    assert left_out <= {"e", "s", "balanced", "tol", "homogeneous_eigvals", "disp", "blocksize"}
+    assert left_out <= {
+        "e",
+        "s",
+        "balanced",
+        "tol",
+        "homogeneous_eigvals",
+        "disp",
+        "blocksize",
+        "seed",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(linalg._INSTEAD))

@@ -56,7 +56,7 @@ def _how(permute: bool, scale: bool) -> dict[str, bool]:
     return {"permute": permute, "scale": scale}
 
 
-_UNEVEN = np.array([[1.0, 200.0, 1e-3], [0.0, 3.0, 0.0], [1e4, 7.0, 2.0]])
+_UNEVEN = np.array([[1.0, 200.0, 0.1], [0.5, 3.0, 0.2], [900.0, 7.0, 2.0]])
 
 balance_p: Primitive = of_matrices(
     "matrix_balance",

@@ -22,10 +22,10 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
     columns_of,
-    far_apart,
     of_matrices,
     product,
     reciprocal_where_apart,
+    regular,
     rows_of,
 )
 from functrans.ops.reductions.reduce import reduce_max
@@ -88,8 +88,7 @@ hessenberg_p: Primitive = of_matrices(
     several=True,
     jvp=_jvp_hessenberg,
     samples=cases(
-        ((far_apart, (4, 4)), {}), ((far_apart, (2, 3, 3)), {}), ((far_apart, (2, 2)), {}),
-        ((far_apart, (1, 1)), {}), (np.zeros((0, 0)), {}), (np.diag([1.0, 2.0, 3.0]), {}),
-        ((far_apart, (2, 7, 7)), {}),
+        ((regular, (4, 4)), {}), ((regular, (2, 3, 3)), {}), ((regular, (2, 2)), {}),
+        ((regular, (1, 1)), {}), (np.zeros((0, 0)), {}), ((regular, (7, 7)), {}),
     ),
 )  # fmt: skip

@@ -311,7 +311,7 @@ def bandwidth(a: Any) -> Any:
 
 @answers(scipy.linalg.clarkson_woodruff_transform)
 def clarkson_woodruff_transform(
-    input_matrix: Any, sketch_size: int, rng: Any = None, *, seed: Any = None
+    input_matrix: Any, sketch_size: int, *rng: Any, **source: Any
 ) -> Any:
     """A product with a random sparse matrix that has fewer rows, and about keeps norms.
 
@@ -321,14 +321,14 @@ def clarkson_woodruff_transform(
     sketch_size : int
         How many rows the result has.
     rng, seed : optional
-        What the random matrix is drawn with, as SciPy draws it. It is drawn when the function is
-        traced: under `jit` it is a constant.
+        What the random matrix is drawn with, as SciPy draws it (it takes a number by position for a
+        ``seed``). It is drawn when the function is traced: under `jit` it is a constant.
 
     Returns
     -------
     array of shape (..., sketch_size, M)
     """
     x = array(input_matrix)
-    source = {"rng": rng} if seed is None else {"seed": seed}
-    sketch = scipy.linalg.clarkson_woodruff_transform(np.eye(x.shape[-2]), sketch_size, **source)
+    square = np.eye(x.shape[-2])
+    sketch = scipy.linalg.clarkson_woodruff_transform(square, sketch_size, *rng, **source)
     return product(sketch, x)

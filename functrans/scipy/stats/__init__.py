@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrans.ops.define import lazy
+from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities
 from functrans.scipy.stats import discrete as _discrete
 from functrans.scipy.stats import intervals as _intervals
@@ -26,6 +27,7 @@ _ROWS = (
     *_intervals.ROWS,
     *_densities.ROWS,
     *_discrete.ROWS,
+    *_counted.ROWS,
 )
 
 _DISTRIBUTIONS: dict[str, Any] = {

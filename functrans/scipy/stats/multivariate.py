@@ -15,16 +15,18 @@ import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
 from functrans.numpy import linalg
-from functrans.numpy.arrays import array, inexact
-from functrans.numpy.creation import eye
+from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.creation import eye, zeros
 from functrans.numpy.joining import concatenate
 from functrans.numpy.reductions import all, sum
+from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.rounding import floor
+from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import gammaln
 from functrans.ops.linalg.factorisations import solve_triangular
@@ -214,6 +216,64 @@ def _normal_inverse_gamma(
     return select(proper, select(inside, of_point + of_variance, -np.inf), np.nan)
 
 
+def _log_ways(n: Any, k: Any) -> Any:
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
+def _multivariate_hypergeometric(x: Any, m: Any, n: Any) -> Any:
+    x, m, n = inexact(x), inexact(m), inexact(n)
+    proper = all(greater_equal(x, 0) & greater_equal(m, x) & equal(floor(x), x), -1)
+    proper = proper & equal(sum(x, -1), n)
+    drawn = select(proper[..., None], x, 0)
+    value = sum(_log_ways(m, drawn), -1) - _log_ways(sum(m, -1), n)
+    return select(proper, value, -np.inf)
+
+
+def _random_table(x: Any, row: Any, col: Any) -> Any:
+    x, row, col = inexact(x), inexact(row), inexact(col)
+    proper = all(greater_equal(x, 0) & equal(floor(x), x), (-2, -1))
+    proper = proper & all(equal(sum(x, -1), row), -1) & all(equal(sum(x, -2), col), -1)
+    counts = select(proper[..., None, None], x, 0)
+    margins = sum(gammaln(row + 1), -1) + sum(gammaln(col + 1), -1) - gammaln(sum(row, -1) + 1)
+    return select(proper, margins - sum(gammaln(counts + 1), (-2, -1)), -np.inf)
+
+
+def _poisson_binomial(k: Any, p: Any, loc: Any = 0) -> Any:
+    """The probabilities of each number of successes, a trial after the other."""
+    k, p = inexact(k) - loc, inexact(p)
+    count = p.shape[-1]
+    chances = zeros((*p.shape[:-1], 1), p.dtype) + 1
+    for i in range(count):
+        chance, none = p[..., i : i + 1], zeros((*p.shape[:-1], 1), p.dtype)
+        without, within = concatenate([chances, none], -1), concatenate([none, chances], -1)
+        chances = without * (1 - chance) + within * chance
+    number = np.arange(count + 1)
+    here = sum(select(equal(k[..., None], number), chances, 0), -1)
+    inside = greater(here, 0)
+    return select(inside, log(select(inside, here, 1)), -np.inf)
+
+
+# -- directions ------------------------------------------------------------------------------------
+
+
+def _von_mises_fisher(x: Any, mu: Any = None, kappa: Any = 1) -> Any:
+    x, mu, kappa = inexact(x), inexact(mu), inexact(kappa)
+    _check_unit("x", x)
+    _check_unit("mu", mu)
+    half = 0.5 * mu.shape[-1]
+    front = (half - 1) * log(kappa) - half * LOG_2_PI - log(ive(half - 1, kappa))
+    return front + kappa * (sum(x * mu, -1) - 1)
+
+
+def _check_unit(name: str, x: Any) -> None:
+    """Raise of a vector that is known not to be of length 1."""
+    values = known(x)
+    if values is not None and not np.allclose(np.linalg.norm(values, axis=-1), 1.0):
+        raise ValueError(
+            f"vonmises_fisher takes vectors of length 1{located(user_source())}: {name} is not"
+        )
+
+
 # -- matrices --------------------------------------------------------------------------------------
 
 
@@ -241,6 +301,45 @@ def _inverse_wishart(x: Any, df: Any, scale: Any) -> Any:
     return shape - front - _log_multigamma(0.5 * df, size)
 
 
+def _spread(spread: Any, size: int) -> Any:
+    """The Cholesky factor of a covariance of rows or columns, which may be given as a number."""
+    spread = inexact(spread)
+    return linalg.cholesky(spread * eye(size) if spread.ndim < 2 else spread)
+
+
+def _sides(x: Any, mean: Any, rows: Any, columns: Any) -> tuple[Any, Any, Any]:
+    """Matrices in units of the spreads of their rows and columns, and these spreads' factors."""
+    x = inexact(x)
+    m, n = x.shape[-2:]
+    left, right = _spread(rows, m), _spread(columns, n)
+    off = x if mean is None else x - inexact(mean)
+    leading = off.shape[:-2]
+    half = solve_triangular(left, moveaxis(off, -2, 0).reshape(m, -1), lower=True)
+    half = moveaxis(half.reshape(m, *leading, n), -1, 0).reshape(n, -1)
+    whole = solve_triangular(right, half, lower=True).reshape(n, m, *leading)
+    return moveaxis(whole, (1, 0), (-2, -1)), left, right
+
+
+def _matrix_normal(x: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
+    off, left, right = _sides(x, mean, rowcov, colcov)
+    m, n = off.shape[-2:]
+    front = -0.5 * m * n * LOG_2_PI - n * _log_diagonal(left) - m * _log_diagonal(right)
+    return front - 0.5 * sum(off * off, (-2, -1))
+
+
+def _matrix_t(
+    x: Any, mean: Any = None, row_spread: Any = 1, col_spread: Any = 1, df: Any = 1
+) -> Any:
+    off, left, right = _sides(x, mean, row_spread, col_spread)
+    m, n = off.shape[-2:]
+    df = inexact(df)
+    _, spread = linalg.slogdet(eye(n) + moveaxis(off, -1, -2) @ off)
+    power = 0.5 * (df + m + n - 1)
+    front = _log_multigamma(power, n) - _log_multigamma(power - 0.5 * m, n)
+    front = front - 0.5 * m * n * math.log(math.pi)
+    return front - n * _log_diagonal(left) - m * _log_diagonal(right) - power * spread
+
+
 FAMILIES: tuple[Family, ...] = (
     Family("multivariate_normal", "logpdf", _normal),
     Family("multivariate_t", "logpdf", _student),
@@ -248,6 +347,12 @@ FAMILIES: tuple[Family, ...] = (
     Family("multinomial", "logpmf", _multinomial),
     Family("dirichlet_multinomial", "logpmf", _dirichlet_multinomial),
     Family("normal_inverse_gamma", "logpdf", _normal_inverse_gamma),
+    Family("multivariate_hypergeom", "logpmf", _multivariate_hypergeometric),
+    Family("random_table", "logpmf", _random_table),
+    Family("poisson_binom", "logpmf", _poisson_binomial),
+    Family("vonmises_fisher", "logpdf", _von_mises_fisher),
+    Family("matrix_normal", "logpdf", _matrix_normal),
+    Family("matrix_t", "logpdf", _matrix_t),
     Family("wishart", "logpdf", _wishart),
     Family("invwishart", "logpdf", _inverse_wishart),
 )

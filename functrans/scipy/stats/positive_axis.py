@@ -20,6 +20,7 @@ from functrans.ops.elementwise.exponential import (
     expm1,
     log,
     log1p,
+    logaddexp,
     logit,
 )
 from functrans.ops.elementwise.log_ndtr import log_ndtr
@@ -101,6 +102,17 @@ def _inverse_gaussian_logsf(x: Any, mu: Any) -> Any:
 def _inverse_gaussian_logpdf(x: Any, mu: Any) -> Any:
     off = x / mu - 1
     return -LOG_SQRT_2_PI - 1.5 * log(x) - off * off / (2 * x)
+
+
+def _log_mills(x: Any) -> Any:
+    """The logarithm of the upper tail of the normal distribution over its density."""
+    return log_ndtr(-x) - normal_logpdf(x)
+
+
+def _double_pareto_logpdf(x: Any, u: Any, s: Any, a: Any, b: Any) -> Any:
+    z = (log(x) - u) / s
+    front = log(a) + log(b) - log(a + b) - log(x) + normal_logpdf(z)
+    return front + logaddexp(_log_mills(a * s - z), _log_mills(b * s + z))
 
 
 def _noncentral_logpdf(x: Any, df: Any, nc: Any) -> Any:
@@ -281,5 +293,9 @@ ROWS: tuple[Row, ...] = (
         logpdf=_noncentral_logpdf, cdf=lambda x, df, nc: chndtr(x, df, nc),
         ppf=lambda q, df, nc: chndtrix(q, df, nc),
         mean=lambda df, nc: df + nc, var=lambda df, nc: 2 * (df + 2 * nc),
+    ),
+    Row(
+        "dpareto_lognorm", ("u", "s", "a", "b"), support=positive_axis, within=one, open=True,
+        valid=lambda u, s, a, b: is_positive(s, a, b), logpdf=_double_pareto_logpdf,
     ),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ops.elementwise.choice import absolute, select
-from functrans.ops.elementwise.compare import equal, greater, less_equal
+from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import (
     exp,
     expit,
@@ -29,6 +29,7 @@ from functrans.ops.elementwise.special.bessel import i0e, i1e
 from functrans.ops.elementwise.special.distributions import (
     stdtr,
     stdtrit,
+    tklmbda,
 )
 from functrans.ops.elementwise.special.entropy import (
     log_expit,
@@ -93,6 +94,56 @@ def _logistic_logpdf(x: Any) -> Any:
 def _hypsecant_logpdf(x: Any) -> Any:
     a = absolute(x)
     return LOG2 - LOG_PI - a - log1p(exp(-2 * a))
+
+
+def _pearson_logpdf(x: Any, skew: Any) -> Any:
+    """From ``a = 4 / skew**2`` and ``u = skew x / 2``: ``a (log1p(u) - u) - log1p(u)`` and a rest.
+
+    The rest is what Stirling's formula lacks of ``gammaln(a)``.
+    """
+    u = 0.5 * skew * x
+    return -0.5 * x * x * _log1p_remainder(u) - log1p(u) - LOG_SQRT_2_PI - _stirling_rest(skew)
+
+
+def _log1p_remainder(u: Any) -> Any:
+    """``2 (u - log1p(u)) / u**2``, which is 1 where u is 0."""
+    small = less(absolute(u), 0.2)
+    near, away = select(small, u, 0), select(small, 1, u)
+    series: Any = 0
+    for k in range(24, 1, -1):
+        series = 2 / k - near * series
+    return select(small, series, 2 * (away - log1p(away)) / (away * away))
+
+
+def _stirling_rest(skew: Any) -> Any:
+    """``gammaln(a) - (a - 1/2) log(a) + a - log(2 pi) / 2`` for ``a = 4 / skew**2``."""
+    inverse = 0.25 * skew * skew
+    large = less(inverse, 0.08)
+    near, a = select(large, inverse, 0), 1 / select(large, 1, inverse)
+    square = near * near
+    series: Any = 0
+    # B(2n) / (2n (2n - 1)) of the Bernoulli numbers B (NIST DLMF, 5.11.1)
+    for term in (-3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360,
+                 1 / 12):  # fmt: skip
+        series = square * series + term
+    return select(large, near * series, gammaln(a) - (a - 0.5) * log(a) + a - LOG_SQRT_2_PI)
+
+
+def _pearson_support(skew: Any) -> tuple[Any, Any]:
+    end = -2 / select(equal(skew, 0), 1, skew)
+    return select(greater(skew, 0), end, -np.inf), select(less(skew, 0), end, np.inf)
+
+
+def _tukey_support(lam: Any) -> tuple[Any, Any]:
+    bounded = greater(lam, 0)
+    end = select(bounded, 1 / select(bounded, lam, 1), np.inf)
+    return -end, end
+
+
+def _tukey_logpdf(x: Any, lam: Any) -> Any:
+    # q by the symmetry, and not as 1 - p, for the sake of the tails
+    p, q = tklmbda(x, lam), tklmbda(-x, lam)
+    return -log(power(p, lam - 1) + power(q, lam - 1))
 
 
 def _vonmises_mean_cosine(kappa: Any) -> Any:
@@ -203,6 +254,15 @@ ROWS: tuple[Row, ...] = (
         sf=lambda x, a, b: ndtr(-a - b * arcsinh(x)),
         ppf=lambda q, a, b: sinh((ndtri(q) - a) / b),
         isf=lambda q, a, b: sinh((-ndtri(q) - a) / b),
+    ),
+    Row(
+        "pearson3", ("skew",), support=_pearson_support, within=zero, valid=always, open=True,
+        logpdf=_pearson_logpdf, mean=zero, var=one,
+    ),
+    Row(
+        "tukeylambda", ("lam",), support=_tukey_support, within=zero, valid=always, open=True,
+        logpdf=_tukey_logpdf, cdf=lambda x, lam: tklmbda(x, lam),
+        sf=lambda x, lam: tklmbda(-x, lam), mean=zero,
     ),
     Row(
         "vonmises", ("kappa",), support=real_axis, within=zero,

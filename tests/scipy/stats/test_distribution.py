@@ -1,5 +1,6 @@
 """Distributions against SciPy's: a set of methods for each row, on both sides of the support."""
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats
@@ -22,7 +23,8 @@ SHAPES = {
     "bernoulli": (0.3,), "binom": (5, 0.3), "geom": (0.3,), "nbinom": (2.5, 0.3),
     "betabinom": (5, 2.0, 1.5), "betanbinom": (5, 2.0, 1.5), "hypergeom": (20, 7, 12),
     "erlang": (2.0,), "genhyperbolic": (0.7, 1.5, 0.4), "norminvgauss": (1.5, 0.4),
-    "skewcauchy": (0.3,),
+    "skewcauchy": (0.3,), "dpareto_lognorm": (0.3, 1.2, 1.7, 2.1), "pearson3": (0.8,),
+    "tukeylambda": (0.3,),
     "trapezoid": (0.3, 0.6), "truncweibull_min": (1.4, 0.3, 2.0), "wrapcauchy": (0.3,),
     "truncpareto": (1.3, 4.0), "boltzmann": (0.4, 6), "nhypergeom": (20, 7, 5),
     "randint": (2, 7), "logser": (0.4,), "zipf": (2.5,), "ncx2": (3.0, 2.0),
@@ -94,6 +96,26 @@ def test_outside_of_the_support_nothing_moves(name):
     moved = grad(lambda x: np.sum(np.exp(getattr(stats, name).logpdf(x, *shapes))))(x)
     assert not np.isnan(moved).any()
     assert (moved[[0, 1, 4, 5]] == 0).all()
+
+
+@pytest.mark.parametrize("skew", [0.0, 1e-7, -0.01, 0.56, 0.57, -3.0])
+def test_pearsons_third_is_smooth_where_it_is_normal(skew):
+    x = np.array([-0.4, 0.3, 0.6])
+    slopes = grad(lambda s: np.sum(stats.pearson3.logpdf(x, s)))(skew)
+    with mpmath.workdps(60):
+
+        def logpdf(s, x):
+            a = 4 / (s * s)
+            return (
+                mpmath.log(abs(2 / s))
+                + (a - 1) * mpmath.log(a + 2 * x / s)
+                - (a + 2 * x / s)
+                - mpmath.loggamma(a)
+            )
+
+        s = mpmath.mpf(skew) or mpmath.mpf("1e-18")
+        expected = sum(mpmath.diff(lambda s, v=v: logpdf(s, v), s, h=abs(s) / 10**12) for v in x)
+    np.testing.assert_allclose(slopes, float(expected), rtol=1e-9)
 
 
 def test_a_frozen_distribution():

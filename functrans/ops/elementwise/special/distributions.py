@@ -11,12 +11,13 @@ NIST Digital Library of Mathematical Functions, 8.17; the docstrings of `scipy.s
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive, not_differentiable
-from functrans.ops.elementwise.choice import select, sign
+from functrans.ops.elementwise.choice import absolute, select, sign
 from functrans.ops.elementwise.compare import less
-from functrans.ops.elementwise.exponential import exp, log1p
+from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.bessel import ive
@@ -435,9 +436,26 @@ def _tukey_slope(lmbda: Any, p: Any) -> Any:
     return power(p, lmbda - 1) + power(1 - p, lmbda - 1)
 
 
+def _tukey_slope_of_lmbda(x: Any, lmbda: Any, p: Any, dlmbda: Any) -> Any:
+    """As the quantile function ``(p**lmbda - (1 - p)**lmbda) / lmbda`` changes, p does not."""
+    moved = _power_change(lmbda, log(p)) - _power_change(lmbda, log1p(-p))
+    return -dlmbda * moved / _tukey_slope(lmbda, p)
+
+
+def _power_change(lmbda: Any, y: Any) -> Any:
+    """The derivative of ``(exp(lmbda y) - 1) / lmbda``, which is ``y**2 / 2`` where lmbda is 0."""
+    u = lmbda * y
+    small = less(absolute(u), 0.5)
+    away, near = select(small, 1, u), select(small, u, 0)
+    series: Any = 0
+    for k in range(12, -1, -1):
+        series = near * series + (k + 1) / math.factorial(k + 2)
+    return y * y * select(small, series, (away * exp(away) - expm1(away)) / (away * away))
+
+
 tklmbda: Primitive = special(
     "tklmbda", [reals(-1, 1), reals(0.2, 0.9)],
-    jvp=[lambda x, lmbda, p, dx: dx / _tukey_slope(lmbda, p), NO_CLOSED_FORM],
+    jvp=[lambda x, lmbda, p, dx: dx / _tukey_slope(lmbda, p), _tukey_slope_of_lmbda],
 )  # fmt: skip
 
 # name: domains of the operands
