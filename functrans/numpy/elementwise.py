@@ -16,6 +16,7 @@ from functrans.numpy.define import answers
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.stop import stop_gradient
+from functrans.ops.define import lazy
 from functrans.ops.elementwise import complex_numbers
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import absolute, select
@@ -33,10 +34,12 @@ from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "angle", "around", "can_cast", "common_type", "fix", "imag", "iscomplex",
-    "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "real", "real_if_close",
-    "result_type", "round", "sinc", "unwrap",
+    "angle", "around", "can_cast", "common_type", "fix", "i0", "imag", "iscomplex",
+    "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "kaiser", "real",
+    "real_if_close", "result_type", "round", "sinc", "unwrap",
 ]  # fmt: skip
+
+_bessel_i0 = lazy("functrans.ops.elementwise.special.bessel:i0")
 
 
 @answers(np.round, np.around)
@@ -73,6 +76,22 @@ def fix(x: Any) -> Any:
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), and 1 at 0."""
     return sinc_derivative(np.pi * inexact(x), n=0)
+
+
+@answers(np.i0)
+def i0(x: Any) -> Any:
+    """The modified Bessel function of order 0, as `scipy.special.i0`."""
+    number = inexact(x)
+    return astype(_bessel_i0(number), number.dtype)
+
+
+@answers(np.kaiser)
+def kaiser(M: int, beta: Any) -> Any:
+    """The Kaiser window of M points, for a traced parameter of its shape."""
+    if M < 2:
+        return np.ones(M if M > 0 else 0)
+    place = (np.arange(M) - 0.5 * (M - 1)) / (0.5 * (M - 1))
+    return i0(beta * np.sqrt(1 - place * place)) / i0(beta)
 
 
 @answers(np.unwrap)

@@ -117,7 +117,6 @@ REFUSED = {
     "asmatrix": "use arrays, and @ for their product",
     "bmat": "write np.block, and @ for products",
     "nested_iters": "write loops over np.ndindex(x.shape)",
-    "kaiser": "its parameters must be numbers",
     "isfortran": "a traced value has no memory, and so no layout",
 }
 """Functions that do not ask their arguments, and what to write instead of them."""

@@ -26,7 +26,6 @@ _INSTEAD = {
     # what another function does
     "partition": "np.partition(x, kth)",
     "argpartition": "np.argpartition(x, kth)",
-    "i0": "functrans.scipy.special.i0",
     # functions of SciPy's whose results are complex
     "hankel1": _POSITIVE + "special.jv(v, x) + 1j * special.yv(v, x)",
     "hankel2": _POSITIVE + "special.jv(v, x) - 1j * special.yv(v, x)",

@@ -101,7 +101,8 @@ ELEMENTWISE = [
         [
             "np.clip(a, -0.5, 0.5)", "np.clip(a, None, 0.5)", "np.clip(a, min=-0.5)",
             "np.clip(a, -np.arange(5.0), 0.2)", "np.round(a, 1)", "np.round(a)", "np.fix(a)",
-            "np.sinc(a)", "np.real(a)", "np.imag(a)", "np.angle(a)", "np.isposinf(a)",
+            "np.sinc(a)", "np.i0(a)", "np.kaiser(4, np.max(a))", "np.kaiser(1, np.max(a))",
+            "np.real(a)", "np.imag(a)", "np.angle(a)", "np.isposinf(a)",
             "np.isneginf(a)", "np.isreal(a)", "np.iscomplex(a)", "np.nan_to_num(a)",
             "np.where(a > 0, a, 0)", "np.where(a > 0, a, np.float32(2))", "np.where(a, 1.5, -a)",
             "np.select([a > 1, a > 0], [a, a * 2], -1.0)", "np.isclose(a, a + 1e-9)",
