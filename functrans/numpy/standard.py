@@ -7,7 +7,7 @@ Consortium for Python Data API Standards, "Python array API standard", 2024.12.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -143,7 +143,15 @@ def _to_device(self: Tracer, device: Any, /, *, stream: Any = None) -> Tracer:
     return self
 
 
-def _dlpack(self: Tracer, **keywords: Any) -> Any:
+def _dlpack(
+    self: Tracer,
+    /,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> NoReturn:
     raise TracerConversionError(
         f"{self._described()} cannot be handed to another library by DLPack"
         f"{located(user_source())}: it has no memory.\n"

@@ -5,6 +5,7 @@ The tables are filled by the modules that define the operations; this module onl
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -167,11 +168,20 @@ def _full_name(func: Any) -> str:
     return f"{module}.{func.__name__}"
 
 
+class BoundMethod(partial[Any]):
+    """A method of one tracer, which can be asked for the parameters that it has left."""
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        written = inspect.signature(self.args[1])
+        return written.replace(parameters=list(written.parameters.values())[1:])
+
+
 def attribute(tracer: Any, name: str) -> Any:
     """A method or computed attribute of a tracer."""
     method = methods.get(name)
     if method is not None:
-        return partial(_call_method, name, method, tracer)
+        return BoundMethod(_call_method, name, method, tracer)
     computed = attributes.get(name)
     if computed is not None:
         return computed(tracer)

@@ -68,6 +68,26 @@ def test_parameters_are_taken_by_the_standards_names(function):
     inspect.signature(found).bind(*positional, **keywords)
 
 
+METHODS = {
+    "__array_namespace__": "(*, api_version=None)",
+    "__dlpack__": "(*, stream=None, max_version=None, dl_device=None, copy=None)",
+    "__dlpack_device__": "()",
+    "to_device": "(device, /, *, stream=None)",
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_arrays_take_the_standards_parameters(name):
+    """Their kinds and names; what is optional in the standard is optional here."""
+    expected = written(standard.row(f"{name}{METHODS[name]}", "", "")).parameters
+    found = seen(lambda a: inspect.signature(getattr(a, name)), X).parameters
+    assert list(found) == list(expected)
+    for parameter in expected.values():
+        own = found[parameter.name]
+        assert own.default == parameter.default
+        assert own.kind in (parameter.kind, own.POSITIONAL_OR_KEYWORD)
+
+
 # -- values ----------------------------------------------------------------------------------------
 
 

@@ -215,6 +215,8 @@ def _item(item: Any) -> Any:
 def _known_mask(mask: Any) -> Any:
     if not isinstance(mask, Tracer):
         return mask
+    if mask.size == 0:
+        return np.zeros(mask.shape, np.bool_)
     value = mask._known_value
     if value is UNKNOWN:
         refuse(mask)
@@ -284,7 +286,7 @@ def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int
         yield np.zeros(int(mask), np.int64), None
         return
     for i, (size, extent) in enumerate(zip(mask.shape, shape[axis:], strict=False), axis):
-        if size != extent:
+        if size not in (extent, 0):  # NumPy takes an empty mask for any extent
             raise IndexError(
                 f"boolean index did not match indexed array along axis {i}; size of axis is "
                 f"{extent} but size of corresponding boolean axis is {size}{located(user_source())}"
@@ -455,7 +457,10 @@ def _is_mask(index: Any) -> bool:
 
 
 def _is_unknown_mask(index: Any) -> bool:
-    return isinstance(index, Tracer) and _is_mask(index) and index._known_value is UNKNOWN
+    """Whether which elements are meant is not known; of none it is."""
+    if not isinstance(index, Tracer) or not _is_mask(index) or index.size == 0:
+        return False
+    return index._known_value is UNKNOWN
 
 
 def _whole_of(value: Selected, x: Any, index: Any) -> Any:

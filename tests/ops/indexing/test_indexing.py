@@ -314,6 +314,23 @@ def test_wrong_indices(index, words):
         assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("extents", [(0,), (3, 0), (0, 4), (0, 0)])
+@pytest.mark.parametrize("transform", [jit, vmap])
+def test_an_empty_mask_fits_any_extent_and_takes_nothing(extents, transform):
+    x, mask = numbers((3, 4)), np.zeros(extents, bool)
+
+    def read_and_written(x, mask):
+        y = x.copy()
+        y[mask] = 7.0
+        return x[mask], y
+
+    lanes = transform is vmap
+    operands = (x[None], mask[None]) if lanes else (x, mask)
+    taken, written = transform(read_and_written)(*operands)
+    np.testing.assert_array_equal(taken[0] if lanes else taken, x[mask])
+    np.testing.assert_array_equal(written[0] if lanes else written, x)
+
+
 def test_a_traced_index_out_of_bounds_names_the_axis():
     x = numbers((3, 4))
     with pytest.raises(IndexError, match="index 4 is out of bounds for axis 1 with size 4"):
