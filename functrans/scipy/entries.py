@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from operator import attrgetter
-from types import FrameType, FunctionType
+from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import Any
 
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.trace import protocols
 from functrans.trace.codes import Condition, let_ask
 from functrans.trace.source import is_installed
 
@@ -47,8 +48,11 @@ def take_the_place(name: str) -> None:
         for inside, (ours, concerned) in _entries[module].items():
             function = attrgetter(inside)(sys.modules[module])
             function = getattr(function, "__func__", function)  # of a method that is bound
-            if isinstance(function, FunctionType):  # what is compiled cannot ask
+            if isinstance(function, FunctionType):
                 let_ask(function, ours, concerned)
+            elif isinstance(function, BuiltinFunctionType):
+                # what is compiled cannot ask: it is met where it is called by its full name
+                protocols.replacements.setdefault(sys.modules[module], {})[inside] = ours
 
 
 _TRACED = "_of_traced_values"
