@@ -1,9 +1,9 @@
 """SciPy's functions under SciPy's names and signatures, for arrays and for traced values.
 
 ``from functrans.scipy import special`` is to `scipy.special` what `functrans.numpy` is to `numpy`:
-on plain arrays outside of a trace SciPy computes; on traced values the same call is recorded. Many
-of SciPy's own functions take traced values themselves; what is here takes them always. A module is
-imported when it is first used.
+on plain arrays outside of a trace SciPy computes; on traced values the same call is recorded.
+Within a trace SciPy's own functions, too, do what is here, if they are written in Python. A module
+is imported when it is first used.
 """
 
 from functools import partial as _partial
@@ -11,8 +11,8 @@ from functools import reduce as _reduce
 from importlib import import_module as _import_module
 from typing import Any
 
-from functrans.scipy import inside as _inside
 from functrans.scipy.define import refusals as _refusals
+from functrans.scipy.entries import take_the_place as _take_the_place
 from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
 
@@ -52,5 +52,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-for _name in ("integrate", "interpolate", "optimize", "sparse", "sparse.linalg"):
-    _protocols.late[f"scipy.{_name}"] = _partial(_inside.take_the_place, _name)
+for _name in [*__all__, "sparse.linalg"]:
+    _protocols.late[f"scipy.{_name}"] = _partial(_take_the_place, _name)

@@ -17,6 +17,7 @@ from functrans.numpy.define import numpy_name, refuse, traced_form
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import astype
 from functrans.ops.define import lazy
+from functrans.scipy.entries import enter as enter_scipys
 
 Function = Callable[..., Any]
 
@@ -60,6 +61,7 @@ def answers(model: Function | str) -> Callable[[Function], Function]:
         def public(*args: Any, **kwargs: Any) -> Any:
             return (traced if _is_traced(args, kwargs) else model)(*args, **kwargs)
 
+        enter_scipys(_path_of(model), public)
         return _named(public, model, implementation.__module__, implementation.__doc__)
 
     return enter
@@ -75,6 +77,7 @@ def _answers_lazily(path: str) -> Callable[[Function], Function]:
         def public(*args: Any, **kwargs: Any) -> Any:
             return (implementation if _is_traced(args, kwargs) else original)(*args, **kwargs)
 
+        enter_scipys(path, public)
         return public
 
     return enter
@@ -96,7 +99,13 @@ def refused(model: Function, instead: str) -> Function:
             refuse(name, instead)
         return model(*args, **kwargs)
 
+    enter_scipys(_path_of(model), public)
     return _named(public, model, model.__module__, model.__doc__)
+
+
+def _path_of(model: Function) -> str:
+    module, _, name = numpy_name(model).rpartition(".")
+    return f"{module}:{name}"
 
 
 def _is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

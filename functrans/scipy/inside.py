@@ -7,10 +7,8 @@ of one ours does.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,16 +16,14 @@ import numpy as np
 from functrans.errors import FunctransError, UnsupportedNumPyError
 from functrans.ir.primitive import current
 from functrans.ops.define import lazy
-from functrans.trace import protocols
+from functrans.scipy.entries import enter as enter_scipys
+from functrans.scipy.entries import of_the_user
 from functrans.trace.absent import UNKNOWN
+from functrans.trace.codes import own
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
-
-
-implementations: dict[str, Function] = {}
-"""What takes the place of SciPy's functions, by their paths: ``"scipy.integrate:quad"``."""
 
 
 def within_traces(path: str) -> Callable[[Function], Function]:
@@ -45,7 +41,7 @@ def within_traces(path: str) -> Callable[[Function], Function]:
         def public(*args: Any, **kwargs: Any) -> Any:
             return (scipys if current.get() is None else inside)(*args, **kwargs)
 
-        implementations[path] = public
+        enter_scipys(path, public, of_the_user)
         return public
 
     return enter
@@ -60,42 +56,32 @@ def or_scipys(path: str, ours: Function) -> Function:
             return ours(*args, **kwargs)
         except FunctransError as refusal:
             try:
-                return scipys(*args, **kwargs)
+                return own(scipys.resolve())(*args, **kwargs)
             except Exception as failure:
                 raise refusal from failure
 
     return call
 
 
-def take_the_place(name: str) -> None:
-    """Let a traced function's own calls ``scipy.integrate.quad(...)``, by the module, be ours.
-
-    The module of SciPy's has been imported, and ours is now.
-    """
-    import_module(f"functrans.scipy.{name}")
-    module = f"scipy.{name}"
-    found = {
-        path.partition(":")[2]: function
-        for path, function in implementations.items()
-        if path.partition(":")[0] == module
-    }
-    protocols.replacements[sys.modules[module]] = {
-        function: ours for function, ours in found.items() if function in vars(sys.modules[module])
-    }
-
-
 def refused(path: str, instead: str) -> Function:
-    """SciPy's function, which within a trace says what to write instead."""
+    """SciPy's function, which within a trace says what to write instead.
+
+    It does not where nothing traced is met.
+    """
     scipys = lazy(path)
     name = path.replace(":", ".")
 
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        refuse(name, instead)
+
+    inside_or_scipys = or_scipys(path, inside)
+
     def public(*args: Any, **kwargs: Any) -> Any:
-        if current.get() is not None:
-            refuse(name, instead)
-        return scipys(*args, **kwargs)
+        return (scipys if current.get() is None else inside_or_scipys)(*args, **kwargs)
 
     public.__name__ = public.__qualname__ = scipys.name
     public.__doc__ = f"`{name}`, for plain arrays only: {instead}."
+    enter_scipys(path, public, of_the_user)
     return public
 
 

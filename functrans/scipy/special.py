@@ -26,6 +26,7 @@ from functrans.ops.elementwise.special import gamma as _gamma
 from functrans.ops.elementwise.special import integrals, orthogonal, spherical
 from functrans.ops.elementwise.trigonometric import sin
 from functrans.scipy.define import answers, refused
+from functrans.scipy.entries import enter
 from functrans.scipy.instead import SPECIAL as _INSTEAD
 from functrans.trace.source import located, user_source
 
@@ -433,6 +434,25 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
     """
     return orthogonal.eval_genlaguerre(n, k, x)
 
+
+_OF_ORDERS = {
+    "assoc_legendre_p": assoc_legendre_p,
+    "legendre_p": legendre_p,
+    "legendre_p_all": legendre_p_all,
+    "sph_harm_y": sph_harm_y,
+    "sph_legendre_p": sph_legendre_p,
+}
+"""Those that SciPy has as objects of one class."""
+
+
+def _of_orders(self: Any, *args: Any, **kwargs: Any) -> Any:
+    name = next((n for n in _OF_ORDERS if getattr(_scipy.resolve(), n) is self), None)
+    if name is None:
+        _refuse("a function of all degrees of scipy.special's", "stack the degrees that you need")
+    return _OF_ORDERS[str(name)](*args, **kwargs)
+
+
+enter("scipy.special:legendre_p.__call__", _of_orders)
 
 # -- others ----------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
 # The functions of SciPy's that ours take the place of, named where they are defined.
 COMPUTED |= {Path("functrans/scipy/define.py")}
 # A package whose modules are imported when they are first named, from a list of their names.
-COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/inside.py")}
+COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/entries.py")}
 # Functions of SciPy's that are named by a table.
 SPECIAL = Path("functrans/ops/elementwise/special")
 COMPUTED |= {SPECIAL / "scipy.py", SPECIAL / "spherical.py"}

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 
 from functrans import grad, jit
 from functrans.errors import TracerConversionError, TracerIndexError, UnsupportedNumPyError
@@ -19,7 +20,7 @@ def stored(x):
 
 
 def through_a_library(x):
-    return scipy.special.softmax(x * np.ones(2))[0]
+    return scipy.stats.mode([x]).mode
 
 
 def converted(x):

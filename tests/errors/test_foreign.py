@@ -5,8 +5,15 @@ import scipy.linalg
 import scipy.special
 import scipy.stats
 
-from functrans import grad, jit
+from functrans import config, grad, jit
 from functrans.errors import TracerConversionError
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_patched(monkeypatch):
+    """Otherwise these functions ask what to do, and do it."""
+    monkeypatch.setattr(config, "patch_numpy", False)
+
 
 SENTENCES = {
     "directly": (scipy.linalg.solve_circulant, "call functrans.scipy.linalg.solve_circulant"),

@@ -1,46 +1,70 @@
 """`scipy.interpolate`: functions through points, differentiable in the points and in the places.
 
 The interpolants are classes of our own under SciPy's names. They are built of plain or traced
-arrays, and take plain or traced places.
+arrays, and take plain or traced places. Within a trace SciPy's own classes do the same.
 """
 
 from collections.abc import Sequence
 
-from functrans.scipy.inside import implementations, or_scipys, refused
+from functrans.scipy.entries import enter as _enter
+from functrans.scipy.inside import or_scipys, refused
+from functrans.scipy.interpolate import objects as _objects  # noqa: F401  SciPy's ask from now on
 from functrans.scipy.interpolate.cubic import (
     Akima1DInterpolator,
     CubicHermiteSpline,
     CubicSpline,
     PchipInterpolator,
 )
+from functrans.scipy.interpolate.fitpack import (
+    InterpolatedUnivariateSpline,
+    UnivariateSpline,
+    splev,
+    splint,
+    splrep,
+)
 from functrans.scipy.interpolate.linear import (
+    BarycentricInterpolator,
     RegularGridInterpolator,
     barycentric_interpolate,
     interp1d,
     interpn,
 )
 from functrans.scipy.interpolate.piecewise import PPoly
+from functrans.scipy.interpolate.scattered import (
+    LinearNDInterpolator,
+    NearestNDInterpolator,
+    RBFInterpolator,
+    griddata,
+)
+from functrans.scipy.interpolate.splines import (
+    BSpline,
+    make_interp_spline,
+    make_smoothing_spline,
+)
+from functrans.scipy.interpolate.tensor import RectBivariateSpline
 
-_SMOOTHING = "use CubicSpline, or least squares with a basis"
-_SCATTERED = "use RegularGridInterpolator, or a sum of radial functions by np.linalg.solve"
+_SCATTERED = "use RBFInterpolator, which is smooth, or LinearNDInterpolator"
+_KNOTS = "use make_smoothing_spline, or least squares with the matrix BSpline(t, np.eye(n), k)(x)"
 _REFUSED = {
-    "BSpline": "use CubicSpline, or PPoly with coefficients of scipy.interpolate.PPoly.from_spline",
-    "make_interp_spline": "use CubicSpline",
-    "UnivariateSpline": _SMOOTHING,
-    "InterpolatedUnivariateSpline": "use CubicSpline",
-    "make_smoothing_spline": _SMOOTHING,
-    "splrep": _SMOOTHING,
-    "splev": _SMOOTHING,
-    "griddata": _SCATTERED,
-    "RBFInterpolator": _SCATTERED,
-    "LinearNDInterpolator": _SCATTERED,
     "CloughTocher2DInterpolator": _SCATTERED,
+    "Rbf": "use RBFInterpolator",
+    "LSQUnivariateSpline": _KNOTS,
+    "SmoothBivariateSpline": "use RBFInterpolator with smoothing=",
+    "bisplrep": "use RectBivariateSpline, or RBFInterpolator with smoothing=",
+    "generate_knots": "choose the knots outside of the traced function",
+    "make_lsq_spline": _KNOTS,
+    "make_splrep": _KNOTS,
+    "splprep": "interpolate each coordinate by make_interp_spline",
+    "sproot": "find the roots by functrans.scipy.optimize.brentq",
 }
 
 __all__ = [
-    "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
-    "RegularGridInterpolator", "barycentric_interpolate", "interp1d", "interpn",
-    "pchip_interpolate", *_REFUSED,
+    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline",
+    "CubicSpline", "InterpolatedUnivariateSpline", "LinearNDInterpolator", "NearestNDInterpolator",
+    "PPoly", "PchipInterpolator", "RBFInterpolator", "RectBivariateSpline",
+    "RegularGridInterpolator", "UnivariateSpline", "barycentric_interpolate", "griddata",
+    "interp1d", "interpn", "make_interp_spline", "make_smoothing_spline", "pchip_interpolate",
+    "splev", "splint", "splrep", *_REFUSED,
 ]  # fmt: skip
 
 
@@ -63,6 +87,9 @@ def pchip_interpolate(
 globals().update(
     {name: refused(f"scipy.interpolate:{name}", instead) for name, instead in _REFUSED.items()}
 )
-for _name in set(__all__) - _REFUSED.keys():
-    _path = f"scipy.interpolate:{_name}"
-    implementations[_path] = or_scipys(_path, globals()[_name])
+for _function in (
+    barycentric_interpolate, griddata, interpn, make_interp_spline, make_smoothing_spline,
+    pchip_interpolate, splev, splint, splrep,
+):  # fmt: skip
+    _path = f"scipy.interpolate:{_function.__name__}"
+    _enter(_path, or_scipys(_path, _function))

@@ -10,10 +10,14 @@ import numpy as np
 from functrans.numpy.arrays import array, axis_of, inexact
 from functrans.numpy.indexing import take
 from functrans.scipy.inside import known, refuse
-from functrans.scipy.interpolate.cubic import CubicSpline
-from functrans.scipy.interpolate.piecewise import check_increasing
+from functrans.scipy.interpolate.cubic import PchipInterpolator
+from functrans.scipy.interpolate.piecewise import check_increasing, placed
+from functrans.scipy.interpolate.splines import make_interp_spline
+from functrans.scipy.interpolate.tensor import coefficients, evaluated
 
 _STEPS = ("linear", "nearest", "nearest-up", "previous", "next", "zero")
+_DEGREES = {"slinear": 1, "quadratic": 2, "cubic": 3}
+_GRID_DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 
 
 class interp1d:
@@ -23,7 +27,9 @@ class interp1d:
     ----------
     x : array of shape (n,)
     y : array with n values along an axis
-    kind : {"linear", "nearest", "nearest-up", "previous", "next", "zero", "cubic"}
+    kind : str or int
+        "linear", "nearest", "nearest-up", "previous", "next", "zero", or the degree of a spline:
+        "slinear", "quadratic", "cubic", or a number.
     axis : int
     bounds_error : bool, optional
         Whether a place outside raises, where it is known; yes, unless there is a fill value.
@@ -53,9 +59,12 @@ class interp1d:
     ) -> None:
         x, y = inexact(x), array(y)
         self.axis = axis_of(axis, y.ndim)
-        self.kind = {0: "zero", 1: "linear", 3: "cubic"}.get(kind, kind)
-        if self.kind not in (*_STEPS, "cubic"):
-            refuse(f"scipy.interpolate.interp1d(..., kind={kind!r})", "use make_interp_spline")
+        self.kind = kind
+        self._degree = kind if isinstance(kind, int) else _DEGREES.get(kind)
+        if kind not in _STEPS and self._degree is None:
+            raise NotImplementedError(
+                f"{kind} is unsupported: Use fitpack routines for other types."
+            )
         y = np.moveaxis(inexact(y), self.axis, 0)
         if x.ndim != 1 or x.shape[0] != y.shape[0]:
             raise ValueError("x and y arrays must be equal in length along interpolation axis.")
@@ -93,18 +102,15 @@ class interp1d:
             low, high = self._fill if isinstance(self._fill, tuple) else (self._fill, self._fill)
             value = np.where(below.reshape(-1, *tail), low, value)
             value = np.where(above.reshape(-1, *tail), high, value)
-        value = value.reshape((*places.shape, *self.y.shape[1:]))
-        order = list(range(value.ndim))
-        inner, order = order[: places.ndim], order[places.ndim :]
-        return np.transpose(value, [*order[: self.axis], *inner, *order[self.axis :]])
+        return placed(value, places.shape, self.axis)
 
     def _inside(self, t: Any, tail: list[int]) -> Any:
         def rows(i: Any) -> Any:
             return take(self.y, i, axis=0)
 
         last = self.x.shape[0] - 1
-        if self.kind == "cubic":
-            return CubicSpline(self.x, self.y)(t)
+        if self._degree is not None:
+            return make_interp_spline(self.x, self.y, self._degree)(t)
         if self.kind in ("previous", "zero"):
             return rows(np.clip(np.searchsorted(self.x, t, side="right") - 1, 0, last))
         if self.kind == "next":
@@ -126,7 +132,7 @@ class RegularGridInterpolator:
     ----------
     points : tuple of arrays of shape (m_i,), increasing
     values : array of shape (m_1, ..., m_n, ...)
-    method : {"linear", "nearest"}
+    method : {"linear", "nearest", "slinear", "cubic", "quintic", "pchip"}
     bounds_error : bool
         Whether a place outside raises, where it is known.
     fill_value : float or None
@@ -154,11 +160,8 @@ class RegularGridInterpolator:
         self.grid = tuple(inexact(p) for p in points)
         self.values = inexact(values)
         self.method = method
-        if method not in ("linear", "nearest"):
-            refuse(
-                f"scipy.interpolate.RegularGridInterpolator(..., method={method!r})",
-                "interpolate along one axis after the other by CubicSpline",
-            )
+        if method not in ("linear", "nearest", "pchip", *_GRID_DEGREES):
+            raise ValueError(f"Method '{method}' is not defined")
         for i, axis in enumerate(self.grid):
             check_increasing(axis)
             if axis.shape != (self.values.shape[i],):
@@ -196,10 +199,25 @@ class RegularGridInterpolator:
         if self._raises and seen is not None and np.any(seen):
             raise ValueError("One of the requested xi is out of bounds")
         tail = [1] * (self.values.ndim - dimensions)
-        value = self._between(lower, fractions, tail, method or self.method)
+        method = method or self.method
+        if method in _GRID_DEGREES:
+            degrees = [_GRID_DEGREES[method]] * dimensions
+            knots, c = coefficients(self.grid, self.values, degrees)
+            value = evaluated(knots, c, degrees, list(places.T))
+        elif method == "pchip":
+            value = np.stack([self._monotone(place) for place in places])
+        else:
+            value = self._between(lower, fractions, tail, method)
         if self._fill is not None:
             value = np.where(outside.reshape(-1, *tail), self._fill, value)
         return value.reshape(*shape, *self.values.shape[dimensions:])
+
+    def _monotone(self, place: Any) -> Any:
+        """The value at one place, by `PchipInterpolator` along the last axis, and so on."""
+        value = self.values
+        for i in reversed(range(len(self.grid))):
+            value = PchipInterpolator(self.grid[i], value, axis=i)(place[i])
+        return value
 
     def _between(self, lower: Any, fractions: Any, tail: list[int], method: str) -> Any:
         if method == "nearest":
@@ -245,6 +263,35 @@ def interpn(
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
 
+class BarycentricInterpolator:
+    """The polynomial through points, as `scipy.interpolate.BarycentricInterpolator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import BarycentricInterpolator
+    >>> grad(BarycentricInterpolator(np.arange(3.0), np.arange(3.0) ** 2))(1.5)
+    np.float64(3.0)
+    """
+
+    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
+        self.xi, yi = inexact(xi), inexact(yi)
+        self._axis = axis_of(axis, yi.ndim)
+        self.yi = np.moveaxis(yi, self._axis, 0)
+        gaps = self.xi[:, None] - self.xi + np.eye(self.xi.shape[0])
+        self._weights = 1 / np.prod(gaps, axis=-1)
+
+    def __call__(self, x: Any) -> Any:
+        """The values at places of any shape."""
+        places = inexact(x)
+        # the polynomials of Lagrange, which need no quotient that is 0 / 0 at the points themselves
+        own = np.eye(self.xi.shape[0], dtype=bool)
+        factors = np.where(own, 1.0, places.reshape(-1)[:, None, None] - self.xi)
+        basis = np.prod(factors, axis=-1) * self._weights
+        return placed(np.tensordot(basis, self.yi, 1), places.shape, self._axis)
+
+
 def barycentric_interpolate(
     xi: Any, yi: Any, x: Any, axis: int = 0, *, der: int = 0, rng: Any = None
 ) -> Any:
@@ -261,17 +308,4 @@ def barycentric_interpolate(
     """
     if der != 0:
         refuse("scipy.interpolate.barycentric_interpolate(..., der=...)", "differentiate it by jvp")
-    xi, yi, places = inexact(xi), inexact(yi), inexact(x)
-    axis = axis_of(axis, yi.ndim)
-    values = np.moveaxis(yi, axis, 0)
-    flat = places.reshape(-1)
-    gaps = xi[:, None] - xi + np.eye(xi.shape[0])
-    # the polynomials of Lagrange, which need no quotient that is 0 / 0 at the points themselves
-    own = np.eye(xi.shape[0], dtype=bool)
-    factors = np.where(own, 1.0, flat[:, None, None] - xi)
-    basis = np.prod(factors, axis=-1) / np.prod(gaps, axis=-1)
-    value = np.tensordot(basis, values, 1)
-    value = value.reshape((*places.shape, *values.shape[1:]))
-    order = list(range(value.ndim))
-    inner, order = order[: places.ndim], order[places.ndim :]
-    return np.transpose(value, [*order[:axis], *inner, *order[axis:]])
+    return BarycentricInterpolator(xi, yi, axis)(x)

@@ -81,12 +81,7 @@ class PPoly:
         if not extrapolate:
             outside = outside | (flat < first) | (flat > last)
         value = np.where(outside.reshape(-1, *tail), np.nan, value)
-        value = value.reshape((*places.shape, *self.c.shape[2:]))
-        if self.axis == 0:
-            return value
-        order = list(range(value.ndim))
-        inner, order = order[: places.ndim], order[places.ndim :]
-        return np.transpose(value, [*order[: self.axis], *inner, *order[self.axis :]])
+        return placed(value, places.shape, self.axis)
 
     def __getattr__(self, name: str) -> Any:
         """What is not here (``roots``, ``solve``) is SciPy's, of plain coefficients."""
@@ -137,6 +132,16 @@ class PPoly:
             return turns * whole(last) + whole(x - turns * period)
 
         return since_the_first(inexact(b)) - since_the_first(inexact(a))
+
+
+def placed(values: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """Values along a first axis of places, with the shape of the places where the axis belongs."""
+    values = values.reshape((*shape, *values.shape[1:]))
+    if axis == 0:
+        return values
+    order = list(range(values.ndim))
+    inner, order = order[: len(shape)], order[len(shape) :]
+    return np.transpose(values, [*order[:axis], *inner, *order[axis:]])
 
 
 def check_increasing(x: Any) -> None:

@@ -1,6 +1,13 @@
 """`scipy.optimize`: roots, minima and fits, whose derivatives are those of what defines them."""
 
 from functrans.scipy.inside import refused
+from functrans.scipy.optimize.linear import (
+    isotonic_regression,
+    linear_sum_assignment,
+    linprog,
+    lsq_linear,
+    nnls,
+)
 from functrans.scipy.optimize.minimum import minimize, minimize_scalar
 from functrans.scipy.optimize.scalar import (
     bisect,
@@ -8,43 +15,54 @@ from functrans.scipy.optimize.scalar import (
     brentq,
     fixed_point,
     newton,
+    ridder,
     root_scalar,
+    toms748,
 )
-from functrans.scipy.optimize.squares import curve_fit, least_squares
+from functrans.scipy.optimize.searches import (
+    basinhopping,
+    differential_evolution,
+    direct,
+    dual_annealing,
+    shgo,
+)
+from functrans.scipy.optimize.squares import curve_fit, least_squares, leastsq
 from functrans.scipy.optimize.systems import fsolve, root
 
-_GLOBAL = "find the region by it outside of the traced function, and start minimize there"
 _DISCRETE = (
     "its result is a choice, with a derivative of 0: call it outside of the traced function, "
     "and index with what it gives"
 )
-_CONSTRAINED = (
-    "solve it outside of the traced function; the derivative is that of the equations of the "
-    "constraints that are active, by functrans.scipy.optimize.root"
-)
-
 _REFUSED = {
-    "basinhopping": _GLOBAL,
-    "brute": _GLOBAL,
-    "differential_evolution": _GLOBAL,
-    "direct": _GLOBAL,
-    "dual_annealing": _GLOBAL,
-    "shgo": _GLOBAL,
-    "linear_sum_assignment": _DISCRETE,
-    "quadratic_assignment": _DISCRETE,
+    "anderson": "use root",
+    "broyden1": "use root",
+    "broyden2": "use root",
+    "brute": "use differential_evolution, or minimize from the best of the points",
+    "diagbroyden": "use root",
+    "excitingmixing": "use root",
+    "fmin": "use minimize",
+    "fmin_bfgs": "use minimize",
+    "fmin_cg": "use minimize",
+    "fmin_cobyla": "use minimize",
+    "fmin_l_bfgs_b": "use minimize",
+    "fmin_ncg": "use minimize",
+    "fmin_powell": "use minimize",
+    "fmin_slsqp": "use minimize",
+    "fmin_tnc": "use minimize",
+    "fminbound": "use minimize_scalar",
+    "brent": "use minimize_scalar",
+    "golden": "use minimize_scalar",
+    "linearmixing": "use root",
     "milp": _DISCRETE,
-    "isotonic_regression": _CONSTRAINED,
-    "linprog": _CONSTRAINED,
-    "lsq_linear": _CONSTRAINED,
-    "nnls": _CONSTRAINED,
-    "leastsq": "use least_squares",
-    "ridder": "use brentq",
-    "toms748": "use brentq",
+    "newton_krylov": "use root",
+    "quadratic_assignment": _DISCRETE,
 }
 
 __all__ = [
-    "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "minimize",
-    "minimize_scalar", "newton", "root", "root_scalar", *_REFUSED,
+    "basinhopping", "bisect", "brenth", "brentq", "curve_fit", "differential_evolution", "direct",
+    "dual_annealing", "fixed_point", "fsolve", "isotonic_regression", "least_squares", "leastsq",
+    "linear_sum_assignment", "linprog", "lsq_linear", "minimize", "minimize_scalar", "newton",
+    "nnls", "ridder", "root", "root_scalar", "shgo", "toms748", *_REFUSED,
 ]  # fmt: skip
 
 globals().update(

@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 
 from functrans.api.derivatives import grad, value_and_grad
+from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
+from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import inexact
+from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse, refuse_options, within_traces
+from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of
+from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.scalar import dense_solve, said_of
 from functrans.scipy.optimize.vectors import (
-    BOUNDS,
     Function,
     arguments,
     largest,
@@ -27,8 +31,13 @@ from functrans.scipy.optimize.vectors import (
     vector,
 )
 
-_FREE = ("Nelder-Mead", "Powell", "CG", "BFGS", "Newton-CG", "L-BFGS-B", "TNC", "dogleg",
-         "trust-ncg", "trust-krylov", "trust-exact", "SLSQP", "COBYLA", "trust-constr")  # fmt: skip
+_scipys_minimize = lazy("scipy.optimize:minimize")
+_scipys_bounds = lazy("scipy.optimize:Bounds")
+
+_METHODS = ("Nelder-Mead", "Powell", "CG", "BFGS", "Newton-CG", "L-BFGS-B", "TNC", "dogleg",
+            "trust-ncg", "trust-krylov", "trust-exact", "SLSQP", "COBYLA", "COBYQA",
+            "trust-constr")  # fmt: skip
+_WITHOUT_GRADIENT = ("Nelder-Mead", "Powell", "COBYLA", "COBYQA")
 
 
 def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, Any]:
@@ -98,8 +107,12 @@ def minimize(
     """A minimum of a smooth function of a vector, near a guess.
 
     By the method of Broyden, Fletcher, Goldfarb and Shanno, whichever ``method`` is named, with the
-    gradient of ``fun`` whether or not ``jac`` is given. The derivative of the minimum is that of
-    the equation that the gradient is 0, so the Hessian must not be singular there.
+    gradient of ``fun`` whether or not ``jac`` is given. Within bounds and constraints SciPy finds
+    it, by the ``method``, with that gradient.
+
+    The derivative of the minimum is that of the equation that the gradient is 0, so the Hessian
+    must not be singular there; within bounds and constraints, that of the conditions of Karush,
+    Kuhn and Tucker, with those constraints active that are so at the minimum.
 
     Parameters
     ----------
@@ -107,6 +120,9 @@ def minimize(
         ``fun(x, *args)`` gives one number; with ``jac=True``, and the gradient.
     x0 : array of shape (n,)
     args : tuple
+    bounds : sequence of pairs, or scipy.optimize.Bounds
+    constraints : dict, scipy.optimize.LinearConstraint, NonlinearConstraint, or list of these
+        The functions may take traced values from around them.
     tol : float, optional
         The largest component of the gradient at the end; 1e-5 if nothing is said.
     options : dict, optional
@@ -120,7 +136,7 @@ def minimize(
     Raises
     ------
     UnsupportedNumPyError
-        For ``bounds`` and ``constraints``.
+        For ``callback``.
 
     Examples
     --------
@@ -134,16 +150,9 @@ def minimize(
     True
     """
     name = "scipy.optimize.minimize"
-    refuse_options(
-        name,
-        [
-            ("bounds", bounds, BOUNDS),
-            ("constraints", constraints or None, "add a penalty, or solve the conditions by root"),
-            ("callback", callback, "leave it out"),
-        ],
-    )
-    if method is not None and method not in _FREE:
-        refuse(f"{name}(..., method={method!r})", f"use one of {', '.join(_FREE[:6])}")
+    refuse_options(name, [("callback", callback, "leave it out")])
+    if method is not None and method not in _METHODS:
+        refuse(f"{name}(..., method={method!r})", f"use one of {', '.join(_METHODS[:6])}")
     given = arguments(args)
     guess = vector(x0)
 
@@ -153,6 +162,10 @@ def minimize(
             raise ValueError("The user-provided objective function must return a scalar value.")
         return value.reshape(())
 
+    if bounds is not None or not _is_empty(constraints):
+        return _constrained(
+            function, guess, region_of(bounds, constraints, guess.size), method, tol, options
+        )
     found = {"gtol": 1e-5 if tol is None else tol, "maxiter": 200 * guess.size, **(options or {})}
 
     def descended(x: Any) -> Any:
@@ -160,6 +173,54 @@ def minimize(
 
     x = custom_root(grad(function), guess, lambda f, x: descended(x)[0], dense_solve)
     _, success, count = map(stop_gradient, descended(guess))
+    value, slope = value_and_grad(function)(x)
+    return result_of(
+        x=x, fun=value, jac=slope, success=success, status=np.where(success, 0, 2), nit=count,
+        message=said_of(
+            success, "Optimization terminated successfully.", "Desired error not achieved."
+        ),
+    )  # fmt: skip
+
+
+def _is_empty(constraints: Any) -> bool:
+    return isinstance(constraints, (list, tuple)) and not constraints
+
+
+def _constrained(
+    function: Function, guess: Any, region: Region, method: Any, tol: Any, options: Any
+) -> Any:
+    """The minimum that SciPy finds within a region."""
+    size = guess.size
+    with_gradient = method not in _WITHOUT_GRADIENT
+    ends = [lambda x: region.low, lambda x: region.high]
+    sides = [region.equal, region.positive]
+    kinds = [
+        (kind, side)
+        for kind, side in zip(("eq", "ineq"), sides, strict=True)
+        if side(guess).shape[0]
+    ]
+
+    def solver(functions: Any, start: Any) -> Any:
+        value, low, high, *rest = functions
+        constraints = [
+            {"type": kind, "fun": f, "jac": jacfwd(f)}
+            if with_gradient
+            else {"type": kind, "fun": f}
+            for (kind, _), f in zip(kinds, rest, strict=True)
+        ]
+        bounds = _scipys_bounds(low(start), high(start))
+        unbounded = np.all(np.isinf(bounds.lb)) and np.all(np.isinf(bounds.ub))
+        found = _scipys_minimize(
+            lambda x: float(value(x)), start, method=method, tol=tol, options=options,
+            jac=grad(value) if with_gradient else None,
+            bounds=None if unbounded else bounds, constraints=constraints,
+        )  # fmt: skip
+        return found.x, np.asarray(found.success), np.asarray(found.nit if "nit" in found else 0)
+
+    types = Aval((size,), guess.dtype), Aval((), bool), Aval((), np.int64)
+    functions = [function, *ends, *(side for _, side in kinds)]
+    x, success, count = on_the_host(solver, functions, guess, types)
+    x = implicit_minimum(function, x, region)
     value, slope = value_and_grad(function)(x)
     return result_of(
         x=x, fun=value, jac=slope, success=success, status=np.where(success, 0, 2), nit=count,

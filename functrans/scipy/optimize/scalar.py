@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from functrans.api.derivatives import grad
+from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.lax.branches import cond
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array, inexact
 from functrans.ops.define import lazy
-from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+from functrans.scipy.inside import known, refuse, within_traces
 
 Function = Callable[..., Any]
 
@@ -127,6 +128,9 @@ _BRACKETED = {
     "bisect": _bisect,
     "brentq": _brent(_inverse_quadratic),
     "brenth": _brent(_hyperbolic),
+    # other ways to the same root
+    "ridder": _brent(_inverse_quadratic),
+    "toms748": _brent(_inverse_quadratic),
 }
 
 
@@ -144,6 +148,7 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
         maxiter: int = 100,
         full_output: bool = False,
         disp: bool = True,
+        k: int = 1,
     ) -> Any:
         args = args if isinstance(args, tuple) else (args,)
         a, b = (stop_gradient(inexact(x)) for x in (a, b))
@@ -234,6 +239,17 @@ brenth = _bracketed(
     _EXAMPLE.format("brenth"),
 )
 
+ridder = _bracketed(
+    "ridder",
+    "A root in an interval: that of Ridder's method, by Brent's.",
+    _EXAMPLE.format("ridder"),
+)
+toms748 = _bracketed(
+    "toms748",
+    "A root in an interval: that of Alefeld, Potra and Shi's method, by Brent's.",
+    _EXAMPLE.format("toms748"),
+)
+
 # -- from a guess ----------------------------------------------------------------------------------
 
 
@@ -271,11 +287,8 @@ def newton(
     -------
     root : float or array
         NaN where it was not found within ``maxiter`` steps.
-
-    Raises
-    ------
-    UnsupportedNumPyError
-        For ``full_output``.
+    report : scipy.optimize.OptimizeResult
+        With ``full_output``; for an array ``converged`` and ``zero_der``, arrays of truths.
 
     Examples
     --------
@@ -284,7 +297,6 @@ def newton(
     >>> grad(lambda a: newton(lambda x: x * x - a, 1.0))(2.0)
     np.float64(0.353553391)
     """
-    refuse_options("scipy.optimize.newton", [("full_output", full_output, "leave it out")])
     args = args if isinstance(args, tuple) else (args,)
 
     def equation(x: Any) -> Any:
@@ -311,7 +323,13 @@ def newton(
         x, done, _ = while_loop(goes_on, step, (x, np.zeros(x.shape, bool), 0))
         return np.where(done, x, np.nan)
 
-    return implicit(equation, stop_gradient(inexact(x0)), solve)
+    root = implicit(equation, stop_gradient(inexact(x0)), solve)
+    if not full_output:
+        return root
+    found = ~np.isnan(stop_gradient(root))
+    if root.ndim:
+        return root, found, ~found
+    return root, report(root, found, None, None, "newton")
 
 
 @within_traces("scipy.optimize:fixed_point")
@@ -376,12 +394,12 @@ def dense_solve(g: Function, y: Any) -> Any:
 
 def columns(g: Function, like: Any) -> Any:
     """The matrix of a linear function of arrays."""
-    basis = np.eye(like.size).reshape(like.size, *like.shape)
-    return np.stack([g(e.astype(like.dtype)).reshape(-1) for e in basis], axis=1)
+    basis = np.eye(like.size, dtype=like.dtype).reshape(like.size, *like.shape)
+    return vmap(g)(basis).reshape(like.size, -1).T
 
 
 _METHODS = {
-    "bisect": bisect, "brentq": brentq, "brenth": brenth, "ridder": brentq, "toms748": brentq,
+    "bisect": bisect, "brentq": brentq, "brenth": brenth, "ridder": ridder, "toms748": toms748,
 }  # fmt: skip
 
 

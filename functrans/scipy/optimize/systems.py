@@ -141,6 +141,8 @@ def fsolve(
 ) -> Any:
     """A root of a function of a vector, near a guess: the ``x`` of `root`.
 
+    With ``full_output`` also a dictionary with ``fvec``, whether it was found (1), and a message.
+
     Examples
     --------
     >>> from functrans import jacrev
@@ -148,5 +150,7 @@ def fsolve(
     >>> jacrev(lambda a: fsolve(lambda x: x * x - a, 1.0))(4.0)
     array([0.25])
     """
-    refuse_options("scipy.optimize.fsolve", [("full_output", full_output or None, "use root")])
-    return root(func, x0, args, tol=xtol).x
+    found = root(func, x0, args, tol=xtol)
+    if not full_output:
+        return found.x
+    return found.x, {"fvec": found.fun}, found.status, found.message

@@ -9,13 +9,12 @@ import numpy as np
 
 from functrans.api.recompute import stop_gradient
 from functrans.numpy.arrays import inexact
+from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.define import lazy
 
 Function = Callable[..., Any]
 
 result_of = lazy("scipy.optimize:OptimizeResult")
-
-BOUNDS = "write the variable as a function of a free one, such as its exp or its logistic function"
 
 
 def arguments(args: Any) -> tuple[Any, ...]:
@@ -39,7 +38,8 @@ def value_alone(out: Any, jac: Any) -> Any:
 
 
 def bounded(bounds: Any) -> bool:
-    """Whether there is a finite one among pairs of lower and upper bounds."""
-    return bounds is not None and bool(
-        np.any(np.isfinite(np.concatenate(list(map(np.ravel, bounds)))))
-    )
+    """Whether a pair of lower and upper bounds says anything: a traced one does."""
+    if bounds is None:
+        return False
+    ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+    return any(holds_tracer(end) or bool(np.any(np.isfinite(end))) for end in ends)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrans.ops.define import lazy
+from functrans.scipy.entries import enter as _enter
 from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities
 from functrans.scipy.stats import discrete as _discrete
@@ -49,6 +50,57 @@ def __getattr__(name: str) -> Any:
     found = getattr(_stats.resolve(), name)
     is_distribution = hasattr(found, "logpdf") or hasattr(found, "logpmf")
     return _Untraced(name, found) if is_distribution and not isinstance(found, type) else found
+
+
+def _ours(distribution: Any) -> Any:
+    """The distribution that takes the place of one of SciPy's, or of a user's class."""
+    name = distribution.name if hasattr(distribution, "name") else _name_of(distribution)
+    found = _DISTRIBUTIONS.get(name)
+    scipys = getattr(_stats.resolve(), name, None)
+    return found if found and type(scipys) is type(distribution) else _Untraced(name, distribution)
+
+
+def _name_of(distribution: Any) -> str:
+    """Of a distribution of vectors: ``multivariate_normal_gen`` has it in its name."""
+    return type(distribution).__name__.removesuffix("_gen")
+
+
+def _method(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(_ours(self), name)(*args, **kwargs)
+
+    return method
+
+
+_METHODS = {
+    "rv_continuous": "cdf entropy interval isf logcdf logpdf logsf mean median pdf ppf sf std "
+    "support var",
+    "rv_discrete": "cdf isf logcdf logpmf logsf pmf ppf sf",
+    **{f.name: f"{f.log} {f.log[3:]}" for f in _multivariate.FAMILIES},
+}
+"""The methods that ask, by the class that they are of, or by the object."""
+
+for _owner, _names in _METHODS.items():
+    for _name in _names.split():
+        _enter(f"scipy.stats:{_owner}.{_name}", _method(_name))
+for _family in _multivariate.FAMILIES:
+    _enter(
+        f"scipy.stats:{_family.name}.__call__",
+        lambda self, *args, **kwargs: _ours(self)(*args, **kwargs),
+    )
+
+
+def _of_frozen(name: str) -> Any:
+    def method(self: Any, x: Any) -> Any:
+        ours = _DISTRIBUTIONS["multivariate_normal"]
+        return getattr(ours, name)(x, self.mean, self.cov_object.covariance)
+
+    return method
+
+
+for _name in ("logpdf", "pdf"):
+    _path = f"scipy.stats._multivariate:multivariate_normal_frozen.{_name}"
+    _enter(_path, _of_frozen(_name))
 
 
 def __dir__() -> list[str]:

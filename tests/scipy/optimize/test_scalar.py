@@ -37,12 +37,16 @@ def test_the_steps_are_scipys(name, equation):
 
 @pytest.mark.parametrize("find", [
     *(lambda f, a, n=n: getattr(optimize, n)(f, 0.0, 2.0, args=(a,)) for n in BRACKETED),
-    lambda f, a: optimize.newton(f, 1.0, args=(a,)),
+    lambda f, a: optimize.toms748(f, 0.0, 2.0, args=(a,)),
+    lambda f, a: optimize.ridder(f, 0.0, 2.0, args=(a,), full_output=True)[0],
+    lambda f, a: optimize.newton(f, 1.0, args=(a,), full_output=True)[0],
     lambda f, a: optimize.newton(f, 1.0, fprime=lambda x, a: -np.sin(x) - a, args=(a,)),
     lambda f, a: optimize.root_scalar(f, (a,), bracket=(0.0, 2.0)).root,
     lambda f, a: optimize.root_scalar(f, (a,), x0=1.0).root,
     lambda f, a: optimize.fixed_point(lambda x: np.cos(x) / a, 0.5),
-], ids=[*BRACKETED, "newton", "fprime", "bracket", "x0", "fixed point"])  # fmt: skip
+], ids=[
+    *BRACKETED, "toms748", "ridder", "newton", "fprime", "bracket", "x0", "fixed point",
+])  # fmt: skip
 def test_derivatives(find):
     f = EQUATIONS["cosine"][0]
     x = scipy.optimize.brentq(f, 0.0, 2.0, args=(A,))

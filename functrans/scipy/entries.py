@@ -1,0 +1,101 @@
+"""Which of SciPy's Python functions and methods ask us within a trace, and what is ours.
+
+They are named by paths, such as ``"scipy.integrate:quad"`` or ``"scipy.stats:norm.__call__"``, so
+that nothing of SciPy's is imported for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from operator import attrgetter
+from types import BuiltinFunctionType, FrameType, FunctionType
+from typing import Any
+
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.trace import protocols
+from functrans.trace.codes import Condition, let_ask
+from functrans.trace.source import is_installed
+
+Function = Callable[..., Any]
+
+_entries: dict[str, dict[str, tuple[Function, Condition]]] = {}
+"""By module and path within: what takes the place of a function, and in which calls."""
+
+
+def with_tracers(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """A call concerns traced values if one is among its arguments."""
+    return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+
+
+def of_the_user(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """What is given a function may meet traced values in it: so all calls of a user's lines."""
+    return not is_installed(caller.f_code.co_filename) or with_tracers(caller, args, kwargs)
+
+
+def enter(path: str, ours: Function, concerned: Condition = with_tracers) -> None:
+    """Let ours take the place of a function of SciPy's in the calls that concern traced values."""
+    module, _, inside = path.partition(":")
+    _entries.setdefault(module, {})[inside] = ours, concerned
+
+
+def take_the_place(name: str) -> None:
+    """Let the functions of one of SciPy's modules, which has been imported, ask us."""
+    import_module(f"functrans.scipy.{name}")
+    public = f"scipy.{name}"
+    for module in [m for m in _entries if m == public or m.startswith(f"{public}._")]:
+        for inside, (ours, concerned) in _entries[module].items():
+            function = attrgetter(inside)(sys.modules[module])
+            function = getattr(function, "__func__", function)  # of a method that is bound
+            if isinstance(function, FunctionType):
+                let_ask(function, ours, concerned)
+            elif isinstance(function, BuiltinFunctionType):
+                # what is compiled cannot ask: it is met where it is called by its full name
+                protocols.replacements.setdefault(sys.modules[module], {})[inside] = ours
+
+
+_TRACED = "_of_traced_values"
+
+
+def enter_class(path: str, ours: Function, methods: str, like: Function) -> None:
+    """Let objects of a class of SciPy's be made of traced values, and be asked about some.
+
+    Parameters
+    ----------
+    path : str
+        Of the class.
+    ours : type
+        What an object that is made of traced values leaves its methods to.
+    methods : str
+        Their names.
+    like : callable
+        Makes one of ours of one of SciPy's.
+    """
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        made_of = ours(*args, **kwargs)
+        vars(self)[_TRACED] = made_of
+        for name, value in vars(made_of).items():
+            if isinstance(getattr(type(self), name, None), property):
+                # SciPy's property gives what it holds as the kind of array that it was given
+                setattr(self, f"_{name}", value)
+                self._asarray = lambda x: x
+            elif not name.startswith("_"):
+                setattr(self, name, value)
+
+    def method(name: str) -> Function:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            of_traced = vars(self).get(_TRACED)
+            stand_in = like(self) if of_traced is None else of_traced
+            return getattr(stand_in, name)(*args, **kwargs)
+
+        return call
+
+    enter(f"{path}.__init__", init)
+    for name in methods.split():
+        enter(f"{path}.{name}", method(name), _of_an_object)
+
+
+def _of_an_object(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return _TRACED in getattr(args[0], "__dict__", ()) or with_tracers(caller, args, kwargs)

@@ -1,0 +1,214 @@
+"""Splines as in FITPACK: `UnivariateSpline`, and the functions of knots, coefficients and degree.
+
+Source: Dierckx, Curve and Surface Fitting with Splines (1993).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.numpy.arrays import inexact
+from functrans.numpy.joining import concatenate
+from functrans.scipy.inside import known, refuse, refuse_options
+from functrans.scipy.interpolate.splines import SMOOTHING, BSpline, make_interp_spline
+
+
+class UnivariateSpline:
+    """A spline of one variable, as `scipy.interpolate.UnivariateSpline`, through its points.
+
+    Of points that are not traced SciPy chooses knots, and smooths; of traced ones, only the spline
+    through all points (``s=0``) has a derivative here.
+
+    Parameters
+    ----------
+    x, y : arrays of shape (n,)
+    k : int
+    s : float
+        0.
+    ext : {0, 1, 2, 3} or {"extrapolate", "zeros", "raise", "const"}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import UnivariateSpline
+    >>> x = np.arange(5.0)
+    >>> grad(lambda a: UnivariateSpline(x, a * x**2, s=0).integral(0.0, 3.0))(1.0).round(6)
+    np.float64(9.0)
+    """
+
+    _smooths = True
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        w: Any = None,
+        bbox: Any = (None, None),
+        k: int = 3,
+        s: Any = None,
+        ext: Any = 0,
+        check_finite: bool = False,
+    ) -> None:
+        name = f"scipy.interpolate.{type(self).__name__}"
+        if self._smooths and (s is None or known(s) is None or known(s) != 0):
+            refuse(f"{name}(..., s={s})", SMOOTHING)
+        refuse_options(name, [("bbox", any(end is not None for end in bbox), "leave it out")])
+        self._spline = make_interp_spline(x, y, k)
+        self._ext = ext
+
+    @classmethod
+    def _of(cls, spline: BSpline, ext: Any) -> UnivariateSpline:
+        self = object.__new__(UnivariateSpline)
+        self._spline, self._ext = spline, ext
+        return self
+
+    def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
+        """The values, or the ``nu``-th derivatives."""
+        return _extended(self._spline, x, nu, self._ext if ext is None else ext)
+
+    def derivative(self, n: int = 1) -> UnivariateSpline:
+        """The derivative, as a spline."""
+        return UnivariateSpline._of(self._spline.derivative(n), self._ext)
+
+    def antiderivative(self, n: int = 1) -> UnivariateSpline:
+        """An integral, as a spline."""
+        return UnivariateSpline._of(self._spline.antiderivative(n), self._ext)
+
+    def integral(self, a: Any, b: Any) -> Any:
+        """The integral from a to b, of 0 outside of the points."""
+        return self._spline.integrate(a, b, extrapolate=False)
+
+    def derivatives(self, x: Any) -> Any:
+        """All derivatives at a place, from the value on."""
+        return np.stack([self._spline(x, nu) for nu in range(self._spline.k + 1)])
+
+    def get_knots(self) -> Any:
+        """The knots, without those that the ends are besides."""
+        t, _, k = self._spline.tck
+        return t[k : t.shape[0] - k]
+
+    def get_coeffs(self) -> Any:
+        """The coefficients."""
+        return self._spline.c
+
+
+class InterpolatedUnivariateSpline(UnivariateSpline):
+    """The spline through points, as `scipy.interpolate.InterpolatedUnivariateSpline`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import InterpolatedUnivariateSpline
+    >>> x = np.arange(5.0)
+    >>> grad(lambda t: InterpolatedUnivariateSpline(x, x**2)(t))(1.5).round(6)
+    np.float64(3.0)
+    """
+
+    _smooths = False
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        w: Any = None,
+        bbox: Any = (None, None),
+        k: int = 3,
+        ext: Any = 0,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(x, y, w, bbox, k, 0, ext, check_finite)
+
+
+_EXTENSIONS = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
+
+
+def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
+    """The values of a spline, and what is said of places outside."""
+    ext = _EXTENSIONS.get(ext, ext)
+    x = inexact(x)
+    first, last = spline.ends
+    outside = (x < first) | (x > last)
+    if ext == 2 and known(outside) is not None and np.any(known(outside)):
+        raise ValueError("A value in x is outside of the spline's interval, and ext says to raise.")
+    if ext == 3:
+        return spline(np.clip(x, first, last), nu)
+    value = spline(x, nu)
+    return np.where(outside, 0.0, value) if ext == 1 else value
+
+
+def splrep(
+    x: Any,
+    y: Any,
+    w: Any = None,
+    xb: Any = None,
+    xe: Any = None,
+    k: int = 3,
+    task: int = 0,
+    s: Any = None,
+    t: Any = None,
+    full_output: int = 0,
+    per: int = 0,
+    quiet: int = 1,
+) -> tuple[Any, Any, int]:
+    """Knots, coefficients and degree of the spline through points, for `splev`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import splev, splrep
+    >>> x = np.arange(5.0)
+    >>> grad(lambda a: splev(1.5, splrep(x, a * x**2)))(1.0).round(6)
+    np.float64(2.25)
+    """
+    name = "scipy.interpolate.splrep"
+    if (s is not None and (known(s) is None or known(s) != 0)) or (s is None and w is not None):
+        refuse(f"{name}(..., s={s})" if s is not None else f"{name}(..., w=...)", SMOOTHING)
+    given = [("xb", xb), ("xe", xe), ("task", task or None), ("t", t), ("per", per or None),
+             ("full_output", full_output or None)]  # fmt: skip
+    refuse_options(name, [(option, value, "leave it out") for option, value in given])
+    knots, c, _ = make_interp_spline(x, y, k).tck
+    return knots, concatenate([c, np.zeros(k + 1)]), k
+
+
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """The values of a spline, or its derivatives, by knots, coefficients and degree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import splev
+    >>> tck = np.arange(8.0), np.array([1.0, 2.0, 4.0, 7.0]), 3
+    >>> grad(lambda x: splev(x, tck))(3.5)
+    np.float64(2.0)
+    """
+    if hasattr(tck, "tck"):
+        return tck(x, der, extrapolate=True)
+    t, c, k = tck
+    if isinstance(c, list):
+        return [splev(x, (t, part, k), der, ext) for part in c]
+    return _extended(BSpline(t, c, k), x, der, ext)
+
+
+def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
+    """The integral of a spline from a to b, of 0 outside of its interval.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import splint, splrep
+    >>> x = np.arange(5.0)
+    >>> grad(lambda b: splint(0.0, b, splrep(x, x**2)))(1.5).round(6)
+    np.float64(2.25)
+    """
+    refuse_options(
+        "scipy.interpolate.splint", [("full_output", full_output or None, "leave it out")]
+    )
+    t, c, k = tck.tck if hasattr(tck, "tck") else tck
+    return BSpline(t, c, k).integrate(a, b, extrapolate=False)

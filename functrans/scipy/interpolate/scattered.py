@@ -1,0 +1,313 @@
+"""Interpolation between scattered points: radial functions, and linear on triangles.
+
+Sources: Fasshauer, Meshfree Approximation Methods with Matlab (2007), for sums of radial functions
+and polynomials; SciPy's documentation for the kernels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from functrans.api.host import callback
+from functrans.api.recompute import stop_gradient
+from functrans.ir.types import Aval
+from functrans.numpy.arrays import inexact
+from functrans.numpy.indexing import take
+from functrans.numpy.joining import concatenate
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.define import lazy
+from functrans.scipy.inside import refuse, refuse_options
+
+_delaunay = lazy("scipy.spatial:Delaunay")
+_tree = lazy("scipy.spatial:cKDTree")
+
+
+def _thin_plate(squared: Any) -> Any:
+    nothing = squared == 0
+    return 0.5 * squared * np.log(np.where(nothing, 1.0, squared))
+
+
+def _odd(power: int, sign: int) -> Any:
+    def kernel(squared: Any) -> Any:
+        # of a distance of 0 the root has no derivative, and its power the derivative 0
+        nothing = squared == 0
+        root = np.sqrt(np.where(nothing, 1.0, squared))
+        return sign * np.where(nothing, 0.0, root * squared ** (power // 2))
+
+    return kernel
+
+
+_KERNELS = {
+    "linear": _odd(1, -1),
+    "thin_plate_spline": _thin_plate,
+    "cubic": _odd(3, 1),
+    "quintic": _odd(5, -1),
+    "multiquadric": lambda squared: -np.sqrt(squared + 1),
+    "inverse_multiquadric": lambda squared: 1 / np.sqrt(squared + 1),
+    "inverse_quadratic": lambda squared: 1 / (squared + 1),
+    "gaussian": lambda squared: np.exp(-squared),
+}
+"""The radial functions, of the squared distance."""
+
+_LEAST_DEGREE = {"multiquadric": 0, "linear": 0, "thin_plate_spline": 1, "cubic": 1, "quintic": 2}
+_SCALE_FREE = ("linear", "thin_plate_spline", "cubic", "quintic")
+
+
+class RBFInterpolator:
+    """A sum of radial functions and a polynomial through points, as `scipy.interpolate`'s.
+
+    It is differentiable in the places, the points, the values, ``smoothing`` and ``epsilon``.
+
+    Parameters
+    ----------
+    y : array of shape (n, d)
+        The points.
+    d : array of shape (n, ...)
+        The values.
+    neighbors : None
+        All points count; which are near would be a choice.
+    smoothing : float or array of shape (n,)
+    kernel : str
+    epsilon : float
+    degree : int, optional
+        Of the polynomial; -1 for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import RBFInterpolator
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> f = RBFInterpolator(points, points[:, 0] + 2 * points[:, 1])
+    >>> grad(lambda x: f(x[None])[0])(np.array([0.3, 0.4])).round(6)
+    array([1., 2.])
+    """
+
+    def __init__(
+        self,
+        y: Any,
+        d: Any,
+        neighbors: Any = None,
+        smoothing: Any = 0.0,
+        kernel: str = "thin_plate_spline",
+        epsilon: Any = None,
+        degree: Any = None,
+    ) -> None:
+        name = "scipy.interpolate.RBFInterpolator"
+        refuse_options(name, [("neighbors", neighbors, "leave it out")])
+        kernel = kernel.lower()
+        if kernel not in _KERNELS:
+            raise ValueError(f"`kernel` must be one of {set(_KERNELS)}.")
+        if epsilon is None:
+            if kernel not in _SCALE_FREE:
+                raise ValueError(
+                    f"`epsilon` must be specified if `kernel` is not one of {set(_SCALE_FREE)}."
+                )
+            epsilon = 1.0
+        self.y, self.d = inexact(y), inexact(d)
+        if self.y.ndim != 2 or self.d.shape[:1] != self.y.shape[:1]:
+            raise ValueError("`y` must be 2-dimensional, with a row for each element of `d`.")
+        least = _LEAST_DEGREE.get(kernel, -1)
+        self.degree = max(least, 0) if degree is None else int(degree)
+        self.kernel, self.epsilon, self.smoothing = kernel, epsilon, smoothing
+        self.powers = _powers(self.y.shape[1], self.degree)
+        self._weights = self._solved()
+
+    def _solved(self) -> Any:
+        n, count = self.y.shape[0], len(self.powers)
+        beside = self._polynomials(self.y)
+        within = self._radial(self.y) + self.smoothing * np.eye(n)
+        matrix = concatenate(
+            [
+                concatenate([within, beside], axis=1),
+                concatenate([beside.T, np.zeros((count, count))], axis=1),
+            ]
+        )
+        values = self.d.reshape(n, -1)
+        return np.linalg.solve(matrix, concatenate([values, np.zeros((count, values.shape[1]))]))
+
+    def _radial(self, x: Any) -> Any:
+        squared = np.sum(((x[:, None] - self.y) * self.epsilon) ** 2, axis=-1)
+        return _KERNELS[self.kernel](squared)
+
+    def _polynomials(self, x: Any) -> Any:
+        low, high = (stop_gradient(end(self.y, axis=0)) for end in (np.min, np.max))
+        width = np.where(high == low, 2.0, high - low)
+        scaled = (x - (low + high) / 2) / (width / 2)
+        terms = [np.ones(x.shape[0])]
+        for power in self.powers[1:]:
+            term: Any = 1.0
+            for i, exponent in enumerate(power):
+                for _ in range(exponent):
+                    term = term * scaled[:, i]
+            terms.append(term)
+        return (
+            np.stack(terms[: len(self.powers)], axis=1) if self.powers else terms[0][:, None][:, :0]
+        )
+
+    def __call__(self, x: Any) -> Any:
+        """The values at places of shape (m, d)."""
+        x = inexact(x)
+        if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
+            raise ValueError("`x` must be 2-dimensional, with a column for each of those of `y`.")
+        basis = concatenate([self._radial(x), self._polynomials(x)], axis=1)
+        return (basis @ self._weights).reshape(x.shape[0], *self.d.shape[1:])
+
+
+def _powers(dimensions: int, degree: int) -> list[tuple[int, ...]]:
+    """The exponents of all monomials up to a degree."""
+    every = itertools.product(range(degree + 1), repeat=dimensions)
+    return sorted((p for p in every if sum(p) <= degree), key=sum)
+
+
+# -- triangles -------------------------------------------------------------------------------------
+
+
+def _points(points: Any, what: str) -> Any:
+    """Points that are not traced, as rows."""
+    if holds_tracer(points):
+        refuse(
+            f"scipy.interpolate.{what} with points that are traced",
+            "which of them are neighbours is a choice: use RBFInterpolator, or plain points",
+        )
+    if isinstance(points, tuple):
+        points = np.stack(np.broadcast_arrays(*points), axis=-1)
+    plain = np.asarray(points, float)
+    return plain[:, None] if plain.ndim == 1 else plain
+
+
+def _places(xi: Any) -> Any:
+    if isinstance(xi, tuple):
+        xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
+    return inexact(xi)
+
+
+def _found(find: Any, places: Any) -> Any:
+    """Indices that a search on the host finds for places of shape (m, d)."""
+    look_up = callback(find, out_types=Aval(places.shape[:1], np.int64))
+    return look_up(stop_gradient(places))
+
+
+class LinearNDInterpolator:
+    """Linear interpolation on the triangles of points, as `scipy.interpolate`'s.
+
+    The triangles are those of the points, which have to be known; it is differentiable in the
+    places and in the values.
+
+    Parameters
+    ----------
+    points : array of shape (n, d)
+    values : array of shape (n, ...)
+    fill_value : float
+        What it is outside of the triangles.
+    rescale : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import LinearNDInterpolator
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> f = LinearNDInterpolator(points, points[:, 0] + 2 * points[:, 1])
+    >>> grad(lambda x: f(x[None])[0])(np.array([0.3, 0.4]))
+    array([1., 2.])
+    """
+
+    def __init__(
+        self, points: Any, values: Any, fill_value: Any = np.nan, rescale: bool = False
+    ) -> None:
+        if hasattr(points, "find_simplex"):
+            self._triangles, points = points, points.points
+        plain = _points(points, "LinearNDInterpolator")
+        self._scale = np.ptp(plain, axis=0) if rescale else np.ones(plain.shape[1])
+        if not hasattr(self, "_triangles"):
+            self._triangles = _delaunay(plain / self._scale)
+        self._values, self._fill = inexact(values), fill_value
+
+    def __call__(self, *xi: Any) -> Any:
+        """The values at places of shape (..., d), or at d arrays that broadcast."""
+        places = _places(xi if len(xi) > 1 else xi[0])
+        triangles = self._triangles
+        x = places.reshape(-1, places.shape[-1]) / self._scale
+        simplex = _found(triangles.find_simplex, x)
+        tail = [1] * (self._values.ndim - 1)
+        frame = take(triangles.transform, simplex, axis=0)
+        parts = np.sum(frame[:, :-1] * (x - frame[:, -1])[:, None], axis=-1)
+        weights = concatenate([parts, 1 - np.sum(parts, axis=-1, keepdims=True)], axis=1)
+        corners = take(triangles.simplices.astype(np.int64), simplex, axis=0)
+        at_corners = take(self._values, corners, axis=0)
+        value = np.sum(weights.reshape(*weights.shape, *tail) * at_corners, axis=1)
+        value = np.where((simplex < 0).reshape(-1, *tail), self._fill, value)
+        return value.reshape(*places.shape[:-1], *self._values.shape[1:])
+
+
+class NearestNDInterpolator:
+    """The value of the nearest of points, as `scipy.interpolate`'s; they have to be known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import NearestNDInterpolator
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> grad(lambda v: NearestNDInterpolator(points, v)(0.9, 0.2))(np.array([3.0, 4.0]))
+    array([0., 1.])
+    """
+
+    def __init__(
+        self, x: Any, y: Any, rescale: bool = False, tree_options: dict[str, Any] | None = None
+    ) -> None:
+        plain = _points(x, "NearestNDInterpolator")
+        self._scale = np.ptp(plain, axis=0) if rescale else np.ones(plain.shape[1])
+        self._tree = _tree(plain / self._scale, **(tree_options or {}))
+        self._values = inexact(y)
+
+    def __call__(self, *xi: Any) -> Any:
+        """The values at places of shape (..., d), or at d arrays that broadcast."""
+        places = _places(xi if len(xi) > 1 else xi[0])
+        x = places.reshape(-1, places.shape[-1]) / self._scale
+        nearest = _found(lambda x: self._tree.query(x)[1], x)
+        return take(self._values, nearest, axis=0).reshape(
+            *places.shape[:-1], *self._values.shape[1:]
+        )
+
+
+def griddata(
+    points: Any,
+    values: Any,
+    xi: Any,
+    method: str = "linear",
+    fill_value: Any = np.nan,
+    rescale: bool = False,
+) -> Any:
+    """Values between scattered points of several dimensions, which have to be known.
+
+    Parameters
+    ----------
+    points : array of shape (n, d), d > 1
+    values : array of shape (n, ...)
+    xi : array of shape (..., d), or tuple of arrays
+    method : {"linear", "nearest"}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.interpolate import griddata
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> grad(lambda v: griddata(points, v, np.array([[0.25, 0.25]]))[0])(np.ones(3))
+    array([0.5 , 0.25, 0.25])
+    """
+    if _points(points, "griddata").shape[1] == 1:
+        refuse("scipy.interpolate.griddata in one dimension", "use interp1d")
+    if method == "nearest":
+        return NearestNDInterpolator(points, values, rescale)(xi)
+    if method != "linear":
+        refuse(
+            f"scipy.interpolate.griddata(..., method={method!r})",
+            "use RBFInterpolator, which is smooth",
+        )
+    return LinearNDInterpolator(points, values, fill_value, rescale)(xi)

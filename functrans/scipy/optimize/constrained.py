@@ -1,0 +1,158 @@
+"""Minima within bounds and constraints: SciPy finds them, and their conditions have a derivative.
+
+At a minimum hold the conditions of Karush, Kuhn and Tucker: which constraints are active is taken
+from where SciPy arrived, and the rest are equations of the point and the multipliers, of which the
+implicit function theorem, by `lax.custom_root`, gives the derivative. Where an active constraint
+has the multiplier 0 there is no derivative, and the one given is that of one side. Source: Fiacco,
+Introduction to Sensitivity and Stability Analysis in Nonlinear Programming (1983), chapter 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.derivatives import grad
+from functrans.api.jacobians import jacfwd
+from functrans.api.recompute import stop_gradient
+from functrans.lax.implicit import custom_root
+from functrans.numpy.arrays import inexact
+from functrans.numpy.joining import concatenate
+from functrans.scipy.optimize.scalar import dense_solve
+from functrans.scipy.optimize.vectors import Function, arguments
+
+_CLOSE = 1e-6
+
+
+class Region(NamedTuple):
+    """Bounds on the variables, and functions that are to be 0 or not negative."""
+
+    low: Any
+    high: Any
+    equal: Callable[[Any], Any]
+    positive: Callable[[Any], Any]
+
+
+def _nothing(x: Any) -> Any:
+    return np.zeros(0)
+
+
+def within(low: Any, high: Any) -> Region:
+    """The region that bounds alone say."""
+    return Region(low, high, _nothing, _nothing)
+
+
+def bounds_of(bounds: Any, size: int) -> tuple[Any, Any]:
+    """Bounds as SciPy takes them, as two vectors, infinite where nothing is said."""
+    if bounds is None:
+        return np.full(size, -np.inf), np.full(size, np.inf)
+    if hasattr(bounds, "lb"):
+        pair = bounds.lb, bounds.ub
+    else:
+        pairs = [(low, high) for low, high in bounds]
+        pair = (
+            np.stack([inexact(-np.inf if low is None else low) for low, _ in pairs]),
+            np.stack([inexact(np.inf if high is None else high) for _, high in pairs]),
+        )
+    low, high = (np.broadcast_to(inexact(end), (size,)) for end in pair)
+    return low, high
+
+
+def region_of(bounds: Any, constraints: Any, size: int) -> Region:
+    """The region of what `minimize` calls bounds and constraints."""
+    low, high = bounds_of(bounds, size)
+    alone = isinstance(constraints, dict) or hasattr(constraints, "lb")
+    parts = [_parts(c) for c in ([constraints] if alone else constraints)]
+
+    def joined(place: int) -> Callable[[Any], Any]:
+        functions = [part[place] for part in parts]
+        return lambda x: concatenate([np.zeros(0), *(f(x) for f in functions)])
+
+    return Region(low, high, joined(0), joined(1))
+
+
+def _parts(constraint: Any) -> tuple[Function, Function]:
+    """Functions that a constraint says to be 0, and not to be negative."""
+    if isinstance(constraint, dict):
+        given = arguments(constraint.get("args", ()))
+
+        def function(x: Any) -> Any:
+            return np.atleast_1d(inexact(constraint["fun"](x, *given))).reshape(-1)
+
+        if constraint["type"] == "eq":
+            return function, _nothing
+        if constraint["type"] == "ineq":
+            return _nothing, function
+        raise ValueError(f"Unknown constraint type {constraint['type']!r}.")
+    value = constraint.fun if hasattr(constraint, "fun") else _matrix_product(constraint.A)
+    low, high = np.asarray(constraint.lb, float), np.asarray(constraint.ub, float)
+
+    def equal(x: Any) -> Any:
+        f = np.atleast_1d(inexact(value(x))).reshape(-1)
+        below, above = (np.broadcast_to(end, f.shape) for end in (low, high))
+        same = np.flatnonzero(below == above)
+        return f[same] - below[same]
+
+    def positive(x: Any) -> Any:
+        f = np.atleast_1d(inexact(value(x))).reshape(-1)
+        below, above = (np.broadcast_to(end, f.shape) for end in (low, high))
+        from_below = np.flatnonzero((below != above) & np.isfinite(below))
+        from_above = np.flatnonzero((below != above) & np.isfinite(above))
+        return concatenate([f[from_below] - below[from_below], above[from_above] - f[from_above]])
+
+    return equal, positive
+
+
+def _matrix_product(matrix: Any) -> Function:
+    return lambda x: matrix @ x
+
+
+def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
+    """A minimum that was found, with the derivative that its conditions give it."""
+    x = stop_gradient(found)
+    low, high = region.low, region.high
+
+    def constraints(x: Any) -> Any:
+        return concatenate([region.equal(x), region.positive(x)])
+
+    equations = region.equal(x).shape[0]
+    slope, values = stop_gradient(grad(function)(x)), stop_gradient(constraints(x))
+    slopes = stop_gradient(_rows(constraints, x))
+    close = _CLOSE * (1 + np.abs(x))
+    near_low = x - stop_gradient(low) <= close
+    near_high = stop_gradient(high) - x <= close
+    required = np.arange(values.shape[0]) < equations
+    touching = required | (values <= _CLOSE * (1 + np.max(np.abs(x))))
+    multipliers = _multipliers(slope, slopes, touching, ~(near_low | near_high))
+    active = required | (touching & (multipliers > 0))
+    multipliers = np.where(active, multipliers, 0.0)
+    rest = slope - slopes.T @ multipliers
+    at_low = near_low & ((rest > 0) | near_high)
+    bound = at_low | (near_high & (rest < 0))
+    end = np.where(bound, np.where(at_low, low, high), 0.0)
+    size = x.shape[0]
+
+    def conditions(z: Any) -> Any:
+        x, multipliers = z[:size], z[size:]
+        free = grad(lambda x: function(x) - np.sum(multipliers * constraints(x)))(x)
+        on_constraints = np.where(active, constraints(x), multipliers)
+        return concatenate([np.where(bound, x - end, free), on_constraints])
+
+    z = custom_root(conditions, concatenate([x, multipliers]), lambda f, z: z, dense_solve)
+    return z[:size]
+
+
+def _rows(constraints: Function, x: Any) -> Any:
+    if constraints(x).shape[0] == 0:
+        return np.zeros((0, x.shape[0]))
+    return jacfwd(constraints)(x)
+
+
+def _multipliers(slope: Any, slopes: Any, touching: Any, free: Any) -> Any:
+    """Those with which the slopes of constraints make up the function's, where nothing is fixed."""
+    if slopes.shape[0] == 0:
+        return np.zeros(0)
+    columns = np.where(touching, 1.0, 0.0) * slopes.T * np.where(free, 1.0, 0.0)[:, None]
+    return np.linalg.pinv(columns) @ np.where(free, slope, 0.0)

@@ -1,0 +1,41 @@
+"""SciPy's own solvers, called on the host with plain functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.api.closure import closure_convert
+from functrans.api.host import callback
+from functrans.api.recompute import stop_gradient
+from functrans.scipy.optimize.vectors import Function
+
+
+def on_the_host(solver: Function, functions: list[Function], start: Any, results: Any) -> Any:
+    """What a solver gives that is called with arrays, and with functions of arrays.
+
+    Parameters
+    ----------
+    solver : callable
+        ``solver(functions, start)`` with plain functions.
+    functions : list of callable
+        Of one vector; they may take traced values from around them.
+    start : array
+        What the functions take.
+    results : pytree of Aval
+        What the solver gives.
+    """
+    converted = [closure_convert(function, start) for function in functions]
+
+    def solve(start: Any, captures: Any) -> Any:
+        plain = [
+            _with_constants(function, constants)
+            for (function, _), constants in zip(converted, captures, strict=True)
+        ]
+        return solver(plain, start)
+
+    constants = [list(map(stop_gradient, found)) for _, found in converted]
+    return callback(solve, out_types=results)(stop_gradient(start), constants)
+
+
+def _with_constants(function: Function, constants: Any) -> Function:
+    return lambda x: function(x, *constants)

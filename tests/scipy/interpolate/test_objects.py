@@ -1,0 +1,65 @@
+"""SciPy's own interpolators within a trace: closed over, and made there, however imported."""
+
+import numpy as np
+import pytest
+from scipy import interpolate
+
+from functrans import errors, grad, testing
+from tests.scipy.comparison import traced
+
+X = np.array([0.0, 0.7, 1.5, 2.2, 3.1, 4.0])
+Y = np.array([[0.0, 1.0, 1.2, 3.6, 4.3, 4.0], [1.0, 0.0, 2.0, 0.5, 0.2, 0.1]]).T
+T = np.array([0.3, 1.2, 2.9])
+CLASSES = {
+    "CubicSpline": interpolate.CubicSpline,
+    "PchipInterpolator": interpolate.PchipInterpolator,
+    "Akima1DInterpolator": interpolate.Akima1DInterpolator,
+    "BarycentricInterpolator": interpolate.BarycentricInterpolator,
+    "make_interp_spline": interpolate.make_interp_spline,
+    **{
+        f"interp1d {kind}": lambda x, y, k=kind: interpolate.interp1d(x, y, k, axis=0)
+        for kind in ("linear", "nearest", "previous", "quadratic", "cubic", 1)
+    },
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_closed_over_and_made_within(name):
+    make = CLASSES[name]
+    f = make(X, Y)
+    np.testing.assert_allclose(traced(lambda t: f(t))(T), f(T), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(traced(lambda y: make(X, y)(T))(Y), f(T), rtol=1e-10, atol=1e-12)
+    testing.check_grads(lambda t: f(t), (T,), order=1)
+    # outside of a trace it is SciPy's, as it was
+    assert type(f(T)) is np.ndarray
+    assert type(f) is type(make(X, Y))
+
+
+@pytest.mark.parametrize("make", [
+    interpolate.CubicSpline, interpolate.PchipInterpolator, interpolate.make_interp_spline,
+])  # fmt: skip
+def test_their_methods(make):
+    f = make(X, Y)
+    for method in (
+        lambda f, t: f(t, 1),
+        lambda f, t: f.derivative()(t),
+        lambda f, t: f.antiderivative()(t),
+        lambda f, t: f.integrate(0.5, t[0]),
+        lambda f, t: f.c,
+        lambda f, t: f.x if hasattr(f, "x") else f.t,
+    ):
+        np.testing.assert_allclose(traced(lambda t, m=method: m(f, t))(T), method(f, T), atol=1e-12)
+        made = traced(lambda y, m=method: m(make(X, y), T))
+        np.testing.assert_allclose(made(Y), method(f, T), rtol=1e-9, atol=1e-12)
+
+
+def test_a_bernstein_polynomial():
+    f = interpolate.BPoly(np.array([[1.0, 2.0], [3.0, 0.5]]), [0.0, 1.0, 2.0])
+    np.testing.assert_allclose(traced(lambda t: f(t))(T[:2]), f(T[:2]))
+    assert grad(lambda t: f(t))(0.5) == 2.0
+
+
+def test_one_that_has_no_form():
+    f = interpolate.KroghInterpolator(X, Y)
+    with pytest.raises(errors.UnsupportedNumPyError, match=r"Krogh.*: use BarycentricInterpolator"):
+        traced(lambda t: f(t))(T)
