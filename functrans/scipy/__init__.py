@@ -54,3 +54,5 @@ def __dir__() -> list[str]:
 
 for _name in ("integrate", "interpolate", "optimize", "sparse", "sparse.linalg"):
     _protocols.late[f"scipy.{_name}"] = _partial(_inside.take_the_place, _name)
+for _name in ("fft", "linalg", "ndimage", "signal", "special", "stats"):
+    _protocols.late[f"scipy.{_name}"] = _partial(_inside.answer_for, _name)

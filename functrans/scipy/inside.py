@@ -84,6 +84,53 @@ def take_the_place(name: str) -> None:
     }
 
 
+class Late:
+    """An object of one of our modules, which is imported when it is first asked for something."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._path = module, name
+
+    def _resolved(self) -> Any:
+        module, name = self._path
+        return getattr(import_module(module), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._resolved()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._resolved(), name)
+
+    def __repr__(self) -> str:
+        return repr(self._resolved())
+
+
+def answer_for(name: str) -> None:
+    """Let a traced function's own calls ``scipy.linalg.solve(...)``, by the module, be ours.
+
+    That is for modules whose functions, where ours are called, are SciPy's on plain arrays. Ufuncs
+    ask their arguments themselves.
+    """
+    module = sys.modules[f"scipy.{name}"]
+    public = {key: getattr(module, key) for key in module.__all__}
+    protocols.replacements[module] = {
+        key: _late(f"functrans.scipy.{name}", key, x)
+        for key, x in public.items()
+        if callable(x) and not isinstance(x, (type, np.ufunc))
+    }
+
+
+def _late(module: str, name: str, scipys: Any) -> Any:
+    ours = Late(module, name)
+    if hasattr(scipys, "rvs"):
+        return ours  # a distribution, which is asked for its methods
+
+    @wraps(scipys)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return ours(*args, **kwargs)
+
+    return call
+
+
 def refused(path: str, instead: str) -> Function:
     """SciPy's function, which within a trace says what to write instead."""
     scipys = lazy(path)
