@@ -84,8 +84,8 @@ class Problem:
         allow_int: bool = False,
     ) -> None:
         self.function = function
-        self.args = [x if i in positions else _held(x) for i, x in enumerate(args)]
-        self.kwargs = {key: _held(x) for key, x in kwargs.items()}
+        self.args = [x if i in positions else held_argument(x) for i, x in enumerate(args)]
+        self.kwargs = {key: held_argument(x) for key, x in kwargs.items()}
         self.positions = positions
         self.has_aux = has_aux
         self.transform = transform
@@ -193,7 +193,7 @@ class Problem:
         return tuple(tree.unflatten(self.structure, found))
 
 
-def _held(argument: Any) -> Any:
+def held_argument(argument: Any) -> Any:
     """An argument that is not differentiated: the trace may refer to its arrays without a copy."""
     return held(argument) if isinstance(argument, np.ndarray) else tree.map(held, argument)
 

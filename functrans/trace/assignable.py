@@ -190,7 +190,7 @@ def _read(x: Assignable, index: Any) -> Any:
     """The elements at places that are traced. Only where NumPy gives a view is `x` traced after."""
     numbers = protocols.operators["traced"](np.array(x))
     elements = protocols.operators["getitem"](numbers, index)
-    if getattr(elements, "_as_view", None) is None:
+    if not isinstance(elements, Tracer) or elements._as_view is None:
         return elements
     if _made_in(_owner_of(x)) is current.get():
         become_traced(x)
