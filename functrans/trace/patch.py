@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from opcode import opname
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from functrans import config
@@ -77,14 +77,16 @@ def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:
 def _property(module: ModuleType, name: str, ours: Any) -> property:
     content = vars(module)
     numpys = content[name]
-    called = callable(ours)
+    # A function is to be called at once: one that is only named is NumPy's, so that
+    # `function is np.sum` and what goes by the name of a function are as ever. An object (np.r_,
+    # scipy.stats.norm) is asked for something else.
+    wanted = {True} if isinstance(ours, (FunctionType, type)) else {False, callable(ours)}
     frame_of = sys._getframe
 
     def read(_: Any) -> Any:
         frame = frame_of(1)
-        # to be called at once, or (np.r_) not at all: a function that is only named is NumPy's,
-        # so that `function is np.sum` and what goes by the name of a function are as ever
-        if called in _reads_in(frame.f_code).get(frame.f_lasti, ()) and content[name] is numpys:
+        found = _reads_in(frame.f_code).get(frame.f_lasti, ())
+        if not wanted.isdisjoint(found) and content[name] is numpys:
             trace = current.get()
             if isinstance(trace, Trace) and not trace.rewriting:
                 return ours

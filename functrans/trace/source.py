@@ -50,7 +50,8 @@ class Source(NamedTuple):
 
 
 @cached(4096)
-def _is_library(filename: str) -> bool:
+def is_library(filename: str) -> bool:
+    """Whether a file is one of this package, of NumPy or of SciPy."""
     return filename.startswith(_LIBRARIES)
 
 
@@ -69,7 +70,7 @@ def user_source() -> Source | None:
     of this package, NumPy and SciPy.
     """
     first = sys._getframe(1).f_back
-    while first is not None and _is_library(first.f_code.co_filename):
+    while first is not None and is_library(first.f_code.co_filename):
         first = first.f_back
     frame = first
     while frame is not None and is_installed(frame.f_code.co_filename):

@@ -23,6 +23,7 @@ from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
+from functrans.trace.remedies import remedy
 from functrans.trace.source import is_formatting, located, user_source
 from functrans.trace.views import View, assign
 
@@ -298,8 +299,10 @@ class Tracer:
         return np.array(value, dtype)
 
     def item(self, *args: Any) -> Any:
-        """The number, if it has no derivative that would be lost; else use ``x[i]``."""
-        return self._plain("a Python number (.item())").item(*args)
+        """An element as a Python number, which is traced if it may have a derivative."""
+        if self._converts():
+            return self._plain("a Python number (.item())").item(*args)
+        return protocols.methods["item"](self, *args)
 
     def tolist(self) -> Any:
         """The numbers, if they have no derivatives that would be lost."""
@@ -318,18 +321,24 @@ class Tracer:
     def _refuse_plain(self, target: str) -> NoReturn:
         """Raise: it is to become something plain."""
         self._check_usable()
-        if self._known_value is UNKNOWN:
-            reason = self._no_value()
-            last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
-        else:
+        instead = remedy()
+        advice = [
+            instead
+            or "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not "
+            "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
+        ]
+        if self._known_value is not UNKNOWN:
             reason = "its derivative would be lost"
-            last = "If a constant is meant, write functrans.stop_gradient(x)."
+            advice.append("If a constant is meant, write functrans.stop_gradient(x).")
+        else:
+            reason = self._no_value()
+            if not instead:
+                advice.append(
+                    "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
+                )
         raise TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{located(user_source())}: {reason}.\n{converted_by()}"
-            "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) "
-            "or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
-            f"{last}"
+            f"{located(user_source())}: {reason}.\n{converted_by()}{' '.join(advice)}"
         )
 
     def _is_constant(self) -> bool:

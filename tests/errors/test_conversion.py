@@ -29,14 +29,17 @@ def converted(x):
 
 @pytest.mark.parametrize(
     ("function", "line"),
-    [(stored, "y[0] = x"), (through_a_library, "return scipy"), (converted, "return math.sin(x)")],
+    [
+        (stored, "y[0] = x"),
+        (through_a_library, "return softmax"),
+        (converted, "return math.sin(x)"),
+    ],
 )
 def test_the_users_line_is_named_and_not_a_librarys(function, line):
     with pytest.raises(TracerConversionError) as error:
         grad(function)(1.0)
     assert f"({function.__name__}), `{line}" in str(error.value)
     assert "test_conversion.py" in str(error.value)
-    assert "begin with a = np.array(a)" in str(error.value)
 
 
 def test_other_errors_of_the_users_stay_as_they_are():
@@ -50,7 +53,7 @@ def test_other_errors_of_the_users_stay_as_they_are():
 
 def test_a_ufunc_of_another_package_is_not_said_to_be_numpys():
     with pytest.raises(UnsupportedNumPyError, match=r"^wofz is not supported"):
-        grad(lambda x: scipy.special.wofz(x).real)(1.0)
+        grad(lambda x: wofz(x).real)(1.0)
 
 
 def positive(x):

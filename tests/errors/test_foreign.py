@@ -4,6 +4,7 @@ import pytest
 import scipy.linalg
 import scipy.special
 import scipy.stats
+from scipy.stats import multivariate_normal, norm, poisson, t
 
 from functrans import config, grad, jit
 from functrans.errors import TracerConversionError
@@ -49,13 +50,11 @@ def test_methods_are_named_by_their_objects():
 
 
 METHODS = {
-    "scipy.stats.norm.logpdf": lambda a: scipy.stats.norm(0.0, 2.0).logpdf(a),
-    "scipy.stats.norm.cdf": lambda a: scipy.stats.norm(a, 2.0).cdf(0.5),
-    "scipy.stats.poisson.logpmf": lambda a: scipy.stats.poisson.logpmf(2, a),
-    "scipy.stats.multivariate_normal.logpdf": lambda a: scipy.stats.multivariate_normal(
-        [0.0]
-    ).logpdf(a),
-    "scipy.stats.t.fit": lambda a: scipy.stats.t.fit(a)[0],
+    "scipy.stats.norm.logpdf": lambda a: norm(0.0, 2.0).logpdf(a),
+    "scipy.stats.norm.cdf": lambda a: norm(a, 2.0).cdf(0.5),
+    "scipy.stats.poisson.logpmf": lambda a: poisson.logpmf(2, a),
+    "scipy.stats.multivariate_normal.logpdf": lambda a: multivariate_normal([0.0]).logpdf(a),
+    "scipy.stats.t.fit": lambda a: t.fit(a)[0],
 }
 
 

@@ -56,6 +56,14 @@ def conversion(aval, target):
     return f"a value traced by grad ({aval}) cannot become {target}{{here}}{LOST}"
 
 
+def instead(aval, target, advice):
+    general = conversion(aval, target)
+    return general[: general.index("Use NumPy")] + advice + general[general.rindex(" If a const") :]
+
+
+STORES = "`y` is a plain array, which cannot hold traced values: begin with y = np.array(y)."
+
+
 def calls_float(x):
     return float(x) * x  # here
 
@@ -64,8 +72,16 @@ def calls_math(x):
     return math.sin(x)  # here
 
 
-def calls_item(x):
-    return x.sum().item()  # here
+def calls_erf(x):
+    return math.erf(2 * x)  # here
+
+
+def calls_tolist(x):
+    return sum(x.tolist())  # here
+
+
+def calls_a_method(x):
+    return OUTSIDE.dot(x)  # here
 
 
 def calls_asarray(x):
@@ -140,12 +156,18 @@ def pickles(x):
 
 IN_GRAD = [
     (calls_float, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
-    (calls_math, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
-    (calls_item, X, TracerConversionError, conversion("f64[]", "a Python number (.item())")),
+    (calls_math, 1.0, TracerConversionError, instead("f64*[]", FLOAT, "Write np.sin(x).")),
+    (calls_erf, 1.0, TracerConversionError,
+     instead("f64*[]", FLOAT, "Write scipy.special.erf(2 * x).")),
+    (calls_tolist, X, TracerConversionError, conversion("f64[3]", "a list (.tolist())")),
+    (calls_a_method, X, TracerConversionError, instead(
+        "f64[3]", ARRAY,
+        "`OUTSIDE` is a plain array, whose methods do not see what they are given: write "
+        "np.dot(OUTSIDE, x).")),
     (calls_asarray, X, TracerConversionError, conversion("f64[3]", ARRAY)),
     (makes_an_array, 1.0, TracerConversionError, conversion("f64*[]", ARRAY)),
-    (stores_a_number, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
-    (stores_an_array, X, TracerConversionError, conversion("f64[3]", ARRAY)),
+    (stores_a_number, 1.0, TracerConversionError, instead("f64*[]", FLOAT, STORES)),
+    (stores_an_array, X, TracerConversionError, instead("f64[3]", ARRAY, STORES)),
     (adds_to_an_ndarray, X, TracerConversionError,
      "np.add is to store a traced result in an ndarray{here}, which would lose its derivative.\n"
      "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
@@ -255,10 +277,11 @@ def test_integers_that_are_not_known(function, call, cause):
 
 def test_a_plain_array_indexed_by_an_unknown_integer():
     found = message_of(TracerConversionError, lambda: jit(indexes_a_plain_array)(1))
-    expected = f"a value traced by jit (i64*[]) cannot become {ARRAY}{{here}}" + CONVERSION
-    reason = f"it is traced by {BY_JIT}"
-    last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
-    expected = expected.replace("{reason}", reason) + last
+    expected = (
+        f"a value traced by jit (i64*[]) cannot become {ARRAY}{{here}}: it is traced by {BY_JIT}.\n"
+        "`X` is a plain array, which does not see what it is indexed by: write "
+        "functrans.numpy.asarray(X)[i]."
+    )
     assert found == located(expected, indexes_a_plain_array)
     assert grad(lambda x: indexes_a_plain_array(np.argmax(x)) * x[0])(X)[0] == 3.0
 
