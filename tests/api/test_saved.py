@@ -32,9 +32,11 @@ from functrans import (
 )
 from functrans.errors import SavedProgramError, TracerBoolError, TreeMismatchError
 from functrans.tree import leaves
+from tests.primitives.harness import PRIMITIVES, cases
 
 X = np.array([0.5, -1.0, 2.0])
 TABLE = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+GRAM = TABLE @ TABLE.T + np.eye(3)
 
 
 @custom_jvp
@@ -79,6 +81,9 @@ FUNCTIONS = {
             ).sum()
         )(x)
     ),
+    "implicit": lambda x: lax.custom_linear_solve(
+        lambda v: GRAM @ v, x, lambda f, b: np.linalg.solve(GRAM, b), symmetric=True
+    ).sum(),
     "linear algebra": lambda x: np.linalg.solve(np.diag(x) + np.outer(x, x), x).sum(),
 }
 
@@ -451,3 +456,33 @@ def test_operations_of_the_users_that_are_too_large_to_be_verified(tmp_path):
     with pytest.raises(SavedProgramError, match="turned_for_a_file is too large to be verified"):
         load(path)
     np.testing.assert_array_equal(load(path, trusted=True)(x), x[::-1])
+
+
+def operations(data):
+    """The names of all operations in data."""
+    if isinstance(data, dict):
+        yield from ([data["operation"]] if "operation" in data else [])
+        data = list(data.values())
+    if isinstance(data, list):
+        for part in data:
+            yield from operations(part)
+
+
+NOT_IN_FILES = {
+    "custom_pullback": "it is transposed away",
+    "step": "the compiler makes it",
+    "unused": "what a branch in a loop gives for the residuals of another one",
+}
+
+
+def test_files_hold_every_operation_with_graphs_inside(tmp_path):
+    # those that have samples are written and read in tests/ir/test_serial.py
+    sampled = {case.primitive.name for case in cases(np.float64).values()}
+    found = set()
+    for function in FUNCTIONS.values():
+        save(grad(function), tmp_path / "p", X)
+        load(tmp_path / "p")
+        with zipfile.ZipFile(tmp_path / "p") as z:
+            found |= {*operations(json.loads(z.read("program.json")))}
+    expected = {primitive.name for primitive in PRIMITIVES} - sampled - NOT_IN_FILES.keys()
+    assert {"scan", "cond", "custom_vjp"} < expected <= found
