@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functrans.api.arguments import aval_of_leaf, known_values
 from functrans.caches import cached_property
 from functrans.ir.evaluate import evaluate
@@ -15,6 +13,7 @@ from functrans.ir.primitive import current
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.calls.custom import resolve
 from functrans.run.call.ownership import own
+from functrans.trace.floating_point import UNWRITTEN, warning_users
 from functrans.trace.stage import replay, replay_known, replay_values, stage
 from functrans.trace.tracer import Tracer
 from functrans.transform.forward import Tangent, tangent_graph, variables
@@ -26,7 +25,8 @@ def run(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
     """The outputs of a graph: computed for arrays, recorded for tracers."""
     if current.get() is not None and any(isinstance(x, Tracer) for x in inputs):
         return replay(graph, inputs)
-    return evaluate(graph, inputs)
+    with warning_users():
+        return evaluate(graph, inputs)
 
 
 def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -34,7 +34,7 @@ def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
 
     The derivative of a branch that was not taken may divide by zero before it is masked.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with warning_users(ignored=UNWRITTEN):
         return run(graph, inputs)
 
 
@@ -70,7 +70,8 @@ class Point:
     ) -> None:
         values = known_values(leaves)
         avals = [aval_of_leaf(x) for x in leaves]
-        staged = stage(function, avals, kind=kind, values=values, operands=leaves, name=name)
+        with warning_users():
+            staged = stage(function, avals, kind=kind, values=values, operands=leaves, name=name)
         self.graph, captures = resolve(staged.graph)
         self.inputs = [*leaves, *staged.captures, *captures]
         self.moving = (True,) * len(leaves) + (False,) * (len(self.inputs) - len(leaves))

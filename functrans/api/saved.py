@@ -21,6 +21,7 @@ from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name
 from functrans.api.call import compiled_call, jit_call
 from functrans.api.compile import Jitted, jit
 from functrans.api.recompute import POLICIES
+from functrans.api.structures import structure_from_data, structure_to_data
 from functrans.errors import SavedProgramError, TreeMismatchError
 from functrans.ir.check import check_graph
 from functrans.ir.graph import Graph
@@ -54,8 +55,8 @@ def save(
     path : path-like
         The file, which is replaced if it exists.
     *args, **kwargs
-        Arguments of the types that the program is for: arrays, numbers, `Aval`s, or tuples, lists
-        and dicts of them. Static ones are constants of the program.
+        Arguments of the types that the program is for: arrays, numbers, `Aval`s, or tuples, lists,
+        named tuples and dicts of them. Static ones are constants of the program.
 
     Raises
     ------
@@ -69,6 +70,10 @@ def save(
     -----
     Operations that the user has defined (`functrans.extend`) are in the file by their names, and
     must be defined where it is loaded. The rules of custom derivatives are traced now, and saved.
+
+    A named tuple is in the file by the names of its class and of its fields. The loaded program
+    takes any class that has these, and gives one of its own making, or NumPy's where it is the
+    result of one of NumPy's functions.
 
     Examples
     --------
@@ -97,8 +102,8 @@ def save(
             "format": FORMAT,
             "version": VERSION,
             "name": name,
-            "arguments": _structure_to_data(arguments),
-            "results": _structure_to_data(results),
+            "arguments": structure_to_data(arguments),
+            "results": structure_to_data(results),
             "captures": len(captures),
             "graph": graph_to_data(graph, parts.to_data),
             "rules": parts.rules,
@@ -152,6 +157,7 @@ class LoadedProgram:
         self._captures = captures
         self._arguments = arguments
         self._results = results
+        self._taken = {arguments}
 
     def __repr__(self) -> str:
         args, kwargs = tree.unflatten(self._arguments, self._graph.in_avals[: self._count])
@@ -168,7 +174,7 @@ class LoadedProgram:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
-        if structure != self._arguments:
+        if structure not in self._taken and not self._takes(structure):
             raise TreeMismatchError(
                 f"{self.__name__} was saved for other arguments: "
                 f"{difference(self._arguments, structure)}"
@@ -180,6 +186,16 @@ class LoadedProgram:
         else:
             outs = compiled_call(*operands, graph=self._graph, name=self.__name__)
         return self._results.unflatten(outs)
+
+    def _takes(self, structure: Structure) -> bool:
+        """Whether a structure is that of the arguments, but for classes that have their names."""
+        try:
+            same: bool = structure_to_data(structure) == structure_to_data(self._arguments)
+        except TypeError:
+            return False
+        if same:
+            self._taken.add(structure)
+        return same
 
     def _checked(self, i: int, x: Any) -> Any:
         x = as_array(x, lambda: f"leaf {i} of the arguments of {self.__name__}")
@@ -258,7 +274,7 @@ def _loaded(path: Path, shown: str, trusted: bool) -> LoadedProgram:
     parts.rules = data["rules"]
     graph = parts.graph(data["graph"])
     captures = arrays[: data["captures"]]
-    arguments, results = map(_structure_from_data, (data["arguments"], data["results"]))
+    arguments, results = map(structure_from_data, (data["arguments"], data["results"]))
     given = [aval_of_leaf(x) for x in captures]
     count = arguments.num_leaves
     if (
@@ -270,38 +286,7 @@ def _loaded(path: Path, shown: str, trusted: bool) -> LoadedProgram:
     return LoadedProgram(str(data["name"]), graph, captures, arguments, results)
 
 
-# -- structures and parameters ---------------------------------------------------------------------
-
-
-def _structure_to_data(structure: Structure) -> Any:
-    return _tree_to_data(tree.unflatten(structure, range(structure.num_leaves)))
-
-
-def _tree_to_data(node: Any) -> Any:
-    kind = type(node)
-    if node is None or kind is int:
-        return node
-    if kind in (tuple, list):
-        return {kind.__name__: [_tree_to_data(x) for x in node]}
-    if kind is dict and all(type(key) in (str, int) for key in node):
-        return {"dict": [[key, _tree_to_data(x)] for key, x in node.items()]}
-    raise TypeError(
-        f"its arguments or results hold a {kind.__name__}, and a file holds tuples, lists, and "
-        "dicts with strings and integers for keys"
-    )
-
-
-def _structure_from_data(data: Any) -> Structure:
-    return tree.structure(_tree_from_data(data))
-
-
-def _tree_from_data(data: Any) -> Any:
-    if data is None or type(data) is int:
-        return data
-    ((kind, parts),) = data.items()
-    if kind == "dict":
-        return {key: _tree_from_data(x) for key, x in parts}
-    return {"tuple": tuple, "list": list}[kind](map(_tree_from_data, parts))
+# -- parameters ------------------------------------------------------------------------------------
 
 
 _POLICY_NAMES = {policy: name for name, policy in POLICIES.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from functrans.caches import cached
@@ -21,35 +22,53 @@ def evaluate(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
 
     An exception gets a note that names the primitive and the user's line.
     """
-    return _evaluator(graph)(inputs)
+    return _evaluator(graph)(graph, inputs)
 
 
 @cached(1024)
 def _evaluator(graph: Graph) -> _Evaluator:
-    return _Evaluator(graph)
+    return _Evaluator()
 
 
 class _Evaluator:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    """Evaluates graphs of one structure, which may have been written in different places."""
+
+    def __init__(self) -> None:
         self.seen = False
         self.program: Program | None = None
 
-    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+    def __call__(self, graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
         if self.program is None:
             if not self.seen:
                 self.seen = True
-                return _interpret(self.graph, inputs)
-            self.program = _compile(self.graph)
+                return _interpret(graph, inputs)
+            self.program = _compile(graph)
         try:
             return self.program(*inputs)
         except Exception as error:
             trace = error.__traceback__
             assert trace is not None
-            if trace.tb_next is not None and trace.tb_next.tb_frame.f_code.co_filename == _FILE:
-                eqn = self.graph.eqns[trace.tb_next.tb_lineno - 2]
-                error.add_note(place_of(eqn))
+            if trace.tb_next is not None:
+                eqn = _equation_at(trace.tb_next.tb_frame, trace.tb_next.tb_lineno, graph)
+                if eqn is not None:
+                    error.add_note(place_of(eqn))
             raise
+
+
+def equation_of(frame: FrameType) -> Eqn | None:
+    """The equation that a frame is evaluating, if it is one of this module's that do."""
+    if frame.f_code is _interpret.__code__:
+        found: Eqn | None = frame.f_locals.get("eqn")
+        return found
+    before = frame.f_back
+    if before is None or before.f_code is not _Evaluator.__call__.__code__:
+        return None
+    return _equation_at(frame, frame.f_lineno, before.f_locals["graph"])
+
+
+def _equation_at(frame: FrameType, line: int, graph: Graph) -> Eqn | None:
+    """The equation on a line of the function that a graph is printed as."""
+    return graph.eqns[line - 2] if frame.f_code.co_filename == FILE else None
 
 
 def place_of(eqn: Eqn) -> str:
@@ -82,7 +101,8 @@ def _interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     return list(map(read, graph.outputs))
 
 
-_FILE = "<a graph, evaluated by NumPy>"
+FILE = "<a graph, evaluated by NumPy>"
+"""What the functions that graphs are printed as have for a file."""
 
 
 def _compile(graph: Graph) -> Program:
@@ -118,6 +138,6 @@ def _compile(graph: Graph) -> Program:
         lines.append(line + (f"; del {', '.join(dead)}" if dead else ""))
     lines.append(f" return ({''.join(name(atom) + ', ' for atom in graph.outputs)})")
     source = "\n".join(lines)
-    exec(compile(source, _FILE, "exec"), scope)
+    exec(compile(source, FILE, "exec"), scope)
     program: Program = scope["program"]
     return program

@@ -8,16 +8,19 @@ that `functrans.caches.cached` on a function of graphs is a cache by structure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from functrans.caches import cached_property
+from functrans.caches import cached, cached_property
 from functrans.ir.text import graph_html, graph_text
 from functrans.ir.types import Aval
 
 if TYPE_CHECKING:
     from functrans.ir.primitive import Primitive
+
+T = TypeVar("T")
 
 
 class Var:
@@ -109,6 +112,18 @@ class Graph:
         return tuple([var.aval for var in self.inputs]), tuple(lines), outputs
 
     @cached_property
+    def places(self) -> tuple[Any, ...]:
+        """Where the user wrote the equations, which is no part of the structure."""
+        found: list[Any] = []
+        for eqn in self.eqns:
+            source = eqn.source
+            # to hash code is to hash all that is in it
+            found.append(source and (id(source.code), source.instruction))
+            if eqn.primitive.higher_order:
+                found += [inner.places for inner in inner_graphs(eqn)]
+        return tuple(found)
+
+    @cached_property
     def _hash(self) -> int:
         return hash(self.key)
 
@@ -136,6 +151,27 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph {self.in_avals} -> {self.out_avals}, {len(self.eqns)} equations>"
+
+
+def rewriting(most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Have the results of a function of a graph remembered, as by `functrans.caches.cached`.
+
+    Graphs of one structure that were written in different places are told apart: so the equations
+    of the result are of the user's lines, too.
+    """
+
+    def decorate(function: Callable[..., T]) -> Callable[..., T]:
+        @cached(most)
+        def remembering(graph: Graph, places: tuple[Any, ...], *args: Any, **keywords: Any) -> T:
+            return function(graph, *args, **keywords)
+
+        @wraps(function)
+        def rewrite(graph: Graph, *args: Any, **keywords: Any) -> T:
+            return remembering(graph, graph.places, *args, **keywords)
+
+        return rewrite
+
+    return decorate
 
 
 def _key(atom: Atom) -> tuple[bytes, Aval]:

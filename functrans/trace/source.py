@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.caches import cached, once
+from functrans.ir.evaluate import FILE
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
-_LIBRARIES = (_PACKAGE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
+_LIBRARIES = (_PACKAGE, FILE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
 _INSTALLED = (
     *(os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "purelib", "platlib")),
     "<frozen ",
@@ -79,14 +80,25 @@ def user_source() -> Source | None:
     return None if frame is None else Source(frame.f_code, frame.f_lasti)
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the user's line; once for each line, as Python does where nothing else is said."""
-    source = user_source()
+def warn_user(message: str, category: type[Warning], source: Source | None = None) -> None:
+    """Warn at the user's line; once for each line, as Python does where nothing else is said.
+
+    It is the line ``source``, or else the one that the user's code is at.
+    """
+    source = source or user_source()
     if source is None:
         warnings.warn(message, category, stacklevel=2)
-    else:
-        file, line = source.code.co_filename, source.line
-        warnings.warn_explicit(message, category, file, line, registry=_warned)
+        return
+    file = source.code.co_filename
+    warnings.warn_explicit(
+        message, category, file, source.line, module=_module_of(file), registry=_warned
+    )
+
+
+def _module_of(file: str) -> str | None:
+    """The name of the module of a file, by which filters of warnings may go."""
+    modules = list(sys.modules.items())
+    return next((name for name, one in modules if getattr(one, "__file__", None) == file), None)
 
 
 _warned: dict[Any, Any] = {}

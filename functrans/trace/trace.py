@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.caches import cached
+from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.primitive import Piecewise, Primitive, bind, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact
@@ -234,7 +235,7 @@ class Trace:
         self, primitive: Primitive, atoms: Sequence[Atom], params: dict[str, Any]
     ) -> tuple[Tracer, ...]:
         if not self.rewriting:
-            return self._append(primitive, atoms, params, user_source())
+            return self._append(primitive, atoms, params, self.source or user_source())
         key = (
             primitive,
             tuple(atom if isinstance(atom, Var) else atom.key for atom in atoms),
@@ -262,7 +263,7 @@ class Trace:
     def _record_pending(
         self, primitive: Primitive, atoms: Sequence[Atom], params: dict[str, Any]
     ) -> tuple[Tracer, ...]:
-        outs = self._append(primitive, atoms, params, user_source())
+        outs = self._append(primitive, atoms, params, self.source or user_source())
         for out in outs:
             out._value = PENDING
             self._pending[out._variable] = self.eqns[-1]
@@ -278,8 +279,10 @@ class Trace:
         avals = [atom.aval for atom in atoms]
         try:
             results = primitive.numpy(*values, **params)
-        except Exception:
+        except Exception as error:
             infer(primitive, tuple(avals), params)
+            if self.source is not None:
+                error.add_note(place_of(Eqn(primitive, atoms, (), params, self.source)))
             raise
         weak = primitive.gives_weak(avals)
         outputs, outs = [], []
@@ -290,7 +293,7 @@ class Trace:
             self.values[var] = value
             outputs.append(var)
             outs.append(Tracer(self, var, value))
-        self.eqns.append(Eqn(primitive, atoms, outputs, params, user_source()))
+        self.eqns.append(Eqn(primitive, atoms, outputs, params, self.source or user_source()))
         return tuple(outs)
 
     def record_again(

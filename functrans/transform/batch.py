@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrans.caches import cached
 from functrans.ir.check import typechecked
-from functrans.ir.graph import Graph, Literal
+from functrans.ir.graph import Graph, Literal, rewriting
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place
 from functrans.trace.source import located
@@ -59,7 +58,7 @@ def batched_aval(aval: Aval, axis: int | None, size: int) -> Aval:
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
 
 
-@cached(2048)
+@rewriting(2048)
 @typechecked
 def batch_graph(
     graph: Graph,

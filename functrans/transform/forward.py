@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from functrans.caches import cached
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
-from functrans.ir.graph import Eqn, Graph, Var, used_inputs
+from functrans.ir.graph import Eqn, Graph, Var, rewriting, used_inputs
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import zeros_like
@@ -145,7 +144,7 @@ def variables(graph: Graph) -> list[Var]:
     return [*graph.inputs, *(var for eqn in graph.eqns for var in eqn.outputs)]
 
 
-@cached(2048)
+@rewriting(2048)
 @typechecked
 def tangent_graph(graph: Graph, moving: tuple[bool, ...], count: int | None = None) -> Tangent:
     """The tangents of the outputs, from values that are known and the tangents of some inputs.
@@ -189,7 +188,7 @@ class Jvp(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
-@cached(2048)
+@rewriting(2048)
 @typechecked
 def jvp_graph(
     graph: Graph, moving: tuple[bool, ...], instantiate: tuple[bool, ...] | None = None

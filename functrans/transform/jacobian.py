@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.caches import cached
 from functrans.ir.check import typechecked
-from functrans.ir.graph import Graph
+from functrans.ir.graph import Graph, rewriting
 from functrans.ir.types import Aval, Shape
 from functrans.ops.arrays.structural import (
     cast,
@@ -38,7 +37,7 @@ def basis(start: Any, count: int, shape: Shape, dtype: np.dtype[Any]) -> Any:
     return reshape(cast(equal(rows, columns), dtype=dtype), shape=(count, *shape))
 
 
-@cached(512)
+@rewriting(512)
 @typechecked
 def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
     """The derivatives of all outputs in ``count`` directions of input ``i``.
@@ -74,7 +73,7 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
     return rewrite(run, [*graph.in_avals[:residuals], _START])
 
 
-@cached(512)
+@rewriting(512)
 @typechecked
 def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
     """The derivatives of ``count`` elements of output ``j`` by all inputs.

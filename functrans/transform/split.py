@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from functrans.caches import cached
 from functrans.ir.check import typechecked
-from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, rewriting
 from functrans.ir.primitive import EqnSplit
 
 
@@ -29,7 +28,7 @@ class Split(NamedTuple):
     unknown_out: tuple[bool, ...]
 
 
-@cached(2048)
+@rewriting(2048)
 @typechecked
 def split(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
     """Split a graph by what depends on the unknown inputs.

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from functrans.caches import cached
 from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
-from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, rewriting
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import cast, full_p, zeros_like
 from functrans.ops.indexing.masked import Masked, added, applied
@@ -32,7 +31,7 @@ class Transposed(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
-@cached(2048)
+@rewriting(2048)
 @typechecked
 def transpose_graph(
     graph: Graph,

@@ -7,12 +7,14 @@ import pickle
 import subprocess
 import sys
 import zipfile
-from collections import namedtuple
+from collections import deque, namedtuple
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+import functrans
 from functrans import (
     Aval,
     callback,
@@ -30,9 +32,11 @@ from functrans import (
 )
 from functrans.errors import SavedProgramError, TracerBoolError, TreeMismatchError
 from functrans.tree import leaves
+from tests.primitives.harness import PRIMITIVES, cases
 
 X = np.array([0.5, -1.0, 2.0])
 TABLE = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+GRAM = TABLE @ TABLE.T + np.eye(3)
 
 
 @custom_jvp
@@ -70,6 +74,16 @@ FUNCTIONS = {
     "checkpoint of all": checkpoint(lambda x: np.sin(np.sin(x)).sum()),
     "gradient": lambda x: np.sum(grad(lambda x: np.sum(x**3))(x)),
     "nan and infinity": lambda x: np.nansum(np.where(x > 0, np.nan, x)) + np.max([np.inf, 1.0]),
+    "backwards through a loop": lambda x: np.sum(
+        grad(
+            lambda x: lax.while_loop(
+                lambda c: c.sum() < 9, lambda c: c * x, x * x + 2, max_steps=9
+            ).sum()
+        )(x)
+    ),
+    "implicit": lambda x: lax.custom_linear_solve(
+        lambda v: GRAM @ v, x, lambda f, b: np.linalg.solve(GRAM, b), symmetric=True
+    ).sum(),
     "linear algebra": lambda x: np.linalg.solve(np.diag(x) + np.outer(x, x), x).sum(),
 }
 
@@ -141,13 +155,73 @@ def test_a_python_number_yields_and_another_does_not(tmp_path):
         program(X.astype(np.float32), np.float64(3.0))
 
 
+RESULTS = {
+    "eig": lambda a: np.linalg.eig(a + a.T),
+    "eigh": np.linalg.eigh,
+    "svd": np.linalg.svd,
+    "qr": np.linalg.qr,
+    "slogdet": np.linalg.slogdet,
+    "unique_all": lambda a: functrans.numpy.unique_all(a, size=9),
+    "unique_counts": lambda a: functrans.numpy.unique_counts(a, size=9),
+    "unique_inverse": lambda a: functrans.numpy.unique_inverse(a, size=9),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_of_numpys_own_classes(name, tmp_path):
+    function, a = RESULTS[name], TABLE[:, :3] + np.eye(3)
+    save(lambda a: {"nested": [function(a)]}, tmp_path / "p", a)
+    (found,) = load(tmp_path / "p")(a)["nested"]
+    expected = jit(function)(a)
+    assert type(found) is type(expected) is type(getattr(np, name, getattr(np.linalg, name, 0))(a))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_named_tuples_of_the_users(tmp_path):
+    class Layer(NamedTuple):
+        weight: object
+        bias: object
+
+    # other fields, or another name
+    Wrong = namedtuple("Layer", "weight offset")
+    Other = namedtuple("Other", "weight bias")
+
+    def step(layers, x):
+        return [Layer(each.weight * x, each.bias + 1) for each in layers]
+
+    layers = [Layer(X, X[0]), Layer(X, X[1])]
+    save(step, tmp_path / "p", layers, X)
+    program = load(tmp_path / "p")
+    found = program(layers, X)
+    assert repr(found) == repr(step(layers, X))
+    assert repr(program(found, X)) == repr(step(found, X))
+    assert type(program(found, X)[0]) is type(load(tmp_path / "p")(found, X)[1])
+    for kind in (Wrong, Other):
+        with pytest.raises(TreeMismatchError, match="step was saved for other arguments"):
+            program([kind(*each) for each in layers], X)
+    with pytest.raises(TreeMismatchError, match="step was saved for other arguments"):
+        program([deque(each) for each in layers], X)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [["a; import os", ["x", 0]], ["a", ["x=print(1)", 0]], ["a", ["_x", 0]], ["a", ["def", 0]],
+     ["a", ["x", 0], ["x", 1]], ["a", [3, 0]]],
+)  # fmt: skip
+def test_names_that_are_more_than_names(named, tmp_path):
+    save(np.sum, tmp_path / "p", X)
+    rewritten(tmp_path / "p", lambda d: d.update(results={"named": named}))
+    with pytest.raises(SavedProgramError, match="is no program"):
+        load(tmp_path / "p")
+
+
 def test_what_cannot_be_saved(tmp_path):
     path = tmp_path / "p"
     with pytest.raises(SavedProgramError, match=r"consists of Python's code \(sort\)"):
         save(callback(np.sort, out_types=lambda x: x), path, X)
-    pair = namedtuple("pair", "a b")
-    with pytest.raises(SavedProgramError, match="results hold a pair, and a file holds tuples"):
-        save(lambda x: pair(x, x), path, X)
+    with pytest.raises(SavedProgramError, match="results hold a deque, and a file holds tuples"):
+        save(lambda x: deque([x, x]), path, X)
     with pytest.raises(SavedProgramError, match=r"Python's code \(policy\)"):
         save(checkpoint(np.sin, policy=("sin",)), path, X)
     with pytest.raises(TracerBoolError):
@@ -382,3 +456,33 @@ def test_operations_of_the_users_that_are_too_large_to_be_verified(tmp_path):
     with pytest.raises(SavedProgramError, match="turned_for_a_file is too large to be verified"):
         load(path)
     np.testing.assert_array_equal(load(path, trusted=True)(x), x[::-1])
+
+
+def operations(data):
+    """The names of all operations in data."""
+    if isinstance(data, dict):
+        yield from ([data["operation"]] if "operation" in data else [])
+        data = list(data.values())
+    if isinstance(data, list):
+        for part in data:
+            yield from operations(part)
+
+
+NOT_IN_FILES = {
+    "custom_pullback": "it is transposed away",
+    "step": "the compiler makes it",
+    "unused": "what a branch in a loop gives for the residuals of another one",
+}
+
+
+def test_files_hold_every_operation_with_graphs_inside(tmp_path):
+    # those that have samples are written and read in tests/ir/test_serial.py
+    sampled = {case.primitive.name for case in cases(np.float64).values()}
+    found = set()
+    for function in FUNCTIONS.values():
+        save(grad(function), tmp_path / "p", X)
+        load(tmp_path / "p")
+        with zipfile.ZipFile(tmp_path / "p") as z:
+            found |= {*operations(json.loads(z.read("program.json")))}
+    expected = {primitive.name for primitive in PRIMITIVES} - sampled - NOT_IN_FILES.keys()
+    assert {"scan", "cond", "custom_vjp"} < expected <= found

@@ -17,9 +17,11 @@ from tests.fuzz.complex_numbers import in_floats, kind_of_float
 from tests.fuzz.programs import Program
 
 TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3, np.dtype(np.float16): 2e-2}
-AMPLIFIED = {True: 1e5, False: 30.0}
-"""How many times as much as for inputs that are slightly off a result may be off, and how many
-times as much as from what more exact arithmetic gives."""
+AMPLIFIED = {np.dtype(np.float64): 1e5, np.dtype(np.float32): 1e3, np.dtype(np.float16): 8.0}
+"""How many times as much as for inputs that are slightly off a result may be off, by the dtype in
+which they are off: the shortest that a program computes in."""
+FROM_EXACT = 30.0
+"""How many times as much as from what more exact arithmetic gives a result may be off."""
 
 
 try:
@@ -32,12 +34,13 @@ class Mismatch(Exception):
     """Two ways to compute the same do not agree."""
 
 
-def nearby(f, inputs, rng, *similar) -> list[Any]:
+def nearby(f, inputs, rng, precision, *similar) -> list[Any]:
     """What a function gives for inputs that are slightly off, and for more exact arithmetic.
 
-    And what functions that are ``similar`` give for the inputs themselves.
+    They are off in the last places of the ``precision``, a dtype. And what functions that are
+    ``similar`` give for the inputs themselves.
     """
-    found = [f(*_nudged(inputs, rng)), *(other(*inputs) for other in similar)]
+    found = [f(*_nudged(inputs, rng, precision)), *(other(*inputs) for other in similar)]
     if any(kind_of_float(x.dtype) in (np.float16, np.float32) for x in inputs):
         found.append(f(*map(_more_exact, inputs)))
     return found
@@ -47,10 +50,10 @@ def _more_exact(x: Any) -> Any:
     return x.astype(np.result_type(x.dtype, np.float64)) if x.dtype.kind in "fc" else x
 
 
-def _nudged(inputs: Any, rng, dtype: Any = None) -> list[np.ndarray]:
-    """The inputs, floats off by some units in the last place (that of another ``dtype``)."""
+def _nudged(inputs: Any, rng, precision: Any) -> list[np.ndarray]:
+    """The inputs, floats off by some units in the last place of a dtype."""
     return [
-        x * (1 + 4 * np.finfo(dtype or x.dtype).eps * rng.normal(size=x.shape)).astype(x.dtype)
+        x * (1 + 4 * np.finfo(precision).eps * rng.normal(size=x.shape)).astype(x.dtype)
         if x.dtype.kind in "fc"
         else x
         for x in inputs
@@ -58,33 +61,38 @@ def _nudged(inputs: Any, rng, dtype: Any = None) -> list[np.ndarray]:
 
 
 def compare(
-    what: str, found: Any, expected: Any, around: Sequence[Any], rounding: float = 0.0
+    what: str,
+    found: Any,
+    expected: Any,
+    around: Sequence[Any],
+    precision: Any = np.dtype(np.float64),  # noqa: B008
 ) -> None:
     """Raise unless arrays agree in shape, dtype, and numbers as far as these are certain.
 
-    ``rounding`` is the relative error that a program may have on the way.
+    ``precision`` is the shortest dtype that a program computes in on the way.
     """
     for number, (a, b, *others) in enumerate(zip(found, expected, *around, strict=True)):
         a, b, *others = map(in_floats, (a, b, *others))
         where = f"{what}: result {number}"
         if a.shape != b.shape or a.dtype != b.dtype:
             raise Mismatch(f"{where} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
-        wrong = _wrong(a, b, others, rounding)
+        wrong = _wrong(a, b, others, precision)
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             count = f"{int(wrong.sum())} of {b.size}"
             raise Mismatch(f"{where}: {count} wrong, at {at} {a[at]}, not {b[at]}")
 
 
-def rounding(program: Program) -> float:
-    """The relative error of the shortest floats that a program computes with."""
+def precision(program: Program) -> Any:
+    """The dtype of the shortest floats that a program computes with."""
     with np.errstate(all="ignore"):
         kinds = {kind_of_float(np.asarray(x).dtype) for x in program.values(*program.inputs)}
-    return max((TOLERANCE[kind] for kind in kinds if kind.kind == "f"), default=0.0)
+    kinds = {kind for kind in kinds if kind.kind == "f"}
+    return min(kinds, key=lambda kind: kind.itemsize, default=np.dtype(np.float64))
 
 
 def _wrong(
-    a: np.ndarray, b: np.ndarray, others: Sequence[np.ndarray], rounding: float
+    a: np.ndarray, b: np.ndarray, others: Sequence[np.ndarray], precision: Any
 ) -> np.ndarray:
     certain = np.ones(b.shape, bool)
     with np.errstate(all="ignore"):
@@ -93,14 +101,14 @@ def _wrong(
                 certain &= b == c
             return (a != b) & certain
         same = [c.dtype == b.dtype for c in others]
-        unit = max(TOLERANCE[b.dtype], rounding)
+        unit = max(TOLERANCE[b.dtype], TOLERANCE[precision])
         a, b, *others = (x.astype(np.float64) for x in (a, b, *others))
         scale = np.abs(b).max(initial=0, where=np.isfinite(b))
         # what is nothing but rounding may be any other rounding
         slack = unit * (np.abs(b) + 1e-3 * scale + 1e-4)
         for c, alike in zip(others, same, strict=True):
             certain &= np.isnan(b) == np.isnan(c)
-            slack = slack + AMPLIFIED[alike] * np.abs(b - c)
+            slack = slack + (AMPLIFIED[precision] if alike else FROM_EXACT) * np.abs(b - c)
         close = (np.abs(a - b) <= slack) | (a == b) | (np.isnan(a) & np.isnan(b))
         return ~close & certain
 
@@ -114,11 +122,11 @@ def same_bits(what: str, first: Any, second: Any) -> None:
 def call(program: Program, rng) -> None:
     with np.errstate(all="ignore"):
         expected = program(*program.inputs)
-        around = nearby(program, program.inputs, rng)
+        around = nearby(program, program.inputs, rng, precision(program))
     compiled = jit(program)
     config.threads = 1
     alone = compiled(*program.inputs)
-    compare("jit", alone, expected, around, rounding(program))
+    compare("jit", alone, expected, around, precision(program))
     config.threads = int(rng.integers(2, 9))
     for _ in range(3):
         same_bits(f"jit with {config.threads} threads", alone, compiled(*program.inputs))
@@ -134,7 +142,7 @@ def losses_of(program: Program, rng) -> list[Any]:
         shapes = [np.asarray(x) for x in program(*program.inputs)]
     weights = [rng.normal(size=x.shape) for x in shapes]
     losses = [_loss(program, shapes, weights)]
-    if rounding(program) == TOLERANCE[np.dtype(np.float16)]:
+    if precision(program) == np.float16:
         losses.append(_loss(program, shapes, _nudged(weights, rng, np.float16)))
     return losses
 
@@ -164,17 +172,15 @@ def gradient(program: Program, rng) -> None:
     derivative, *similar = (grad(each, argnums=moving) for each in (loss, *others))
     with np.errstate(all="ignore"):
         expected = derivative(*program.inputs)
-        around = nearby(derivative, program.inputs, rng, *similar)
+        around = nearby(derivative, program.inputs, rng, precision(program), *similar)
     config.threads = int(rng.integers(1, 9))
-    compare("jit(grad)", jit(derivative)(*program.inputs), expected, around, rounding(program))
+    compare("jit(grad)", jit(derivative)(*program.inputs), expected, around, precision(program))
     along_a_line(program, loss, moving, expected, rng)
 
 
 def along_a_line(program, loss, moving, gradients, rng) -> None:
     """The derivative in one direction, against differences where these have converged."""
-    with np.errstate(all="ignore"):
-        kinds = {kind_of_float(np.asarray(x).dtype) for x in program.values(*program.inputs)}
-    if any(kind.kind == "f" and kind != np.float64 for kind in kinds):
+    if precision(program) != np.float64:
         return  # small steps are lost in rounding
     direction = [rng.normal(size=program.inputs[i].shape) for i in moving]
 
@@ -224,7 +230,7 @@ def batched(program: Program, rng) -> None:
 
     with np.errstate(all="ignore"):
         try:
-            expected, around = by_loop(*inputs), nearby(by_loop, inputs, rng)
+            expected, around = by_loop(*inputs), nearby(by_loop, inputs, rng, precision(program))
         except np.linalg.LinAlgError:
             return
     config.threads = int(rng.integers(1, 9))
@@ -233,7 +239,7 @@ def batched(program: Program, rng) -> None:
         jit(vmap(program, in_axes=tuple(axes)))(*inputs),
         expected,
         around,
-        rounding(program),
+        precision(program),
     )
 
 
@@ -261,14 +267,15 @@ def batched_gradient(program: Program, rng) -> None:
 
     by_loop, *similar = map(looped, derivatives)
     with np.errstate(all="ignore"):
-        expected, around = by_loop(*inputs), nearby(by_loop, inputs, rng, *similar)
+        expected = by_loop(*inputs)
+        around = nearby(by_loop, inputs, rng, precision(program), *similar)
     config.threads = int(rng.integers(1, 9))
     compare(
         "jit(vmap(grad))",
         jit(vmap(derivatives[0], in_axes=mapped))(*inputs),
         expected,
         around,
-        rounding(program),
+        precision(program),
     )
 
 
@@ -292,8 +299,9 @@ def forward(program: Program, rng) -> None:
         return jvp(inner, own, moves)[1]
 
     with np.errstate(all="ignore"):
-        expected, around = pushed(*program.inputs), nearby(pushed, program.inputs, rng)
-    compare("jit(jvp)", jit(pushed)(*program.inputs), expected, around, rounding(program))
+        expected = pushed(*program.inputs)
+        around = nearby(pushed, program.inputs, rng, precision(program))
+    compare("jit(jvp)", jit(pushed)(*program.inputs), expected, around, precision(program))
 
 
 def second_order(program: Program, rng) -> None:
@@ -320,16 +328,17 @@ def second_order(program: Program, rng) -> None:
 
     plain, *similar = map(along, losses)
     with np.errstate(all="ignore"):
-        expected, around = plain(*program.inputs), nearby(plain, program.inputs, rng, *similar)
+        expected = plain(*program.inputs)
+        around = nearby(plain, program.inputs, rng, precision(program), *similar)
     config.threads = int(rng.integers(1, 9))
-    compare("jit(jvp(grad))", jit(plain)(*program.inputs), expected, around, rounding(program))
+    compare("jit(jvp(grad))", jit(plain)(*program.inputs), expected, around, precision(program))
     again = along(checkpoint(losses[0]))
     compare(
         "jit(jvp(grad(checkpoint)))",
         jit(again)(*program.inputs),
         expected,
         around,
-        rounding(program),
+        precision(program),
     )
 
 
@@ -344,20 +353,20 @@ def batched_twice(program: Program, rng) -> None:
         return [np.stack([np.stack([r[k] for r in row]) for row in rows]) for k in range(count)]
 
     with np.errstate(all="ignore"):
-        expected, around = by_loop(*inputs), nearby(by_loop, inputs, rng)
+        expected, around = by_loop(*inputs), nearby(by_loop, inputs, rng, precision(program))
     config.threads = int(rng.integers(1, 9))
-    compare("jit(vmap(vmap))", jit(twice)(*inputs), expected, around, rounding(program))
+    compare("jit(vmap(vmap))", jit(twice)(*inputs), expected, around, precision(program))
 
 
 def donated(program: Program, rng) -> None:
     with np.errstate(all="ignore"):
         expected = program(*program.inputs)
-        around = nearby(program, program.inputs, rng)
+        around = nearby(program, program.inputs, rng, precision(program))
     numbers = tuple(i for i in range(len(program.inputs)) if rng.random() < 0.7)
     compiled = jit(program, donate_argnums=numbers)
     for _ in range(2):
         results = compiled(*(x.copy() for x in program.inputs))
-        compare(f"donated {numbers}", results, expected, around, rounding(program))
+        compare(f"donated {numbers}", results, expected, around, precision(program))
 
 
 def in_a_child(program: Program, rng) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import lax
-from tests.fuzz import complex_numbers
+from tests.fuzz import complex_numbers, signals
 
 
 class Drawn(NamedTuple):
@@ -344,15 +344,6 @@ def linear_algebra(d):
     return name, [first], functions[name]
 
 
-def sorting(d):
-    first = d.value(with_axes())
-    return "sort", [first], lambda x: np.sort(x, axis=-1)
-
-
-def is_plain(*values):
-    return all(isinstance(value, (np.ndarray, np.generic)) for value in values)
-
-
 def scan(d):
     first = d.value(lambda x: floats(x) and x.ndim >= 1 and 0 < x.shape[0] <= 64)
     reverse = bool(d.integer(0, 2))
@@ -371,7 +362,7 @@ def scan(d):
 
     def apply(x):
         start = x[0] * 0.1
-        if not is_plain(x):
+        if not signals.is_plain(x):
             return lax.scan(step, start, x, reverse=reverse)[1]
         rows, carry = [], start
         for row in x[::-1] if reverse else x:
@@ -389,7 +380,7 @@ def while_loop(d):
     def apply(x):
         state = (np.zeros((), np.int64), x)
         body = lambda s: (s[0] + 1, np.roll(np.sin(s[1]), 1) + 0.1 if s[1].ndim else np.sin(s[1]))  # noqa: E731
-        if not is_plain(x):
+        if not signals.is_plain(x):
             return lax.fori_loop(0, limit, lambda _, y: body((0, y))[1], x)
         for _ in range(limit):
             state = body(state)
@@ -405,7 +396,7 @@ def branch(d):
 
     def apply(x):
         condition = np.sum(np.sign(x)) > 0
-        if not is_plain(x):
+        if not signals.is_plain(x):
             return lax.cond(condition, yes, no, x)
         return yes(x) if condition else no(x)
 
@@ -415,7 +406,8 @@ def branch(d):
 OPERATIONS = [
     unary, unary, unary, binary, binary, binary, of_integers, reduction, reduction, running,
     movement, movement, movement, movement, joining, joining, update, update, product,
-    linear_algebra, sorting, scan, while_loop, branch, conversion, *complex_numbers.OPERATIONS,
+    linear_algebra, scan, while_loop, branch, conversion, *complex_numbers.OPERATIONS,
+    *signals.OPERATIONS,
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ labels like others, and the derivatives are convolutions again, with the three i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from functrans.ops.convolution.windows import (
     from_taps,
     numpy_windows,
     overlap_add,
+    sees_margins,
     where_all,
 )
 from functrans.ops.define import lazy, primitive
@@ -102,6 +103,10 @@ def _infer(x: Aval, y: Aval, **params: Any) -> Aval:
 
 def _convolution(x: Any, y: Any, **params: Any) -> Any:
     labels, windows = params["x_labels"], params["windows"]
+    extents_of_x = [x.shape[labels.index(label)] for label, _ in windows]
+    around = sees_margins([window for _, window in windows], extents_of_x)
+    if around and not np.isfinite(y).all():
+        return _tap_by_tap(x, y, **params)
     axes = tuple(labels.index(label) for label, _ in windows)
     seen = numpy_windows(x, axes=axes, windows=tuple(window for _, window in windows))
     first_tap = 1 + max((*labels, *params["y_labels"]), default=0)
@@ -120,6 +125,31 @@ def _convolution(x: Any, y: Any, **params: Any) -> Any:
         for start in range(0, seen.shape[axis], step)
     ]
     return np.concatenate(parts, params["out"].index(longest))
+
+
+def _tap_by_tap(
+    x: Any, y: Any, *, x_labels: Labels, y_labels: Labels, out: Labels, windows: Windows
+) -> Any:
+    """The convolution without a product with what is not there, which need not be 0."""
+    sizes = extents(x.shape, y.shape, {"x_labels": x_labels, "y_labels": y_labels,
+                                       "windows": windows})  # fmt: skip
+    total = np.zeros([sizes[label] for label in out], x.dtype)
+    sliding = dict(windows)
+    rest = tuple(label for label in y_labels if label not in sliding)
+    for taps in np.ndindex(*(window.taps for window in sliding.values())):
+        seen, tap, places = x, y, [slice(None)] * len(out)
+        for (label, window), k in zip(sliding.items(), taps, strict=True):
+            axis = x_labels.index(label)
+            elements = window.stride * np.arange(window.places) + window.dilation * k
+            elements += window.offset
+            (there,) = np.nonzero((elements >= 0) & (elements < x.shape[axis]))
+            seen = seen.take(elements[there], axis)
+            places[out.index(label)] = slice(*(there[[0, -1]] + (0, 1) if there.size else (0, 0)))
+        for n, label in reversed([*enumerate(y_labels)]):
+            if label in sliding:
+                tap = tap.take(taps[[*sliding].index(label)], n)
+        total[tuple(places)] += numpy_labelled(seen, x_labels, tap, rest, out)
+    return total
 
 
 def _part(x: Any, axis: int, start: int, step: int) -> Any:
@@ -212,7 +242,12 @@ def _with(labels: Labels, label: int, axis: int | None) -> Labels:
 # -- the compiled form -----------------------------------------------------------------------------
 
 
-def _pull(
+def _pull(read: Any, index: Any, x: Aval, y: Aval, **params: Any) -> Any:
+    sizes, term = terms(read, index, x, y, **params)
+    return fold("or" if x.dtype.kind == "b" else "add", sizes, term)
+
+
+def terms(
     read: Any,
     index: Any,
     x: Aval,
@@ -222,7 +257,8 @@ def _pull(
     y_labels: Labels,
     out: Labels,
     windows: Windows,
-) -> Any:
+) -> tuple[list[int], Callable[..., Any]]:
+    """What an element of the result is the sum of: how many, and each by its numbers."""
     at = dict(zip(out, index, strict=True))
     summed = roles(x_labels, y_labels, out, windows).summed
     truths = x.dtype.kind == "b"
@@ -241,8 +277,7 @@ def _pull(
         return where_all(conditions, left & right if truths else left * right)
 
     channels = [x.shape[x_labels.index(label)] for label in summed]
-    sizes = [*channels, *(window.taps for _, window in windows)]
-    return fold("or" if truths else "add", sizes, term)
+    return [*channels, *(window.taps for _, window in windows)], term
 
 
 def _params(x: str, y: str, out: str, **windows: Window) -> dict[str, Any]:

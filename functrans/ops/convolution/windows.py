@@ -80,6 +80,11 @@ class Window(NamedTuple):
         return first, max(min(high // self.base + 1, extent), first)
 
 
+def sees_margins(windows: Sequence[Window], extents: Sequence[int]) -> bool:
+    """Whether any window sees what lies before or behind the elements of its axis."""
+    return not all(map(Window.inside, windows, extents))
+
+
 def from_taps(window: Window) -> Window:
     """The same relation, with the taps in the place of the positions."""
     return window._replace(

@@ -15,6 +15,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph
 from functrans.loop.failures import FAILURES
 from functrans.run.call.ownership import own
+from functrans.trace.floating_point import warning_users
 
 COMPILED_CODES = (IndexError, np.linalg.LinAlgError)
 """The exceptions that say little when compiled code is their cause."""
@@ -28,7 +29,8 @@ def by_numpy(graph: Graph, operands: Sequence[Any]) -> Sequence[Any]:
         x if isinstance(x, (np.ndarray, np.generic)) else aval.dtype.type(x)
         for x, aval in zip(operands, graph.in_avals, strict=True)
     ]
-    return own(evaluate(graph, values), values)
+    with warning_users():
+        return own(evaluate(graph, values), values)
 
 
 def explained(error: Exception, graph: Graph, operands: Sequence[Any]) -> Exception:

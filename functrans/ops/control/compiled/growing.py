@@ -51,6 +51,9 @@ def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[A
     rest: list[Any] = list(stacking(*operands))
     if loop.max_steps is None:
         rest[loop.n_carry + 1 :] = [stack[:steps] for stack in rest[loop.n_carry + 1 :]]
+    else:
+        for stack in rest[loop.n_carry + 1 :]:
+            stack[steps:] = 0
     return rest
 
 

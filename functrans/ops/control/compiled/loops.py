@@ -36,6 +36,7 @@ from functrans.loop.statements import (
 from functrans.loop.statements import While as WhileLoop
 from functrans.loop.walk import scalars, walk
 from functrans.ops.compiled.emission import Emission, Inner
+from functrans.ops.compiled.statements import nest
 from functrans.ops.control.layout import GROWS, Scan, cut
 from functrans.ops.control.while_loop import While
 
@@ -100,7 +101,19 @@ class _Loop:
         parity = Scalar("and", (self.counter, ONE), INDEX)
         body = self._step(self.body, parity, self._row(steps), self.stacks)
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
-        self._call((For(self.counter, ZERO, steps, body),), [self.body], work)
+        rest = [each for stack in self.stacks for each in self._cleared(stack, steps)]
+        self._call((For(self.counter, ZERO, steps, body), *rest), [self.body], work)
+
+    def _cleared(self, stack: Buffer, steps: Scalar) -> tuple[Statement, ...]:
+        """Zeros in the rows of a stack that has room for more steps than there are."""
+        assert isinstance(self.loop, Scan)
+        length = self.loop.length
+        if not self.loop.counted or length == GROWS or 0 in stack.extents:
+            return ()
+        row = index("t", length)
+        loops = tuple(index("c", extent) for extent in stack.extents[1:])
+        zero: Statement = Store(stack, (row, *loops), const(0, stack.dtype))
+        return (For(row, steps, const(length, INDEX), nest(loops, (zero,))),)
 
     def _row(self, steps: Scalar) -> Scalar:
         """Which elements of the stacked arrays a step is about."""

@@ -8,7 +8,7 @@ from typing import Any
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.convolution.compiled import accumulated, blocks, direct
+from functrans.ops.convolution.compiled import accumulated, blocks, direct, margins
 from functrans.ops.convolution.compiled.accumulated import accumulation
 from functrans.ops.convolution.compiled.plan import plan
 from functrans.ops.convolution.compiled.tiles import tiles
@@ -32,4 +32,5 @@ def emit(at: Emission) -> None:
         found = way(at.eqn, at.target)
         if found is not None:
             rule(at, found)
+            margins.emit(at)
             return
