@@ -47,7 +47,7 @@ def where_of_numbers(mask: Any, x: Any, y: Any) -> Any:
 
 select = elementwise(
     "select", numpy=where_of_numbers, scalar=scalar.where,
-    linear=((1, 2),), promotion=_choice_promotion,
+    linear=((1, 2),), promotion=_choice_promotion, stores=True,
     transpose=[
         None,
         lambda ct, mask, x, y: Masked(mask, ct, masked),
