@@ -278,9 +278,7 @@ def _is_stored(x: Any) -> bool:
     return hasattr(x, "dtype") and is_bfloat16(x.dtype)
 
 
-def _in_float32(
-    primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]
-) -> Any:
+def _in_float32(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Apply a primitive to bfloat16 numbers: to the same float32 numbers, and round what comes."""
     cast, single = registry["cast"], np.dtype(np.float32)
     narrow = next(x.dtype for x in operands if _is_stored(x))
