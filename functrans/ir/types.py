@@ -209,6 +209,11 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or is_bfloat16(dtype)
 
 
+def fraction_bits(dtype: np.dtype[Any]) -> int:
+    """How many bits a float has behind its first one."""
+    return 7 if is_bfloat16(dtype) else np.finfo(dtype).nmant
+
+
 def is_complex(dtype: np.dtype[Any]) -> bool:
     """Whether numbers of the dtype are pairs, of a real and an imaginary part."""
     return dtype.kind == "c"

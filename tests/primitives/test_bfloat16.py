@@ -162,7 +162,7 @@ def test_machine_code_gives_the_same(name):
     check(COMPILED[name])
 
 
-@pytest.mark.parametrize("name", sorted(QUICK - {"convolution", "windows"}))
+@pytest.mark.parametrize("name", ["add", "concatenate", "gather", "reduce_sum", "select"])
 def test_numbas_code_gives_the_same(name):
     check(COMPILED[name][:1], "numba")
 
