@@ -272,7 +272,7 @@ def _loaded(path: Path, shown: str, trusted: bool) -> LoadedProgram:
 
 def _array(content: bytes) -> np.ndarray[Any, Any]:
     """An array in NumPy's format, which has no name for bfloat16: it is two bytes of whatever."""
-    array = np.load(io.BytesIO(content), allow_pickle=False)
+    array: np.ndarray[Any, Any] = np.load(io.BytesIO(content), allow_pickle=False)
     return array.view(dtype_from_data("bfloat16")) if array.dtype == np.dtype("V2") else array
 
 

@@ -382,3 +382,17 @@ def test_operations_of_the_users_that_are_too_large_to_be_verified(tmp_path):
     with pytest.raises(SavedProgramError, match="turned_for_a_file is too large to be verified"):
         load(path)
     np.testing.assert_array_equal(load(path, trusted=True)(x), x[::-1])
+
+
+def test_bfloat16(tmp_path, monkeypatch):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    weights = np.array([1.5, -2, 3e-3], ml_dtypes.bfloat16)
+    save(lambda x: np.sum(x * weights) + weights[1], tmp_path / "p", weights)
+    program = load(tmp_path / "p")
+    assert program(weights).dtype == weights.dtype
+    assert program(weights) == np.sum(weights * weights) + weights[1]
+    assert str(program) == "<program <lambda>(bf16[3])>"
+    # where the package is not
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(SavedProgramError, match=r"of the package ml_dtypes, .*: pip install ml_d"):
+        load(tmp_path / "p")
