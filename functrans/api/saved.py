@@ -25,7 +25,7 @@ from functrans.api.structures import structure_from_data, structure_to_data
 from functrans.errors import SavedProgramError, TreeMismatchError
 from functrans.ir.check import check_graph
 from functrans.ir.graph import Graph
-from functrans.ir.serial import UndefinedOperation, graph_from_data, graph_to_data
+from functrans.ir.serial import UndefinedOperation, dtype_from_data, graph_from_data, graph_to_data
 from functrans.ir.types import Aval
 from functrans.ops.calls.custom import Constant, Rule, Traced
 from functrans.ops.control.layout import exact_sizes
@@ -269,7 +269,7 @@ def _loaded(path: Path, shown: str, trusted: bool) -> LoadedProgram:
                 f"version {VERSION}: save it again, by this one"
             )
         names = sorted((n for n in z.namelist() if n != _PROGRAM), key=lambda n: int(n[:-4]))
-        arrays = [np.load(io.BytesIO(z.read(n)), allow_pickle=False) for n in names]
+        arrays = [_array(z.read(n)) for n in names]
     parts = _Parts(arrays, trusted)
     parts.rules = data["rules"]
     graph = parts.graph(data["graph"])
@@ -284,6 +284,12 @@ def _loaded(path: Path, shown: str, trusted: bool) -> LoadedProgram:
     ):
         raise ValueError("its parts do not belong together")
     return LoadedProgram(str(data["name"]), graph, captures, arguments, results)
+
+
+def _array(content: bytes) -> np.ndarray[Any, Any]:
+    """An array in NumPy's format, which has no name for bfloat16: it is two bytes of whatever."""
+    array: np.ndarray[Any, Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return array.view(dtype_from_data("bfloat16")) if array.dtype == np.dtype("V2") else array
 
 
 # -- parameters ------------------------------------------------------------------------------------

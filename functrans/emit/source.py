@@ -6,6 +6,7 @@ their statements say, since these fix the bits.
 
 Numba has no arithmetic of half floats on CPUs. They are uint16 in memory, and float32 numbers, each
 rounded to what a half float can be, in expressions: that is how the machine computes with them.
+bfloat16 numbers are uint16 throughout: nothing is done to them but to move them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from functrans.emit import names as emit_names
+from functrans.ir.types import is_bfloat16
 from functrans.loop.functions import expanded
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import BOOL, Scalar, postorder
@@ -357,7 +359,7 @@ class _Printer:
                 if node.dtype == _HALF:
                     return f"half(np.uint16({args[0]}))"
                 bits = f"half_bits({args[0]})" if node.args[0].dtype == _HALF else args[0]
-                return f"bits_as_{node.dtype}({bits})"
+                return f"bits_as_{in_memory(node.dtype)}({bits})"
             case "lookup":
                 table = ", ".join(_number(x, node.dtype) for x in node.attribute)
                 return f"({table})[{args[0]}]"
@@ -406,7 +408,7 @@ def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
 
 def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of the arrays that hold numbers of a dtype."""
-    return np.dtype(np.uint16) if dtype == _HALF else dtype
+    return np.dtype(np.uint16) if dtype == _HALF or is_bfloat16(dtype) else dtype
 
 
 def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -435,7 +437,7 @@ def _number(value: Any, dtype: np.dtype[Any]) -> str:
         # there is no literal of the least one: it is the negative of a number that is too large
         return str(int(value)) if value > np.iinfo(INDEX).min else f"(np.int64({value + 1}) - 1)"
     if dtype.kind != "f":
-        return f"np.{dtype}({int(value)})"
+        return f"np.{in_memory(dtype)}({int(value)})"
     number = float(value)
     text = repr(number) if np.isfinite(number) else f"math.{number}".replace("-", "")
     if not np.isfinite(number) and number < 0:

@@ -54,6 +54,10 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``always_strong``
     whether the result of an elementwise primitive has a dtype that does not yield, even if all its
     operands stand for Python numbers: it is a conversion.
+``stores``
+    whether it takes and gives numbers in dtypes that nobody computes in (bfloat16): what only moves
+    elements, converts them, or has graphs inside. All others are applied to float32 numbers, and
+    their results are rounded.
 ``samples(rng)``
     draws operands and parameters for the tests that are generated from the registry.
 
@@ -67,11 +71,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from sys import modules
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from functrans.ir.types import Aval, interned
+from functrans.ir.types import Aval, interned, is_bfloat16
 from functrans.locks import lock
 
 if TYPE_CHECKING:
@@ -176,6 +181,7 @@ class Primitive:
     elementwise: bool = False
     steep: bool = False
     always_strong: bool = False
+    stores: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
 
     def __post_init__(self) -> None:
@@ -188,10 +194,7 @@ class Primitive:
         """Apply to tracers, arrays and numbers, after NumPy's promotion of dtypes."""
         if self.prepare is not None:
             operands, params = self.prepare(*operands, **params)
-        interpreter = current.get()
-        if interpreter is None:
-            return self.numpy(*operands, **params)
-        return interpreter.bind(self, operands, params)
+        return bind(self, operands, params)
 
     @property
     def by_elements(self) -> bool:
@@ -257,7 +260,30 @@ current: ContextVar[Interpreter | None] = ContextVar("current", default=None)
 
 def bind(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Apply a primitive to operands of exactly the types that it takes."""
+    # where there is no such package there are no such arrays
+    if "ml_dtypes" in modules and _computes_on_stored(primitive, operands):
+        return _in_float32(primitive, operands, params)
     interpreter = current.get()
     if interpreter is None:
         return primitive.numpy(*operands, **params)
     return interpreter.bind(primitive, operands, params)
+
+
+def _computes_on_stored(primitive: Primitive, operands: tuple[Any, ...]) -> bool:
+    return not (primitive.stores or primitive.higher_order) and any(map(_is_stored, operands))
+
+
+def _is_stored(x: Any) -> bool:
+    """Whether these are numbers in a dtype that nobody computes in."""
+    return hasattr(x, "dtype") and is_bfloat16(x.dtype)
+
+
+def _in_float32(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Apply a primitive to bfloat16 numbers: to the same float32 numbers, and round what comes."""
+    cast, single = registry["cast"], np.dtype(np.float32)
+    narrow = next(x.dtype for x in operands if _is_stored(x))
+    wide = tuple(cast(x, dtype=single) if _is_stored(x) else x for x in operands)
+    results = bind(primitive, wide, params)
+    if not primitive.several:
+        return cast(results, dtype=narrow) if results.dtype == single else results
+    return tuple(cast(x, dtype=narrow) if x.dtype == single else x for x in results)

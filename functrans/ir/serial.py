@@ -7,10 +7,12 @@ registry by its name, and a parameter is one of the few kinds below or is refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 
+from functrans.errors import SavedProgramError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.primitive import Primitive, registry
 from functrans.ir.types import Aval
@@ -136,7 +138,26 @@ def aval_from_data(data: Data) -> Aval:
     shape, dtype, weak = data
     if not all(type(n) is int for n in shape):
         raise ValueError(f"{shape!r} is no shape")
-    return Aval(tuple(shape), np.dtype(dtype), bool(weak))
+    return Aval(tuple(shape), dtype_from_data(dtype), bool(weak))
+
+
+def dtype_from_data(name: str) -> np.dtype[Any]:
+    """A dtype by its name; for bfloat16, the package is imported that NumPy has it from.
+
+    Raises
+    ------
+    SavedProgramError
+        If that is not installed.
+    """
+    if name == "bfloat16":
+        try:
+            import_module("ml_dtypes")
+        except ImportError:
+            raise SavedProgramError(
+                "the program has arrays of bfloat16, a dtype of the package ml_dtypes, which is "
+                "not installed here: pip install ml_dtypes"
+            ) from None
+    return np.dtype(name)
 
 
 def _bits(value: Any, dtype: np.dtype[Any]) -> str:
@@ -185,14 +206,14 @@ _KINDS: dict[str, tuple[type, Callable[..., Data], Callable[..., Any]]] = {
     "number": (
         np.generic,
         lambda x, *_: [x.dtype.name, _bits(x, x.dtype)],
-        lambda x, *_: _number(x[1], np.dtype(x[0])),
+        lambda x, *_: _number(x[1], dtype_from_data(x[0])),
     ),
     "tuple": (
         tuple,
         lambda x, part, _: [*map(part, x)],
         lambda x, part, _: tuple(map(part, x)),
     ),
-    "dtype": (np.dtype, lambda x, *_: x.name, lambda x, *_: np.dtype(x)),
+    "dtype": (np.dtype, lambda x, *_: x.name, lambda x, *_: dtype_from_data(x)),
     "type": (Aval, lambda x, *_: aval_to_data(x), lambda x, *_: aval_from_data(x)),
     "graph": (
         Graph,

@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 _SHORT_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "float16": "f16", "float32": "f32", "float64": "f64",
+    "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16",
     "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 
@@ -31,13 +31,25 @@ _INSTEAD = {
 }
 
 
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether it is the dtype bfloat16, which NumPy has from the package `ml_dtypes`.
+
+    It is recognised by its name: the package is the user's, and nothing here needs it.
+    """
+    return dtype.kind == "V" and dtype.type.__name__ == "bfloat16"
+
+
 def is_supported(dtype: np.dtype[Any]) -> bool:
     """Whether a graph may hold arrays of a dtype: bool, numbers of at most 64 bits, complex."""
-    return dtype.kind in "biufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
+    if dtype.kind in "biufc":
+        return dtype.itemsize <= (16 if dtype.kind == "c" else 8) and dtype.isbuiltin != 2
+    return is_bfloat16(dtype)
 
 
 def instead_of(dtype: np.dtype[Any]) -> str:
     """What to do instead of using a dtype that is not supported."""
+    if dtype.isbuiltin == 2:
+        return "convert it to np.float32"
     return _INSTEAD.get(dtype.kind, "turn it into numbers outside of the traced function")
 
 
@@ -189,7 +201,17 @@ def describe(value: Any) -> str:
 
 def is_inexact(dtype: np.dtype[Any]) -> bool:
     """Whether values of the dtype have derivatives: floats and complex numbers."""
-    return dtype.kind in "fc"
+    return dtype.kind in "fc" or is_bfloat16(dtype)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether values of the dtype are real numbers with a fractional part."""
+    return dtype.kind == "f" or is_bfloat16(dtype)
+
+
+def fraction_bits(dtype: np.dtype[Any]) -> int:
+    """How many bits a float has behind its first one."""
+    return 7 if is_bfloat16(dtype) else np.finfo(dtype).nmant
 
 
 def is_complex(dtype: np.dtype[Any]) -> bool:

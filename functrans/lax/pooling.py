@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.types import is_float
 from functrans.lax.sliding import dilated, numbers, paddings, window
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.slicing import read_slice, update_slice
@@ -261,7 +262,7 @@ def avg_pool(
 
 def _limit(dtype: Any, sign: int) -> Any:
     """What is smaller than all numbers of a dtype, or larger."""
-    if dtype.kind == "f":
+    if is_float(dtype):
         return sign * np.inf
     if dtype.kind == "b":
         return sign > 0

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.types import is_float
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.arrays.structural import astype, full_p, iota, move_axis, reshape
 from functrans.ops.elementwise.choice import maximum, minimum, select
@@ -310,11 +311,11 @@ def segment_min(
 
 
 def _least(dtype: np.dtype[Any]) -> Any:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if is_float(dtype) else np.iinfo(dtype).min
 
 
 def _largest(dtype: np.dtype[Any]) -> Any:
-    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return np.inf if is_float(dtype) else np.iinfo(dtype).max
 
 
 def _by_segment(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.ir.types import broadcast_shape
+from functrans.ir.types import broadcast_shape, is_float
 from functrans.loop.intervals import interval
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar
 
@@ -187,7 +187,7 @@ def _is_enumerated(node: Scalar) -> bool:
 def _full_range(dtype: np.dtype[Any]) -> Unknown:
     if dtype == BOOL:
         return Unknown(0, 1)
-    if dtype.kind == "f":
+    if is_float(dtype):
         return Unknown(-np.inf, np.inf)
     limits = np.iinfo(dtype)
     return Unknown(int(limits.min), int(limits.max))

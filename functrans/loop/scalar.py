@@ -20,10 +20,13 @@ from weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 
 import numpy as np
 
+from functrans.ir.types import is_bfloat16
+
 Number = bool | int | float
 
 BOOL = np.dtype(np.bool_)
 _INT64 = np.dtype(np.int64)
+_BITS16 = np.dtype(np.uint16)
 
 _bits = struct.Struct("d").pack
 
@@ -288,6 +291,8 @@ def const(value: Number | np.generic, dtype: Any) -> Scalar:
     dtype = np.dtype(dtype)
     if type(value) is int and dtype.kind in "iu":
         return Scalar("const", (), dtype, wrapped(value, dtype))
+    if is_bfloat16(dtype):
+        return bitcast(const(int(np.asarray(value, dtype).view(_BITS16)), _BITS16), dtype)
     with np.errstate(over="ignore"):
         return Scalar("const", (), dtype, np.asarray(value).astype(dtype).item())
 
@@ -396,7 +401,27 @@ rint = _unary("rint")
 def convert(x: Scalar, dtype: Any) -> Scalar:
     """The number in another dtype, as ``astype`` would give it."""
     dtype = np.dtype(dtype)
-    return x if x.dtype == dtype else Scalar("convert", (x,), dtype)
+    if x.dtype == dtype:
+        return x
+    if is_bfloat16(dtype):
+        return _rounded_to_bfloat16(convert(x, np.float32), dtype)
+    if is_bfloat16(x.dtype):
+        bits = convert(bitcast(x, _BITS16), np.uint32) << 16
+        return convert(bitcast(bits, np.float32), dtype)
+    return Scalar("convert", (x,), dtype)
+
+
+def _rounded_to_bfloat16(x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+    """The upper half of a float32, rounded to the nearest, and to an even one of two.
+
+    So no machine and no printer needs to know of bfloat16: it is 16 bits that are moved.
+    """
+    bits = bitcast(x, np.uint32)
+    upper = bits >> 16
+    rounded = (bits + (upper & 1) + 0x7FFF) >> 16
+    # a NaN might be rounded to infinity: it becomes the quiet one of its sign
+    nan = (upper & 0x8000) | 0x7FC0
+    return bitcast(convert(where(ne(x, x), nan, rounded), _BITS16), dtype)
 
 
 def bitcast(x: Scalar, dtype: Any) -> Scalar:

@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.ir.graph import Literal
 from functrans.ir.primitive import Primitive, current
-from functrans.ir.types import Shape, is_inexact
+from functrans.ir.types import Shape
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, full_p, iota, reshape
 from functrans.ops.arrays.views import copy
@@ -43,9 +43,12 @@ def common_dtype(*operands: Any) -> np.dtype[Any]:
 
 
 def inexact(x: Any) -> Any:
-    """An array of floats or complex numbers: integers and truths become float64."""
+    """An array of floats or complex numbers: what NumPy takes for none of them becomes float64.
+
+    These are integers and truths; and bfloat16, which NumPy knows only from its users.
+    """
     x = array(x)
-    return x if is_inexact(x.dtype) else astype(x, np.float64)
+    return x if x.dtype.kind in "fc" else astype(x, np.float64)
 
 
 def inexact_pair(x: Any, y: Any) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.primitive import current
 from functrans.numpy.arrays import duplicate
+from functrans.numpy.signatures import signature_of, with_signature
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
 from functrans.trace.notes import NUMPYS, add_place
@@ -85,7 +86,7 @@ def answers(
             return model(*args, **kwargs)
 
         # inspect.signature follows this when somebody asks, which costs nothing at import
-        vars(public)["__wrapped__"] = implementation if beyond else model
+        vars(public)["__wrapped__"] = implementation if beyond else with_signature(model)
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
         public.__doc__ = implementation.__doc__
@@ -145,7 +146,7 @@ def _without_the_rest(
     meaningless: Meaningless,
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     """The arguments without those that say nothing; raises if one of them does say something."""
-    signature = inspect.signature(model)
+    signature = signature_of(model)
     own = {name: value for name, value in kwargs.items() if name not in signature.parameters}
     own = own if own.keys() <= supported else {}
     bound = signature.bind(*args, **{k: v for k, v in kwargs.items() if k not in own})

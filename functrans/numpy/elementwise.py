@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.types import is_complex
+from functrans.ir.types import is_complex, is_inexact
 from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact, operand
 from functrans.numpy.define import answers
 from functrans.ops.arrays import views
@@ -75,7 +75,8 @@ def fix(x: Any) -> Any:
 @answers(np.sinc)
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), and 1 at 0."""
-    return sinc_derivative(np.pi * inexact(x), n=0)
+    x = array(x)
+    return sinc_derivative(np.pi * (x if is_inexact(x.dtype) else inexact(x)), n=0)
 
 
 @answers(np.i0)
@@ -155,7 +156,11 @@ def angle(z: Any, deg: bool = False) -> Any:
         angles = arctan2(complex_numbers.imag(x), complex_numbers.real(x))
     else:
         angles = arctan2(0, x)
-    return angles * (180 / np.pi) if deg else angles
+    if not deg:
+        return angles
+    # NumPy multiplies arrays in place
+    turned = angles * (180 / np.pi)
+    return astype(turned, angles.dtype) if angles.ndim else turned
 
 
 @answers(np.real_if_close, views=True)

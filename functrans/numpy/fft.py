@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError
+from functrans.ir.types import is_bfloat16
 from functrans.numpy.arrays import array, astype, axis_of, inexact
 from functrans.numpy.define import answers
 from functrans.numpy.shapes import roll
@@ -63,8 +64,14 @@ def _points(n: Any, otherwise: int) -> int:
     return points
 
 
+def _signal(a: Any) -> Any:
+    """An array of floats or complex numbers; of what others have float64, here bfloat16 has not."""
+    x = array(a)
+    return astype(x, np.float32) if is_bfloat16(x.dtype) else inexact(x)
+
+
 def _complex_transform(a: Any, n: Any, axis: int, norm: Any, inverse: bool) -> Any:
-    x = inexact(a)
+    x = _signal(a)
     axis = axis_of(axis, x.ndim)
     x = resized(x, axis, _points(n, x.shape[axis]))
     return fft_p(x, axis=axis, inverse=inverse, norm=norm_of(norm))
@@ -88,7 +95,7 @@ def ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
 @answers(np.fft.rfft)
 def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     """The Fourier transform of real numbers: the results that are not conjugates of others."""
-    x = inexact(a)
+    x = _signal(a)
     axis = axis_of(axis, x.ndim)
     x = resized(x, axis, _points(n, x.shape[axis]))
     return rfft_p(x, axis=axis, norm=norm_of(norm))
@@ -97,7 +104,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
 @answers(np.fft.irfft)
 def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     """The inverse of `rfft`, to ``n`` real numbers: by default to an even number of them."""
-    x = inexact(a)
+    x = _signal(a)
     axis = axis_of(axis, x.ndim)
     points = _points(n, 2 * (x.shape[axis] - 1))
     result = irfft_p(resized(x, axis, half(points)), axis=axis, points=points, norm=norm_of(norm))
@@ -107,7 +114,7 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
 @answers(np.fft.hfft)
 def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     """The Fourier transform of a signal of which half is given: the rest is its conjugate."""
-    return irfft(conj(inexact(a)), n, axis, OTHER_WAY[norm_of(norm)])
+    return irfft(conj(_signal(a)), n, axis, OTHER_WAY[norm_of(norm)])
 
 
 @answers(np.fft.ihfft)
@@ -149,21 +156,21 @@ def one_by_one(transform: Transform, x: Any, extents: Any, axes: Any, norm: Any)
 @answers(np.fft.fftn)
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """The Fourier transform along several axes, or all of them."""
-    x = inexact(a)
+    x = _signal(a)
     return one_by_one(fft, x, *extents_and_axes(x, s, axes), norm)
 
 
 @answers(np.fft.ifftn)
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """The inverse of `fftn`."""
-    x = inexact(a)
+    x = _signal(a)
     return one_by_one(ifft, x, *extents_and_axes(x, s, axes), norm)
 
 
 @answers(np.fft.rfftn)
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """The Fourier transform of real numbers along several axes: `rfft` along the last of them."""
-    x = inexact(a)
+    x = _signal(a)
     extents, places = extents_and_axes(x, s, axes)
     x = rfft(x, extents[-1], places[-1], norm)
     return one_by_one(fft, x, extents[:-1], places[:-1], norm)
@@ -172,7 +179,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
 @answers(np.fft.irfftn)
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """The inverse of `rfftn`."""
-    x = inexact(a)
+    x = _signal(a)
     extents, places = extents_and_axes(x, s, axes, real_result=True)
     x = one_by_one(ifft, x, extents[:-1], places[:-1], norm)
     return irfft(x, extents[-1], places[-1], norm)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError, TracerIndexError
-from functrans.ir.types import is_complex
+from functrans.ir.types import is_complex, is_float
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
@@ -215,7 +215,7 @@ def _sorts_before(x: Any, y: Any) -> Any:
     """Whether numbers come before others in sorted order, in which NaN is last."""
     if is_complex(x.dtype) or is_complex(y.dtype):
         return _sorts_before_as_complex(x, y)
-    if x.dtype.kind != "f" and y.dtype.kind != "f":
+    if not is_float(x.dtype) and not is_float(y.dtype):
         return less(x, y)
     return less(x, y) | (not_equal(y, y) & equal(x, x))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import DtypeError
-from functrans.ir.types import is_complex
+from functrans.ir.types import is_bfloat16, is_complex, is_float
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, inexact
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.reductions import any, mean, restored
@@ -55,8 +55,8 @@ def median(
     size, last = x.shape[-1], x.ndim - 1
     middle = read_along(sort_p(x, axis=last), last, max(size - 1, 0) // 2, min(size, 2 - size % 2))
     result = mean(middle, last)
-    if x.dtype.kind == "f":
-        result = select(any(isnan(x), -1), np.nan, result)
+    if is_float(x.dtype):
+        result = select(any(isnan(x), -1), result.dtype.type(np.nan), result)
     return restored(result, axes, keepdims)
 
 
@@ -156,7 +156,9 @@ def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
             else "Percentiles must be in the range [0, 100]"
         )  # fmt: skip
     own = np.asarray(fractions).dtype
-    return _Levels(fractions, dtype if isinstance(q, (int, float)) and dtype.kind == "f" else own)
+    if isinstance(q, (int, float)) and is_float(dtype):
+        own = np.dtype(np.float32) if is_bfloat16(dtype) else dtype
+    return _Levels(fractions, own)
 
 
 def _together(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
@@ -201,8 +203,8 @@ def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -
             result = (
                 _at(ordered, low + 1) - step * (1 - part) if part >= 0.5 else (result + step * part)
             )
-        if x.dtype.kind == "f":
-            result = select(any(isnan(x), -1), np.nan, result)
+        if is_float(x.dtype):
+            result = select(any(isnan(x), -1), result.dtype.type(np.nan), result)
         results.append(restored(result, axes, keepdims))
     return _by_level(results, levels.fractions)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.errors import ShapeError
-from functrans.ir.types import is_complex, is_inexact, real_dtype
+from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
 from functrans.numpy.arrays import (
     Axes,
     array,
@@ -268,11 +268,11 @@ def _count(x: Any, axes: Axes, where: Any) -> Any:
 
 
 def _working_dtype(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """What is added in, and what the result has: float16 is added in float32."""
+    """What is added in, and what the result has: numbers of 16 bits are added in float32."""
     if dtype is not None:
         return np.dtype(dtype), np.dtype(dtype)
-    if x.dtype == np.float16:
-        return np.dtype(np.float32), np.dtype(np.float16)
+    if is_float(x.dtype) and x.dtype.itemsize == 2:
+        return np.dtype(np.float32), x.dtype
     return (x.dtype, x.dtype) if is_inexact(x.dtype) else (np.dtype(np.float64),) * 2
 
 
@@ -384,7 +384,7 @@ def _along(weights: Any, x: Any, axis: Any) -> Any:
 
 def _without_nan(a: Any, replacement: float) -> Any:
     x = array(a)
-    return select(isnan(x), replacement, x) if is_inexact(x.dtype) else x
+    return select(isnan(x), x.dtype.type(replacement), x) if is_inexact(x.dtype) else x
 
 
 @answers(np.nansum)
@@ -442,7 +442,7 @@ def nanvar(
     x = _without_nan(a, 0)
     out = _variance(x, axis, dtype, ddof, keepdims, numbers, mean, correction)
     # NumPy gives NaN, and not infinity, where there are too few numbers
-    return select(out == np.inf, np.nan, out)
+    return select(out == out.dtype.type(np.inf), out.dtype.type(np.nan), out)
 
 
 @answers(np.nanstd)
@@ -468,7 +468,7 @@ def _nan_extreme(
     found = any(_numbers(x, where), axis, keepdims=keepdims)
     replaced = _without_nan(x, worst)
     out = extreme(replaced, axis, keepdims=keepdims, initial=initial, where=where)
-    return out if initial is not None else select(found, out, np.nan)
+    return out if initial is not None else select(found, out, out.dtype.type(np.nan))
 
 
 @answers(np.nanmax)

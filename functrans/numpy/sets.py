@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
+from functrans.ir.types import is_inexact
 from functrans.numpy.arrays import array, astype, common_dtype, filled, flat, known
 from functrans.numpy.counting import isin
 from functrans.numpy.define import answers
@@ -34,7 +35,7 @@ def _begins(ordered: Any) -> Any:
         return filled((0,), 0, bool)
     before, after = ordered[:-1], ordered[1:]
     differ = not_equal(before, after)
-    if ordered.dtype.kind in "fc":  # two NaN are alike
+    if is_inexact(ordered.dtype):  # two NaN are alike
         differ = differ & (equal(before, before) | equal(after, after))
     return concatenate([filled((1,), 1, bool), differ], axis=0)
 

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from functrans.ir.types import is_float
 from functrans.numpy.arrays import INDEX, array, astype, flat
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import concatenate, read_along
@@ -105,7 +106,7 @@ def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
     before = read_along(ascending, 0, 0, row.shape[0] - 1)
     after = read_along(ascending, 0, 1, row.shape[0] - 1)
     changes = not_equal(before, after)
-    if equal_nan and x.dtype.kind == "f":
+    if equal_nan and is_float(x.dtype):
         changes = changes & ~(isnan(before) & isnan(after))
     first = full_p(shape=(1,), value=True, dtype=changes.dtype)
     starts = concatenate([first, changes], axis=0)

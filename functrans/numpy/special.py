@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import axes_of, inexact
+from functrans.ir.types import is_bfloat16
+from functrans.numpy.arrays import array, astype, axes_of, inexact
 from functrans.numpy.reductions import max, restored, sum
 from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.arrays.structural import zeros_like
@@ -105,6 +106,9 @@ def softmax(x: Any, axis: Any = None) -> Any:
     >>> softmax(np.array([1000.0, 1000.0]))
     array([0.5, 0.5])
     """
+    x = array(x)
+    if is_bfloat16(x.dtype):
+        return astype(softmax(astype(x, np.float32), axis), x.dtype)
     x = inexact(x)
     axes = axes_of(axis, x.ndim)
     # not `_highest`: as SciPy has it, an infinite element leaves nothing but NaN
@@ -121,6 +125,9 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     >>> log_softmax(np.array([0.0, -1000.0]))
     array([    0., -1000.])
     """
+    x = array(x)
+    if is_bfloat16(x.dtype):
+        return astype(log_softmax(astype(x, np.float32), axis), x.dtype)
     x = inexact(x)
     axes = axes_of(axis, x.ndim)
     shifted = x - _highest(x, axes)

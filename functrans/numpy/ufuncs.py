@@ -102,7 +102,8 @@ def _bits(op: Callable[..., Any], neutral: int) -> Reduction:
 
 
 def _logsumexp(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
-    return logsumexp(reductions.chosen(x, where, -np.inf), axis, keepdims=keepdims)
+    given = reductions.chosen(x, where, x.dtype.type(-np.inf))
+    return astype(logsumexp(given, axis, keepdims=keepdims), x.dtype)
 
 
 _REDUCE: dict[str, Reduction] = {

@@ -7,13 +7,14 @@ primitives themselves take operands of equal dtypes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from functrans.caches import cached
 from functrans.errors import DtypeError
-from functrans.ir.types import aval_of, describe, is_inexact, is_supported
+from functrans.ir.types import aval_of, describe, is_bfloat16, is_inexact, is_supported
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace.source import located, user_source
@@ -130,9 +131,28 @@ def floating(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 
 def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
-    """``np.result_type`` with weak Python scalars."""
+    """``np.result_type`` with weak Python scalars.
+
+    Raises
+    ------
+    DtypeError
+        If NumPy has none: for bfloat16 and float16, or an integer of more than 8 bits.
+    """
     weak = {bool: False, int: 0, float: 0.0, complex: 0j}
-    return np.result_type(*(weak[key] if isinstance(key, type) else key for key in _strong(keys)))
+    given = _strong(keys)
+    numbers = [weak[key] for key in given if isinstance(key, type)]
+    dtypes = [key for key in given if not isinstance(key, type)]
+    try:
+        if any(map(is_bfloat16, dtypes)):
+            # NumPy finds what it has in common with one other at a time
+            dtypes = [reduce(np.promote_types, dtypes)]
+        return np.result_type(*dtypes, *numbers)
+    except TypeError:
+        names = " and ".join(dict.fromkeys(np.dtype(key).name for key in keys))
+        raise DtypeError(
+            f"{names} have no dtype in common{located(user_source())}: convert one of them, for "
+            "example by .astype(np.float32)"
+        ) from None
 
 
 def unchanged(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:

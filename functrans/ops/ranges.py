@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn, Graph
-from functrans.ir.types import Aval
+from functrans.ir.types import Aval, is_supported
 
 
 class Given(NamedTuple):
@@ -122,11 +122,13 @@ def _labels(value: Any, given: Given) -> bool:
 
 
 def _dtype(value: Any, given: Given) -> bool:
-    return isinstance(value, np.dtype) and value.kind in "biufc"
+    return isinstance(value, np.dtype) and is_supported(value)
 
 
 def _number(value: Any, given: Given) -> bool:
-    return isinstance(value, (bool, int, float, complex, np.number, np.bool_))
+    if isinstance(value, np.generic):
+        return is_supported(value.dtype)
+    return isinstance(value, (bool, int, float, complex))
 
 
 _shape = _each(_at_least(0))

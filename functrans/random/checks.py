@@ -12,7 +12,7 @@ import numpy as np
 from functrans.api.compile import jit
 from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
-from functrans.ir.types import Shape, describe
+from functrans.ir.types import Shape, describe, is_float
 from functrans.numpy.arrays import shape_of
 from functrans.ops.arrays.structural import broadcast_to
 from functrans.ops.promotion import cast, strong_dtype
@@ -112,6 +112,7 @@ class _Kind(NamedTuple):
 
 
 FLOAT = _Kind("float32 or float64", "f", 4, "float64")
+ANY_FLOAT = _Kind("floats", "f", 2, "float64")
 INTEGER = _Kind("an integer dtype", "iu", 1, "int64")
 UNSIGNED = _Kind("an unsigned integer dtype", "u", 1, "uint64")
 SIGNED = _Kind("a signed integer dtype or a float one", "if", 1, "int64")
@@ -121,7 +122,8 @@ COUNT = _Kind("an integer dtype or a float one", "iuf", 1, "float64")
 def checked_dtype(dtype: Any, what: str, kind: _Kind = FLOAT) -> np.dtype[Any]:
     """The dtype of the result."""
     found = dtype_of(dtype)
-    if found.kind in kind.letters and found.itemsize >= kind.least_bytes:
+    letter = "f" if is_float(found) else found.kind
+    if letter in kind.letters and found.itemsize >= kind.least_bytes:
         return found
     raise DtypeError(
         f"{what} gives {kind.called}{located(user_source())}, and was asked for {found}: write "

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from functrans.ir.types import Shape
+from functrans.ir.types import Shape, fraction_bits
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import maximum
 from functrans.ops.elementwise.fused import fma
 from functrans.ops.random.normal import normal_quantile
 from functrans.random.bits import drawn_bits
 from functrans.random.checks import (
+    ANY_FLOAT,
     checked_dtype,
     checked_key,
     checked_shape,
@@ -34,14 +36,15 @@ def uniform(
     key : array of shape (2,), uint32
     shape : tuple of int
     dtype : dtype
-        A float.
+        A float; float16 and `ml_dtypes.bfloat16` are rounded after each operation.
     minval, maxval : array
         They broadcast to ``shape``. Samples have derivatives with respect to them.
 
     Returns
     -------
     array of ``shape`` and ``dtype``
-        With as many random bits as the dtype's fraction has (52 for float64, 23 for float32).
+        With as many random bits as the dtype's fraction has: 52 for float64, 23 for float32, 10
+        for float16 and 7 for bfloat16.
 
     Examples
     --------
@@ -50,7 +53,7 @@ def uniform(
     array([0.418457, 0.216295])
     """
     key = checked_key(key, "random.uniform")
-    dtype = checked_dtype(dtype, "random.uniform")
+    dtype = checked_dtype(dtype, "random.uniform", ANY_FLOAT)
     if _is_number(minval, 0) and _is_number(maxval, 1):
         return _unit(key, shape=checked_shape(shape, "random.uniform"), dtype=dtype)
     shape = joint_shape(shape, "random.uniform", minval, maxval)
@@ -73,15 +76,19 @@ def _uniform(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtyp
 
 def unit(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Uniform numbers from 0 to 1: multiples of the distance of floats above 1."""
-    fraction = np.finfo(dtype).nmant
-    word = np.dtype(f"u{dtype.itemsize}")
+    fraction = fraction_bits(dtype)
+    # as few random bits as there are: of 16 the lower 8 would be lost for bfloat16
+    word = np.dtype(np.uint8 if fraction < 8 else f"u{dtype.itemsize}")
     numbers = drawn_bits(key, shape, word) >> (8 * word.itemsize - fraction)
     return astype(numbers, dtype) * dtype.type(2.0**-fraction)
 
 
 def between(key: Any, low: Any, high: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Uniform numbers between two bounds of the dtype."""
-    return maximum(low, fma(unit(key, shape, dtype), high - low, low))
+    numbers, width = unit(key, shape, dtype), high - low
+    # JAX's compiler rounds numbers of 16 bits after each operation
+    moved = numbers * width + low if dtype.itemsize == 2 else fma(numbers, width, low)
+    return maximum(low, moved)
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
@@ -106,7 +113,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float64) -> Any:
     array([-0.205842, -0.784766])
     """
     key = checked_key(key, "random.normal")
-    dtype = checked_dtype(dtype, "random.normal")
+    dtype = checked_dtype(dtype, "random.normal", ANY_FLOAT)
     return _normal(key, shape=checked_shape(shape, "random.normal"), dtype=dtype)
 
 
@@ -118,4 +125,9 @@ def _normal(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
 def standard_normal(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Normal numbers, of uniform ones from above -1 to 1."""
     low = np.nextafter(dtype.type(-1), dtype.type(0))
-    return normal_quantile(between(key, low, dtype.type(1), shape, dtype))
+    numbers = between(key, low, dtype.type(1), shape, dtype)
+    if dtype.itemsize > 2:
+        return normal_quantile(numbers)
+    # as JAX has it: the inverse of the error function is rounded before it is multiplied
+    quantile = normal_quantile(astype(numbers, np.float32))
+    return astype(quantile * np.float32(math.sqrt(0.5)), dtype) * dtype.type(math.sqrt(2))

@@ -48,8 +48,8 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     leaves, structure = flatten(tree)
     for leaf, path in zip(leaves, paths(tree), strict=True):
         _check_floating(leaf, path)
-    # The Python float makes Python numbers weak, and the dtype float64 where there is no array.
-    common = np.result_type(*(_promotes_as(leaf) for leaf in leaves), 1.0)
+    # The Python float makes the dtype float64 where there is no array.
+    common = np.result_type(*map(_promotes_as, leaves)) if leaves else np.dtype(float)
     real = common if common.kind == "f" else np.empty(0, common).real.dtype
     of_numbers = {float: real, complex: common}
     dtypes = [of_numbers.get(type(leaf)) or leaf.dtype for leaf in leaves]
@@ -87,7 +87,7 @@ def _check_floating(leaf: Any, path: str) -> None:
     if type(leaf) in (float, complex):
         return
     dtype = getattr(leaf, "dtype", None)
-    if dtype is None or dtype.kind not in "fc":
+    if dtype is None or (dtype.kind not in "fc" and dtype.name != "bfloat16"):
         what = f"of type {type(leaf).__name__}" if dtype is None else f"of dtype {dtype}"
         where = f"the leaf at {path}" if path else "the tree"
         raise DtypeError(f"ravel takes floating-point leaves, but {where} is {what}")

@@ -70,11 +70,26 @@ def test_by_the_other_back_end_failures_and_refusals_are_the_same():
         functrans.compile(from_numba(lambda x: x, Aval((), float)), 1.0, backend="numba")
 
 
-def test_half_floats_are_refused():
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_floats_are_refused(name):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
     with pytest.raises(
-        DtypeError, match="<lambda> has arguments or results of float16, which Numba"
+        DtypeError, match=f"<lambda> has arguments or results of {name}, which Numba"
     ):
-        functrans.compile(lambda x: x * 2, np.zeros(3, np.float16), backend="numba")
+        functrans.compile(lambda x: x * 2, np.zeros(3, name), backend="numba")
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_floats_are_arrays_for_c(name):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    doubled = functrans.compile(lambda x: x * 2, np.zeros(3, name))
+    x, out = np.array([1, 2, -3.5]).astype(name), np.zeros(3, name)
+    assert doubled.ctypes(x.ctypes.data, out.ctypes.data) == 0
+    np.testing.assert_array_equal(out, x * 2)
+    with pytest.raises(DtypeError, match=f"has no number of {name}, .* make it an array, or"):
+        functrans.compile(np.sum, np.zeros(3, name))
 
 
 @pytest.mark.parametrize("backend", ["native", "numba"])

@@ -486,3 +486,17 @@ def test_files_hold_every_operation_with_graphs_inside(tmp_path):
             found |= {*operations(json.loads(z.read("program.json")))}
     expected = {primitive.name for primitive in PRIMITIVES} - sampled - NOT_IN_FILES.keys()
     assert {"scan", "cond", "custom_vjp"} < expected <= found
+
+
+def test_bfloat16(tmp_path, monkeypatch):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    weights = np.array([1.5, -2, 3e-3], ml_dtypes.bfloat16)
+    save(lambda x: np.sum(x * weights) + weights[1], tmp_path / "p", weights)
+    program = load(tmp_path / "p")
+    assert program(weights).dtype == weights.dtype
+    assert program(weights) == np.sum(weights * weights) + weights[1]
+    assert str(program) == "<program <lambda>(bf16[3])>"
+    # where the package is not
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(SavedProgramError, match=r"of the package ml_dtypes, .*: pip install ml_d"):
+        load(tmp_path / "p")

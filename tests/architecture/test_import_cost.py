@@ -7,7 +7,7 @@ import pytest
 
 # Numba alone takes longer to import than many a program takes to run. The last four are things
 # that a test or an example uses, and the library must never need.
-DEFERRED = ("numba", "llvmlite", "scipy", "jax", "autograd", "matplotlib", "IPython")
+DEFERRED = ("numba", "llvmlite", "scipy", "jax", "ml_dtypes", "autograd", "matplotlib", "IPython")
 
 
 def modules_loaded_by(code):

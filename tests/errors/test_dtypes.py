@@ -1,5 +1,7 @@
 """Dtypes that no graph can hold are refused where they come in, eagerly and compiled alike."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,14 @@ FUNCTIONS = {
     "linspace": lambda x, dtype: np.linspace(x, 4, dtype=dtype),
     "asarray": lambda x, dtype: fnp.asarray(x, dtype),
 }
+
+
+try:
+    INSTEAD[str(np.dtype(importlib.import_module("ml_dtypes").float8_e5m2))] = (
+        "convert it to np.float32"
+    )
+except ImportError:
+    pass
 
 
 def named(name):
@@ -98,3 +108,23 @@ def test_no_type_of_a_graph_is_a_long_double():
     assert message == (
         f"expected a bool, integer, float or complex dtype, found {found}: use np.float64"
     )
+
+
+def test_bfloat16_has_nothing_in_common_with_float16():
+    narrow = pytest.importorskip("ml_dtypes").bfloat16
+
+    def choose(x):
+        return np.where(x > 0, x, np.float16(1))  # here
+
+    message = message_of(DtypeError, lambda: jit(choose)(np.ones(3, narrow)))
+    assert message == located(
+        "bfloat16 and float16 have no dtype in common{here}: convert one of them, for example by "
+        ".astype(np.float32)",
+        choose,
+    )
+
+
+def test_other_numbers_of_ml_dtypes_are_no_arguments():
+    narrow = pytest.importorskip("ml_dtypes").float8_e4m3fn
+    message = message_of(DtypeError, lambda: grad(np.sum)(np.ones(3, narrow)))
+    assert "whose dtype is not supported: convert it to np.float32" in message

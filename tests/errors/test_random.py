@@ -43,7 +43,7 @@ CALLS = [
     (DtypeError, lambda: random.gamma(KEY, 1j),
      "the parameters of a distribution are real numbers{here}, found complex128: pass x.real"),
     (DtypeError, lambda: random.normal(KEY, (), np.int64),
-     "random.normal gives float32 or float64{here}, and was asked for int64: write "
+     "random.normal gives floats{here}, and was asked for int64: write "
      "dtype=np.float64, or convert the result by astype"),
     (DtypeError, lambda: random.bits(KEY, (), np.int64),
      "random.bits gives an unsigned integer dtype{here}, and was asked for int64: write "

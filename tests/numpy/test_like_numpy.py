@@ -18,6 +18,19 @@ spec = importlib.util.spec_from_file_location("numpy_cases", Path(__file__).with
 cases = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(cases)
 
+
+def is_known(case):
+    """Whether the installed NumPy has what the case is about: some of it came after 2.1."""
+    try:
+        case.call(*case.operands)
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
+NEWEST = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+CASES = [case for case in cases.CASES if NEWEST or is_known(case)]
+
 TOLERANCES = {"float16": 1e-3, "float32": 1e-6, "complex64": 1e-6}
 
 
@@ -72,7 +85,7 @@ def _quiet():
 
 
 @pytest.mark.parametrize("with_values", [True, False], ids=["values", "abstract"])
-@pytest.mark.parametrize("case", cases.CASES, ids=[case.name for case in cases.CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_same_on_tracers_as_on_arrays(case, with_values):
     expected = leaves(case.call(*case.operands))
     if case.needs_values and not with_values:
@@ -86,7 +99,7 @@ DOUBLE = (np.float64, np.complex128)
 
 DIFFERENTIABLE = [
     case
-    for case in cases.CASES
+    for case in CASES
     if all(x.dtype in DOUBLE and np.isfinite(x).all() for x in case.operands)
     and any(
         isinstance(r, (np.ndarray, np.generic)) and r.dtype in DOUBLE
@@ -104,7 +117,7 @@ def test_derivatives_are_those_of_finite_differences(case):
     check_grads(function, case.operands, order=1, max_elements=4)
 
 
-WITHOUT_VALUES = [case for case in cases.CASES if not case.needs_values]
+WITHOUT_VALUES = [case for case in CASES if not case.needs_values]
 
 
 def arrays_of(case):

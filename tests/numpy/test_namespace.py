@@ -16,6 +16,7 @@ from functrans.errors import (
     UnsupportedNumPyError,
 )
 from functrans.numpy.define import _WITHOUT_MEANING, beyond_numpy, implementations
+from functrans.numpy.signatures import signature_of
 from functrans.trace import protocols
 from functrans.trace.stage import stage
 from functrans.trace.tracer import Tracer
@@ -79,7 +80,7 @@ def test_the_namespace_has_numpys_signatures(model):
     homes = {"numpy.linalg": fnp.linalg, "numpy.fft": fnp.fft}
     function = getattr(homes.get(model.__module__, fnp), model.__name__)
     if not beyond_numpy[model]:
-        assert inspect.signature(function) == inspect.signature(model)
+        assert inspect.signature(function) == signature_of(model)
     assert function.__name__ == model.__name__
     assert function.__doc__ and function.__doc__ != model.__doc__
 
@@ -87,7 +88,7 @@ def test_the_namespace_has_numpys_signatures(model):
 @pytest.mark.parametrize("model", MODELS, ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_an_implementation_takes_numpys_parameters_in_numpys_order(model):
     own = list(inspect.signature(implementations[model]).parameters.values())
-    theirs = list(inspect.signature(model).parameters.values())
+    theirs = list(signature_of(model).parameters.values())
     variadic = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     positional = [p.name for p in own if p.kind not in {*variadic, p.KEYWORD_ONLY}]
     assert positional == [p.name for p in theirs][: len(positional)]
@@ -154,7 +155,7 @@ def test_a_star_import_gives_numpys_names():
 UNSUPPORTED = [
     (model, name)
     for model in MODELS
-    for name, parameter in inspect.signature(model).parameters.items()
+    for name, parameter in signature_of(model).parameters.items()
     if not implementations[model].__code__.co_flags & inspect.CO_VARKEYWORDS
     and name not in inspect.signature(implementations[model]).parameters
     and name != "out"
@@ -169,7 +170,7 @@ UNSUPPORTED = [
 def test_a_keyword_that_is_not_supported_is_refused_by_name(model, keyword):
     required = [
         name
-        for name, p in inspect.signature(model).parameters.items()
+        for name, p in signature_of(model).parameters.items()
         if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
     ]
 
@@ -178,7 +179,7 @@ def test_a_keyword_that_is_not_supported_is_refused_by_name(model, keyword):
         positional = [
             given.pop(name)
             for name in list(given)
-            if inspect.signature(model).parameters[name].kind == inspect.Parameter.POSITIONAL_ONLY
+            if signature_of(model).parameters[name].kind == inspect.Parameter.POSITIONAL_ONLY
         ]
         protocols.functions[model](*positional, **given, **{keyword: "something"})
 

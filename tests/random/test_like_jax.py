@@ -33,6 +33,19 @@ def test_equal_up_to_rounding(call):
     close(evaluate(call, random, key_of(random)), RECORDED[call])
 
 
+def test_bfloat16():
+    """As JAX gave them once, by their bits."""
+    narrow = pytest.importorskip("ml_dtypes").bfloat16
+    key, shape = key_of(random), (6,)
+    for found, bits in (
+        (random.uniform(key, shape, narrow), [16162, 16216, 16248, 16214, 15776, 16216]),
+        (random.uniform(key, shape, narrow, -0.3, 5.7), [16480, 16536, 16560, 16534, 15916, 16536]),
+        (random.normal(key, shape, narrow), [16048, 16258, 16370, 16252, 49076, 16258]),
+    ):
+        assert found.dtype == narrow
+        assert found.view(np.uint16).tolist() == bits
+
+
 # -- JAX itself ------------------------------------------------------------------------------------
 
 

@@ -126,6 +126,7 @@ concatenate_p = primitive(
     pull=_pull_concatenate,
     emit=Emit(_emit_concatenate, applies=_has_many_parts, by_elements=True),
     prepare=lambda *parts, axis: (promote(common, parts), {"axis": axis}),
+    stores=True,
     samples=cases(
         ((2,), (3,), {"axis": 0}), ((2, 3), (2, 1), (2, 0), {"axis": 1}), ((2,), {"axis": 0}),
         ((integers(-9, 9), (2,)), (integers(-9, 9), (1,)), {"axis": 0}),

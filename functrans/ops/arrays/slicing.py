@@ -118,6 +118,7 @@ slice_p = primitive(
     transpose_moves=True,
     batch=_batch_slice,
     pull=_pull_slice,
+    stores=True,
     samples=cases(
         ((5,), {"index": ((1, 3, 1),)}), ((5,), {"index": ((4, 3, -2),)}),
         ((3, 4), {"index": (1, (0, 2, 2))}), ((3, 4), {"index": (2, 3)}),
@@ -167,6 +168,7 @@ embed_p = primitive(
     transpose_moves=True,
     batch=_batch_embed,
     pull=_pull_embed,
+    stores=True,
     samples=cases(
         ((3,), {"index": ((1, 3, 1),), "shape": (5,)}),
         ((3,), {"index": ((4, 3, -2),), "shape": (6,)}),
@@ -223,6 +225,7 @@ update_slice_p = primitive(
     transpose_moves=True,
     batch=_batch_update_slice,
     pull=_pull_update_slice,
+    stores=True,
     samples=cases(
         ((5,), (3,), {"index": ((1, 3, 1),)}), ((6,), (3,), {"index": ((4, 3, -2),)}),
         ((3, 4), (2,), {"index": (1, (0, 2, 2))}), ((2,), (), {"index": (0,)}),

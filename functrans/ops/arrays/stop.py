@@ -10,13 +10,13 @@ from functrans.ops.samples import reals
 
 stop_gradient: Primitive = elementwise(
     "stop_gradient", numpy=lambda x: x, scalar=lambda x: x,
-    jvp=ZERO_DERIVATIVE, promotion=unchanged,
+    jvp=ZERO_DERIVATIVE, promotion=unchanged, stores=True,
     parts=lambda x: Pair(stop_gradient(x.re), stop_gradient(x.im)),
     samples=reals(-3, 3),
 )  # fmt: skip
 
 barrier = elementwise(
     "barrier", numpy=lambda x: x, scalar=lambda x: x,
-    linear=LINEAR, promotion=unchanged,
+    linear=LINEAR, promotion=unchanged, stores=True,
     samples=reals(-3, 3),
 )  # fmt: skip

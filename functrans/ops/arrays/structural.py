@@ -54,6 +54,7 @@ reshape_p = primitive(
     transpose_moves=True,
     batch=_batch_reshape,
     pull=_pull_reshape,
+    stores=True,
     samples=cases(
         ((2, 3), {"shape": (3, 2)}), ((4,), {"shape": (2, 2)}), ((1,), {"shape": ()}),
         ((0, 3), {"shape": (0,)}),
@@ -98,6 +99,7 @@ transpose_p = primitive(
     transpose_moves=True,
     batch=_batch_transpose,
     pull=_pull_transpose,
+    stores=True,
     samples=cases(
         ((2, 3), {"permutation": (1, 0)}), ((2, 3, 4), {"permutation": (2, 0, 1)}),
         ((), {"permutation": ()}),
@@ -149,6 +151,7 @@ broadcast_to_p = primitive(
     transpose_adds=True,
     batch=_batch_broadcast,
     pull=_pull_broadcast,
+    stores=True,
     samples=cases(
         ((3,), {"shape": (2, 3)}), ((2, 1), {"shape": (2, 3)}), ((), {"shape": (2,)}),
         ((1, 3), {"shape": (0, 3)}),
@@ -294,6 +297,7 @@ cast: Primitive = primitive(
     parts=on_parts("complex_arithmetic:cast"),
     elementwise=True,
     always_strong=True,
+    stores=True,
     samples=cases(
         ((3,), {"dtype": np.dtype(np.float32)}), ((3,), {"dtype": np.dtype(np.int64)}),
         ((integers(-3, 3), (2, 2)), {"dtype": np.dtype(np.float64)}),

@@ -97,6 +97,7 @@ external = primitive(
     ),
     batch=_batch,
     several=True,
+    stores=True,
     samples=cases(
         ((3,), {
             "elements": Elements(np.ptp, several=False, vectorised=False),

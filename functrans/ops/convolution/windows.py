@@ -218,6 +218,7 @@ windows_p = primitive(
     ],
     batch=_batch_windows,
     pull=_pull_windows,
+    stores=True,
     samples=cases(
         ((5,), _along(Window(3, 3))), ((5,), _along(Window(5, 3, offset=-1))),
         ((7, 2), _along(Window(3, 2, 2, 3, -2))), ((4,), _along(Window(6, 3, -1, 2, 5))),

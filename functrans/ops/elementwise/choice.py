@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import is_complex
+from functrans.ir.types import is_bfloat16, is_complex
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.define import on_parts
@@ -47,7 +47,7 @@ def where_of_numbers(mask: Any, x: Any, y: Any) -> Any:
 
 select = elementwise(
     "select", numpy=where_of_numbers, scalar=scalar.where,
-    linear=((1, 2),), promotion=_choice_promotion,
+    linear=((1, 2),), promotion=_choice_promotion, stores=True,
     transpose=[
         None,
         lambda ct, mask, x, y: Masked(mask, ct, masked),
@@ -117,8 +117,15 @@ def _clip_slope_of_high(x: Any, low: Any, high: Any, out: Any, dhigh: Any) -> An
     return share(greater(raised, high), equal(raised, high), dhigh)
 
 
+def _clip_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """As NumPy has it, which clips bfloat16 as float32."""
+    single = np.dtype(np.float32)
+    of_numpy = [key if isinstance(key, type) or not is_bfloat16(key) else single for key in keys]
+    return common(tuple(of_numpy))
+
+
 clip = elementwise(
-    "clip", numpy=np.clip, scalar=_clip,
+    "clip", numpy=np.clip, scalar=_clip, promotion=_clip_promotion,
     # ties are shared as by minimum(maximum(x, low), high)
     jvp=[_clip_slope_of_x, _clip_slope_of_low, _clip_slope_of_high],
     parts=on_parts("complex_arithmetic:clip"),

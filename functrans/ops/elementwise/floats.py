@@ -24,16 +24,17 @@ copysign: Primitive = elementwise(
     samples=[reals(0.5, 3), reals(-3, -0.5)],
 )  # fmt: skip
 
+# the neighbours of a number are a matter of its dtype: none is taken for another
 nextafter = elementwise(
     "nextafter", numpy=np.nextafter,
     jvp=[lambda x, y, out, dx: dx, None],
-    samples=[reals(-3, 3), reals(-3, 3)],
+    stores=True, samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 
 spacing = elementwise(
     "spacing", numpy=np.spacing,
     jvp=ZERO_DERIVATIVE,
-    samples=reals(0.5, 0.9),
+    stores=True, samples=reals(0.5, 0.9),
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ def elementwise(
     result: str = "same",
     steep: bool = False,
     brief: bool = False,
+    stores: bool = False,
     params: dict[str, Any] | None = None,
 ) -> Primitive:
     """Define a primitive that works number by number and broadcasts as NumPy does.
@@ -79,6 +80,8 @@ def elementwise(
         ``where`` has left out) stays 0.
     brief : bool
         Whether the tests try only one shape and an empty one, since it takes long.
+    stores : bool
+        Whether it takes numbers in dtypes that nobody computes in, see `functrans.ir.primitive`.
     params : dict
         Parameters, which every rule is given by name, with the values that the tests try.
 
@@ -125,6 +128,7 @@ def elementwise(
         fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,
         steep=steep,
+        stores=stores,
         prepare=prepare,
     )
     if isinstance(numpy, (np.ufunc, Lazy)):

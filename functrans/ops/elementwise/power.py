@@ -12,14 +12,14 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import is_inexact
+from functrans.ir.types import is_bfloat16, is_inexact
 from functrans.loop import scalar
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import log
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import floating, promote, strong_dtype, ufunc_promotion
+from functrans.ops.promotion import DtypeKey, floating, promote, strong_dtype, ufunc_promotion
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
@@ -109,6 +109,15 @@ def _log_of_base(x: Any, y: Any) -> Any:
     return log(select(equal(x, 0) & greater_equal(y, 0), 1, x))
 
 
+_as_power = ufunc_promotion(lambda: np.power)
+
+
+def _of_power(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """One of floats; a float and a bfloat16 number, as NumPy has it, are both float32."""
+    narrow = any(not isinstance(key, type) and is_bfloat16(key) for key in keys)
+    return _as_power(keys) if narrow else floating(keys)
+
+
 power: Primitive = elementwise(
     "power", numpy=np.power, scalar=vecmath.power,
     jvp=[
@@ -116,13 +125,13 @@ power: Primitive = elementwise(
         lambda x, y, out, dy: dy * (out * _log_of_base(x, y)),
     ],
     parts=on_parts("complex_functions:power"),
-    steep=True, promotion=floating, samples=[reals(0.5, 3), reals(-3, 3)],
+    steep=True, promotion=_of_power, samples=[reals(0.5, 3), reals(-3, 3)],
 )  # fmt: skip
 
 power_of_integers = elementwise(
     "power_of_integers", numpy=lambda x, y: np.power(x, y),
     jvp=ZERO_DERIVATIVE,
-    promotion=ufunc_promotion(lambda: np.power), samples=[integers(-3, 4), integers(0, 5)],
+    promotion=_as_power, samples=[integers(-3, 4), integers(0, 5)],
 )  # fmt: skip
 
 LONGEST_PRODUCT = 32
@@ -132,6 +141,8 @@ LONGEST_PRODUCT = 32
 def raise_to(x: Any, y: Any) -> Any:
     """``x ** y``, as NumPy's operator and ufunc have it."""
     if isinstance(x, Tracer) and is_inexact(x.dtype) and type(y) in (int, float):
+        if type(y) is float and is_bfloat16(x.dtype):
+            x, _ = promote(_of_power, (x, y))
         if y == 0.5:
             return sqrt(x)
         if abs(y) <= LONGEST_PRODUCT and y == int(y):

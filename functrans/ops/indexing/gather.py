@@ -109,6 +109,7 @@ gather: Primitive = primitive(
     transpose_adds=True,
     batch=_batch_gather,
     pull=_pull_gather,
+    stores=True,
     samples=cases(
         ((4,), np.array([0, 3, -1, 0]), {"axes": (0,)}), ((3, 4), np.array(2), {"axes": (0,)}),
         ((3, 4), np.array([[0, 1], [3, -2]]), {"axes": (1,)}),
@@ -253,6 +254,7 @@ def _last_of_each(
 scatter_set: Primitive = _scatter(
     "scatter_set", _put, None,
     linear=((0, 1),),
+    stores=True,
     transpose=_transpose_scatter_set,
 )  # fmt: skip
 
@@ -378,6 +380,7 @@ def _at_position(
 
 set_at: Primitive = _at_position(
     "set_at", setitem, lambda old, new: new, scatter_set,
+    stores=True,
     transpose=lambda ct, x, value, *position, axes: [
         set_at(ct, zeros(value.shape, ct.dtype), *position, axes=axes)
         if isinstance(x, Aval)

@@ -13,7 +13,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, Shape, broadcast_shape, is_complex
+from functrans.ir.types import Aval, Shape, broadcast_shape, is_bfloat16, is_complex
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -32,7 +32,7 @@ from functrans.ops.elementwise.choice import absolute, masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.products import matmul
-from functrans.ops.promotion import floating, promote
+from functrans.ops.promotion import DtypeKey, floating, promote
 from functrans.ops.reductions.reduce import reduce_max
 from functrans.ops.samples import Domain
 from functrans.trace.source import located, user_source
@@ -180,7 +180,13 @@ def same_square(name: str) -> Any:
 
 def promoted(*operands: Any, **params: Any) -> Any:
     """Operands of one dtype, which is a float's."""
-    return promote(floating, operands), params
+    return promote(_of_lapack, operands), params
+
+
+def _of_lapack(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    """As NumPy has it: LAPACK has no routines for bfloat16, of which it is given float64."""
+    dtypes = floating(keys)
+    return (np.dtype(np.float64),) * len(keys) if is_bfloat16(dtypes[0]) else dtypes
 
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

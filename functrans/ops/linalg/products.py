@@ -10,8 +10,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functrans.errors import ShapeError
+from functrans.ir.types import is_bfloat16
 from functrans.ops.arrays.shape import asarray
-from functrans.ops.arrays.structural import expand_axes, move_axis, reduce_sum, reshape
+from functrans.ops.arrays.structural import cast, expand_axes, move_axis, reduce_sum, reshape
 from functrans.ops.arrays.views import diagonal
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.complex_numbers import conj
@@ -49,9 +50,15 @@ def _broadcast(x: Any, y: Any, x_core: Labels, y_core: Labels, refused: Any) -> 
     return contract_labelled(x, x_labels, y, y_labels, (*_LEADING[:leading][::-1], *core))
 
 
+def _factors(x: Any) -> Any:
+    """An array as NumPy's gufuncs multiply it: bfloat16 as float32, which `dot` gives back."""
+    x = asarray(x)
+    return cast(x, dtype=np.dtype(np.float32)) if is_bfloat16(x.dtype) else x
+
+
 def matmul(x: Any, y: Any) -> Any:
     """``x @ y``."""
-    x, y = asarray(x), asarray(y)
+    x, y = _factors(x), _factors(y)
     if x.ndim == 0 or y.ndim == 0:
         raise _refused_by_numpy(np.matmul, x, y)
     if x.ndim <= 2 and y.ndim <= 2 and x.shape[-1] == y.shape[0]:
@@ -64,21 +71,21 @@ def matmul(x: Any, y: Any) -> Any:
 
 def matvec(x: Any, y: Any) -> Any:
     """Matrices times vectors, with the leading axes broadcast."""
-    x, y = asarray(x), asarray(y)
+    x, y = _factors(x), _factors(y)
     _check_ranks(np.matvec, x, y, 2, 1)
     return _broadcast(x, y, ("m", "k"), ("k",), np.matvec)
 
 
 def vecmat(x: Any, y: Any) -> Any:
     """Vectors , times matrices, with the leading axes broadcast."""
-    x, y = asarray(x), asarray(y)
+    x, y = _factors(x), _factors(y)
     _check_ranks(np.vecmat, x, y, 1, 2)
     return _broadcast(conj(x), y, ("k",), ("k", "n"), np.vecmat)
 
 
 def vecdot(x: Any, y: Any, axis: int = -1, keepdims: bool = False) -> Any:
     """The inner products of vectors along an axis, the first conjugated; other axes broadcast."""
-    x, y = asarray(x), asarray(y)
+    x, y = _factors(x), _factors(y)
     _check_ranks(np.vecdot, x, y, 1, 1)
     x = move_axis(x, normalize_axis_index(axis, x.ndim), x.ndim - 1)
     y = move_axis(y, normalize_axis_index(axis, y.ndim), y.ndim - 1)

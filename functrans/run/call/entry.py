@@ -97,4 +97,6 @@ def input_record(aval: Aval) -> list[int]:
     # the one object that arrays of a built-in dtype refer to
     dtype = np.dtype(aval.dtype.type)
     python = _PYTHON_NUMBERS.get(dtype, 0)
-    return [id(dtype), id(dtype.type), python, len(aval.shape), *aval.shape]
+    # how a package's numbers are laid out is not ours to say: Python makes arrays of them
+    number = id(dtype.type) if dtype.isbuiltin == 1 else 0
+    return [id(dtype), number, python, len(aval.shape), *aval.shape]

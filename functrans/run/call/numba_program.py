@@ -27,8 +27,6 @@ MOST_ARRAYS = 64
 """With more arrays, the steps are called from Python: Numba takes more than linear time for one
 function with so many arguments."""
 
-_HALF = np.dtype(np.float16)
-
 
 class NumbaProgram(ArrayProgram):
     """A plan whose kernels Numba compiles, when the program is first called.
@@ -50,7 +48,9 @@ class NumbaProgram(ArrayProgram):
             self._run_arrays = self._step_by_step
         self.overwritten = tuple(plan.overwritten.items())
         self._kinds = [(aval.shape, aval.dtype) for aval in (*in_avals, *out_avals)]
-        self._seen_otherwise = any(dtype == _HALF or dtype.kind == "c" for _, dtype in self._kinds)
+        self._seen_otherwise = any(
+            in_memory(dtype) != dtype or dtype.kind == "c" for _, dtype in self._kinds
+        )
         self._calls_library = any(routines(kernel.body) for kernel in plan.kernels)
         self._entry = self._called
 
@@ -91,9 +91,7 @@ class OverwritingNumbaProgram(Overwriting, NumbaProgram):
 
 def _as_in_kernels(x: Any) -> Any:
     """An array as kernels take it: half floats as their bits, complex numbers as pairs."""
-    if x.dtype == _HALF:
-        return x.view(np.uint16)
-    return interleaved(x, x.dtype) if x.dtype.kind == "c" else x
+    return interleaved(x, x.dtype) if x.dtype.kind == "c" else x.view(in_memory(x.dtype))
 
 
 def _is_like(x: Any, kind: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:

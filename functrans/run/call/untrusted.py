@@ -12,6 +12,7 @@ from typing import Any
 
 from functrans.errors import ShapeError
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inner_graphs
+from functrans.ir.types import is_supported
 from functrans.loop.domain import LARGEST
 from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
@@ -60,7 +61,7 @@ def _check(graph: Graph, seen: set[Any]) -> None:
 
 def _check_sizes(atoms: tuple[Atom, ...]) -> None:
     for atom in atoms:
-        if any(extent < 0 for extent in atom.aval.shape) or atom.aval.dtype.kind not in "biufc":
+        if any(extent < 0 for extent in atom.aval.shape) or not is_supported(atom.aval.dtype):
             raise ShapeError(f"there are no arrays of type {atom.aval}")
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from functrans.emit.llvm.text import memory_type
 from functrans.errors import DtypeError, UnsupportedNumPyError
 from functrans.ir.graph import Graph
-from functrans.ir.types import Aval, is_complex
+from functrans.ir.types import Aval, is_complex, is_float
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.run.call import steps
 from functrans.run.call.compiled import Compiled
@@ -39,6 +39,11 @@ def without_python(graph: Graph, backend: str) -> Compiled:
             raise DtypeError(
                 f"a compiled function for C and Numba has no argument or result of {aval.dtype}: "
                 "pass the real and the imaginary part, and return x.real and x.imag"
+            )
+        if aval.shape == () and is_float(aval.dtype) and aval.dtype.itemsize == 2:
+            raise DtypeError(
+                f"a compiled function for C and Numba has no number of {aval.dtype.name}, which C "
+                "has no type for: make it an array, or convert it to float32"
             )
     whole = program(graph, backend=backend)
     for segment in whole.segments:

@@ -9,6 +9,7 @@ import numpy as np
 from functrans.caches import once
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
+from functrans.ir.types import is_bfloat16
 from functrans.loop.failures import FAILURES
 from functrans.run.call.numba_program import NumbaProgram
 from functrans.run.foreign.export import Exported, without_python
@@ -30,11 +31,12 @@ def numba_function(graph: Graph, name: str, several: bool, exported: Exported | 
     """
     import numba
 
-    if any(aval.dtype == np.float16 for aval in (*graph.in_avals, *graph.out_avals)):
-        raise DtypeError(
-            f"{name} has arguments or results of float16, which Numba's code has no numbers of: "
-            "convert them to float32"
-        )
+    for aval in (*graph.in_avals, *graph.out_avals):
+        if aval.dtype == np.float16 or is_bfloat16(aval.dtype):
+            raise DtypeError(
+                f"{name} has arguments or results of {aval.dtype.name}, which Numba's code has no "
+                "numbers of: convert them to float32"
+            )
     arguments = [f"a{i}" for i in range(len(graph.inputs))]
     scope: dict[str, Any] = {"np": np, "as_given": _as_given()}
     if exported is not None:
