@@ -49,7 +49,8 @@ COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
 # Packages whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
 # The functions of SciPy's that ours take the place of, named where they are defined.
-COMPUTED |= {Path("functrans/scipy/define.py")}
+COMPUTED |= {Path("functrans/scipy/define.py"), Path("functrans/scipy/inside.py")}
+COMPUTED |= {Path("functrans/scipy/optimize/searches.py")}
 # A package whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/entries.py")}
 # Functions of SciPy's that are named by a table.
