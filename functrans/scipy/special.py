@@ -11,24 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.numpy import special as _special
 from functrans.numpy.arrays import array, inexact
-from functrans.numpy.joining import stack
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
-from functrans.ops.elementwise.exponential import exp, logaddexp
+from functrans.ops.elementwise.exponential import logaddexp
 from functrans.ops.elementwise.power import power
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special import bessel as _bessel
 from functrans.ops.elementwise.special import gamma as _gamma
-from functrans.ops.elementwise.special import integrals, orthogonal, spherical
+from functrans.ops.elementwise.special import integrals, spherical
 from functrans.ops.elementwise.trigonometric import sin
 from functrans.scipy.define import answers, refused
-from functrans.scipy.entries import enter
+from functrans.scipy.inside import refuse
 from functrans.scipy.instead import SPECIAL as _INSTEAD
-from functrans.trace.source import located, user_source
+from functrans.scipy.polynomials import (
+    assoc_laguerre,
+    assoc_legendre_p,
+    legendre_p,
+    legendre_p_all,
+    sph_harm_y,
+    sph_legendre_p,
+)
 
 __all__ = [
     "assoc_laguerre", "assoc_legendre_p", "comb", "diric", "factorial", "factorial2", "ivp", "jvp",
@@ -53,12 +58,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *_scipy.resolve().__all__})
-
-
-def _refuse(what: str, fix: str) -> Any:
-    raise UnsupportedNumPyError(
-        f"{what} is not supported on traced values{located(user_source())}: {fix}"
-    )
 
 
 # -- gamma and kin ---------------------------------------------------------------------------------
@@ -109,7 +108,7 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
 
 def _no_out(function: str, out: Any) -> None:
     if out is not None:
-        _refuse(f"{function}(..., out=...)", "leave the keyword out")
+        refuse(f"{function}(..., out=...)", "leave the keyword out")
 
 
 @answers("scipy.special:multigammaln")
@@ -140,7 +139,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     10.0
     """
     if exact:
-        _refuse("scipy.special.comb(..., exact=True)", "leave the keyword out")
+        refuse("scipy.special.comb(..., exact=True)", "leave the keyword out")
     if repetition:
         N = N + k - 1
     N, k = inexact(N), inexact(k)
@@ -159,7 +158,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
     20.0
     """
     if exact:
-        _refuse("scipy.special.perm(..., exact=True)", "leave the keyword out")
+        refuse("scipy.special.perm(..., exact=True)", "leave the keyword out")
     N, k = inexact(N), inexact(k)
     proper = less_equal(k, N) & greater_equal(N, 0) & greater_equal(k, 0)
     return masked(proper, _gamma.poch(select(proper, N - k + 1, 1), select(proper, k, 1)))
@@ -176,7 +175,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     6.0
     """
     if exact or extend != "zero":
-        _refuse("scipy.special.factorial with exact=True or extend=", "write gamma(n + 1)")
+        refuse("scipy.special.factorial with exact=True or extend=", "write gamma(n + 1)")
     n = inexact(n)
     inside = greater_equal(n, 0)
     return masked(inside, _gamma.gamma(select(inside, n, 0) + 1))
@@ -193,7 +192,7 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     105.0
     """
     if exact or extend != "zero":
-        _refuse("scipy.special.factorial2 with exact=True or extend=", "leave the keyword out")
+        refuse("scipy.special.factorial2 with exact=True or extend=", "leave the keyword out")
     n = inexact(n)
     odd = n - 2 * floor(0.5 * n)
     inside = greater_equal(n, -1)
@@ -327,132 +326,6 @@ def _riccati(name: str, spherical_name: str) -> Any:
 
 riccati_jn = _riccati("riccati_jn", "spherical_jn")
 riccati_yn = _riccati("riccati_yn", "spherical_yn")
-
-# -- polynomials -----------------------------------------------------------------------------------
-
-
-@answers("scipy.special:legendre_p")
-def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
-    """Legendre's polynomial of degree ``n`` and its derivatives up to ``diff_n``, on a first axis.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> special.legendre_p(2, 1.0)
-    array([1.])
-    """
-    values = [orthogonal.eval_legendre(n, z)]
-    factor = 1.0
-    for k in range(1, diff_n + 1):
-        factor *= 2 * k - 1
-        values.append(factor * orthogonal.eval_gegenbauer(n - k, k + 0.5, z))
-    return stack(values)
-
-
-@answers("scipy.special:legendre_p_all")
-def legendre_p_all(n: int, z: Any, *, diff_n: int = 0) -> Any:
-    """`legendre_p` of the degrees 0 to ``n``, on a second axis.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> special.legendre_p_all(2, 1.0)
-    array([[1., 1., 1.]])
-    """
-    return stack([legendre_p(degree, z, diff_n=diff_n) for degree in range(n + 1)], axis=1)
-
-
-def _first_only(function: str, diff_n: int, values: list[Any]) -> Any:
-    if diff_n > 1:
-        _refuse(f"{function}(..., diff_n={diff_n})", "differentiate by functrans.grad or jvp")
-    return stack(values[: diff_n + 1])
-
-
-@answers("scipy.special:assoc_legendre_p")
-def assoc_legendre_p(
-    n: Any, m: Any, z: Any, *, branch_cut: int = 2, norm: bool = False, diff_n: int = 0
-) -> Any:
-    """The associated Legendre function of degree ``n`` and order ``m`` on [-1, 1].
-
-    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> special.assoc_legendre_p(2, 0, 1.0)
-    array([1.])
-    """
-    if branch_cut != 2:
-        _refuse("scipy.special.assoc_legendre_p(..., branch_cut=3)", "it is for complex numbers")
-    kind = "normed" if norm else "assoc"
-    names = f"{kind}_legendre_p", f"{kind}_legendre_p_slope"
-    values = [getattr(spherical, name)(n, m, z) for name in names]
-    return _first_only("scipy.special.assoc_legendre_p", diff_n, values)
-
-
-@answers("scipy.special:sph_legendre_p")
-def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
-    """The spherical Legendre function of degree ``n`` and order ``m`` at polar angles.
-
-    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> special.sph_legendre_p(0, 0, 0.5).round(6)
-    array([0.282095])
-    """
-    values = [spherical.sph_legendre_p(n, m, theta), spherical.sph_legendre_p_slope(n, m, theta)]
-    return _first_only("scipy.special.sph_legendre_p", diff_n, values)
-
-
-@answers("scipy.special:sph_harm_y")
-def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
-    """The spherical harmonic of degree ``n`` and order ``m`` at polar angles and azimuths.
-
-    Examples
-    --------
-    >>> from functrans import jit
-    >>> from functrans.scipy import special
-    >>> jit(lambda theta: special.sph_harm_y(1, 0, theta, 0.3))(0.0).round(6)
-    np.complex128(0.488603+0j)
-    """
-    if diff_n:
-        _refuse(f"scipy.special.sph_harm_y(..., diff_n={diff_n})", "differentiate by functrans.jvp")
-    return spherical.sph_legendre_p(n, m, theta) * exp(1j * (m * array(phi)))
-
-
-@answers("scipy.special:assoc_laguerre")
-def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
-    """The generalised Laguerre polynomial of degree ``n`` and order ``k``.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> float(special.assoc_laguerre(0.5, 1))
-    0.5
-    """
-    return orthogonal.eval_genlaguerre(n, k, x)
-
-
-_OF_ORDERS = {
-    "assoc_legendre_p": assoc_legendre_p,
-    "legendre_p": legendre_p,
-    "legendre_p_all": legendre_p_all,
-    "sph_harm_y": sph_harm_y,
-    "sph_legendre_p": sph_legendre_p,
-}
-"""Those that SciPy has as objects of one class."""
-
-
-def _of_orders(self: Any, *args: Any, **kwargs: Any) -> Any:
-    name = next((n for n in _OF_ORDERS if getattr(_scipy.resolve(), n) is self), None)
-    if name is None:
-        _refuse("a function of all degrees of scipy.special's", "stack the degrees that you need")
-    return _OF_ORDERS[str(name)](*args, **kwargs)
-
-
-enter("scipy.special:legendre_p.__call__", _of_orders)
 
 # -- others ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,145 @@
+"""The polynomials and the spherical functions of `scipy.special`, for arrays and traced values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.numpy.arrays import array
+from functrans.numpy.joining import stack
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.exponential import exp
+from functrans.ops.elementwise.special import orthogonal, spherical
+from functrans.scipy.define import answers
+from functrans.scipy.entries import enter
+from functrans.scipy.inside import refuse
+
+__all__ = [
+    "assoc_laguerre", "assoc_legendre_p", "legendre_p", "legendre_p_all", "sph_harm_y",
+    "sph_legendre_p",
+]  # fmt: skip
+
+_scipy = lazy("scipy:special")
+
+
+@answers("scipy.special:legendre_p")
+def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
+    """Legendre's polynomial of degree ``n`` and its derivatives up to ``diff_n``, on a first axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.legendre_p(2, 1.0)
+    array([1.])
+    """
+    values = [orthogonal.eval_legendre(n, z)]
+    factor = 1.0
+    for k in range(1, diff_n + 1):
+        factor *= 2 * k - 1
+        values.append(factor * orthogonal.eval_gegenbauer(n - k, k + 0.5, z))
+    return stack(values)
+
+
+@answers("scipy.special:legendre_p_all")
+def legendre_p_all(n: int, z: Any, *, diff_n: int = 0) -> Any:
+    """`legendre_p` of the degrees 0 to ``n``, on a second axis.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.legendre_p_all(2, 1.0)
+    array([[1., 1., 1.]])
+    """
+    return stack([legendre_p(degree, z, diff_n=diff_n) for degree in range(n + 1)], axis=1)
+
+
+def _first_only(function: str, diff_n: int, values: list[Any]) -> Any:
+    if diff_n > 1:
+        refuse(f"{function}(..., diff_n={diff_n})", "differentiate by functrans.grad or jvp")
+    return stack(values[: diff_n + 1])
+
+
+@answers("scipy.special:assoc_legendre_p")
+def assoc_legendre_p(
+    n: Any, m: Any, z: Any, *, branch_cut: int = 2, norm: bool = False, diff_n: int = 0
+) -> Any:
+    """The associated Legendre function of degree ``n`` and order ``m`` on [-1, 1].
+
+    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.assoc_legendre_p(2, 0, 1.0)
+    array([1.])
+    """
+    if branch_cut != 2:
+        refuse("scipy.special.assoc_legendre_p(..., branch_cut=3)", "it is for complex numbers")
+    kind = "normed" if norm else "assoc"
+    names = f"{kind}_legendre_p", f"{kind}_legendre_p_slope"
+    values = [getattr(spherical, name)(n, m, z) for name in names]
+    return _first_only("scipy.special.assoc_legendre_p", diff_n, values)
+
+
+@answers("scipy.special:sph_legendre_p")
+def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
+    """The spherical Legendre function of degree ``n`` and order ``m`` at polar angles.
+
+    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> special.sph_legendre_p(0, 0, 0.5).round(6)
+    array([0.282095])
+    """
+    values = [spherical.sph_legendre_p(n, m, theta), spherical.sph_legendre_p_slope(n, m, theta)]
+    return _first_only("scipy.special.sph_legendre_p", diff_n, values)
+
+
+@answers("scipy.special:sph_harm_y")
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
+    """The spherical harmonic of degree ``n`` and order ``m`` at polar angles and azimuths.
+
+    Examples
+    --------
+    >>> from functrans import jit
+    >>> from functrans.scipy import special
+    >>> jit(lambda theta: special.sph_harm_y(1, 0, theta, 0.3))(0.0).round(6)
+    np.complex128(0.488603+0j)
+    """
+    if diff_n:
+        refuse(f"scipy.special.sph_harm_y(..., diff_n={diff_n})", "differentiate by functrans.jvp")
+    return spherical.sph_legendre_p(n, m, theta) * exp(1j * (m * array(phi)))
+
+
+@answers("scipy.special:assoc_laguerre")
+def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
+    """The generalised Laguerre polynomial of degree ``n`` and order ``k``.
+
+    Examples
+    --------
+    >>> from functrans.scipy import special
+    >>> float(special.assoc_laguerre(0.5, 1))
+    0.5
+    """
+    return orthogonal.eval_genlaguerre(n, k, x)
+
+
+_OF_ORDERS = {
+    "assoc_legendre_p": assoc_legendre_p,
+    "legendre_p": legendre_p,
+    "legendre_p_all": legendre_p_all,
+    "sph_harm_y": sph_harm_y,
+    "sph_legendre_p": sph_legendre_p,
+}
+"""Those that SciPy has as objects of one class."""
+
+
+def _of_orders(self: Any, *args: Any, **kwargs: Any) -> Any:
+    name = next((n for n in _OF_ORDERS if getattr(_scipy.resolve(), n) is self), None)
+    if name is None:
+        refuse("a function of all degrees of scipy.special's", "stack the degrees that you need")
+    return _OF_ORDERS[str(name)](*args, **kwargs)
+
+
+enter("scipy.special:legendre_p.__call__", _of_orders)
