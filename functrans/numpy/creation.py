@@ -284,16 +284,29 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
 # -- matrices --------------------------------------------------------------------------------------
 
 
-def _at_or_below(rows: int, columns: int, k: int) -> Any:
+def _rows_and_crossings(rows: int, columns: int, k: Any) -> tuple[Any, Any]:
+    """The number of each row, and in each column the row in which the k-th diagonal crosses it.
+
+    Diagonals beyond the corners are all empty, so that the nearest of them does for one whose
+    number is too large to compute with.
+    """
+    if not isinstance(k, Tracer):
+        k = min(max(k, -rows), columns)
+    return counting(rows, 0, 2), counting(columns, 1, 2) - k
+
+
+def _at_or_below(rows: int, columns: int, k: Any) -> Any:
     """Whether each element of a matrix is on the k-th diagonal or below."""
-    return counting(rows, 0, 2) >= counting(columns, 1, 2) - k
+    row, crossed = _rows_and_crossings(rows, columns, k)
+    return row >= crossed
 
 
 @answers(np.eye, creates=True)
 def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
     """A matrix with ones on a diagonal."""
     rows, columns = operator.index(N), operator.index(N if M is None else M)
-    return to_dtype(counting(rows, 0, 2) == counting(columns, 1, 2) - operator.index(k), dtype)
+    row, crossed = _rows_and_crossings(rows, columns, operator.index(k))
+    return to_dtype(row == crossed, dtype)
 
 
 @answers(np.identity, creates=True)

@@ -90,9 +90,9 @@ class Plan(NamedTuple):
 
 
 class _Mask(NamedTuple):
-    """A boolean array whose elements are known."""
+    """A boolean array, plain or traced."""
 
-    value: np.ndarray[Any, Any]
+    value: Any
 
 
 class _Slice(NamedTuple):
@@ -208,7 +208,7 @@ def _item(item: Any) -> Any:
         except TypeError:
             raise IndexError(f"{NOT_AN_INDEX}, not {describe(item)}") from None
     if item.dtype.kind == "b":
-        return _Mask(_known_mask(item))
+        return _Mask(item)
     if item.dtype.kind not in "iu":
         raise IndexError(f"{NOT_AN_INDEX}, not {item.dtype}")
     return int(item) if isinstance(item, np.ndarray) and item.ndim == 0 else item
@@ -285,7 +285,7 @@ def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int
         return
     mask = item.value
     if mask.ndim == 0:
-        yield np.zeros(int(mask), np.int64), None
+        yield np.zeros(int(_known_mask(mask)), np.int64), None
         return
     for i, (size, extent) in enumerate(zip(mask.shape, shape[axis:], strict=False), axis):
         if size not in (extent, 0):  # NumPy takes an empty mask for any extent
@@ -293,7 +293,7 @@ def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int
                 f"boolean index did not match indexed array along axis {i}; size of axis is "
                 f"{extent} but size of corresponding boolean axis is {size}{located(user_source())}"
             )
-    yield from zip(mask.nonzero(), shape[axis:], strict=False)
+    yield from zip(_known_mask(mask).nonzero(), shape[axis:], strict=False)
 
 
 def _check_elements(value: Any, extent: int, axis: int) -> None:

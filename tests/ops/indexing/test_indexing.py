@@ -314,6 +314,26 @@ def test_wrong_indices(index, words):
         assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("extents", "words"),
+    [
+        ((2,), "boolean index did not match indexed array along axis 0"),
+        ((3, 3), "boolean index did not match indexed array along axis 1"),
+        ((3, 4, 1), "too many indices for array"),
+    ],
+)
+def test_that_a_mask_does_not_fit_needs_no_knowledge_of_it(extents, words):
+    def written(x, mask):
+        y = x.copy()
+        y[mask] = 7.0
+        return y
+
+    for f in (lambda x, mask: x[mask], written):
+        for transform in (jit, lambda f: lambda *xs: vmap(f)(*[x[None] for x in xs])):
+            with pytest.raises(IndexError, match=words):
+                transform(f)(numbers((3, 4)), np.ones(extents, bool))
+
+
 @pytest.mark.parametrize("extents", [(0,), (3, 0), (0, 4), (0, 0)])
 @pytest.mark.parametrize("transform", [jit, vmap])
 def test_an_empty_mask_fits_any_extent_and_takes_nothing(extents, transform):
