@@ -1,0 +1,140 @@
+"""Fourier transforms of pairs of real numbers: what complex and real transforms are made of.
+
+A transform of real numbers is one of half as many complex ones, of which the even and the odd ones
+are the parts (Cooley, Lewis and Welch, "The fast Fourier transform algorithm: programming
+considerations in the calculation of sine, cosine and Laplace transforms", 1970).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
+from functrans.ops.arrays.slicing import embed
+from functrans.ops.arrays.structural import cast, iota, move_axis, reshape, zeros
+from functrans.ops.compiled.pairs import Pair
+from functrans.ops.compiled.places import whole
+from functrans.ops.fft.compiled.butterflies import LARGEST_PRIME, butterfly, factors
+from functrans.ops.fft.fourier import half
+from functrans.ops.fft.split import split_fft_p
+from functrans.ops.fft.turns import COSINE, SINE, point_p
+
+WRITTEN_OUT = 8
+"""Transforms of so many points at most are expressions, which fuse with what is around them."""
+
+LONGEST = 1 << 22
+"""Longer ones are NumPy's."""
+
+LONGEST_COLUMN = 2048
+"""Longer ones are done along the last axis."""
+
+
+def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
+    points = x.re.shape[axis]
+    if not _is_made(points):
+        return NotImplemented
+    scale = _scale(points, inverse, norm)
+    return _inverse(x, axis, scale) if inverse else _transform(x, axis, scale)
+
+
+def rfft(x: Any, *, axis: int, norm: str) -> Any:
+    points = x.shape[axis]
+    if not _is_made(points):
+        return NotImplemented
+    scale = _scale(points, False, norm)
+    if points % 2 or points <= WRITTEN_OUT:
+        full = _transform(Pair(x, zeros(x.shape, x.dtype)), axis, scale)
+        return _each(lambda part: read_along(part, axis, 0, half(points)), full)
+    even, odd = (read_along(x, axis, start, points // 2, 2) for start in (0, 1))
+    both = _transform(Pair(even, odd), axis, scale / 2)
+    a = _each(lambda part: concatenate([part, read_along(part, axis, 0, 1)], axis=axis), both)
+    b = _each(lambda part: flip(part, axes=(axis,)), a)
+    cosine, sine = _turns(half(points), points, axis, a)
+    turned = Pair(a.im + b.im, b.re - a.re)
+    return Pair(
+        a.re + b.re + turned.re * cosine + turned.im * sine,
+        a.im - b.im + turned.im * cosine - turned.re * sine,
+    )
+
+
+def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
+    if not _is_made(points):
+        return NotImplemented
+    scale = _scale(points, True, norm)
+    x = Pair(x.re, _without_ends(x.im, axis, points))
+    if points % 2 or points <= WRITTEN_OUT:
+        rest = _each(lambda part: read_along(part, axis, 1, (points - 1) // 2), x)
+        rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
+        full = Pair(*(concatenate(both, axis=axis) for both in zip(x, rest, strict=True)))
+        return _inverse(full, axis, scale).re
+    count = points // 2
+    a = _each(lambda part: read_along(part, axis, 0, count), x)
+    b = _each(lambda part: flip(read_along(part, axis, 1, count), axes=(axis,)), x)
+    cosine, sine = _turns(count, points, axis, a)
+    odd = Pair(a.re - b.re, a.im + b.im)
+    turned = Pair(odd.re * cosine - odd.im * sine, odd.im * cosine + odd.re * sine)
+    both = _inverse(
+        Pair(a.re + b.re - turned.im, a.im - b.im + turned.re), axis, scale
+    )
+    shape = (*x.re.shape[:axis], points, *x.re.shape[axis + 1 :])
+    return reshape(stack(list(both), axis=axis + 1), shape=shape)
+
+
+# -- what they share -------------------------------------------------------------------------------
+
+
+def _is_made(points: int) -> bool:
+    """Whether a transform of so many points has a form here."""
+    return points <= LONGEST and max(factors(points), default=1) <= LARGEST_PRIME
+
+
+def _scale(points: int, inverse: bool, norm: str) -> float:
+    if norm == "ortho":
+        return float(1 / np.sqrt(points))
+    return 1 / points if inverse == (norm == "backward") else 1.0
+
+
+def _each(function: Any, x: Pair) -> Pair:
+    return Pair(function(x.re), function(x.im))
+
+
+def _inverse(x: Pair, axis: int, scale: float) -> Pair:
+    im, re = _transform(Pair(x.im, x.re), axis, scale)
+    return Pair(re, im)
+
+
+def _transform(x: Pair, axis: int, scale: float) -> Pair:
+    """The transform with a minus in the exponent, times a number."""
+    points, last = x.re.shape[axis], x.re.ndim - 1
+    if points > WRITTEN_OUT:
+        if axis < last and points > LONGEST_COLUMN:
+            moved = _each(lambda part: move_axis(part, axis, last), x)
+            found = Pair(*split_fft_p(*moved, axis=last, scale=scale))
+            return _each(lambda part: move_axis(part, last, axis), found)
+        return Pair(*split_fft_p(*x, axis=axis, scale=scale))
+    taken = [_each(lambda part, j=j: read_along(part, axis, j, 1), x) for j in range(points)]
+    found = butterfly([Pair(*(part for part in one)) for one in taken])
+    full = Pair(*(concatenate(list(parts), axis=axis) for parts in zip(*found, strict=True)))
+    return full if scale == 1 else _each(lambda part: part * part.dtype.type(scale), full)
+
+
+def _turns(count: int, points: int, axis: int, like: Pair) -> tuple[Any, Any]:
+    """Cosines and sines of the first multiples of a turn by a number of points, along an axis."""
+    k = iota(size=count, dtype=np.dtype(np.int64))
+    shape = tuple(count if i == axis else 1 for i in range(like.re.ndim))
+    cosine, sine = (
+        reshape(cast(point_p(k, steps=points, part=part), dtype=like.dtype), shape=shape)
+        for part in (COSINE, SINE)
+    )
+    return cosine, sine
+
+
+def _without_ends(x: Any, axis: int, points: int) -> Any:
+    """Imaginary parts, of which the first is taken for zero, and the last of an even number."""
+    count = (points - 1) // 2
+    if count == 0:
+        return zeros(x.shape, x.dtype)
+    index = tuple((1, count, 1) if i == axis else whole(n) for i, n in enumerate(x.shape))
+    return embed(read_along(x, axis, 1, count), index=index, shape=x.shape)
