@@ -1,7 +1,7 @@
 """Cosine and sine of fractions of a turn: reduced as integers, so that nothing is lost.
 
 The eight octants of a turn are folded onto one. The angle there is a pair, and what its low part
-changes is added at last: both results are within 0.6 units in the last place, as good as a table
+changes is added at last: both results are within 0.7 units in the last place, as good as a table
 that was computed with more digits.
 """
 
@@ -11,10 +11,17 @@ from math import factorial
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, convert, fma, minimum, where
-from functrans.vecmath.polynomial import Pair, horner, rounded_product, two_product
+from functrans.loop.scalar import Scalar, const, convert, fma, minimum, where
+from functrans.vecmath.polynomial import (
+    Pair,
+    horner,
+    pair_constant,
+    pair_times,
+    rounded_product,
+    two_product,
+)
 
-_QUARTER = (1.5707963267948966, 6.123233995736766e-17)
+_QUARTER = pair_constant(1.5707963267948966, 6.123233995736766e-17, np.float64)
 """A quarter of a turn, as a pair."""
 
 _SINE = tuple((-1) ** k / factorial(2 * k + 1) for k in range(1, 9))
@@ -46,11 +53,12 @@ def turn(numerator: Scalar, steps: Scalar | int) -> Pair:
 
 def _first_octant(part: Scalar, steps: Scalar | int) -> Pair:
     """Cosine and sine of ``part / steps`` of a quarter of a turn, of at most a half of it."""
-    whole = convert(steps, np.float64) if isinstance(steps, Scalar) else float(steps)
-    ratio = part / whole
-    rest = fma(-ratio, whole, part) / whole
-    x, error = two_product(ratio, _QUARTER[0])
-    low = fma(ratio, _QUARTER[1], fma(rest, _QUARTER[0], error))
+    # a step is the same for all parts, for which there is then no division
+    whole = convert(steps if isinstance(steps, Scalar) else const(steps, np.int64), np.float64)
+    inverse = 1.0 / whole
+    step = pair_times((inverse, fma(-inverse, whole, 1.0) * inverse), _QUARTER)
+    x, error = two_product(part, step[0])
+    low = fma(part, step[1], error)
     square, lost = two_product(x, x)
     cubic = rounded_product(square, x) * horner(square, _SINE)
     sine = x + (cubic + fma(square * -0.5, low, low))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.store import store
-from functrans.emit.llvm.text import Value, memory_type
+from functrans.emit.llvm.text import memory_type
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier

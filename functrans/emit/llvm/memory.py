@@ -183,11 +183,10 @@ class Memory:
     def _picked(self, node: Scalar, low: str, high: str, lanes: Iterable[int]) -> Value:
         """Lanes of two vectors of equal length, as a vector of as many."""
         chosen = [f"i32 {lane}" for lane in lanes]
-        kind = memory_type(node.dtype, len(chosen))
-        picked = self.writer.define(
-            f"shufflevector {kind} {low}, {kind} {high}, <{len(chosen)} x i32> <{', '.join(chosen)}>"
-        )
-        return Value(self.from_memory(picked, node.dtype, len(chosen)), len(chosen))
+        count, kind = len(chosen), memory_type(node.dtype, len(chosen))
+        mask = f"<{count} x i32> <{', '.join(chosen)}>"
+        picked = self.writer.define(f"shufflevector {kind} {low}, {kind} {high}, {mask}")
+        return Value(self.from_memory(picked, node.dtype, count), count)
 
     def _load_shuffled(self, node: Scalar, vector: Vector, stride: int) -> Value | None:
         """Load whole rows of ``stride`` neighbours, and pick this element of each.

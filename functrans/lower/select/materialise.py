@@ -54,7 +54,8 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
         if eqn in joins:
             chosen.update(eqn.outputs)
             continue
-        if own.folds == 1 and all(isinstance(x, Literal) or x in constants for x in eqn.inputs):
+        is_constant = all(isinstance(x, Literal) or x in constants for x in eqn.inputs)
+        if own.folds == 1 and is_constant and cost <= limits.cheap:
             # made of nothing: its zeros and ones are worth more than the work they save
             constants.update(eqn.outputs)
             continue

@@ -6,13 +6,16 @@ The inverse transform is the same with real and imaginary parts exchanged, on bo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import DtypeError
+from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import place
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import lazy, primitive
 from functrans.ops.samples import cases
@@ -31,7 +34,17 @@ def _numpy(re: Any, im: Any, *, axis: int, scale: float) -> tuple[Any, Any]:
 
 
 def _batch(operands: Any, mapped: Any, *, axis: int, scale: float) -> Any:
-    raise NotImplementedError
+    sizes = (x.shape[at] for x, at in zip(operands, mapped, strict=True) if at is not None)
+    size = next(sizes)
+    moved = (place(x, at, 0, size) for x, at in zip(operands, mapped, strict=True))
+    return split_fft_p(*moved, axis=axis + 1, scale=scale), (0, 0)
+
+
+def _operations(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
+    """Those of the butterflies, and of the table of turns."""
+    aval, axis = eqn.inputs[0].aval, eqn.params["axis"]
+    points: int = aval.shape[axis]
+    return 4 * aval.size * points.bit_length() + 64 * points
 
 
 split_fft_p: Primitive = primitive(
@@ -41,7 +54,7 @@ split_fft_p: Primitive = primitive(
     jvp=not_differentiable("the compiler makes it, when all derivatives are made"),
     batch=_batch,
     several=True,
-    emit=Emit(lazy("functrans.ops.fft.compiled.emit:emit")),
+    emit=Emit(lazy("functrans.ops.fft.compiled.ways:emit"), operations=_operations),
     samples=cases(
         *(
             ((shape, shape, {"axis": axis, "scale": scale}))

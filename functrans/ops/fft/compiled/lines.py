@@ -139,9 +139,7 @@ class Lines(NamedTuple):
             ),
         )
 
-    def _last(
-        self, found: tuple[int, ...], memory: Parts, write: Write, read: Read | None
-    ) -> Body:
+    def _last(self, found: tuple[int, ...], memory: Parts, write: Write, read: Read | None) -> Body:
         """The butterflies that give the results, which come in the order of reversed digits."""
         radix = found[-1]
 
@@ -154,8 +152,7 @@ class Lines(NamedTuple):
             x = [self._taken(memory, read, j, line) for j in places]
             step = self.points // radix
             return stored(
-                write(self.simplify(result + step * k), line, y)
-                for k, y in enumerate(butterfly(x))
+                write(self.simplify(result + step * k), line, y) for k, y in enumerate(butterfly(x))
             )
 
         def over(digits: tuple[Scalar, ...]) -> Body:

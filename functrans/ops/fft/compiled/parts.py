@@ -51,7 +51,7 @@ def rfft(x: Any, *, axis: int, norm: str) -> Any:
     both = _transform(Pair(even, odd), axis, scale / 2)
     a = _each(lambda part: concatenate([part, read_along(part, axis, 0, 1)], axis=axis), both)
     b = _each(lambda part: flip(part, axes=(axis,)), a)
-    cosine, sine = _turns(half(points), points, axis, a)
+    cosine, sine = _turns(points, axis, a)
     turned = Pair(a.im + b.im, b.re - a.re)
     return Pair(
         a.re + b.re + turned.re * cosine + turned.im * sine,
@@ -72,12 +72,10 @@ def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
     count = points // 2
     a = _each(lambda part: read_along(part, axis, 0, count), x)
     b = _each(lambda part: flip(read_along(part, axis, 1, count), axes=(axis,)), x)
-    cosine, sine = _turns(count, points, axis, a)
+    cosine, sine = (read_along(part, axis, 0, count) for part in _turns(points, axis, a))
     odd = Pair(a.re - b.re, a.im + b.im)
     turned = Pair(odd.re * cosine - odd.im * sine, odd.im * cosine + odd.re * sine)
-    both = _inverse(
-        Pair(a.re + b.re - turned.im, a.im - b.im + turned.re), axis, scale
-    )
+    both = _inverse(Pair(a.re + b.re - turned.im, a.im - b.im + turned.re), axis, scale)
     shape = (*x.re.shape[:axis], points, *x.re.shape[axis + 1 :])
     return reshape(stack(list(both), axis=axis + 1), shape=shape)
 
@@ -115,15 +113,15 @@ def _transform(x: Pair, axis: int, scale: float) -> Pair:
             return _each(lambda part: move_axis(part, last, axis), found)
         return Pair(*split_fft_p(*x, axis=axis, scale=scale))
     taken = [_each(lambda part, j=j: read_along(part, axis, j, 1), x) for j in range(points)]
-    found = butterfly([Pair(*(part for part in one)) for one in taken])
-    full = Pair(*(concatenate(list(parts), axis=axis) for parts in zip(*found, strict=True)))
+    results = butterfly(taken)
+    full = Pair(*(concatenate(list(parts), axis=axis) for parts in zip(*results, strict=True)))
     return full if scale == 1 else _each(lambda part: part * part.dtype.type(scale), full)
 
 
-def _turns(count: int, points: int, axis: int, like: Pair) -> tuple[Any, Any]:
-    """Cosines and sines of the first multiples of a turn by a number of points, along an axis."""
-    k = iota(size=count, dtype=np.dtype(np.int64))
-    shape = tuple(count if i == axis else 1 for i in range(like.re.ndim))
+def _turns(points: int, axis: int, like: Pair) -> tuple[Any, Any]:
+    """Cosines and sines of the multiples of a turn by a number of points, up to a half of it."""
+    k = iota(size=half(points), dtype=np.dtype(np.int64))
+    shape = tuple(k.shape[0] if i == axis else 1 for i in range(like.re.ndim))
     cosine, sine = (
         reshape(cast(point_p(k, steps=points, part=part), dtype=like.dtype), shape=shape)
         for part in (COSINE, SINE)
