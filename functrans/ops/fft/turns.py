@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from functrans.errors import ShapeError
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import DtypeKey
-from functrans.ops.samples import whole
+from functrans.ir.types import Aval
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases
 from functrans.vecmath.turns import turn
 
 COSINE, SINE = 0, 1
+
+LARGEST = 1 << 50
+"""So many steps at most are told apart."""
 
 
 def points(numerators: Any, steps: int) -> tuple[Any, Any]:
@@ -31,22 +35,20 @@ def points(numerators: Any, steps: int) -> tuple[Any, Any]:
     return cosine, sine
 
 
-def _point(numerators: Any, *, steps: int, part: int) -> Any:
-    return points(np.asarray(numerators, np.int64), steps)[part].astype(np.float64)[()]
+def _infer(*, size: int, steps: int, part: int) -> Aval:
+    if not (0 <= size <= steps + 1 and 0 < steps <= LARGEST and part in (COSINE, SINE)):
+        raise ShapeError(f"of a turn of {steps} steps there are not {size} points")
+    return Aval((size,), np.dtype(np.float64))
 
 
-def _integers(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    return (np.dtype(np.int64),) * len(keys)
-
-
-point_p: Primitive = elementwise(
-    "point_of_turn",
-    numpy=_point,
+turns_p: Primitive = primitive(
+    "turns",
+    infer=_infer,
+    numpy=lambda *, size, steps, part: points(np.arange(size), steps)[part].astype(np.float64),
     jvp=ZERO_DERIVATIVE,
-    scalar=lambda numerator, *, steps, part: turn(numerator, steps)[part],
-    promotion=_integers,
-    result="float64",
-    samples=whole(0, 12),
-    params={"steps": 12, "part": SINE},
+    pull=lambda read, index, *, size, steps, part: turn(index[0], steps)[part],
+    samples=cases(
+        ({"size": 13, "steps": 12, "part": COSINE},), ({"size": 4, "steps": 7, "part": SINE},)
+    ),
 )
-"""The cosine or the sine, by ``part``, of so many ``steps`` of a turn: 0 to all of them."""
+"""Cosines or sines, by ``part``, of the first multiples of a turn divided by ``steps``."""

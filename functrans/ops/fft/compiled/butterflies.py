@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from functrans.ops.compiled.pairs import Pair
+from functrans.ops.fft.split import factors
 from functrans.ops.fft.turns import points
-
-LARGEST_PRIME = 13
-"""Of more numbers than this, each result would be a long sum."""
 
 
 def butterfly(x: Sequence[Pair]) -> list[Pair]:
@@ -23,7 +21,8 @@ def butterfly(x: Sequence[Pair]) -> list[Pair]:
     n = len(x)
     if n <= 2:
         return _two(*x) if n == 2 else list(x)
-    radix = next((r for r in (4, 2) if n % r == 0 and n != 8), 2 if n == 8 else _prime(n))
+    # of eight, two times four are less work than four times two
+    radix = 4 if n % 4 == 0 and n != 8 else factors(n)[0]
     if radix == n:
         return _four(*x) if n == 4 else _odd(x)
     # decimation in time
@@ -33,21 +32,6 @@ def butterfly(x: Sequence[Pair]) -> list[Pair]:
         for k in range(n // radix)
     ]
     return [row[i] for i in range(radix) for row in rows]
-
-
-def factors(n: int) -> list[int]:
-    """The prime factors of a number, in ascending order."""
-    found, p = [], 2
-    while n > 1:
-        while n % p == 0:
-            found.append(p)
-            n //= p
-        p = p + 1 if p * p <= n else max(n, p + 1)
-    return found
-
-
-def _prime(n: int) -> int:
-    return factors(n)[0]
 
 
 def _two(a: Pair, b: Pair) -> list[Pair]:

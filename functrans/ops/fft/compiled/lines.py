@@ -20,7 +20,8 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer, load, local
 from functrans.ops.compiled.pairs import Pair
-from functrans.ops.fft.compiled.butterflies import butterfly, by, factors
+from functrans.ops.fft.compiled.butterflies import butterfly, by
+from functrans.ops.fft.split import factors
 
 Body = tuple[Statement, ...]
 

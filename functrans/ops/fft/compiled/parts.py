@@ -13,19 +13,16 @@ import numpy as np
 
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import embed
-from functrans.ops.arrays.structural import cast, iota, move_axis, reshape, zeros
+from functrans.ops.arrays.structural import cast, move_axis, reshape, zeros
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.compiled.places import whole
-from functrans.ops.fft.compiled.butterflies import LARGEST_PRIME, butterfly, factors
+from functrans.ops.fft.compiled.butterflies import butterfly
 from functrans.ops.fft.fourier import half
-from functrans.ops.fft.split import split_fft_p
-from functrans.ops.fft.turns import COSINE, SINE, point_p
+from functrans.ops.fft.split import is_made, split_fft_p
+from functrans.ops.fft.turns import COSINE, SINE, turns_p
 
 WRITTEN_OUT = 8
 """Transforms of so many points at most are expressions, which fuse with what is around them."""
-
-LONGEST = 1 << 22
-"""Longer ones are NumPy's."""
 
 LONGEST_COLUMN = 2048
 """Longer ones are done along the last axis."""
@@ -33,7 +30,7 @@ LONGEST_COLUMN = 2048
 
 def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
     points = x.re.shape[axis]
-    if not _is_made(points):
+    if not is_made(points):
         return NotImplemented
     scale = _scale(points, inverse, norm)
     return _inverse(x, axis, scale) if inverse else _transform(x, axis, scale)
@@ -41,7 +38,7 @@ def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
 
 def rfft(x: Any, *, axis: int, norm: str) -> Any:
     points = x.shape[axis]
-    if not _is_made(points):
+    if not is_made(points):
         return NotImplemented
     scale = _scale(points, False, norm)
     if points % 2 or points <= WRITTEN_OUT:
@@ -60,7 +57,7 @@ def rfft(x: Any, *, axis: int, norm: str) -> Any:
 
 
 def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
-    if not _is_made(points):
+    if not is_made(points):
         return NotImplemented
     scale = _scale(points, True, norm)
     x = Pair(x.re, _without_ends(x.im, axis, points))
@@ -81,11 +78,6 @@ def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
 
 
 # -- what they share -------------------------------------------------------------------------------
-
-
-def _is_made(points: int) -> bool:
-    """Whether a transform of so many points has a form here."""
-    return points <= LONGEST and max(factors(points), default=1) <= LARGEST_PRIME
 
 
 def _scale(points: int, inverse: bool, norm: str) -> float:
@@ -120,10 +112,11 @@ def _transform(x: Pair, axis: int, scale: float) -> Pair:
 
 def _turns(points: int, axis: int, like: Pair) -> tuple[Any, Any]:
     """Cosines and sines of the multiples of a turn by a number of points, up to a half of it."""
-    k = iota(size=half(points), dtype=np.dtype(np.int64))
-    shape = tuple(k.shape[0] if i == axis else 1 for i in range(like.re.ndim))
+    shape = tuple(half(points) if i == axis else 1 for i in range(like.re.ndim))
     cosine, sine = (
-        reshape(cast(point_p(k, steps=points, part=part), dtype=like.dtype), shape=shape)
+        reshape(
+            cast(turns_p(size=half(points), steps=points, part=part), dtype=like.dtype), shape=shape
+        )
         for part in (COSINE, SINE)
     )
     return cosine, sine
