@@ -44,7 +44,7 @@ def error(got, expected):
 
 def bound(n):
     """What pocketfft's errors are."""
-    return 0.6 + 0.1 * np.log2(n)
+    return 0.7 + 0.1 * np.log2(n)
 
 
 @pytest.mark.parametrize(
