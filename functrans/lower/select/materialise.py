@@ -55,7 +55,8 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             chosen.update(eqn.outputs)
             continue
         is_constant = all(isinstance(x, Literal) or x in constants for x in eqn.inputs)
-        if own.folds == 1 and is_constant and cost <= limits.cheap:
+        is_table = not eqn.inputs and cost > limits.cheap
+        if own.folds == 1 and is_constant and not is_table:
             # made of nothing: its zeros and ones are worth more than the work they save
             constants.update(eqn.outputs)
             continue
