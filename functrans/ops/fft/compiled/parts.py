@@ -7,6 +7,7 @@ considerations in the calculation of sine, cosine and Laplace transforms", 1970)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import embed
 from functrans.ops.arrays.structural import cast, move_axis, reshape, zeros
-from functrans.ops.compiled.pairs import Pair
+from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.compiled.places import whole
 from functrans.ops.fft.compiled.butterflies import butterfly
 from functrans.ops.fft.fourier import half
@@ -27,33 +28,57 @@ WRITTEN_OUT = 8
 LONGEST_COLUMN = 2048
 """Longer ones are done along the last axis."""
 
+Transform = Callable[[Pair], Pair]
+
+
+class Spectrum(Pair):
+    """A transform of real numbers, along some axes: half of it is known from the other half.
+
+    Parameters
+    ----------
+    half : Pair
+        What has been transformed: along the first of the axes, up to the middle.
+    axes : tuple of int
+    points : int
+        The extent of the whole along the first axis.
+    """
+
+    half: Pair
+    axes: tuple[int, ...]
+    points: int
+
+    def __new__(cls, half: Pair, axes: tuple[int, ...], points: int) -> Spectrum:
+        whole = super().__new__(cls, *_with_conjugates(half, axes, points))
+        whole.half, whole.axes, whole.points = half, axes, points
+        return whole
+
+    def transformed(self, axis: int, transform: Transform) -> Spectrum:
+        """The transform along another axis."""
+        return Spectrum(transform(self.half), (*self.axes, axis), self.points)
+
 
 def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
     points = x.re.shape[axis]
     if not is_made(points):
         return NotImplemented
     scale = _scale(points, inverse, norm)
-    return _inverse(x, axis, scale) if inverse else _transform(x, axis, scale)
+
+    def transform(x: Pair) -> Pair:
+        return _inverse(x, axis, scale) if inverse else _transform(x, axis, scale)
+
+    if isinstance(x, Spectrum) and axis not in x.axes:
+        return x.transformed(axis, transform)
+    if isinstance(x, Real) and points > WRITTEN_OUT:
+        found = _of_real(x.re, axis, scale)
+        return Spectrum(Pair(found.re, -found.im) if inverse else found, (axis,), points)
+    return transform(x)
 
 
 def rfft(x: Any, *, axis: int, norm: str) -> Any:
     points = x.shape[axis]
     if not is_made(points):
         return NotImplemented
-    scale = _scale(points, False, norm)
-    if points % 2 or points <= WRITTEN_OUT:
-        full = _transform(Pair(x, zeros(x.shape, x.dtype)), axis, scale)
-        return _each(lambda part: read_along(part, axis, 0, half(points)), full)
-    even, odd = (read_along(x, axis, start, points // 2, 2) for start in (0, 1))
-    both = _transform(Pair(even, odd), axis, scale / 2)
-    a = _each(lambda part: concatenate([part, read_along(part, axis, 0, 1)], axis=axis), both)
-    b = _each(lambda part: flip(part, axes=(axis,)), a)
-    cosine, sine = _turns(points, axis, a)
-    turned = Pair(a.im + b.im, b.re - a.re)
-    return Pair(
-        a.re + b.re + turned.re * cosine + turned.im * sine,
-        a.im - b.im + turned.im * cosine - turned.re * sine,
-    )
+    return _of_real(x, axis, _scale(points, False, norm))
 
 
 def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
@@ -88,6 +113,43 @@ def _scale(points: int, inverse: bool, norm: str) -> float:
 
 def _each(function: Any, x: Pair) -> Pair:
     return Pair(function(x.re), function(x.im))
+
+
+def _of_real(x: Any, axis: int, scale: float) -> Pair:
+    """The transform of real numbers, up to the middle, times a number."""
+    points = x.shape[axis]
+    if points % 2 or points <= WRITTEN_OUT:
+        full = _transform(Pair(x, zeros(x.shape, x.dtype)), axis, scale)
+        return _each(lambda part: read_along(part, axis, 0, half(points)), full)
+    even, odd = (read_along(x, axis, start, points // 2, 2) for start in (0, 1))
+    both = _transform(Pair(even, odd), axis, scale / 2)
+    a = _each(lambda part: concatenate([part, read_along(part, axis, 0, 1)], axis=axis), both)
+    b = _each(lambda part: flip(part, axes=(axis,)), a)
+    cosine, sine = _turns(points, axis, a)
+    turned = Pair(a.im + b.im, b.re - a.re)
+    return Pair(
+        a.re + b.re + turned.re * cosine + turned.im * sine,
+        a.im - b.im + turned.im * cosine - turned.re * sine,
+    )
+
+
+def _with_conjugates(x: Pair, axes: tuple[int, ...], points: int) -> Pair:
+    """The whole transform of real numbers: in each place the conjugate of what is opposite."""
+    first, *others = axes
+
+    def opposite(part: Any) -> Any:
+        part = flip(read_along(part, first, 1, (points - 1) // 2), axes=axes)
+        for axis in others:
+            # from place 0, which is opposite to itself, one further
+            last = part.shape[axis] - 1
+            pieces = [read_along(part, axis, last, 1), read_along(part, axis, 0, last)]
+            part = concatenate(pieces, axis=axis)
+        return part
+
+    return Pair(
+        concatenate([x.re, opposite(x.re)], axis=first),
+        concatenate([x.im, -opposite(x.im)], axis=first),
+    )
 
 
 def _inverse(x: Pair, axis: int, scale: float) -> Pair:

@@ -241,6 +241,9 @@ class _Transform:
         while most > 1 and most > room:
             most //= 2
         tiles, rest = divmod(width, most)
+        if tiles and 0 < rest < self.lanes:
+            # hardly a vector: part of the last tile
+            tiles, rest = tiles - 1, most + rest
         for start, extent, count in ((0, most, tiles), (width - rest, rest, 1)):
             if extent and count:
                 lines = self._lines(points, extent)
