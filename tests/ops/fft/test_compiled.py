@@ -143,6 +143,25 @@ def test_which_are_numpys():
     np.testing.assert_array_equal(jit(np.fft.fft)(signal((1009,))), np.fft.fft(signal((1009,))))
 
 
+HALVED = [
+    lambda x: np.fft.fft(x), lambda x: np.fft.ifft(x, axis=0), np.fft.fft2, np.fft.ifftn,
+    lambda x: np.fft.ifft(np.fft.fft(x), axis=0), lambda x: np.fft.ifftn(np.fft.fftn(x)[..., ::-1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(12, 18), (17, 12), (12, 9), (20, 1), (3, 10, 12)])
+@pytest.mark.parametrize("function", HALVED)
+def test_of_real_numbers_and_to_real_numbers(function, shape):
+    z = signal(shape)
+
+    def parts(z):
+        return np.real(function(z)), np.imag(function(2 * z)), function(np.real(z))
+
+    for got, expected in zip(jit(parts)(z), parts(z), strict=True):
+        assert got.dtype == expected.dtype
+        assert np.linalg.norm(got - expected) <= 2e-15 * np.linalg.norm(function(z))
+
+
 def test_imaginary_parts_of_the_ends_do_not_count():
     # a transform of real numbers has none there, and NumPy does not look at them
     for n in (2, 5, 8, 12, 30, 64, 15):

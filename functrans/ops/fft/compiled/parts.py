@@ -7,7 +7,7 @@ considerations in the calculation of sine, cosine and Laplace transforms", 1970)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,22 +84,30 @@ def rfft(x: Any, *, axis: int, norm: str) -> Any:
 def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
     if not is_made(points):
         return NotImplemented
-    scale = _scale(points, True, norm)
     x = Pair(x.re, _without_ends(x.im, axis, points))
-    if points % 2 or points <= WRITTEN_OUT:
-        rest = _each(lambda part: read_along(part, axis, 1, (points - 1) // 2), x)
-        rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
-        full = Pair(*(concatenate(both, axis=axis) for both in zip(x, rest, strict=True)))
-        return _inverse(full, axis, scale).re
-    count = points // 2
-    a = _each(lambda part: read_along(part, axis, 0, count), x)
-    b = _each(lambda part: flip(read_along(part, axis, 1, count), axes=(axis,)), x)
-    cosine, sine = (read_along(part, axis, 0, count) for part in _turns(points, axis, a))
-    odd = Pair(a.re - b.re, a.im + b.im)
-    turned = Pair(odd.re * cosine - odd.im * sine, odd.im * cosine + odd.re * sine)
-    both = _inverse(Pair(a.re + b.re - turned.im, a.im - b.im + turned.re), axis, scale)
-    shape = (*x.re.shape[:axis], points, *x.re.shape[axis + 1 :])
-    return reshape(stack(list(both), axis=axis + 1), shape=shape)
+    return _to_real(x, axis, points, _scale(points, True, norm))
+
+
+def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
+    """The real part of a transform along axes, which that of half of the numbers is enough for.
+
+    It is the transform of the mean of the numbers and of the conjugates of those that are opposite
+    to them: of this, what comes before the middle of the last of the axes says all.
+    """
+    *others, last = axes
+    points = x.re.shape[last]
+    count = half(points)
+
+    def opposite(part: Any) -> Any:
+        first = read_along(part, last, 0, 1)
+        rest = read_along(part, last, points - count + 1, count - 1)
+        return _opposite(concatenate([first, flip(rest, axes=(last,))], axis=last), others)
+
+    re, im = _each(lambda part: read_along(part, last, 0, count), x)
+    twice = Pair(re + opposite(x.re), im - opposite(x.im))
+    for axis in others:
+        twice = _transform(twice, axis, 1.0)
+    return _to_real(Pair(twice.re, -twice.im), last, points, scale / 2)
 
 
 # -- what they share -------------------------------------------------------------------------------
@@ -138,18 +146,39 @@ def _with_conjugates(x: Pair, axes: tuple[int, ...], points: int) -> Pair:
     first, *others = axes
 
     def opposite(part: Any) -> Any:
-        part = flip(read_along(part, first, 1, (points - 1) // 2), axes=axes)
-        for axis in others:
-            # from place 0, which is opposite to itself, one further
-            last = part.shape[axis] - 1
-            pieces = [read_along(part, axis, last, 1), read_along(part, axis, 0, last)]
-            part = concatenate(pieces, axis=axis)
-        return part
+        rest = read_along(part, first, 1, (points - 1) // 2)
+        return _opposite(flip(rest, axes=(first,)), others)
 
     return Pair(
         concatenate([x.re, opposite(x.re)], axis=first),
         concatenate([x.im, -opposite(x.im)], axis=first),
     )
+
+
+def _opposite(x: Any, axes: Sequence[int]) -> Any:
+    """The numbers that are as far from the first ones along axes, but the other way around."""
+    for axis in axes:
+        first, rest = read_along(x, axis, 0, 1), read_along(x, axis, 1, x.shape[axis] - 1)
+        x = concatenate([first, flip(rest, axes=(axis,))], axis=axis)
+    return x
+
+
+def _to_real(x: Pair, axis: int, points: int, scale: float) -> Any:
+    """The real numbers that the first half of an inverse transform is given of, times a number."""
+    if points % 2 or points <= WRITTEN_OUT:
+        rest = _each(lambda part: read_along(part, axis, 1, (points - 1) // 2), x)
+        rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
+        full = Pair(*(concatenate(both, axis=axis) for both in zip(x, rest, strict=True)))
+        return _inverse(full, axis, scale).re
+    count = points // 2
+    a = _each(lambda part: read_along(part, axis, 0, count), x)
+    b = _each(lambda part: flip(read_along(part, axis, 1, count), axes=(axis,)), x)
+    cosine, sine = (read_along(part, axis, 0, count) for part in _turns(points, axis, a))
+    odd = Pair(a.re - b.re, a.im + b.im)
+    turned = Pair(odd.re * cosine - odd.im * sine, odd.im * cosine + odd.re * sine)
+    both = _inverse(Pair(a.re + b.re - turned.im, a.im - b.im + turned.re), axis, scale)
+    shape = (*x.re.shape[:axis], points, *x.re.shape[axis + 1 :])
+    return reshape(stack(list(both), axis=axis + 1), shape=shape)
 
 
 def _inverse(x: Pair, axis: int, scale: float) -> Pair:
