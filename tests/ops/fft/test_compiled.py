@@ -8,6 +8,7 @@ from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.butterflies import butterfly
 from functrans.ops.fft.compiled.lines import radices
 from functrans.ops.fft.split import factors, split_fft_p
+from tests.fuzz import thresholds
 
 LENGTHS = [
     1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 16, 17, 64, 97, 100, 300, 360, 512, 1000, 1001, 1024, 2310,
@@ -103,6 +104,18 @@ def test_threads_share_without_changing_a_bit(shape, axis, monkeypatch):
         found.append(function(z))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_other_machines(seed):
+    draws = np.random.default_rng(seed)
+    with thresholds.drawn(draws):
+        for shape, axis in [((9, 30), 1), ((9, 30), 0), ((21, 10, 5), 1), ((120,), 0)]:
+            z = signal(shape)
+            got = jit(lambda z, axis=axis: np.fft.fft(z, axis=axis))(z)
+            np.testing.assert_allclose(got, np.fft.fft(z, axis=axis), rtol=1e-12, atol=1e-12)
+            got = jit(lambda x, axis=axis: np.fft.rfft(x, axis=axis))(z.real.copy())
+            np.testing.assert_allclose(got, np.fft.rfft(z.real, axis=axis), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [6, 30, 17])

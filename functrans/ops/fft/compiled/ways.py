@@ -22,19 +22,7 @@ from functrans.ops.fft.compiled.lines import (
     vector_loop,
 )
 from functrans.ops.fft.compiled.tables import Tables
-
-LONG = 4096
-"""A row of so many points does not stay in the nearest cache: it is gone through twice."""
-
-SHORT = 64
-"""A row of fewer points has few vectors: several rows are done at once."""
-
-WIDE = 4
-"""Columns are done so many vectors at once: rows that are a power of two apart have few places in
-the cache, so whole lines next to each other should be used."""
-
-LARGEST_TILE = 1 << 18
-"""Bytes that are transformed at once at most."""
+from functrans.ops.fft.split import factors
 
 FIRST_RADICES = (8, 16, 12, 10, 9, 15, 14, 6, 5, 7, 4, 3, 2, 11, 13)
 """Of which the first one is taken that divides the points of a row. Vectors are as long afterwards:
@@ -64,14 +52,14 @@ class Tile(NamedTuple):
 def emit(at: Emission) -> None:
     """The transform, in the way that is best for its axis and its length."""
     shape, axis = at.eqn.inputs[0].aval.shape, at.eqn.params["axis"]
-    transform = _Transform(at)
+    transform, limits = _Transform(at), at.target.transforms
     if 0 in shape:
         return
     if axis < len(shape) - 1:
         transform.columns()
-    elif shape[axis] >= LONG:
+    elif shape[axis] >= limits.long and _is_cut(shape[axis]):
         transform.long_rows()
-    elif shape[axis] < SHORT and transform.others >= transform.lanes:
+    elif shape[axis] < limits.short and transform.others >= transform.lanes:
         transform.short_rows()
     else:
         transform.rows()
@@ -85,6 +73,7 @@ class _Transform:
         self.points = self.shape[self.axis]
         self.others = prod(n for i, n in enumerate(self.shape) if i != self.axis)
         self.dtype = at.eqn.inputs[0].aval.dtype
+        self.limits = at.target.transforms
         self.lanes = at.target.lanes(self.dtype.itemsize)
         self.tables = Tables(at, self.dtype)
         self.x = Parts(at.operand(0), at.operand(1))
@@ -109,7 +98,7 @@ class _Transform:
                 lambda j, line: self.x.load(*position(j, line)),
             )
 
-        self._tiled(self.points, prod(leading), self.shape[-1], body, vectors=WIDE)
+        self._tiled(self.points, prod(leading), self.shape[-1], body, vectors=self.limits.wide)
 
     def rows(self) -> None:
         """Along the last axis, one row at a time: vectors go along its places at first.
@@ -216,7 +205,7 @@ class _Transform:
                 *tile.lines.transform(memory, along_turns, write),
             )
 
-        self._tiled(height, self.others, width, down, vectors=WIDE, writes=matrices)
+        self._tiled(height, self.others, width, down, vectors=self.limits.wide, writes=matrices)
         self._tiled(width, self.others, height, along)
 
     # -- what they share ----------------------------------------------------------------------
@@ -236,7 +225,7 @@ class _Transform:
 
         The last tile of a block may be narrower.
         """
-        room = LARGEST_TILE // (2 * memories * points * self.dtype.itemsize)
+        room = self.limits.largest_tile // (2 * memories * points * self.dtype.itemsize)
         most = vectors * self.lanes
         while most > 1 and most > room:
             most //= 2
@@ -312,6 +301,11 @@ class _Transform:
             found.append(self.at.simplify(irem(number, extent)) if extent > 1 else ZERO)
             number = idiv(number, extent)
         return tuple(reversed(found))
+
+
+def _is_cut(points: int) -> bool:
+    """Whether a number has two factors."""
+    return len(factors(points)) > 1
 
 
 def _cut(points: int, lanes: int) -> tuple[int, int]:
