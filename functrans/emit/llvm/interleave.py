@@ -7,33 +7,43 @@ become one store in the place of many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.memory import place
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import memory_type
-from functrans.loop.nodes import INDEX
-from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Statement, Store
+from functrans.loop.statements import Buffer, Statement, Store
 
 LONGEST = 16
 """So many vectors at most are transposed together."""
 
 
-def stores_together(statements: Sequence[Statement]) -> Iterator[Statement | tuple[Store, ...]]:
-    """Statements in order, with those together that store known numbers to one buffer."""
+def stores_together(
+    statements: Sequence[Statement], changing: Container[Buffer]
+) -> Iterator[Statement | tuple[Store, ...]]:
+    """Statements in order, with those together that store to one buffer.
+
+    None of their values follows from what another one stores: they are known before, or the buffer
+    is not one of those that are ``changing``, which are read too.
+    """
     run: list[Store] = []
     for each in statements:
-        is_known = isinstance(each, Store) and each.op is None and each.value.op == "local"
-        if run and not (is_known and isinstance(each, Store) and each.target is run[0].target):
+        if not isinstance(each, Store) or not _is_free(each, changing):
             yield from _as_run(run)
             run = []
-        if is_known and isinstance(each, Store):
-            run.append(each)
-        else:
             yield each
+            continue
+        if run and each.target is not run[0].target:
+            yield from _as_run(run)
+            run = []
+        run.append(each)
     yield from _as_run(run)
+
+
+def _is_free(each: Store, changing: Container[Buffer]) -> bool:
+    return each.op is None and (each.value.op == "local" or each.target not in changing)
 
 
 def _as_run(run: list[Store]) -> Iterator[Statement | tuple[Store, ...]]:
@@ -44,7 +54,7 @@ def _as_run(run: list[Store]) -> Iterator[Statement | tuple[Store, ...]]:
 
 
 def store_all(ex: Expressions, run: Sequence[Store]) -> None:
-    """Store numbers that are known to places in one buffer."""
+    """Store numbers to places in one buffer."""
     simplify = Simplifier()
     rest = list(run)
     while rest:
@@ -75,9 +85,8 @@ def _neighbours(ex: Expressions, run: Sequence[Store], simplify: Simplifier) -> 
 
 def _gap(first: Store, other: Store, simplify: Simplifier) -> int | None:
     """How much further on in memory another store is, if that is known."""
-    if first.indices[:-1] != other.indices[:-1]:
-        return None
-    gap = simplify(Scalar("sub", (other.indices[-1], first.indices[-1]), INDEX))
+    places = [place(each.target, each.indices) for each in (other, first)]
+    gap = simplify(places[0] - places[1])
     return int(gap.attribute) if gap.op == "const" else None
 
 
@@ -111,10 +120,10 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
                 for each in vectors
             ]
         for lane, row in enumerate(_transpose(ex, rows, row_type)):
-            place = ex.writer.define(
+            here = ex.writer.define(
                 f"getelementptr {element}, ptr {first}, i64 {stride * (block + lane)}"
             )
-            ex.writer.line(f"store {row_type} {row}, ptr {place}, align {target.dtype.itemsize}")
+            ex.writer.line(f"store {row_type} {row}, ptr {here}, align {target.dtype.itemsize}")
     if target in ex.changing:
         ex.forget_changing()
 

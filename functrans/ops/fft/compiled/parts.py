@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import embed
-from functrans.ops.arrays.structural import cast, move_axis, reshape, zeros
+from functrans.ops.arrays.structural import cast, reshape, zeros
 from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.compiled.places import whole
 from functrans.ops.fft.compiled.butterflies import butterfly
@@ -24,9 +24,6 @@ from functrans.ops.fft.turns import COSINE, SINE, turns_p
 
 WRITTEN_OUT = 8
 """Transforms of so many points at most are expressions, which fuse with what is around them."""
-
-LONGEST_COLUMN = 2048
-"""Longer ones are done along the last axis."""
 
 Transform = Callable[[Pair], Pair]
 
@@ -188,12 +185,8 @@ def _inverse(x: Pair, axis: int, scale: float) -> Pair:
 
 def _transform(x: Pair, axis: int, scale: float) -> Pair:
     """The transform with a minus in the exponent, times a number."""
-    points, last = x.re.shape[axis], x.re.ndim - 1
+    points = x.re.shape[axis]
     if points > WRITTEN_OUT:
-        if axis < last and points > LONGEST_COLUMN:
-            moved = _each(lambda part: move_axis(part, axis, last), x)
-            found = Pair(*split_fft_p(*moved, axis=last, scale=scale))
-            return _each(lambda part: move_axis(part, last, axis), found)
         return Pair(*split_fft_p(*x, axis=axis, scale=scale))
     taken = [_each(lambda part, j=j: read_along(part, axis, j, 1), x) for j in range(points)]
     results = butterfly(taken)

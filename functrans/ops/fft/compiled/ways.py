@@ -56,7 +56,11 @@ def emit(at: Emission) -> None:
     if 0 in shape:
         return
     if axis < len(shape) - 1:
-        transform.columns()
+        tile = 2 * shape[axis] * transform.lanes * transform.dtype.itemsize
+        if tile > limits.largest_tile and _is_cut(shape[axis]):
+            transform.long_columns()
+        else:
+            transform.columns()
     elif shape[axis] >= limits.long and _is_cut(shape[axis]):
         transform.long_rows()
     elif shape[axis] < limits.short and transform.others >= transform.lanes:
@@ -81,24 +85,58 @@ class _Transform:
 
     def columns(self) -> None:
         """Along any axis but the last one, along which vectors go."""
-        leading = tuple(n for i, n in enumerate(self.shape[:-1]) if i != self.axis)
+        leading = self._leading()
         turns = self._turns(self.points)
 
         def body(tile: Tile) -> Body:
             outer = self._numbers(tile.block, leading)
-
-            def position(j: Scalar, line: Scalar) -> Position:
-                column = self.at.simplify(tile.first + line)
-                return (*outer[: self.axis], j, *outer[self.axis :], column)
-
             return tile.lines.transform(
                 tile.memory[0],
                 turns,
-                lambda k, line, y: self._result(position(k, line), y),
-                lambda j, line: self.x.load(*position(j, line)),
+                lambda k, line, y: self._result(self._in_column(outer, k, tile, line), y),
+                lambda j, line: self.x.load(*self._in_column(outer, j, tile, line)),
             )
 
         self._tiled(self.points, prod(leading), self.shape[-1], body, vectors=self.limits.wide)
+
+    def long_columns(self) -> None:
+        """The same in two passes: each column is cut into rows of a matrix, as in `long_rows`."""
+        leading = self._leading()
+        height, width = _cut(self.points, 1)
+        products = self.tables.products(height, width)
+        down_turns, along_turns = self._turns(height), self._turns(width)
+        matrices = self._matrices((prod(leading), height, width, self.shape[-1]))
+
+        def down(tile: Tile) -> Body:
+            number, row = self._numbers(tile.block, (prod(leading), width))
+            outer = self._numbers(number, leading)
+
+            def read(j: Scalar, line: Scalar) -> Pair:
+                place = self.at.simplify(j * width + row)
+                return self.x.load(*self._in_column(outer, place, tile, line))
+
+            def write(k: Scalar, line: Scalar, y: Pair) -> Stored:
+                position = (number, k, row, self.at.simplify(tile.first + line))
+                return Stored(matrices, position, by(y, *products.load(k, row)))
+
+            return tile.lines.transform(tile.memory[0], down_turns, write, read)
+
+        def along(tile: Tile) -> Body:
+            number, row = self._numbers(tile.block, (prod(leading), height))
+            outer = self._numbers(number, leading)
+
+            def read(j: Scalar, line: Scalar) -> Pair:
+                return matrices.load(number, row, j, self.at.simplify(tile.first + line))
+
+            def write(k: Scalar, line: Scalar, y: Pair) -> Stored:
+                place = self.at.simplify(k * height + row)
+                return self._result(self._in_column(outer, place, tile, line), y)
+
+            return tile.lines.transform(tile.memory[0], along_turns, write, read)
+
+        count, columns, wide = prod(leading), self.shape[-1], self.limits.wide
+        self._tiled(height, count * width, columns, down, vectors=wide, writes=matrices)
+        self._tiled(width, count * height, columns, along, vectors=wide)
 
     def rows(self) -> None:
         """Along the last axis, one row at a time: vectors go along its places at first.
@@ -172,10 +210,7 @@ class _Transform:
         height, width = _cut(self.points, self.lanes)
         products = self.tables.products(height, width)
         down_turns, along_turns = self._turns(height), self._turns(width)
-        shape = (self.others, height, width)
-        matrices = Parts(
-            *(self.at.scratch(f"matrix_{part}", self.dtype, shape) for part in Parts._fields)
-        )
+        matrices = self._matrices((self.others, height, width))
 
         def down(tile: Tile) -> Body:
             row = self._numbers(tile.block, leading)
@@ -283,6 +318,21 @@ class _Transform:
             )
 
         return vector_loop("place", lines.points, self.lanes, one)
+
+    def _matrices(self, shape: tuple[int, ...]) -> Parts:
+        """Memory for what a first pass leaves to a second one."""
+        return Parts(
+            *(self.at.scratch(f"matrix_{part}", self.dtype, shape) for part in Parts._fields)
+        )
+
+    def _leading(self) -> tuple[int, ...]:
+        """The extents of the axes but the last one, and that which the transform is along."""
+        return tuple(n for i, n in enumerate(self.shape[:-1]) if i != self.axis)
+
+    def _in_column(self, outer: Position, place: Scalar, tile: Tile, line: Scalar) -> Position:
+        """The position of a place of a column, where the indices along leading axes are known."""
+        column = self.at.simplify(tile.first + line)
+        return (*outer[: self.axis], place, *outer[self.axis :], column)
 
     def _lines(self, points: int, width: int) -> Lines:
         return Lines(points, width, self.dtype, self.lanes, self.at.simplify)
