@@ -233,6 +233,20 @@ class Convolutions(NamedTuple):
     """Terms that are worth a product of matrices, where there are more of them outside."""
 
 
+class Transforms(NamedTuple):
+    """Fourier transforms: how many points are done at once. Measured: all (512x512 points)."""
+
+    long: int = 4096
+    """A row of so many points is transformed in two passes, as a matrix."""
+    short: int = 64
+    """A row of fewer points has few vectors: several rows are done at once."""
+    wide: int = 4
+    """So many vectors of columns at most are done at once: lines that are a power of two apart have
+    few places in the cache, so whole ones next to each other should be used."""
+    largest_tile: int = 1 << 18
+    """Bytes that are done at once at most."""
+
+
 class Matrices(NamedTuple):
     """Linear algebra: which matrices are written out, and which are LAPACK's.
 
@@ -377,6 +391,7 @@ class Target:
     tiling: Tiling = Tiling()
     products: Products = Products()
     convolutions: Convolutions = Convolutions()
+    transforms: Transforms = Transforms()
     matrices: Matrices = Matrices()
     control: Control = Control()
     joins: Joins = Joins()

@@ -67,6 +67,12 @@ LOW = {
         "smallest_work": (1, 8192),
         "worth_splitting": (64, 1 << 20),
     },
+    "transforms": {
+        "long": (12, 100, 4096),
+        "short": (2, 64),
+        "wide": (1, 4),
+        "largest_tile": (256, 1 << 18),
+    },
     "matrices": {"largest": (2, 8)},
     "control": {"most_locals": (0, 4, 64), "least_work": (1, 512)},
     "joins": {"few": (1, 5), "small": (4, 64), "together": (4, 128), "few_elements": (0, 2)},

@@ -38,16 +38,14 @@ NOT_COMPILED = {
     "eigvals": "it is NumPy's",
     "eigh": "its elements are made together",
     "eigvalsh": "its elements are made together",
-    "fft": "its elements are made together",
     "inv": "its elements are made together",
-    "irfft": "its elements are made together",
     "lstsq": "its elements are made together",
     "pinv": "its elements are made together",
     "qr": "its elements are made together",
-    "rfft": "its elements are made together",
     "r_of_qr": "its elements are made together",
     "slogdet": "its elements are made together",
     "solve": "its elements are made together",
+    "split_fft": "its elements are made together",
     "svd": "its elements are made together",
     "svdvals": "its elements are made together",
     "triangular_solve": "its elements are made together",
@@ -74,9 +72,9 @@ NOT_COMPILED = {
 }
 
 # What the compiler makes, when all transforms have been applied.
-NOT_MAPPED = {"gemm", "complex_to_pairs", "pairs_to_complex"}
+NOT_MAPPED = {"gemm", "complex_to_pairs", "pairs_to_complex", "split_fft"}
 
-NO_OPERANDS = {"constant", "full", "iota", "unused"}
+NO_OPERANDS = {"constant", "full", "iota", "turns", "unused"}
 
 NO_SAMPLES = {
     "external": "it is any function of the user's: see the tests of external functions",

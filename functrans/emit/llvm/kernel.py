@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import (
@@ -135,8 +136,10 @@ class _Emitter:
     # -- statements ---------------------------------------------------------------------------
 
     def _statements(self, statements: tuple[Statement, ...]) -> None:
-        for statement in statements:
+        for statement in stores_together(statements, self.expressions.changing):
             match statement:
+                case tuple():
+                    store_all(self.expressions, statement)
                 case Store():
                     store(self.expressions, statement)
                 case Let():

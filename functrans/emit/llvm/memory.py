@@ -6,6 +6,7 @@ how its place in memory moves with the loop index.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,10 +124,14 @@ class Memory:
             return self.load_one(node, base=False)
         if stride == 1:
             return self._load_vector(node, vector)
+        if stride == -1 and self.mask is None:
+            return self._load_backwards(node, vector)
         if stride is not None and 1 < stride <= LARGEST_SHUFFLED_STRIDE and self.mask is None:
             shuffled = self._load_shuffled(node, vector, stride)
             if shuffled is not None:
                 return shuffled
+        if stride == 2 and self.mask is None:
+            return self._load_every_other(node, vector)
         return self._gather(node, vector, stride)
 
     def _load_vector(self, node: Scalar, vector: Vector) -> Value:
@@ -149,6 +154,39 @@ class Memory:
                 ],
             )
         return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
+
+    def _load_backwards(self, node: Scalar, vector: Vector) -> Value:
+        """Load a vector that ends where the first lane's element is, and reverse it."""
+        loaded = self._loaded_at(node, 1 - vector.lanes, vector.lanes)
+        return self._picked(node, loaded, loaded, range(vector.lanes - 1, -1, -1))
+
+    def _load_every_other(self, node: Scalar, vector: Vector) -> Value:
+        """Load two vectors, from the first element on and up to the last one, which overlap.
+
+        So nothing is loaded that is behind the last element.
+        """
+        half = vector.lanes // 2
+        low, high = (self._loaded_at(node, n, vector.lanes) for n in (0, vector.lanes - 1))
+        odd = range(vector.lanes + 1, 2 * vector.lanes, 2)
+        return self._picked(node, low, high, [*range(0, 2 * half, 2), *odd])
+
+    def _loaded_at(self, node: Scalar, distance: int, lanes: int) -> str:
+        """The vector of neighbours so far from the first lane's element."""
+        source: Buffer = node.attribute
+        first = self.first_place(source, node.args)
+        start = self.writer.define(
+            f"getelementptr {memory_type(source.dtype)}, ptr {first}, i64 {distance}"
+        )
+        kind = memory_type(source.dtype, lanes)
+        return self.writer.define(f"load {kind}, ptr {start}, align {source.dtype.itemsize}")
+
+    def _picked(self, node: Scalar, low: str, high: str, lanes: Iterable[int]) -> Value:
+        """Lanes of two vectors of equal length, as a vector of as many."""
+        chosen = [f"i32 {lane}" for lane in lanes]
+        count, kind = len(chosen), memory_type(node.dtype, len(chosen))
+        mask = f"<{count} x i32> <{', '.join(chosen)}>"
+        picked = self.writer.define(f"shufflevector {kind} {low}, {kind} {high}, {mask}")
+        return Value(self.from_memory(picked, node.dtype, count), count)
 
     def _load_shuffled(self, node: Scalar, vector: Vector, stride: int) -> Value | None:
         """Load whole rows of ``stride`` neighbours, and pick this element of each.

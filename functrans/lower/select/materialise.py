@@ -54,7 +54,9 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
         if eqn in joins:
             chosen.update(eqn.outputs)
             continue
-        if own.folds == 1 and all(isinstance(x, Literal) or x in constants for x in eqn.inputs):
+        is_constant = all(isinstance(x, Literal) or x in constants for x in eqn.inputs)
+        is_table = not eqn.inputs and cost > limits.cheap
+        if own.folds == 1 and is_constant and not is_table:
             # made of nothing: its zeros and ones are worth more than the work they save
             constants.update(eqn.outputs)
             continue

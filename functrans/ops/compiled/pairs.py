@@ -29,6 +29,10 @@ class Pair(NamedTuple):
         return dtype
 
 
+class Real(Pair):
+    """A complex number that a real one was converted to: its imaginary part is zero."""
+
+
 def pair_of(number: Any) -> Pair:
     """A known complex number."""
     value = np.asarray(number)

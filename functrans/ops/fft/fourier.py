@@ -17,7 +17,7 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape, complex_dtype, is_complex, real_dtype
 from functrans.ops.arrays.structural import iota, reshape
-from functrans.ops.define import primitive
+from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import as_complex, conj
@@ -90,6 +90,7 @@ fft_p: Primitive = primitive(
     linear=LINEAR,
     transpose=[lambda ct, x, **params: fft_p(ct, **params)],
     batch=lambda *args, **params: _same_axis(fft_p, *args, **params),
+    parts=lazy("functrans.ops.fft.compiled.parts:fft"),
     prepare=_promoted_complex,
     samples=cases(
         ((complexes(0.5, 2), (4,)), _sample(0, False)),
@@ -142,6 +143,7 @@ rfft_p: Primitive = primitive(
     linear=LINEAR,
     transpose=[_transpose_rfft],
     batch=lambda *args, **params: _same_axis(rfft_p, *args, **params),
+    parts=lazy("functrans.ops.fft.compiled.parts:rfft"),
     prepare=_promoted_real,
     samples=cases(
         ((4,), {"axis": 0, "norm": "backward"}), ((5,), {"axis": 0, "norm": "backward"}),
@@ -175,6 +177,7 @@ irfft_p: Primitive = primitive(
     linear=LINEAR,
     transpose=[_transpose_irfft],
     batch=lambda *args, **params: _same_axis(irfft_p, *args, **params),
+    parts=lazy("functrans.ops.fft.compiled.parts:irfft"),
     prepare=_promoted_complex,
     samples=cases(
         ((complexes(0.5, 2), (3,)), {"axis": 0, "points": 4, "norm": "backward"}),

@@ -161,6 +161,8 @@ def _in_parts(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
             results = regrouped(flat, [var.aval.dtype for var in eqn.outputs])
         else:
             results = primitive.parts(*pairs, **eqn.params)
+    if results is NotImplemented:
+        return _by_numpy(eqn, operands)
     found = results if primitive.several else (results,)
     for var, result in zip(eqn.outputs, found, strict=True):
         _check(eqn, var.aval, result)

@@ -10,6 +10,7 @@ from functrans.loop.target import Target
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
+from functrans.optimise.machine.real_transforms import halve_transforms
 from functrans.optimise.machine.scan_motion import move_out_of_scans
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
 from functrans.optimise.machine.write_coalescing import coalesce_writes
@@ -17,6 +18,7 @@ from functrans.optimise.machine.write_coalescing import coalesce_writes
 Rewrite = Callable[[Graph, Target], Graph]
 
 REWRITES: tuple[tuple[str, Rewrite], ...] = (
+    ("halve_transforms", halve_transforms),
     ("swap_products", swap_products),
     ("move_out_of_scans", move_out_of_scans),
     ("columns_first", columns_first),

@@ -22,6 +22,7 @@ from functrans.loop.statements import (
     size,
 )
 from functrans.run.code import native
+from tests.emit.test_statements import by_llvm
 
 F8 = np.dtype(float)
 N, ZERO, ONE = size(0), const(0, INDEX), const(1, INDEX)
@@ -138,3 +139,22 @@ def test_what_is_read_is_read_again_after_it_was_written():
 def test_branches():
     found = text(If(load(X, (ZERO,)) < 1.0, (Store(Y, (ZERO,), const(1.0, F8)),)))
     assert "fcmp" in found and "br i1" in found
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_, np.int64])
+@pytest.mark.parametrize(("stride", "first"), [(2, 0), (2, 1), (-1, 0), (-1, 3)])
+def test_every_other_and_backwards(stride, first, dtype, lanes):
+    count, dtype = 4 * lanes, np.dtype(dtype)
+    size = 2 * count - 1 + first if stride == 2 else count + first
+    x, y = buffer("x", dtype, (size,)), buffer("y", dtype, (count,))
+    i = index("i", count)
+    place = i * 2 + first if stride == 2 else const(count + first - 1, INDEX) - i
+    loop = For(i, ZERO, const(count, INDEX), (Store(y, (i,), load(x, (place,))),),
+               lanes=lanes, whole=True)  # fmt: skip
+    made = Kernel((x, y), 0, (loop,))
+    assert "gather" not in emit(made) and f"load <{lanes} x" in emit(made)
+    given = (np.arange(size) % 7 * (np.arange(size) % 3 > 0)).astype(dtype)
+    out = np.zeros(count, dtype)
+    by_llvm(made, [given, out], [])
+    np.testing.assert_array_equal(out, given[first::2] if stride == 2 else given[first:][::-1])

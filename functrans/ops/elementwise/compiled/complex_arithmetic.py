@@ -14,7 +14,7 @@ from functrans.ir.types import is_complex, real_dtype
 from functrans.ops.arrays.structural import cast as cast_p
 from functrans.ops.arrays.structural import full_p, zeros
 from functrans.ops.arrays.structural import iota as iota_p
-from functrans.ops.compiled.pairs import Pair
+from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.elementwise import choice, compare, logic, rounding
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import hypot
@@ -44,7 +44,7 @@ def cast(x: Any, *, dtype: np.dtype[Any]) -> Any:
     part = real_dtype(dtype)
     if isinstance(x, Pair):
         return Pair(cast_p(x.re, dtype=part), cast_p(x.im, dtype=part))
-    return Pair(cast_p(x, dtype=part), zeros(x.shape, part))
+    return Real(cast_p(x, dtype=part), zeros(x.shape, part))
 
 
 def full(*, shape: tuple[int, ...], value: complex, dtype: np.dtype[Any]) -> Pair:

@@ -1,0 +1,1 @@
+"""Fourier transforms as loops over pairs of real numbers."""

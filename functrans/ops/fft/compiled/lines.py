@@ -1,0 +1,218 @@
+"""The transform of lines that lie side by side, by decimation in frequency: vectors go across.
+
+A transform of ``n`` points is a butterfly of ``r`` points at ``n / r`` places, and then ``r``
+transforms of ``n / r`` points each (Gentleman and Sande, "Fast Fourier transforms: for fun and
+profit", 1966). Each butterfly replaces what it is made of, but the first ones may read, and the
+last ones write, somewhere else. There the results are put in order, which costs nothing, since
+those of all lines lie next to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, For, Let, Statement, Store, buffer, load, local
+from functrans.ops.compiled.pairs import Pair
+from functrans.ops.fft.compiled.butterflies import butterfly, by
+from functrans.ops.fft.split import factors
+
+Body = tuple[Statement, ...]
+
+
+class Parts(NamedTuple):
+    """The memory of complex numbers: their real and their imaginary parts."""
+
+    re: Buffer
+    im: Buffer
+
+    def load(self, *position: Scalar) -> Pair:
+        """The number at a position."""
+        return Pair(load(self.re, position), load(self.im, position))
+
+
+class Stored(NamedTuple):
+    """A number, and where it is stored."""
+
+    parts: Parts
+    position: tuple[Scalar, ...]
+    value: Pair
+
+
+Read = Callable[[Scalar, Scalar], Pair]
+"""An element, by its number in its line, and the number of the line."""
+
+Write = Callable[[Scalar, Scalar, Pair], Stored]
+"""What is stored of a result, by its number in its line, the number of the line, and its value."""
+
+
+class Lines(NamedTuple):
+    """Lines side by side.
+
+    Parameters
+    ----------
+    points, width : int
+        The length of each, and how many there are.
+    dtype : numpy dtype
+    lanes : int
+        The length of vectors.
+    simplify : Simplifier
+    """
+
+    points: int
+    width: int
+    dtype: np.dtype[Any]
+    lanes: int
+    simplify: Simplifier
+
+    def memory(self) -> Parts:
+        """Memory for all elements, those of the same number in their lines next to each other."""
+        shape = (self.points * self.width,)
+        return Parts(*(buffer(f"lines_{part}", self.dtype, shape) for part in ("re", "im")))
+
+    def place(self, number: Scalar, line: Scalar) -> Scalar:
+        """Where in that memory an element is."""
+        return self.simplify(number * self.width + line)
+
+    def transform(
+        self, memory: Parts, turns: Parts | None, write: Write, read: Read | None = None
+    ) -> Body:
+        """The statements that transform the lines.
+
+        Parameters
+        ----------
+        memory : Parts
+            Where they are, unless there is ``read``; it is overwritten.
+        turns : Parts or None
+            Cosines and sines of multiples of a turn by the number of points, where there is more
+            than one butterfly.
+        write : callable
+        read : callable, optional
+        """
+        found = radices(self.points)
+        body: list[Statement] = []
+        for number in range(len(found)):
+            taken = read if number == 0 else None
+            if number < len(found) - 1:
+                body += self._in_place(found, number, memory, turns, taken)
+            else:
+                body += self._last(found, memory, write, taken)
+        return tuple(body)
+
+    def _in_place(
+        self,
+        found: tuple[int, ...],
+        number: int,
+        memory: Parts,
+        turns: Parts | None,
+        read: Read | None,
+    ) -> Body:
+        """Butterflies whose results replace what they are made of."""
+        assert turns is not None
+        radix, blocks = found[number], prod(found[:number])
+        left = self.points // (blocks * radix)
+
+        def at(block: Scalar, place: Scalar, line: Scalar) -> Body:
+            places = [
+                self.simplify(block * (radix * left) + place + left * j) for j in range(radix)
+            ]
+            x = [self._taken(memory, read, j, line) for j in places]
+            return stored(
+                Stored(memory, (self.place(j, line),), self._turned(y, turns, place * (k * blocks)))
+                for k, (j, y) in enumerate(zip(places, butterfly(x), strict=True))
+            )
+
+        return loop(
+            "block",
+            blocks,
+            lambda block: loop(
+                "place",
+                left,
+                lambda place: vector_loop(
+                    "line", self.width, self.lanes, lambda line: at(block, place, line)
+                ),
+            ),
+        )
+
+    def _last(self, found: tuple[int, ...], memory: Parts, write: Write, read: Read | None) -> Body:
+        """The butterflies that give the results, which come in the order of reversed digits."""
+        radix = found[-1]
+
+        def at(digits: tuple[Scalar, ...], line: Scalar) -> Body:
+            block, result = ZERO, ZERO
+            for number, digit in enumerate(digits):
+                block = block * found[number] + digit
+                result = result + digit * prod(found[:number])
+            places = [self.simplify(block * radix + j) for j in range(radix)]
+            x = [self._taken(memory, read, j, line) for j in places]
+            step = self.points // radix
+            return stored(
+                write(self.simplify(result + step * k), line, y) for k, y in enumerate(butterfly(x))
+            )
+
+        def over(digits: tuple[Scalar, ...]) -> Body:
+            if len(digits) < len(found) - 1:
+                # the first digit, of which results are neighbours, in the innermost loop
+                extent = found[-2 - len(digits)]
+                return loop("digit", extent, lambda digit: over((digit, *digits)))
+            return vector_loop("line", self.width, self.lanes, lambda line: at(digits, line))
+
+        return over(())
+
+    def _taken(self, memory: Parts, read: Read | None, number: Scalar, line: Scalar) -> Pair:
+        return read(number, line) if read else memory.load(self.place(number, line))
+
+    def _turned(self, y: Pair, turns: Parts, numerator: Scalar) -> Pair:
+        numerator = self.simplify(numerator)
+        return y if numerator == ZERO else by(y, *turns.load(numerator))
+
+
+def radices(points: int) -> tuple[int, ...]:
+    """The lengths of butterflies, whose product is the number of points."""
+    primes = factors(points)
+    eights, rest = divmod(primes.count(2), 3)
+    found = [p for p in primes if p != 2]
+    if rest == 1 and eights:
+        # two of four are less work than one of eight and one of two
+        found += [8] * (eights - 1) + [4, 4]
+    else:
+        found += [8] * eights + [2**rest] * (rest > 0)
+    return tuple(sorted(found, reverse=True)) or (1,)
+
+
+def stored(results: Iterable[Stored]) -> Body:
+    """Store results, once all are computed: first the real parts."""
+    found = list(results)
+    names = [Pair(*(local(part.dtype, "y") for part in each.value)) for each in found]
+    values = [part for each in found for part in each.value]
+    stores = [
+        Store(each.parts[part], each.position, name[part])
+        for part in range(2)
+        for each, name in zip(found, names, strict=True)
+    ]
+    return (Let(tuple(part for name in names for part in name), tuple(values)), *stores)
+
+
+def loop(name: str, extent: int, body: Callable[[Scalar], Body]) -> Body:
+    """A loop; none around a single iteration."""
+    if extent == 1:
+        return body(ZERO)
+    i = index(name, extent)
+    return (For(i, ZERO, const(extent, INDEX), body(i)),)
+
+
+def vector_loop(name: str, extent: int, lanes: int, body: Callable[[Scalar], Body]) -> Body:
+    """A loop of independent iterations, as vectors."""
+    if extent == 1:
+        return body(ZERO)
+    while lanes > extent:
+        lanes //= 2
+    i = index(name, extent)
+    stop = const(extent, INDEX)
+    return (For(i, ZERO, stop, body(i), lanes=lanes, whole=extent % lanes == 0),)

@@ -1,0 +1,215 @@
+"""Fourier transforms of pairs of real numbers: what complex and real transforms are made of.
+
+A transform of real numbers is one of half as many complex ones, of which the even and the odd ones
+are the parts (Cooley, Lewis and Welch, "The fast Fourier transform algorithm: programming
+considerations in the calculation of sine, cosine and Laplace transforms", 1970).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
+from functrans.ops.arrays.slicing import embed
+from functrans.ops.arrays.structural import cast, reshape, zeros
+from functrans.ops.compiled.pairs import Pair, Real
+from functrans.ops.compiled.places import whole
+from functrans.ops.fft.compiled.butterflies import butterfly
+from functrans.ops.fft.fourier import half
+from functrans.ops.fft.split import is_made, split_fft_p
+from functrans.ops.fft.turns import COSINE, SINE, turns_p
+
+WRITTEN_OUT = 8
+"""Transforms of so many points at most are expressions, which fuse with what is around them."""
+
+Transform = Callable[[Pair], Pair]
+
+
+class Spectrum(Pair):
+    """A transform of real numbers, along some axes: half of it is known from the other half.
+
+    Parameters
+    ----------
+    half : Pair
+        What has been transformed: along the first of the axes, up to the middle.
+    axes : tuple of int
+    points : int
+        The extent of the whole along the first axis.
+    """
+
+    half: Pair
+    axes: tuple[int, ...]
+    points: int
+
+    def __new__(cls, half: Pair, axes: tuple[int, ...], points: int) -> Spectrum:
+        whole = super().__new__(cls, *_with_conjugates(half, axes, points))
+        whole.half, whole.axes, whole.points = half, axes, points
+        return whole
+
+    def transformed(self, axis: int, transform: Transform) -> Spectrum:
+        """The transform along another axis."""
+        return Spectrum(transform(self.half), (*self.axes, axis), self.points)
+
+
+def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
+    points = x.re.shape[axis]
+    if not is_made(points):
+        return NotImplemented
+    scale = _scale(points, inverse, norm)
+
+    def transform(x: Pair) -> Pair:
+        return _inverse(x, axis, scale) if inverse else _transform(x, axis, scale)
+
+    if isinstance(x, Spectrum) and axis not in x.axes:
+        return x.transformed(axis, transform)
+    if isinstance(x, Real) and points > WRITTEN_OUT:
+        found = _of_real(x.re, axis, scale)
+        return Spectrum(Pair(found.re, -found.im) if inverse else found, (axis,), points)
+    return transform(x)
+
+
+def rfft(x: Any, *, axis: int, norm: str) -> Any:
+    points = x.shape[axis]
+    if not is_made(points):
+        return NotImplemented
+    return _of_real(x, axis, _scale(points, False, norm))
+
+
+def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
+    if not is_made(points):
+        return NotImplemented
+    x = Pair(x.re, _without_ends(x.im, axis, points))
+    return _to_real(x, axis, points, _scale(points, True, norm))
+
+
+def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
+    """The real part of a transform along axes, which that of half of the numbers is enough for.
+
+    It is the transform of the mean of the numbers and of the conjugates of those that are opposite
+    to them: of this, what comes before the middle of the last of the axes says all.
+    """
+    *others, last = axes
+    points = x.re.shape[last]
+    count = half(points)
+
+    def opposite(part: Any) -> Any:
+        first = read_along(part, last, 0, 1)
+        rest = read_along(part, last, points - count + 1, count - 1)
+        return _opposite(concatenate([first, flip(rest, axes=(last,))], axis=last), others)
+
+    re, im = _each(lambda part: read_along(part, last, 0, count), x)
+    twice = Pair(re + opposite(x.re), im - opposite(x.im))
+    for axis in others:
+        twice = _transform(twice, axis, 1.0)
+    return _to_real(Pair(twice.re, -twice.im), last, points, scale / 2)
+
+
+# -- what they share -------------------------------------------------------------------------------
+
+
+def _scale(points: int, inverse: bool, norm: str) -> float:
+    if norm == "ortho":
+        return float(1 / np.sqrt(points))
+    return 1 / points if inverse == (norm == "backward") else 1.0
+
+
+def _each(function: Any, x: Pair) -> Pair:
+    return Pair(function(x.re), function(x.im))
+
+
+def _of_real(x: Any, axis: int, scale: float) -> Pair:
+    """The transform of real numbers, up to the middle, times a number."""
+    points = x.shape[axis]
+    if points % 2 or points <= WRITTEN_OUT:
+        full = _transform(Pair(x, zeros(x.shape, x.dtype)), axis, scale)
+        return _each(lambda part: read_along(part, axis, 0, half(points)), full)
+    even, odd = (read_along(x, axis, start, points // 2, 2) for start in (0, 1))
+    both = _transform(Pair(even, odd), axis, scale / 2)
+    a = _each(lambda part: concatenate([part, read_along(part, axis, 0, 1)], axis=axis), both)
+    b = _each(lambda part: flip(part, axes=(axis,)), a)
+    cosine, sine = _turns(points, axis, a)
+    turned = Pair(a.im + b.im, b.re - a.re)
+    return Pair(
+        a.re + b.re + turned.re * cosine + turned.im * sine,
+        a.im - b.im + turned.im * cosine - turned.re * sine,
+    )
+
+
+def _with_conjugates(x: Pair, axes: tuple[int, ...], points: int) -> Pair:
+    """The whole transform of real numbers: in each place the conjugate of what is opposite."""
+    first, *others = axes
+
+    def opposite(part: Any) -> Any:
+        rest = read_along(part, first, 1, (points - 1) // 2)
+        return _opposite(flip(rest, axes=(first,)), others)
+
+    return Pair(
+        concatenate([x.re, opposite(x.re)], axis=first),
+        concatenate([x.im, -opposite(x.im)], axis=first),
+    )
+
+
+def _opposite(x: Any, axes: Sequence[int]) -> Any:
+    """The numbers that are as far from the first ones along axes, but the other way around."""
+    for axis in axes:
+        first, rest = read_along(x, axis, 0, 1), read_along(x, axis, 1, x.shape[axis] - 1)
+        x = concatenate([first, flip(rest, axes=(axis,))], axis=axis)
+    return x
+
+
+def _to_real(x: Pair, axis: int, points: int, scale: float) -> Any:
+    """The real numbers that the first half of an inverse transform is given of, times a number."""
+    if points % 2 or points <= WRITTEN_OUT:
+        rest = _each(lambda part: read_along(part, axis, 1, (points - 1) // 2), x)
+        rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
+        full = Pair(*(concatenate(both, axis=axis) for both in zip(x, rest, strict=True)))
+        return _inverse(full, axis, scale).re
+    count = points // 2
+    a = _each(lambda part: read_along(part, axis, 0, count), x)
+    b = _each(lambda part: flip(read_along(part, axis, 1, count), axes=(axis,)), x)
+    cosine, sine = (read_along(part, axis, 0, count) for part in _turns(points, axis, a))
+    odd = Pair(a.re - b.re, a.im + b.im)
+    turned = Pair(odd.re * cosine - odd.im * sine, odd.im * cosine + odd.re * sine)
+    both = _inverse(Pair(a.re + b.re - turned.im, a.im - b.im + turned.re), axis, scale)
+    shape = (*x.re.shape[:axis], points, *x.re.shape[axis + 1 :])
+    return reshape(stack(list(both), axis=axis + 1), shape=shape)
+
+
+def _inverse(x: Pair, axis: int, scale: float) -> Pair:
+    im, re = _transform(Pair(x.im, x.re), axis, scale)
+    return Pair(re, im)
+
+
+def _transform(x: Pair, axis: int, scale: float) -> Pair:
+    """The transform with a minus in the exponent, times a number."""
+    points = x.re.shape[axis]
+    if points > WRITTEN_OUT:
+        return Pair(*split_fft_p(*x, axis=axis, scale=scale))
+    taken = [_each(lambda part, j=j: read_along(part, axis, j, 1), x) for j in range(points)]
+    results = butterfly(taken)
+    full = Pair(*(concatenate(list(parts), axis=axis) for parts in zip(*results, strict=True)))
+    return full if scale == 1 else _each(lambda part: part * part.dtype.type(scale), full)
+
+
+def _turns(points: int, axis: int, like: Pair) -> tuple[Any, Any]:
+    """Cosines and sines of the multiples of a turn by a number of points, up to a half of it."""
+    shape = tuple(half(points) if i == axis else 1 for i in range(like.re.ndim))
+    cosine, sine = (
+        reshape(
+            cast(turns_p(size=half(points), steps=points, part=part), dtype=like.dtype), shape=shape
+        )
+        for part in (COSINE, SINE)
+    )
+    return cosine, sine
+
+
+def _without_ends(x: Any, axis: int, points: int) -> Any:
+    """Imaginary parts, of which the first is taken for zero, and the last of an even number."""
+    count = (points - 1) // 2
+    if count == 0:
+        return zeros(x.shape, x.dtype)
+    index = tuple((1, count, 1) if i == axis else whole(n) for i, n in enumerate(x.shape))
+    return embed(read_along(x, axis, 1, count), index=index, shape=x.shape)

@@ -1,0 +1,66 @@
+"""Twiddle factors: tables of cosines and sines, which a program computes once in each call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const, convert
+from functrans.loop.statements import For
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.pairs import Pair
+from functrans.ops.fft.compiled.lines import Body, Parts, Stored, stored, vector_loop
+from functrans.vecmath.turns import turn
+
+WORK = 50
+"""About the operations for one point."""
+
+
+class Tables:
+    """Makes tables for transforms of a dtype."""
+
+    def __init__(self, at: Emission, dtype: np.dtype[Any]) -> None:
+        self.at = at
+        self.dtype = dtype
+        self.lanes = at.target.lanes(dtype.itemsize)
+
+    def multiples(self, points: int) -> Parts:
+        """Of a turn by a number of points: ``[k]``."""
+
+        def make() -> Parts:
+            table = self._memory("turns", (points,))
+            body = vector_loop(
+                "k", points, self.lanes, lambda k: self._point(table, (k,), k, points)
+            )
+            self.at.call(body, work=WORK * points, writes=table)
+            return table
+
+        return self.at.shared((Tables, self.dtype, points), make)
+
+    def products(self, rows: int, columns: int) -> Parts:
+        """Of a turn by the product of two numbers, the multiples by products: ``[j, k]``."""
+
+        def make() -> Parts:
+            table = self._memory("products", (rows, columns))
+            j, points = index("j", rows), rows * columns
+            body = vector_loop(
+                "k", columns, self.lanes, lambda k: self._point(table, (j, k), j * k, points)
+            )
+            loop = For(j, ZERO, const(rows, INDEX), body, parallel=True)
+            self.at.call((loop,), work=WORK * points, writes=table)
+            return table
+
+        return self.at.shared((Tables, self.dtype, rows, columns), make)
+
+    def _memory(self, name: str, shape: tuple[int, ...]) -> Parts:
+        return Parts(
+            *(self.at.scratch(f"{name}_{part}", self.dtype, shape) for part in ("cos", "sin"))
+        )
+
+    def _point(
+        self, table: Parts, position: tuple[Scalar, ...], numerator: Scalar, steps: int
+    ) -> Body:
+        point = Pair(*(convert(part, self.dtype) for part in turn(numerator, steps)))
+        return stored([Stored(table, position, point)])

@@ -1,0 +1,368 @@
+"""Fourier transforms from memory to memory: along which axis vectors go, and in how many passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log2, prod
+from typing import NamedTuple
+
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const, idiv, irem
+from functrans.loop.statements import For
+from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.pairs import Pair
+from functrans.ops.fft.compiled.butterflies import butterfly, by
+from functrans.ops.fft.compiled.lines import (
+    Body,
+    Lines,
+    Parts,
+    Stored,
+    radices,
+    stored,
+    vector_loop,
+)
+from functrans.ops.fft.compiled.tables import Tables
+from functrans.ops.fft.split import factors
+
+FIRST_RADICES = (8, 16, 12, 10, 9, 15, 14, 6, 5, 7, 4, 3, 2, 11, 13)
+"""Of which the first one is taken that divides the points of a row. Vectors are as long afterwards:
+with eight, they are full."""
+
+
+class Tile(NamedTuple):
+    """Lines that are transformed together.
+
+    Parameters
+    ----------
+    lines : Lines
+    memory : tuple of Parts
+        That they may use.
+    block : Scalar
+        The number of the block that they belong to.
+    first : Scalar
+        The number of the first one in it.
+    """
+
+    lines: Lines
+    memory: tuple[Parts, ...]
+    block: Scalar
+    first: Scalar
+
+
+def emit(at: Emission) -> None:
+    """The transform, in the way that is best for its axis and its length."""
+    shape, axis = at.eqn.inputs[0].aval.shape, at.eqn.params["axis"]
+    transform, limits = _Transform(at), at.target.transforms
+    if 0 in shape:
+        return
+    if axis < len(shape) - 1:
+        tile = 2 * shape[axis] * transform.lanes * transform.dtype.itemsize
+        if tile > limits.largest_tile and _is_cut(shape[axis]):
+            transform.long_columns()
+        else:
+            transform.columns()
+    elif shape[axis] >= limits.long and _is_cut(shape[axis]):
+        transform.long_rows()
+    elif shape[axis] < limits.short and transform.others >= transform.lanes:
+        transform.short_rows()
+    else:
+        transform.rows()
+
+
+class _Transform:
+    def __init__(self, at: Emission) -> None:
+        self.at = at
+        self.shape = at.eqn.inputs[0].aval.shape
+        self.axis: int = at.eqn.params["axis"]
+        self.points = self.shape[self.axis]
+        self.others = prod(n for i, n in enumerate(self.shape) if i != self.axis)
+        self.dtype = at.eqn.inputs[0].aval.dtype
+        self.limits = at.target.transforms
+        self.lanes = at.target.lanes(self.dtype.itemsize)
+        self.tables = Tables(at, self.dtype)
+        self.x = Parts(at.operand(0), at.operand(1))
+        self.out = Parts(at.result(0), at.result(1))
+
+    def columns(self) -> None:
+        """Along any axis but the last one, along which vectors go."""
+        leading = self._leading()
+        turns = self._turns(self.points)
+
+        def body(tile: Tile) -> Body:
+            outer = self._numbers(tile.block, leading)
+            return tile.lines.transform(
+                tile.memory[0],
+                turns,
+                lambda k, line, y: self._result(self._in_column(outer, k, tile, line), y),
+                lambda j, line: self.x.load(*self._in_column(outer, j, tile, line)),
+            )
+
+        self._tiled(self.points, prod(leading), self.shape[-1], body, vectors=self.limits.wide)
+
+    def long_columns(self) -> None:
+        """The same in two passes: each column is cut into rows of a matrix, as in `long_rows`."""
+        leading = self._leading()
+        height, width = _cut(self.points, 1)
+        products = self.tables.products(height, width)
+        down_turns, along_turns = self._turns(height), self._turns(width)
+        matrices = self._matrices((prod(leading), height, width, self.shape[-1]))
+
+        def down(tile: Tile) -> Body:
+            number, row = self._numbers(tile.block, (prod(leading), width))
+            outer = self._numbers(number, leading)
+
+            def read(j: Scalar, line: Scalar) -> Pair:
+                place = self.at.simplify(j * width + row)
+                return self.x.load(*self._in_column(outer, place, tile, line))
+
+            def write(k: Scalar, line: Scalar, y: Pair) -> Stored:
+                position = (number, k, row, self.at.simplify(tile.first + line))
+                return Stored(matrices, position, by(y, *products.load(k, row)))
+
+            return tile.lines.transform(tile.memory[0], down_turns, write, read)
+
+        def along(tile: Tile) -> Body:
+            number, row = self._numbers(tile.block, (prod(leading), height))
+            outer = self._numbers(number, leading)
+
+            def read(j: Scalar, line: Scalar) -> Pair:
+                return matrices.load(number, row, j, self.at.simplify(tile.first + line))
+
+            def write(k: Scalar, line: Scalar, y: Pair) -> Stored:
+                place = self.at.simplify(k * height + row)
+                return self._result(self._in_column(outer, place, tile, line), y)
+
+            return tile.lines.transform(tile.memory[0], along_turns, write, read)
+
+        count, columns, wide = prod(leading), self.shape[-1], self.limits.wide
+        self._tiled(height, count * width, columns, down, vectors=wide, writes=matrices)
+        self._tiled(width, count * height, columns, along, vectors=wide)
+
+    def rows(self) -> None:
+        """Along the last axis, one row at a time: vectors go along its places at first.
+
+        The first butterflies leave as many lines side by side as each of them has points.
+        """
+        radix = next((r for r in FIRST_RADICES if self.points % r == 0), self.points)
+        left = self.points // radix
+        lines = self._lines(left, radix)
+        memory = lines.memory()
+        turns, products = self._turns(left), self.tables.products(radix, left)
+
+        def body(number: Scalar) -> Body:
+            row = self._numbers(number, self.shape[:-1])
+
+            def first(place: Scalar) -> Body:
+                x = [self.x.load(*row, self.at.simplify(place + left * j)) for j in range(radix)]
+                return stored(
+                    Stored(
+                        memory,
+                        (lines.place(place, const(k, INDEX)),),
+                        by(y, *products.load(const(k, INDEX), place)) if k else y,
+                    )
+                    for k, y in enumerate(butterfly(x))
+                )
+
+            return (
+                *vector_loop("place", left, self.lanes, first),
+                *lines.transform(
+                    memory,
+                    turns,
+                    lambda k, line, y: self._result((*row, lines.place(k, line)), y),
+                ),
+            )
+
+        self._call(self.others, body, (memory,))
+
+    def short_rows(self) -> None:
+        """Along the last axis, as many rows at once as a vector has lanes."""
+        turns = self._turns(self.points)
+
+        def body(tile: Tile) -> Body:
+            lines, (memory, done) = tile.lines, tile.memory
+            rows = [
+                self._numbers(self.at.simplify(tile.first + line), self.shape[:-1])
+                for line in range(lines.width)
+            ]
+
+            def spread(place: Scalar) -> Body:
+                return stored(
+                    self._result((*row, place), done.load(lines.place(place, const(i, INDEX))))
+                    for i, row in enumerate(rows)
+                )
+
+            return (
+                *self._gathered(lines, memory, lambda i, place: self.x.load(*rows[i], place)),
+                *lines.transform(
+                    memory, turns, lambda k, line, y: Stored(done, (lines.place(k, line),), y)
+                ),
+                *vector_loop("place", self.points, self.lanes, spread),
+            )
+
+        self._tiled(self.points, 1, self.others, body, memories=2)
+
+    def long_rows(self) -> None:
+        """Along the last axis, in two passes (Bailey, "FFTs in external or hierarchical memory").
+
+        Each row is cut into rows of a matrix, whose columns are transformed, and then its rows.
+        """
+        leading = self.shape[:-1]
+        height, width = _cut(self.points, self.lanes)
+        products = self.tables.products(height, width)
+        down_turns, along_turns = self._turns(height), self._turns(width)
+        matrices = self._matrices((self.others, height, width))
+
+        def down(tile: Tile) -> Body:
+            row = self._numbers(tile.block, leading)
+
+            def read(j: Scalar, line: Scalar) -> Pair:
+                return self.x.load(*row, self.at.simplify(j * width + tile.first + line))
+
+            def write(k: Scalar, line: Scalar, y: Pair) -> Stored:
+                column = self.at.simplify(tile.first + line)
+                turned = by(y, *products.load(k, column))
+                return Stored(matrices, (tile.block, k, column), turned)
+
+            return tile.lines.transform(tile.memory[0], down_turns, write, read)
+
+        def along(tile: Tile) -> Body:
+            row, memory = self._numbers(tile.block, leading), tile.memory[0]
+
+            def read(i: int, place: Scalar) -> Pair:
+                return matrices.load(tile.block, self.at.simplify(tile.first + i), place)
+
+            def write(k: Scalar, line: Scalar, y: Pair) -> Stored:
+                place = self.at.simplify(k * height + tile.first + line)
+                return self._result((*row, place), y)
+
+            return (
+                *self._gathered(tile.lines, memory, read),
+                *tile.lines.transform(memory, along_turns, write),
+            )
+
+        self._tiled(height, self.others, width, down, vectors=self.limits.wide, writes=matrices)
+        self._tiled(width, self.others, height, along)
+
+    # -- what they share ----------------------------------------------------------------------
+
+    def _tiled(
+        self,
+        points: int,
+        blocks: int,
+        width: int,
+        body: Callable[[Tile], Body],
+        *,
+        vectors: int = 1,
+        memories: int = 1,
+        writes: Parts | None = None,
+    ) -> None:
+        """Cut the lines of each block, as many as its width, into tiles of so many vectors at most.
+
+        The last tile of a block may be narrower.
+        """
+        room = self.limits.largest_tile // (2 * memories * points * self.dtype.itemsize)
+        most = vectors * self.lanes
+        while most > 1 and most > room:
+            most //= 2
+        tiles, rest = divmod(width, most)
+        if tiles and 0 < rest < self.lanes:
+            # hardly a vector: part of the last tile
+            tiles, rest = tiles - 1, most + rest
+        for start, extent, count in ((0, most, tiles), (width - rest, rest, 1)):
+            if extent and count:
+                lines = self._lines(points, extent)
+                memory = tuple(lines.memory() for _ in range(memories))
+
+                def one(
+                    number: Scalar,
+                    lines: Lines = lines,
+                    memory: tuple[Parts, ...] = memory,
+                    start: int = start,
+                    count: int = count,
+                ) -> Body:
+                    block = self.at.simplify(idiv(number, count))
+                    first = self.at.simplify(irem(number, count) * lines.width + start)
+                    return body(Tile(lines, memory, block, first))
+
+                self._call(blocks * count, one, memory, extent * count / width, writes)
+
+    def _call(
+        self,
+        count: int,
+        body: Callable[[Scalar], Body],
+        memory: tuple[Parts, ...],
+        share: float = 1.0,
+        writes: Parts | None = None,
+    ) -> None:
+        """Do a share of the work for each of so many numbers, of which threads take their parts."""
+        if count == 1:
+            statements = body(ZERO)
+        else:
+            number = index("number", count)
+            stop = const(count, INDEX)
+            statements = (For(number, ZERO, stop, body(number), parallel=True),)
+        self.at.call(
+            statements,
+            work=int(share * prod(self.shape) * log2(self.points + 1)),
+            stack=[part for parts in memory for part in parts],
+            writes=writes,
+        )
+
+    def _gathered(self, lines: Lines, memory: Parts, read: Callable[[int, Scalar], Pair]) -> Body:
+        """Copy rows so that they lie side by side."""
+
+        def one(place: Scalar) -> Body:
+            return stored(
+                Stored(memory, (lines.place(place, const(i, INDEX)),), read(i, place))
+                for i in range(lines.width)
+            )
+
+        return vector_loop("place", lines.points, self.lanes, one)
+
+    def _matrices(self, shape: tuple[int, ...]) -> Parts:
+        """Memory for what a first pass leaves to a second one."""
+        return Parts(
+            *(self.at.scratch(f"matrix_{part}", self.dtype, shape) for part in Parts._fields)
+        )
+
+    def _leading(self) -> tuple[int, ...]:
+        """The extents of the axes but the last one, and that which the transform is along."""
+        return tuple(n for i, n in enumerate(self.shape[:-1]) if i != self.axis)
+
+    def _in_column(self, outer: Position, place: Scalar, tile: Tile, line: Scalar) -> Position:
+        """The position of a place of a column, where the indices along leading axes are known."""
+        column = self.at.simplify(tile.first + line)
+        return (*outer[: self.axis], place, *outer[self.axis :], column)
+
+    def _lines(self, points: int, width: int) -> Lines:
+        return Lines(points, width, self.dtype, self.lanes, self.at.simplify)
+
+    def _turns(self, points: int) -> Parts | None:
+        return self.tables.multiples(points) if len(radices(points)) > 1 else None
+
+    def _result(self, position: Position, y: Pair) -> Stored:
+        scale: float = self.at.eqn.params["scale"]
+        return Stored(self.out, position, y if scale == 1 else Pair(y.re * scale, y.im * scale))
+
+    def _numbers(self, number: Scalar, extents: tuple[int, ...]) -> Position:
+        """The indices along axes of the element of a number, row by row."""
+        found: list[Scalar] = []
+        for extent in reversed(extents):
+            found.append(self.at.simplify(irem(number, extent)) if extent > 1 else ZERO)
+            number = idiv(number, extent)
+        return tuple(reversed(found))
+
+
+def _is_cut(points: int) -> bool:
+    """Whether a number has two factors."""
+    return len(factors(points)) > 1
+
+
+def _cut(points: int, lanes: int) -> tuple[int, int]:
+    """Two factors near to the square root; such that vectors are full, if possible."""
+    pairs = [(d, points // d) for d in range(2, points) if points % d == 0]
+
+    def badness(pair: tuple[int, int]) -> float:
+        return 2 * sum(n % lanes != 0 for n in pair) + abs(log2(pair[0] / pair[1]))
+
+    return min(pairs, key=badness)

@@ -1,0 +1,54 @@
+"""Points on the unit circle, as exact fractions of a turn: what transforms are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.types import Aval
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases
+from functrans.vecmath.turns import turn
+
+COSINE, SINE = 0, 1
+
+LARGEST = 1 << 50
+"""So many steps at most are told apart."""
+
+
+def points(numerators: Any, steps: int) -> tuple[Any, Any]:
+    """Cosine and sine of ``2 pi numerators / steps`` in extended precision, where there is one.
+
+    Integers are folded onto the first octant, so that zeros, ones and equal numbers come out so.
+    """
+    half = np.minimum(numerators, steps - numerators)
+    quarter = np.minimum(4 * half, 2 * steps - 4 * half)
+    eighth = np.minimum(quarter, steps - quarter)
+    angle = eighth.astype(np.longdouble) / steps * (2 * np.arctan(np.longdouble(1)))
+    near_one, near_zero = np.cos(angle), np.sin(angle)
+    is_steep = eighth < quarter
+    cosine = np.where(is_steep, near_zero, near_one) * np.where(quarter < 4 * half, -1, 1)
+    sine = np.where(is_steep, near_one, near_zero) * np.where(half < numerators, -1, 1)
+    return cosine, sine
+
+
+def _infer(*, size: int, steps: int, part: int) -> Aval:
+    if not (0 <= size <= steps + 1 and 0 < steps <= LARGEST and part in (COSINE, SINE)):
+        raise ShapeError(f"of a turn of {steps} steps there are not {size} points")
+    return Aval((size,), np.dtype(np.float64))
+
+
+turns_p: Primitive = primitive(
+    "turns",
+    infer=_infer,
+    numpy=lambda *, size, steps, part: points(np.arange(size), steps)[part].astype(np.float64),
+    jvp=ZERO_DERIVATIVE,
+    pull=lambda read, index, *, size, steps, part: turn(index[0], steps)[part],
+    samples=cases(
+        ({"size": 13, "steps": 12, "part": COSINE},), ({"size": 4, "steps": 7, "part": SINE},)
+    ),
+)
+"""Cosines or sines, by ``part``, of the first multiples of a turn divided by ``steps``."""

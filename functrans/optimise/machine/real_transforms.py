@@ -1,0 +1,100 @@
+"""Transforms of which only the real or only the imaginary part is used, made of half the numbers.
+
+Such are the derivatives of what transforms real numbers. Transforms along several axes, one after
+the other, are one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.loop.target import Target
+from functrans.ops.compiled.pairs import Pair
+from functrans.ops.define import lazy
+from functrans.ops.fft.split import split_fft_p
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+_real_part = lazy("functrans.ops.fft.compiled.parts:real_part")
+
+
+class _Chain(NamedTuple):
+    """Transforms along different axes, each of the results of the one before."""
+
+    eqns: tuple[Eqn, ...]
+
+    @property
+    def operands(self) -> tuple[Atom, ...]:
+        return self.eqns[0].inputs
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return tuple(eqn.params["axis"] for eqn in self.eqns)
+
+    @property
+    def scale(self) -> float:
+        scale = 1.0
+        for eqn in self.eqns:
+            scale *= eqn.params["scale"]
+        return scale
+
+
+def halve_transforms(graph: Graph, target: Target) -> Graph:
+    """Let transforms of which one part is used be made of half of the numbers."""
+    if not any(eqn.primitive is split_fft_p for eqn in graph.eqns):
+        return graph
+    uses = Counter(atom for eqn in graph.eqns for atom in eqn.inputs)
+    uses.update(graph.outputs)
+    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    chains = {
+        eqn: _chain(eqn, producers, uses)
+        for eqn in graph.eqns
+        if eqn.primitive is split_fft_p and _is_halved(eqn, uses)
+    }
+    inside = {eqn for chain in chains.values() for eqn in chain.eqns[:-1]}
+    if not chains:
+        return graph
+
+    def run(*inputs: Any) -> list[Any]:
+        values = Environment(zip(graph.inputs, inputs, strict=True))
+        for eqn in graph.eqns:
+            if eqn in inside:
+                continue
+            chain = chains.get(eqn)
+            if chain is None:
+                results = apply(eqn, [values.read(atom) for atom in eqn.inputs])
+                values.update(zip(eqn.outputs, results, strict=True))
+                continue
+            re, im = (values.read(atom) for atom in chain.operands)
+            used = next(var for var in eqn.outputs if uses[var])
+            # the imaginary part is the real one of what is multiplied by -1j
+            x = Pair(re, im) if used is eqn.outputs[0] else Pair(im, -re)
+            with at_source_of(eqn):
+                values[used] = _real_part(x, chain.axes, chain.scale)
+        return [values.read(atom) for atom in graph.outputs]
+
+    return rewrite(run, graph.in_avals)
+
+
+def _is_halved(eqn: Eqn, uses: Mapping[Atom, int]) -> bool:
+    """Whether one part is used, of a transform that is made of one of half of its length."""
+    points = eqn.inputs[0].aval.shape[eqn.params["axis"]]
+    return points % 2 == 0 and sum(uses[var] > 0 for var in eqn.outputs) == 1
+
+
+def _chain(eqn: Eqn, producers: Mapping[Var, Eqn], uses: Mapping[Atom, int]) -> _Chain:
+    found = [eqn]
+    while True:
+        makers = [producers.get(x) if isinstance(x, Var) else None for x in found[0].inputs]
+        before, axes = makers[0], {each.params["axis"] for each in found}
+        if (
+            before is None
+            or before.primitive is not split_fft_p
+            or before.outputs != found[0].inputs
+            or before.params["axis"] in axes
+            or any(uses[var] > 1 for var in before.outputs)
+        ):
+            return _Chain(tuple(found))
+        found.insert(0, before)

@@ -1,0 +1,69 @@
+"""Cosine and sine of fractions of a turn: reduced as integers, so that nothing is lost.
+
+The eight octants of a turn are folded onto one. The angle there is a pair, and what its low part
+changes is added at last: both results are within 0.7 units in the last place, as good as a table
+that was computed with more digits.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+
+from functrans.loop.scalar import Scalar, const, convert, fma, minimum, where
+from functrans.vecmath.polynomial import (
+    Pair,
+    horner,
+    pair_constant,
+    pair_times,
+    rounded_product,
+    two_product,
+)
+
+_QUARTER = pair_constant(1.5707963267948966, 6.123233995736766e-17, np.float64)
+"""A quarter of a turn, as a pair."""
+
+_SINE = tuple((-1) ** k / factorial(2 * k + 1) for k in range(1, 9))
+_COSINE = tuple((-1) ** k / factorial(2 * k) for k in range(2, 10))
+
+
+def turn(numerator: Scalar, steps: Scalar | int) -> Pair:
+    """Cosine and sine of ``2 pi numerator / steps``, float64.
+
+    Parameters
+    ----------
+    numerator : Scalar
+        int64, with ``0 <= numerator <= steps``.
+    steps : Scalar or int
+        At most 2**50.
+    """
+    half = minimum(numerator, steps - numerator)
+    is_lower = half < numerator
+    # from here on in units of a quarter of a step
+    quarter = minimum(half * 4, 2 * steps - half * 4)
+    is_left = quarter < half * 4
+    eighth = minimum(quarter, steps - quarter)
+    is_steep = eighth < quarter
+    near_one, near_zero = _first_octant(convert(eighth, np.float64), steps)
+    cosine = where(is_steep, near_zero, near_one)
+    sine = where(is_steep, near_one, near_zero)
+    return where(is_left, -cosine, cosine), where(is_lower, -sine, sine)
+
+
+def _first_octant(part: Scalar, steps: Scalar | int) -> Pair:
+    """Cosine and sine of ``part / steps`` of a quarter of a turn, of at most a half of it."""
+    # a step is the same for all parts, for which there is then no division
+    whole = convert(steps if isinstance(steps, Scalar) else const(steps, np.int64), np.float64)
+    inverse = 1.0 / whole
+    step = pair_times((inverse, fma(-inverse, whole, 1.0) * inverse), _QUARTER)
+    x, error = two_product(part, step[0])
+    low = fma(part, step[1], error)
+    square, lost = two_product(x, x)
+    cubic = rounded_product(square, x) * horner(square, _SINE)
+    sine = x + (cubic + fma(square * -0.5, low, low))
+    quartic = rounded_product(square, square) * horner(square, _COSINE)
+    line = fma(square, -0.5, 1.0)
+    short = fma(square, -0.5, 1.0 - line)
+    cosine = line + (short + (quartic - fma(x, low, lost * 0.5)))
+    return cosine, sine

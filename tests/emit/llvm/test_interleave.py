@@ -1,0 +1,94 @@
+"""Stores to neighbours from one vector loop: vectors transposed in registers."""
+
+import re
+
+import numpy as np
+import pytest
+
+from functrans.emit.llvm.kernel import emit
+from functrans.loop.nodes import INDEX, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Kernel, Let, Store, buffer, load, local
+from tests.emit.test_statements import by_llvm, by_text
+
+ZERO = const(0, INDEX)
+EXTENT = 32
+
+
+def kernel(places, stride, lanes=8, dtype=np.float64, extent=EXTENT):
+    """``y[stride i + places[k]] = x[k, i]``, for all of them in the body of one loop."""
+    dtype = np.dtype(dtype)
+    x = buffer("x", dtype, (len(places), extent))
+    y = buffer("y", dtype, (stride * extent,))
+    i = index("i", extent)
+    names = [local(dtype, "v") for _ in places]
+    loaded = [load(x, (k, i)) for k in range(len(places))]
+    stores = [
+        Store(y, (i * stride + place,), name) for place, name in zip(places, names, strict=True)
+    ]
+    body = (Let(tuple(names), tuple(loaded)), *stores)
+    loop = For(i, ZERO, const(extent, INDEX), body, lanes=lanes, whole=extent % lanes == 0)
+    return Kernel((x, y), 0, (loop,))
+
+
+def check(made, places, stride, dtype=np.float64, extent=EXTENT, run=by_llvm):
+    x = np.arange(len(places) * extent).reshape(-1, extent).astype(dtype)
+    y = np.full(stride * extent, -1).astype(dtype)
+    expected = y.reshape(extent, stride).copy()
+    expected[:, places] = x.T
+    run(made, [x, y], [])
+    np.testing.assert_array_equal(y.reshape(extent, stride), expected)
+
+
+def stores(made):
+    """The types that are stored."""
+    return re.findall(r"store (<\d+ x \w+>|\w+) ", emit(made))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.bool_])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("count", [2, 4, 8, 16])
+def test_rows_without_gaps(count, lanes, dtype):
+    made = kernel(range(count), count, lanes, dtype)
+    check(made, range(count), count, dtype)
+    assert all(kind.startswith("<") for kind in stores(made))
+
+
+@pytest.mark.parametrize(
+    ("places", "stride", "kinds"),
+    [
+        (range(8), 8, ["<8 x double>"] * 8),
+        (range(1, 9), 11, ["<8 x double>"] * 8),
+        # the rest goes number by number
+        (range(6), 7, ["<4 x double>"] * 8 + ["double"] * 16),
+        ([0, 1, 2, 3, 5, 6, 7, 8], 9, ["<4 x double>"] * 16),
+        # a gap, and another order
+        ([0, 2], 4, ["double"] * 16),
+        ([1, 0], 2, ["double"] * 16),
+        ([0, 1], 3, ["double"] * 16),
+        ([0, 1], 2, ["<16 x double>"]),
+    ],
+)
+def test_what_is_stored_together(places, stride, kinds):
+    made = kernel(places, stride)
+    assert stores(made) == kinds
+    check(made, places, stride)
+    check(made, places, stride, run=by_text)
+
+
+def test_the_rest_of_a_loop_is_masked():
+    made = kernel(range(8), 8, extent=21)
+    check(made, range(8), 8, extent=21)
+
+
+def test_what_is_read_from_the_same_memory_is_stored_in_order():
+    # each number is that of the place before, which has been overwritten
+    y = buffer("y", np.dtype(np.float64), (4 * EXTENT,))
+    i = index("i", EXTENT)
+    body = tuple(Store(y, (i * 4 + k,), load(y, (i * 4 + (k - 1),))) for k in (1, 2, 3))
+    made = Kernel((y,), 0, (For(i, ZERO, const(EXTENT, INDEX), body, lanes=8, whole=True),))
+    array = np.arange(4.0 * EXTENT)
+    by_llvm(made, [array], [])
+    np.testing.assert_array_equal(
+        array.reshape(-1, 4), np.repeat(np.arange(0, 4.0 * EXTENT, 4), 4).reshape(-1, 4)
+    )

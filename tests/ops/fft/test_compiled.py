@@ -1,0 +1,215 @@
+"""Compiled transforms: as exact as those of a library, in each of the ways that they are done."""
+
+import numpy as np
+import pytest
+
+from functrans import config, grad, jit, vmap
+from functrans.ops.compiled.pairs import Pair
+from functrans.ops.fft.compiled.butterflies import butterfly
+from functrans.ops.fft.compiled.lines import radices
+from functrans.ops.fft.split import factors, split_fft_p
+from tests.fuzz import thresholds
+
+LENGTHS = [
+    1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 16, 17, 64, 97, 100, 300, 360, 512, 1000, 1001, 1024, 2310,
+    2600, 4096,
+]  # fmt: skip
+
+LONG = np.longdouble
+
+
+def signal(shape, dtype=np.float64, seed=0):
+    """Complex numbers."""
+    re, im = np.random.default_rng(seed).normal(size=(2, *shape)).astype(dtype)
+    return re + 1j * im
+
+
+def exact(x, inverse=False):
+    """The transform along the last axis, in extended precision: a short one by definition."""
+    n = x.shape[-1]
+    if n > 200:
+        # too much work: the library's own, in that precision
+        return (np.fft.ifft if inverse else np.fft.fft)(x.astype(np.clongdouble))
+    k = np.arange(n)
+    turns = LONG(8) * np.arctan(LONG(1)) * (np.outer(k, k) % n).astype(LONG) / n
+    found = x.astype(np.clongdouble) @ (np.cos(turns) + (1j if inverse else -1j) * np.sin(turns))
+    return found / n if inverse else found
+
+
+def error(got, expected):
+    """In the norm, in units of what the dtype resolves."""
+    size = np.linalg.norm(expected.ravel().astype(complex))
+    rest = np.linalg.norm((got - expected).ravel().astype(complex))
+    return rest / size / np.finfo(got.dtype).eps
+
+
+def bound(n):
+    """What pocketfft's errors are."""
+    return 0.7 + 0.1 * np.log2(n)
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(n, np.float64) for n in LENGTHS] + [(n, np.float32) for n in LENGTHS[::3]]
+)
+def test_errors(n, dtype):
+    z = signal((n,), dtype)
+    x, full = z.real.copy(), exact(z.real)
+    half = full[: n // 2 + 1]
+    spectrum = half.astype(z.dtype)
+    back = np.fft.irfft(spectrum.astype(np.clongdouble), n)
+    cases = [
+        (np.fft.fft, z, exact(z)),
+        (np.fft.ifft, z, exact(z, inverse=True)),
+        (np.fft.rfft, x, half),
+        (lambda z: np.fft.irfft(z, n), spectrum, back),
+    ]
+    for function, given, expected in cases:
+        got = jit(function)(given)
+        assert got.dtype == function(given).dtype
+        assert error(got, expected) < bound(n)
+
+
+SHAPES = [
+    # rows: a few at a time, one by one, cut into matrices
+    ((20, 12), 1), ((3, 12), 1), ((2, 3, 17, 36), 3), ((5, 128), 1), ((3, 11), 1),
+    ((2, 2, 8192), 2), ((1, 6006), 1),
+    # columns
+    ((100, 3), 0), ((3, 64, 40), 1), ((12, 2, 17), 0), ((3, 10, 4, 9), 1), ((512, 37), 0),
+    ((9, 1), 0), ((2100, 3), 0),
+    ((2, 2200, 11), 1),
+    # nothing
+    ((0, 12), 1), ((12, 0), 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+def test_axes(shape, axis, dtype):
+    z = signal(shape, dtype)
+    moved = np.moveaxis(z, axis, -1)
+    expected = np.moveaxis(exact(moved), -1, axis)
+    got = jit(lambda z: np.fft.fft(z, axis=axis))(z)
+    assert got.shape == z.shape and got.dtype == z.dtype
+    if z.size:
+        assert error(got, expected) < bound(shape[axis])
+
+
+@pytest.mark.parametrize(("shape", "axis"), [s for s in SHAPES if s[0] != (12, 0)])
+def test_threads_share_without_changing_a_bit(shape, axis, monkeypatch):
+    monkeypatch.setattr(config, "parallel_threshold", 1)
+    z = signal(shape)
+    function = jit(lambda z: np.fft.fft(z, axis=axis))
+    found = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(config, "threads", threads)
+        found.append(function(z))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_other_machines(seed):
+    draws = np.random.default_rng(seed)
+    with thresholds.drawn(draws):
+        for shape, axis in [((9, 30), 1), ((9, 30), 0), ((21, 10, 5), 1), ((120,), 0)]:
+            z = signal(shape)
+            got = jit(lambda z, axis=axis: np.fft.fft(z, axis=axis))(z)
+            np.testing.assert_allclose(got, np.fft.fft(z, axis=axis), rtol=1e-12, atol=1e-12)
+            got = jit(lambda x, axis=axis: np.fft.rfft(x, axis=axis))(z.real.copy())
+            np.testing.assert_allclose(got, np.fft.rfft(z.real, axis=axis), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [6, 30, 17])
+def test_transforms_of_transforms_compiled(n):
+    z, w = signal((3, n)), signal((n // 2 + 1,), seed=1)
+
+    def energy(x):
+        filtered = np.fft.irfft(np.fft.rfft(x) * w, n)
+        return np.sum(np.tanh(filtered) ** 2)
+
+    x = z.real.copy()
+    expected = np.stack([grad(energy)(row) for row in x])
+    np.testing.assert_allclose(jit(vmap(grad(energy)))(x), expected, rtol=1e-12, atol=1e-12)
+    inner = jit(lambda z: vmap(np.fft.fft, in_axes=1, out_axes=1)(z.T))
+    np.testing.assert_allclose(inner(z), np.fft.fft(z).T, rtol=1e-12, atol=1e-12)
+
+
+def test_a_donated_array_may_be_overwritten():
+    z = signal((64, 64))
+    expected = np.fft.fft2(z)
+    got = jit(np.fft.fft2, donate_argnums=0)(z.copy())
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def calls_numpy(function, *args):
+    return "call NumPy" in jit(function).lower(*args).schedule()
+
+
+def test_which_are_numpys():
+    for n in (1, 8, 13, 360, 4096, 2310):
+        z = signal((n,))
+        assert not calls_numpy(np.fft.fft, z)
+        assert not calls_numpy(np.fft.rfft, z.real.copy())
+        assert not calls_numpy(lambda z, n=n: np.fft.irfft(z, n), z[: n // 2 + 1])
+    # of a large prime number of points
+    assert calls_numpy(np.fft.fft, signal((1009,)))
+    assert calls_numpy(np.fft.rfft, signal((2018,)).real.copy())
+    np.testing.assert_array_equal(jit(np.fft.fft)(signal((1009,))), np.fft.fft(signal((1009,))))
+
+
+HALVED = [
+    lambda x: np.fft.fft(x), lambda x: np.fft.ifft(x, axis=0), np.fft.fft2, np.fft.ifftn,
+    lambda x: np.fft.ifft(np.fft.fft(x), axis=0), lambda x: np.fft.ifftn(np.fft.fftn(x)[..., ::-1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(12, 18), (17, 12), (12, 9), (20, 1), (3, 10, 12)])
+@pytest.mark.parametrize("function", HALVED)
+def test_of_real_numbers_and_to_real_numbers(function, shape):
+    z = signal(shape)
+
+    def parts(z):
+        return np.real(function(z)), np.imag(function(2 * z)), function(np.real(z))
+
+    for got, expected in zip(jit(parts)(z), parts(z), strict=True):
+        assert got.dtype == expected.dtype
+        assert np.linalg.norm(got - expected) <= 2e-15 * np.linalg.norm(function(z))
+
+
+def test_imaginary_parts_of_the_ends_do_not_count():
+    # a transform of real numbers has none there, and NumPy does not look at them
+    for n in (2, 5, 8, 12, 30, 64, 15):
+        z = signal((3, n // 2 + 1))
+        function = jit(lambda z, n=n: np.fft.irfft(z, n))
+        np.testing.assert_allclose(function(z), np.fft.irfft(z, n), rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_not_finite_stays_where_it_is():
+    z = signal((4, 32))
+    z[1, 3], z[2, 5] = np.nan, np.inf
+    got = jit(np.fft.fft)(z)
+    assert np.isfinite(got[[0, 3]]).all()
+    assert not np.isfinite(got[[1, 2]]).any()
+
+
+@pytest.mark.parametrize("n", [*range(1, 17), 20, 25, 49])
+def test_butterflies(n):
+    z = signal((n,)).astype(np.clongdouble)
+    found = butterfly([Pair(x.real, x.imag) for x in signal((n,))])
+    assert error(np.array([y.re + 1j * y.im for y in found]), exact(z)) < bound(n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 16, 128, 512, 1024, 360, 4096, 2310])
+def test_radices(n):
+    assert np.prod(radices(n)) == n and max(radices(n)) <= 13
+    assert np.prod(factors(n)) == n
+
+
+def test_parts_that_are_not_alike_are_refused():
+    from functrans.errors import DtypeError, ShapeError
+
+    x = np.zeros(12)
+    with pytest.raises(DtypeError, match="real and imaginary parts are floats, and alike"):
+        jit(lambda x: split_fft_p(x, x.astype(np.float32), axis=0, scale=1.0))(x)
+    with pytest.raises(ShapeError, match="there is no such transform"):
+        jit(lambda x: split_fft_p(x, x, axis=0, scale=1.0))(np.zeros(17))
