@@ -20,6 +20,7 @@ from functrans.ops.elementwise.choice import select as select_p
 from functrans.ops.elementwise.compare import equal, less_equal
 from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.elementwise.logic import isfinite, isinf, isnan, signbit
+from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 
 __all__ = [
@@ -162,6 +163,10 @@ def clip(
     if high is None:
         return maximum(x, operand(low))
     return clip_p(x, operand(low), operand(high))
+
+
+# what the method of an array calls
+protocols.ufuncs["clip"] = clip
 
 
 @answers(np.nan_to_num)

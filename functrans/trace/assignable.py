@@ -53,6 +53,16 @@ class Assignable(np.ndarray[Any, Any]):
             return result
         return result[()] if return_scalar else assignable(result)
 
+    def __getitem__(self, index: Any) -> Any:
+        if not loses(index):
+            return super().__getitem__(index)
+        found = protocols.operators["getitem"](protocols.operators["traced"](np.array(self)), index)
+        if found.ndim == 0 or found._as_view is None:
+            return found
+        # what is written to the view has to be seen here
+        become_traced(self)
+        return self[index]
+
     def __setitem__(self, index: Any, value: Any) -> None:
         if loses(value) or loses(index):
             become_traced(self)
@@ -77,6 +87,12 @@ class Assignable(np.ndarray[Any, Any]):
     @flat.setter
     def flat(self, values: Any) -> None:
         self.flat[...] = values
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+        if loses(indices):
+            traced = protocols.operators["traced"](np.array(self))
+            return traced.take(indices, axis=axis, out=out, mode=mode)
+        return super().take(indices, axis, out, mode)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("real", "imag") and loses(value):

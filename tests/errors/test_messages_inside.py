@@ -43,17 +43,17 @@ OUTSIDE = np.zeros(3)
 
 CONVERSION = (
     ": {reason}.\nUse NumPy's functions by their full names (np.sin, not math.sin; np.array, not "
-    "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
+    "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
 )
-LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + (
-    "If a constant is meant, write functrans.stop_gradient(x)."
-)
+CONSTANT = " If a constant is meant, write functrans.stop_gradient(x)."
+LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + CONSTANT
 FLOAT = "a plain float (float, math.sin, or storing it in an ndarray)"
 ARRAY = "a plain np.ndarray (np.asarray, or storing it in an array)"
 
 
-def conversion(aval, target):
-    return f"a value traced by grad ({aval}) cannot become {target}{{here}}{LOST}"
+def conversion(aval, target, instead=None):
+    words = LOST if instead is None else f": its derivative would be lost.\n{instead}{CONSTANT}"
+    return f"a value traced by grad ({aval}) cannot become {target}{{here}}{words}"
 
 
 def calls_float(x):
@@ -139,11 +139,15 @@ def pickles(x):
 
 
 IN_GRAD = [
-    (calls_float, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
-    (calls_math, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
+    (calls_float, 1.0, TracerConversionError,
+     conversion("f64*[]", FLOAT, "Instead of `float(x)`, write np.float64(x).")),
+    (calls_math, 1.0, TracerConversionError,
+     conversion("f64*[]", FLOAT, "Instead of `math.sin(x)`, write np.sin(x).")),
     (calls_item, X, TracerConversionError, conversion("f64[]", "a Python number (.item())")),
-    (calls_asarray, X, TracerConversionError, conversion("f64[3]", ARRAY)),
-    (makes_an_array, 1.0, TracerConversionError, conversion("f64*[]", ARRAY)),
+    (calls_asarray, X, TracerConversionError,
+     conversion("f64[3]", ARRAY, "Instead of `asarray(x)`, write np.asarray(x).")),
+    (makes_an_array, 1.0, TracerConversionError,
+     conversion("f64*[]", ARRAY, "Instead of `array([x, x])`, write np.array([x, x]).")),
     (stores_a_number, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
     (stores_an_array, X, TracerConversionError, conversion("f64[3]", ARRAY)),
     (adds_to_an_ndarray, X, TracerConversionError,
@@ -217,12 +221,11 @@ BOOL = (
     "functrans.lax.cond(condition, f, g, *xs) to compute only one branch, or "
     "functrans.lax.while_loop for a loop."
 )
-INDEX = (
-    "Python needs one integer here, for an index{here}, but it is traced by {cause}.\n"
-    "Index a traced array with it (functrans.numpy.asarray(a)[i] if `a` is a plain array), use "
-    "functrans.lax.fori_loop for a loop of this length, or make the argument static: "
-    "jit(f, static_argnums=...)."
-)
+INDEX = "Python needs one integer here, for an index{here}, but it is traced by {cause}.\n"
+STATIC = "make the argument static: jit(f, static_argnums=...)."
+LOOP = "Use functrans.lax.fori_loop for a loop of this length, or " + STATIC
+LOOK_UP = "Instead of `[1.0, 2.0, 3.0][x]`, write functrans.numpy.asarray([1.0, 2.0, 3.0])[x]."
+SHAPE = "The shapes and axes of arrays must be known: " + STATIC
 BY_JIT = "jit, where i64*[] stands for any value"
 BY_VMAP = "vmap, where i64[] stands for every element along the mapped axis"
 
@@ -241,24 +244,25 @@ def test_branching_under_vmap(transform):
 
 
 @pytest.mark.parametrize(
-    ("function", "call", "cause"),
+    ("function", "call", "cause", "instead"),
     [
-        (loops, lambda: jit(loops)(1.0, 3), BY_JIT),
-        (looks_up, lambda: jit(looks_up)(1), BY_JIT),
-        (makes_zeros, lambda: jit(makes_zeros)(1), BY_JIT),
-        (looks_up, lambda: vmap(looks_up)(np.arange(3)), BY_VMAP),
+        (loops, lambda: jit(loops)(1.0, 3), BY_JIT, LOOP),
+        (looks_up, lambda: jit(looks_up)(1), BY_JIT, LOOK_UP),
+        (makes_zeros, lambda: jit(makes_zeros)(1), BY_JIT, SHAPE),
+        (looks_up, lambda: vmap(looks_up)(np.arange(3)), BY_VMAP, LOOK_UP),
     ],
 )
-def test_integers_that_are_not_known(function, call, cause):
-    assert message_of(TracerIndexError, call) == located(INDEX, function).replace("{cause}", cause)
+def test_integers_that_are_not_known(function, call, cause, instead):
+    expected = located(INDEX + instead, function).replace("{cause}", cause)
+    assert message_of(TracerIndexError, call) == expected
 
 
 def test_a_plain_array_indexed_by_an_unknown_integer():
     found = message_of(TracerConversionError, lambda: jit(indexes_a_plain_array)(1))
-    expected = f"a value traced by jit (i64*[]) cannot become {ARRAY}{{here}}" + CONVERSION
-    reason = f"it is traced by {BY_JIT}"
-    last = "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
-    expected = expected.replace("{reason}", reason) + last
+    expected = (
+        f"a value traced by jit (i64*[]) cannot become {ARRAY}{{here}}: it is traced by {BY_JIT}.\n"
+        "Instead of `X[i]`, write functrans.numpy.asarray(X)[i]."
+    )
     assert found == located(expected, indexes_a_plain_array)
     assert grad(lambda x: indexes_a_plain_array(np.argmax(x)) * x[0])(X)[0] == 3.0
 
