@@ -112,7 +112,6 @@ protocols.methods.update(
         "all": _reduction(reductions.all),
         "argmax": _reduction(reductions.argmax),
         "argmin": _reduction(reductions.argmin),
-        "ptp": _reduction(reductions.ptp),
         "astype": _astype,
         "argsort": indexing.argsort,
         "choose": _with_out("choose", choice.choose),
