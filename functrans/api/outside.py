@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from functrans.caches import cached
+from functrans.trace.codes import codes
 from functrans.trace.source import is_installed
 from functrans.trace.tracer import Tracer
 
@@ -226,7 +227,7 @@ class _Reach:
     def _visit_code(self, function: types.FunctionType) -> None:
         if not self._is_users(function):
             return
-        names = set(_names(function.__code__))
+        names = {name for code in codes(function.__code__) for name in code.co_names}
         self.names |= names
         for cell in function.__closure__ or ():
             self._place(functools.partial(getattr, cell, "cell_contents"))
@@ -285,11 +286,3 @@ def _file_of(module: str) -> str:
     """The file of a module; those that have none belong to Python, but for ``__main__``."""
     path = getattr(sys.modules.get(module), "__file__", None)
     return path or ("" if module == "__main__" else "<frozen >")
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """The names of globals and attributes in a function's code, and in that of functions in it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

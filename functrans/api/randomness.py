@@ -19,6 +19,7 @@ from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleT
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import name_of
+from functrans.trace.codes import closure, codes
 from functrans.trace.source import is_installed
 
 MOST_OBJECTS = 2000
@@ -107,8 +108,8 @@ def _reachable(function: Any) -> Iterator[tuple[Any, _Place]]:
 
 def _named(function: FunctionType) -> Iterator[tuple[Any, _Place]]:
     """What a function's code has names for: in its closure, among globals and in modules."""
-    known = dict(function.__globals__) | dict(_closure(function))
-    for code in _codes(function.__code__):
+    known = dict(function.__globals__) | dict(closure(function))
+    for code in codes(function.__code__):
         for name in (*code.co_names, *code.co_freevars):
             value = known.get(name)
             if isinstance(value, ModuleType):
@@ -125,20 +126,6 @@ def _named(function: FunctionType) -> Iterator[tuple[Any, _Place]]:
         yield value, _Place(name, code)
 
 
-def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not assigned yet
-            yield name, cell.cell_contents
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of functions and comprehensions inside of it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """What an object is made of, with the names of attributes."""
     if isinstance(value, (list, tuple, set)):
@@ -152,7 +139,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, weakref.ref):
         yield "", value()
     elif isinstance(value, FunctionType):
-        yield from _closure(value)  # a wrapper of the library's
+        yield from closure(value)  # a wrapper of the library's
     elif isinstance(value, BuiltinMethodType):
         yield "", value.__self__  # a generator's method: draw = rng.normal
     elif not isinstance(value, (type, ModuleType)):
@@ -180,7 +167,7 @@ def _line(function: Any, place: _Place) -> tuple[str, int]:
         code
         for value, _ in _reachable(function)
         if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename)
-        for code in _codes(value.__code__)
+        for code in codes(value.__code__)
     ]
     for code in [place.code] if place.code else own:
         for instruction in dis.get_instructions(code):

@@ -67,6 +67,8 @@ def axes_of(axis: Any, ndim: int) -> Axes:
     """Axes counted from 0, and sorted; all of them for None."""
     if axis is None:
         return tuple(range(ndim))
+    if isinstance(axis, Tracer):
+        axis = axis.__index__()
     if isinstance(axis, int) and 0 <= axis < ndim:
         return (axis,)
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))

@@ -166,7 +166,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     if length is not None:  # larger numbers are counted in one more place, which is cut off
         size = operator.index(length)
         positions = minimum(positions, size)
-    if weights is None:
+    if weights is None or (length is None and not positions.size):  # of nothing, NumPy counts
         added = full_p(shape=positions.shape, value=1, dtype=INDEX)
     else:
         added = astype(array(weights), np.float64)

@@ -127,7 +127,6 @@ protocols.methods.update(
         "all": _reduction(reductions.all),
         "argmax": _reduction(reductions.argmax),
         "argmin": _reduction(reductions.argmin),
-        "ptp": _reduction(reductions.ptp),
         "astype": _astype,
         "argpartition": indexing.argpartition,
         "argsort": indexing.argsort,

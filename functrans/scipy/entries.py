@@ -15,7 +15,7 @@ from typing import Any
 
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
-from functrans.trace.codes import Condition, let_ask
+from functrans.trace.asking import Condition, let_ask
 from functrans.trace.source import is_installed
 
 Function = Callable[..., Any]

@@ -19,7 +19,7 @@ from functrans.ops.define import lazy
 from functrans.scipy.entries import enter as enter_scipys
 from functrans.scipy.entries import of_the_user
 from functrans.trace.absent import UNKNOWN
-from functrans.trace.codes import own
+from functrans.trace.asking import own
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 

@@ -87,6 +87,12 @@ class Assignable(np.ndarray[Any, Any]):
     def flat(self, values: Any) -> None:
         self.flat[...] = values
 
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+        if loses(indices):
+            traced = protocols.operators["traced"](np.array(self))
+            return traced.take(indices, axis=axis, out=out, mode=mode)
+        return super().take(indices, axis, out, mode)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("real", "imag") and loses(value):
             become_traced(self)

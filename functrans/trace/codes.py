@@ -1,114 +1,23 @@
-"""Python functions of other libraries that ask us what to do while something is traced.
-
-``from scipy.integrate import quad`` binds SciPy's function long before anything is traced, and what
-it makes of its arguments is a plain array. So the function itself has to ask. It stays the object
-that it is, with its name and its place; while something is traced it has other *code*, which hands
-a call that concerns traced values to us, and all others to its own code.
-"""
+"""What Python's functions are made of: code inside of code, and what closures hold."""
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Callable
-from types import CodeType, FrameType, FunctionType
+from collections.abc import Iterator
+from contextlib import suppress
+from types import CodeType, FunctionType
 from typing import Any
 
-from functrans.ir.primitive import current
-from functrans.trace.trace import Trace
 
-Function = Callable[..., Any]
-Condition = Callable[[FrameType, tuple[Any, ...], dict[str, Any]], bool]
-
-_codes: dict[FunctionType, tuple[CodeType, CodeType]] = {}
-"""The code of each function, and the one that asks."""
-
-_own: dict[FunctionType, Function] = {}
-"""Each function as its library wrote it, whatever is traced."""
-
-_in_place: list[bool] = [False]
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of functions, classes and comprehensions inside of it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
 
 
-def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> None:
-    """Let a function be ours in the calls of a traced function that concern traced values.
-
-    Parameters
-    ----------
-    function : function
-        Of another library.
-    ours : callable
-        What takes its place.
-    concerned : callable
-        Whether a call is one: from the frame that calls, and from the arguments.
-    """
-    if function in _codes:
-        return
-    code = function.__code__
-    theirs = FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    theirs.__kwdefaults__ = function.__kwdefaults__
-
-    def answer(*args: Any, **kwargs: Any) -> Any:
-        trace = current.get()
-        if isinstance(trace, Trace) and not trace.rewriting:
-            # of the frames, this is the first, and that of the function itself the second
-            if concerned(sys._getframe(2), args, kwargs):
-                return ours(*args, **kwargs)
-        return theirs(*args, **kwargs)
-
-    if not hasattr(function, "__wrapped__"):
-        # what is asked for its signature is asked for that of its code, otherwise
-        function.__signature__ = inspect.signature(theirs)  # type: ignore[attr-defined]
-    _own[function] = theirs
-    _codes[function] = code, _calling(answer, code)
-    if _in_place[0]:
-        function.__code__ = _codes[function][1]
-
-
-def own(function: Any) -> Any:
-    """A function as its library wrote it."""
-    return _own.get(function, function) if isinstance(function, FunctionType) else function
-
-
-def exchange() -> None:
-    """Let all of the functions ask."""
-    if not _in_place[0]:
-        for function, (_, asking) in _codes.items():
-            function.__code__ = asking
-        _in_place[0] = True
-
-
-def restore() -> None:
-    """Give all of the functions their code back."""
-    if _in_place[0]:
-        for function, (own, _) in _codes.items():
-            function.__code__ = own
-        _in_place[0] = False
-
-
-_SOURCE = """
-def around({variables}):
-    def asking(*args, **kwargs):
-        answer = "what is called"
-        return answer(*args, **kwargs)
-        {variables}
-    return asking
-"""
-
-
-def _calling(answer: Function, like: CodeType) -> CodeType:
-    """Code that calls a function, and in tracebacks is where the code that it is like is.
-
-    A function keeps its closure, so the code has the same free variables.
-    """
-    made: dict[str, Any] = {}
-    exec(_SOURCE.format(variables=", ".join(like.co_freevars)), made)
-    code: CodeType = made["around"](*like.co_freevars).__code__
-    return code.replace(
-        co_consts=tuple(answer if x == "what is called" else x for x in code.co_consts),
-        co_filename=like.co_filename,
-        co_firstlineno=like.co_firstlineno,
-        co_name=like.co_name,
-        co_qualname=like.co_qualname,
-    )
+def closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The names and values that a function has from the functions around it."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not assigned yet
+            yield name, cell.cell_contents

@@ -70,5 +70,5 @@ def converted_by() -> str:
         for frame in calls(library):
             name = public_name(frame)
             if name is not None:
-                return f"{name} converts its arguments to plain arrays: {find(name)}.\n"
+                return f"{name} converts its arguments to plain arrays: {find(name)}."
     return ""

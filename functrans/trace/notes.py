@@ -28,7 +28,7 @@ def add_place(error: Exception, operation: str, operands: Sequence[Any]) -> None
 
 def _described(x: Any) -> str:
     if hasattr(x, "_variable"):
-        name = f", {x._argument()}," if x._argument else ""
+        name = f" ({x._argument()})" if x._argument else ""
         return f"{x._aval}{name}"
     if isinstance(x, np.ndarray):
         return f"{x.dtype}[{','.join(map(str, x.shape))}]"

@@ -18,7 +18,7 @@ from functrans import config
 from functrans.caches import Table
 from functrans.ir.primitive import current
 from functrans.locks import importing, lock
-from functrans.trace import codes, protocols
+from functrans.trace import asking, protocols
 from functrans.trace.source import is_installed
 from functrans.trace.trace import Trace
 
@@ -46,7 +46,7 @@ def enter(trace: Trace) -> None:
             module.__class__ = patched
         for (owner, name), (_, ours) in protocols.replaced_methods.items():
             setattr(owner, name, ours)
-        codes.exchange()
+        asking.exchange()
 
 
 def _nothing() -> None:
@@ -66,7 +66,7 @@ def leave(trace: Trace) -> None:
                 module.__class__ = own
             for (owner, name), (numpys, _) in protocols.replaced_methods.items():
                 setattr(owner, name, numpys)
-            codes.restore()
+            asking.restore()
 
 
 def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:

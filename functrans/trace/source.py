@@ -65,19 +65,27 @@ def is_installed(filename: str) -> bool:
 
 
 def user_source() -> Source | None:
-    """The innermost place in the calling stack that the user wrote.
+    """The innermost place in the calling stack that the user wrote, or that is no library's."""
+    frame = _users(sys._getframe(1).f_back)
+    return None if frame is None else Source(frame.f_code, frame.f_lasti)
 
-    That is outside of this package and of all that is installed; if there is no such place, outside
-    of this package, NumPy and SciPy.
+
+def user_frame() -> FrameType | None:
+    """The frame of that place, while the function that asks is running."""
+    return _users(sys._getframe(1).f_back)
+
+
+def _users(first: FrameType | None) -> FrameType | None:
+    """The innermost frame outside of this package and of all that is installed.
+
+    If there is no such frame, the innermost one outside of this package, NumPy and SciPy.
     """
-    first = sys._getframe(1).f_back
     while first is not None and is_library(first.f_code.co_filename):
         first = first.f_back
     frame = first
     while frame is not None and is_installed(frame.f_code.co_filename):
         frame = frame.f_back
-    frame = frame or first
-    return None if frame is None else Source(frame.f_code, frame.f_lasti)
+    return frame or first
 
 
 def warn_user(message: str, category: type[Warning], source: Source | None = None) -> None:

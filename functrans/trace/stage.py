@@ -51,8 +51,9 @@ def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
             raise error.__cause__ from None
         raise
     except TypeError as error:
-        # the same where an integer is wanted: np.zeros(n)
-        if trace.refusal is not None and "got 'Tracer(" in str(error):
+        # the same where an integer is wanted: np.zeros(n), "%d" % n
+        told = str(error)
+        if trace.refusal is not None and ("got 'Tracer(" in told or told.endswith("not Tracer")):
             raise trace.refusal from None
         raise
     finally:

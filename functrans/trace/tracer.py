@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +24,7 @@ from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
-from functrans.trace.remedies import remedy
+from functrans.trace.replacement import instead
 from functrans.trace.source import is_formatting, located, user_source
 from functrans.trace.views import View, assign
 
@@ -84,6 +85,18 @@ def _refused(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
     return NotImplemented
+
+
+_INTEGER = (
+    "Index a traced array with it (functrans.numpy.asarray(a)[i] if `a` is a plain array), use "
+    "functrans.lax.fori_loop for a loop of this length, or make the argument static: "
+    "jit(f, static_argnums=...)."
+)
+_PLAIN = (
+    "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) or "
+    "np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
+)
+"""What to write in other places than those that `instead` knows."""
 
 
 class Tracer:
@@ -224,11 +237,13 @@ class Tracer:
         value = self._known_value
         if value is not UNKNOWN:
             return value
-        raise TracerConversionError(
+        error = TracerConversionError(
             f"{self._described()} has no value to be formatted{located(user_source())}: "
             f'{self._no_value()}.\nWrite f"{{x}}" or "%s" % x, which show its type, or '
             "format what the function returns."
         )
+        self._owner.refusal = error
+        raise error
 
     # -- Python's conversions ------------------------------------------------------------------
 
@@ -253,10 +268,26 @@ class Tracer:
     def __round__(self, digits: int | None = None) -> Any:
         return protocols.methods["round"](self, digits or 0)
 
+    def __floor__(self) -> int:
+        return self._rounded(math.floor)
+
+    def __ceil__(self) -> int:
+        return self._rounded(math.ceil)
+
+    def __trunc__(self) -> int:
+        return self._rounded(math.trunc)
+
+    def _rounded(self, function: Callable[[Any], int]) -> int:
+        """What one of Python's roundings gives, which has no derivative to lose."""
+        value = self._known_value
+        return self._integer("an integer") if value is UNKNOWN else function(value.item())
+
     def __index__(self) -> int:
         return self._integer("an index")
 
     def __int__(self) -> int:
+        if is_formatting(sys._getframe(1)):
+            return int(self._printable())
         return self._integer("int()")
 
     def _integer(self, wanted: str) -> int:
@@ -264,9 +295,7 @@ class Tracer:
         if value is UNKNOWN:
             error = TracerIndexError(
                 f"Python needs one integer here, for {wanted}{located(user_source())}, but "
-                f"{self._no_value()}.\nIndex a traced array with it (functrans.numpy.asarray(a)[i] "
-                "if `a` is a plain array), use functrans.lax.fori_loop for a loop of this length, "
-                "or make the argument static: jit(f, static_argnums=...)."
+                f"{self._no_value()}.\n{instead(integer=True) or _INTEGER}"
             )
             self._owner.refusal = error
             raise error
@@ -321,24 +350,15 @@ class Tracer:
     def _refuse_plain(self, target: str) -> NoReturn:
         """Raise: it is to become something plain."""
         self._check_usable()
-        instead = remedy()
-        advice = [
-            instead
-            or "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not "
-            "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
-        ]
-        if self._known_value is not UNKNOWN:
-            reason = "its derivative would be lost"
-            advice.append("If a constant is meant, write functrans.stop_gradient(x).")
-        else:
+        if self._known_value is UNKNOWN:
             reason = self._no_value()
-            if not instead:
-                advice.append(
-                    "To index a plain array `a` with it, write functrans.numpy.asarray(a)[i]."
-                )
+            last = ""
+        else:
+            reason = "its derivative would be lost"
+            last = " If a constant is meant, write functrans.stop_gradient(x)."
         raise TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{located(user_source())}: {reason}.\n{converted_by()}{' '.join(advice)}"
+            f"{located(user_source())}: {reason}.\n{converted_by() or instead() or _PLAIN}{last}"
         )
 
     def _is_constant(self) -> bool:

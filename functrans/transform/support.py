@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Var
+from functrans.ir.primitive import Primitive
 from functrans.ops.arrays.shape import concatenate_p
 from functrans.ops.arrays.slicing import embed_p, slice_p, update_slice_p
 from functrans.ops.arrays.structural import (
@@ -23,8 +24,9 @@ from functrans.ops.arrays.structural import (
     reshape_p,
     transpose_p,
 )
-from functrans.ops.elementwise.choice import masked, select
-from functrans.ops.elementwise.logic import logical_or
+from functrans.ops.elementwise.choice import clip, fmax, fmin, masked, maximum, minimum, select
+from functrans.ops.elementwise.compare import greater_equal, less_equal
+from functrans.ops.elementwise.logic import isnan, logical_and, logical_or
 from functrans.ops.indexing.gather import gather, scatter_set, set_at
 
 Support = bool | Callable[[], Any]
@@ -72,6 +74,8 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
         return _once(
             lambda: broadcast_to(select(operands[0], *map(_truths, supports[1:])), shape=shape)
         )
+    if primitive in _WINNERS and any(s is not True for s in supports):
+        return _once(lambda: _won(_WINNERS[primitive](*operands), supports, shape))
     if primitive.elementwise:
         if any(s is True for s in supports):
             return True
@@ -91,6 +95,43 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
         return primitive(*arguments, **eqn.params)
 
     return _once(follow)
+
+
+def _fmax_winners(x: Any, y: Any) -> tuple[Any, Any]:
+    return greater_equal(x, y) | isnan(y), greater_equal(y, x) | isnan(x)
+
+
+def _fmin_winners(x: Any, y: Any) -> tuple[Any, Any]:
+    return less_equal(x, y) | isnan(y), less_equal(y, x) | isnan(x)
+
+
+def _clip_winners(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
+    raised = maximum(x, low)
+    below = less_equal(raised, high)
+    return (
+        greater_equal(x, low) & below,
+        less_equal(x, low) & below,
+        greater_equal(raised, high),
+    )
+
+
+_WINNERS: dict[Primitive, Callable[..., Sequence[Any]]] = {
+    maximum: lambda x, y: (greater_equal(x, y), greater_equal(y, x)),
+    minimum: lambda x, y: (less_equal(x, y), less_equal(y, x)),
+    fmax: _fmax_winners,
+    fmin: _fmin_winners,
+    clip: _clip_winners,
+}
+"""Where each operand is the result, or shares in it: elsewhere it has no influence."""
+
+
+def _won(winners: Sequence[Any], supports: Sequence[Support], shape: tuple[int, ...]) -> Any:
+    parts = [
+        wins if support is True else logical_and(wins, _truths(support))
+        for wins, support in zip(winners, supports, strict=True)
+        if support is not False
+    ]
+    return _any_of(parts, shape)
 
 
 def _filled(shape: tuple[int, ...], value: bool) -> Any:

@@ -41,7 +41,7 @@ def test_the_function_and_its_replacement_are_named(name, transform):
     one = (lambda a: function(a, a)) if name in ("directly", "refused") else function
     found = message(one, transform, [[4.0]])
     public = f"{'.'.join(function.__module__.split('.')[:2])}.{function.__name__}"
-    assert f"\n{public} converts its arguments to plain arrays: {instead}.\nUse NumPy" in found
+    assert f"\n{public} converts its arguments to plain arrays: {instead}." in found
 
 
 def test_methods_are_named_by_their_objects():
@@ -61,7 +61,7 @@ METHODS = {
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_of_distributions_have_their_replacements(name):
     found = message(METHODS[name], grad, [2.0])
-    assert f"\n{name} converts its arguments to plain arrays: call functrans.{name}.\n" in found
+    assert f"\n{name} converts its arguments to plain arrays: call functrans.{name}." in found
 
 
 def test_what_ours_leaves_to_scipy_is_no_replacement():

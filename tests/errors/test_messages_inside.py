@@ -39,22 +39,17 @@ OUTSIDE = np.zeros(3)
 
 CONVERSION = (
     ": {reason}.\nUse NumPy's functions by their full names (np.sin, not math.sin; np.array, not "
-    "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a). "
+    "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
 )
-LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + (
-    "If a constant is meant, write functrans.stop_gradient(x)."
-)
+CONSTANT = " If a constant is meant, write functrans.stop_gradient(x)."
+LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + CONSTANT
 FLOAT = "a plain float (float, math.sin, or storing it in an ndarray)"
 ARRAY = "a plain np.ndarray (np.asarray, or storing it in an array)"
 
 
-def conversion(aval, target):
-    return f"a value traced by grad ({aval}) cannot become {target}{{here}}{LOST}"
-
-
-def instead(aval, target, advice):
-    general = conversion(aval, target)
-    return general[: general.index("Use NumPy")] + advice + general[general.rindex(" If a const") :]
+def conversion(aval, target, instead=None):
+    words = LOST if instead is None else f": its derivative would be lost.\n{instead}{CONSTANT}"
+    return f"a value traced by grad ({aval}) cannot become {target}{{here}}{words}"
 
 
 STORES = "`y` is a plain array, which cannot hold traced values: begin with y = np.array(y)."
@@ -151,19 +146,22 @@ def pickles(x):
 
 
 IN_GRAD = [
-    (calls_float, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
-    (calls_math, 1.0, TracerConversionError, instead("f64*[]", FLOAT, "Write np.sin(x).")),
-    (calls_erf, 1.0, TracerConversionError,
-     instead("f64*[]", FLOAT, "Write scipy.special.erf(2 * x).")),
+    (calls_float, 1.0, TracerConversionError,
+     conversion("f64*[]", FLOAT, "Instead of `float(x)`, write np.float64(x).")),
+    (calls_math, 1.0, TracerConversionError,
+     conversion("f64*[]", FLOAT, "Instead of `math.sin(x)`, write np.sin(x).")),
+    (calls_asarray, X, TracerConversionError,
+     conversion("f64[3]", ARRAY, "Instead of `asarray(x)`, write np.asarray(x).")),
+    (makes_an_array, 1.0, TracerConversionError,
+     conversion("f64*[]", ARRAY, "Instead of `array([x, x])`, write np.array([x, x]).")),
+    (stores_a_number, 1.0, TracerConversionError, conversion("f64*[]", FLOAT, STORES)),
+    (stores_an_array, X, TracerConversionError, conversion("f64[3]", ARRAY, STORES)),
+    (calls_erf, 1.0, TracerConversionError, conversion(
+        "f64*[]", FLOAT,
+        "Instead of `math.erf(2 * x)`, write functrans.scipy.special.erf(2 * x).")),
     (calls_tolist, X, TracerConversionError, conversion("f64[3]", "a list (.tolist())")),
-    (calls_a_method, X, TracerConversionError, instead(
-        "f64[3]", ARRAY,
-        "`OUTSIDE` is a plain array, whose methods do not see what they are given: write "
-        "np.dot(OUTSIDE, x).")),
-    (calls_asarray, X, TracerConversionError, conversion("f64[3]", ARRAY)),
-    (makes_an_array, 1.0, TracerConversionError, conversion("f64*[]", ARRAY)),
-    (stores_a_number, 1.0, TracerConversionError, instead("f64*[]", FLOAT, STORES)),
-    (stores_an_array, X, TracerConversionError, instead("f64[3]", ARRAY, STORES)),
+    (calls_a_method, X, TracerConversionError, conversion(
+        "f64[3]", ARRAY, "Instead of `OUTSIDE.dot(x)`, write np.dot(OUTSIDE, x).")),
     (adds_to_an_ndarray, X, TracerConversionError,
      "np.add is to store a traced result in an ndarray{here}, which would lose its derivative.\n"
      "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
@@ -235,12 +233,11 @@ BOOL = (
     "functrans.lax.cond(condition, f, g, *xs) to compute only one branch, or "
     "functrans.lax.while_loop for a loop."
 )
-INDEX = (
-    "Python needs one integer here, for an index{here}, but it is traced by {cause}.\n"
-    "Index a traced array with it (functrans.numpy.asarray(a)[i] if `a` is a plain array), use "
-    "functrans.lax.fori_loop for a loop of this length, or make the argument static: "
-    "jit(f, static_argnums=...)."
-)
+INDEX = "Python needs one integer here, for an index{here}, but it is traced by {cause}.\n"
+STATIC = "make the argument static: jit(f, static_argnums=...)."
+LOOP = "Use functrans.lax.fori_loop for a loop of this length, or " + STATIC
+LOOK_UP = "Instead of `[1.0, 2.0, 3.0][x]`, write functrans.numpy.asarray([1.0, 2.0, 3.0])[x]."
+SHAPE = "The shapes and axes of arrays must be known: " + STATIC
 BY_JIT = "jit, where i64*[] stands for any value"
 BY_VMAP = "vmap, where i64[] stands for every element along the mapped axis"
 
@@ -259,24 +256,24 @@ def test_branching_under_vmap(transform):
 
 
 @pytest.mark.parametrize(
-    ("function", "call", "cause"),
+    ("function", "call", "cause", "instead"),
     [
-        (loops, lambda: jit(loops)(1.0, 3), BY_JIT),
-        (looks_up, lambda: jit(looks_up)(1), BY_JIT),
-        (makes_zeros, lambda: jit(makes_zeros)(1), BY_JIT),
-        (looks_up, lambda: vmap(looks_up)(np.arange(3)), BY_VMAP),
+        (loops, lambda: jit(loops)(1.0, 3), BY_JIT, LOOP),
+        (looks_up, lambda: jit(looks_up)(1), BY_JIT, LOOK_UP),
+        (makes_zeros, lambda: jit(makes_zeros)(1), BY_JIT, SHAPE),
+        (looks_up, lambda: vmap(looks_up)(np.arange(3)), BY_VMAP, LOOK_UP),
     ],
 )
-def test_integers_that_are_not_known(function, call, cause):
-    assert message_of(TracerIndexError, call) == located(INDEX, function).replace("{cause}", cause)
+def test_integers_that_are_not_known(function, call, cause, instead):
+    expected = located(INDEX + instead, function).replace("{cause}", cause)
+    assert message_of(TracerIndexError, call) == expected
 
 
 def test_a_plain_array_indexed_by_an_unknown_integer():
     found = message_of(TracerConversionError, lambda: jit(indexes_a_plain_array)(1))
     expected = (
         f"a value traced by jit (i64*[]) cannot become {ARRAY}{{here}}: it is traced by {BY_JIT}.\n"
-        "`X` is a plain array, which does not see what it is indexed by: write "
-        "functrans.numpy.asarray(X)[i]."
+        "Instead of `X[i]`, write functrans.numpy.asarray(X)[i]."
     )
     assert found == located(expected, indexes_a_plain_array)
     assert grad(lambda x: indexes_a_plain_array(np.argmax(x)) * x[0])(X)[0] == 3.0

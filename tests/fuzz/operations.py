@@ -123,7 +123,11 @@ def conversion(d):
     if first is None:
         return None
     if d.values[first].dtype.kind == "f" and dtype not in (np.float16, np.float32, np.float64):
-        return f"truncated to {np.dtype(dtype)}", [first], lambda x: (np.cos(x) * 100).astype(dtype)
+        return (
+            f"truncated to {np.dtype(dtype)}",
+            [first],
+            lambda x: (np.cos(x) * 99.5).astype(dtype),
+        )
     return f"to {np.dtype(dtype)}", [first], lambda x: x.astype(dtype)
 
 

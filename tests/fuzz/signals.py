@@ -112,7 +112,7 @@ def convolution(d):
 
 def segments(d):
     name = d.choice(["bincount", "add.at", "maximum.at", "histogram", "segment_sum"])
-    first = d.value(lambda x: single_or_double(x) and x.ndim == 1)
+    first = d.value(lambda x: single_or_double(x) and x.ndim == 1 and x.size > 0)
     if first is None:
         return None
     n = d.values[first].size

@@ -131,3 +131,22 @@ def test_cotangents_of_half_precision_that_cancel_are_uncertain():
     loss, other = checks.losses_of(program("halves", halves, x), np.random.default_rng(0))
     assert np.any(functrans.grad(loss)(x) != functrans.grad(other)(x))
     (_,) = checks.losses_of(program("sin", np.sin, x), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_what_is_off_by_a_part_is_found_in_every_precision(dtype):
+    """Numbers of few digits may be off by their rounding, and not by as much as one likes."""
+    factor = {np.float16: 1.25, np.float32: 1.02, np.float64: 1 + 1e-6}[dtype]
+
+    def off(x):
+        y = np.sin(np.sin(x).astype(dtype))
+        return y * dtype(factor) if is_traced(x) else y
+
+    rng = np.random.default_rng(1)
+    wrong = program("off", off, rng.normal(size=(3, 17)))
+    right = program("right", lambda x: np.sin(np.sin(x).astype(dtype)), rng.normal(size=(3, 17)))
+    for check in (checks.call, checks.batched, checks.gradient, checks.second_order):
+        check(right, rng)
+    for check in (checks.call, checks.batched):
+        with pytest.raises(checks.Mismatch, match="wrong, at"):
+            check(wrong, rng)

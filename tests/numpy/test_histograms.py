@@ -63,3 +63,10 @@ def test_derivatives():
 def test_a_number_of_bins_that_depends_on_values_is_refused():
     with pytest.raises(UnsupportedNumPyError, match=r"bins='auto'.*say how many bins"):
         grad(lambda x: np.histogram(x, "auto")[0].sum() * x.sum())(X)
+
+
+def test_weights_of_nothing_are_counted_as_numpy_does():
+    for x, w in ((np.zeros(0, int), np.zeros(0)), (np.array([1, 1]), np.ones(2))):
+        expected = np.bincount(x, w, minlength=3)
+        found = jit(lambda x, w: np.bincount(x, w, minlength=3))(x, w)
+        np.testing.assert_array_equal(found, expected, strict=True)

@@ -129,6 +129,12 @@ STEEP = {
     "moved": lambda x: np.sqrt(np.stack([x, np.zeros((3, 3))]).T.reshape(-1)[::-1]),
     "taken": lambda x: np.sqrt(np.take(np.pad(x[0], 1), np.array([0, 1, 2, 4]))),
     "after another operation": lambda x: np.sqrt(np.pad(x, 1) * 2.0 + np.pad(x, 1)),
+    "minimum": lambda x: np.log(np.minimum(x - 5.5, 0)),
+    "maximum": lambda x: np.arcsin(1 - np.maximum(x - 5.5, 0) / 8),
+    "fmin": lambda x: np.sqrt(0 - np.fmin(x - 5.5, 0)),
+    "fmax": lambda x: 1 / np.fmax(0.0, x - 5.5),
+    "clip": lambda x: np.arcsin(np.clip(x / 6.5, 0.5, 1)) + np.cbrt(np.clip(x - 5.5, 0, 2)),
+    "clip by a bound": lambda x: np.cbrt(np.clip(np.full((3, 3), 3.0), x - 6.5, 0)),
     "two operands": lambda x: np.hypot(0.0, np.triu(x)) ** np.triu(np.full((3, 3), 0.5)),
 }
 

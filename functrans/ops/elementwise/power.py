@@ -149,6 +149,8 @@ def raise_to(x: Any, y: Any) -> Any:
             return power_of_float(x, int(y))
     if is_inexact(strong_dtype(x)) or is_inexact(strong_dtype(y)):
         return power(x, y)
+    if type(y) is int and y < 0 and np.size(x):
+        raise ValueError("Integers to negative integer powers are not allowed.")
     return power_of_integers(x, y)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import cached
+from functrans.trace.codes import codes
 
 _INSTALLED = tuple(
     os.path.realpath(os.path.dirname(inside)) + os.sep
@@ -29,19 +30,19 @@ class Nameless(Exception):
 def globals_of(code: CodeType) -> tuple[tuple[str, ...], ...]:
     """The globals that a function reads, each with the attributes that are taken of it at once."""
     names: list[list[str]] = []
-    is_global = False
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            names.append([])
-            is_global = True
-        elif step.opname not in ("LOAD_ATTR", "LOAD_METHOD", "EXTENDED_ARG"):
-            if step.opcode in dis.hasname or step.opname == "LOAD_BUILD_CLASS":
-                raise Nameless(code)  # it imports, or writes
-            is_global = False
-        if is_global and step.opname != "EXTENDED_ARG":
-            names[-1].append(step.argval)
-    inner = [x for each in code.co_consts if isinstance(each, CodeType) for x in globals_of(each)]
-    return (*map(tuple, names), *inner)
+    for part in codes(code):
+        is_global = False
+        for step in dis.get_instructions(part):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                names.append([])
+                is_global = True
+            elif step.opname not in ("LOAD_ATTR", "LOAD_METHOD", "EXTENDED_ARG"):
+                if step.opcode in dis.hasname or step.opname == "LOAD_BUILD_CLASS":
+                    raise Nameless(code)  # it imports, or writes
+                is_global = False
+            if is_global and step.opname != "EXTENDED_ARG":
+                names[-1].append(step.argval)
+    return tuple(map(tuple, names))
 
 
 def name_of(value: Any) -> tuple[str, str]:

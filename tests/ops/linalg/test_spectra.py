@@ -5,6 +5,7 @@ import pytest
 
 import functrans as ft
 from functrans import grad, hessian, jacfwd, jit, jvp, vmap
+from functrans.scipy import linalg
 from functrans.testing import check_grads
 
 
@@ -71,6 +72,39 @@ def test_nothing_is_infinite(name):
         for i in range(number):
             slopes = jacfwd(lambda a, f=f, i=i: f(a)[i])(REPEATED[name])
             assert np.isfinite(slopes).all() and np.abs(slopes).max() < 10
+
+
+HIGHER = {
+    "eigenvalues": lambda a: np.sum(np.exp(np.linalg.eigvalsh(a))),
+    "eigenvectors": lambda a: np.sum(np.linalg.eigh(a)[1] ** 3),
+    "singular values": lambda a: np.sum(np.linalg.svd(a, compute_uv=False) ** 3),
+    "singular vectors": lambda a: sum(np.sum(x**3) for x in np.linalg.svd(a)),
+    "norm": lambda a: np.linalg.norm(a, 2) + np.linalg.norm(a, "nuc"),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+@pytest.mark.parametrize("f", HIGHER.values(), ids=HIGHER)
+def test_higher_derivatives_are_finite(name, f):
+    for derivative in (hessian(f), jacfwd(hessian(f)), jit(hessian(f))):
+        assert np.isfinite(derivative(REPEATED[name])).all()
+
+
+WITHOUT_VECTORS = {
+    "expm": linalg.expm,
+    "sqrtm": linalg.sqrtm,
+    "logm": linalg.logm,
+    "polar": lambda a: linalg.polar(a)[0],
+    "pinv": np.linalg.pinv,
+    "lstsq": lambda a: np.linalg.lstsq(a, np.ones(4), rcond=None)[0],
+    "nuclear norm": lambda a: np.linalg.norm(a, "nuc"),
+}
+
+
+@pytest.mark.parametrize("f", WITHOUT_VECTORS.values(), ids=WITHOUT_VECTORS)
+@pytest.mark.parametrize("a", [np.eye(4), (TURN * [2.0, 2.0, 1.0, 3.0]) @ TURN.T])
+def test_second_derivatives_that_need_no_vectors(f, a):
+    check_grads(f, (a,), order=2)
 
 
 # -- equal singular values -------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 from scipy.stats import gamma, multivariate_normal, norm, skew
 
 from functrans import config, errors, grad, jit, testing
-from functrans.trace import codes
+from functrans.trace import asking
 
 TIMES = np.linspace(0.0, 1.0, 6)
 CODES = {f: f.__code__ for f in (quad, cholesky, nnls, CubicSpline.__init__)}
@@ -136,6 +136,7 @@ def test_frames_of_functions_with_closures_can_be_read():
 
     def function(a):
         found.append(nnls(np.eye(2), [1.0, a * 0 + 1.0])[0])
+        return a
 
     def trace(frame, event, argument):
         assert isinstance(frame.f_locals, dict)
@@ -143,8 +144,7 @@ def test_frames_of_functions_with_closures_can_be_read():
 
     sys.settrace(trace)
     try:
-        with pytest.raises(errors.UnsupportedNumPyError):
-            grad(function)(1.0)
+        grad(function)(1.0)
     finally:
         sys.settrace(None)
 
@@ -162,11 +162,13 @@ def test_a_function_of_a_library():
     def theirs(x, y=2):
         return ("theirs", x, y)
 
-    codes.let_ask(theirs, lambda *args: ("ours", *args), lambda frame, args, kwargs: len(args) == 2)
+    asking.let_ask(
+        theirs, lambda *args: ("ours", *args), lambda frame, args, kwargs: len(args) == 2
+    )
     seen = []
 
     def function(a):
-        seen.extend([theirs(1), theirs(1, 3), codes.own(theirs)(1, 3)])
+        seen.extend([theirs(1), theirs(1, 3), asking.own(theirs)(1, 3)])
         return a
 
     grad(function)(1.0)

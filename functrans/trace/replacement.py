@@ -1,0 +1,209 @@
+"""What to write in place of the expression at hand, which asks a traced value for a plain one.
+
+The instruction that the user's code is at says which expression of its source that is. Names in it
+are looked up, and nothing is called: an array that is indexed, a function of `math`, of NumPy's
+under another name than its full one, a method of an array.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import cmath
+import linecache
+import math
+import sys
+from itertools import islice
+from opcode import opname
+from types import BuiltinFunctionType, FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from functrans.trace import protocols
+from functrans.trace.source import user_frame
+
+_SPECIAL = "functrans.scipy.special."
+
+OF_MATH = {
+    **{name: f"np.{name}" for name in (
+        "cbrt", "ceil", "copysign", "cos", "cosh", "degrees", "exp", "exp2", "expm1", "fabs",
+        "floor", "fmod", "frexp", "gcd", "hypot", "isclose", "isfinite", "isinf", "isnan", "lcm",
+        "ldexp", "log", "log10", "log1p", "log2", "modf", "nextafter", "prod", "radians", "sin",
+        "sinh", "sqrt", "tan", "tanh", "trunc",
+    )},
+    "acos": "np.arccos", "acosh": "np.arccosh", "asin": "np.arcsin", "asinh": "np.arcsinh",
+    "atan": "np.arctan", "atan2": "np.arctan2", "atanh": "np.arctanh", "pow": "np.power",
+    "fsum": "np.sum", "phase": "np.angle", "erf": _SPECIAL + "erf", "erfc": _SPECIAL + "erfc",
+    "gamma": _SPECIAL + "gamma", "lgamma": _SPECIAL + "gammaln", "comb": _SPECIAL + "binom",
+    "factorial": _SPECIAL + "factorial",
+}  # fmt: skip
+"""What does on traced values what a function of `math` or `cmath` does on numbers."""
+
+_STATIC = "make the argument static: jit(f, static_argnums=...)"
+
+_UNKNOWN = object()
+
+
+def instead(integer: bool = False) -> str:
+    """What to write in place of the expression that the user's code is at; empty if unknown.
+
+    ``integer`` says whether an integer is wanted, and not a number or an array.
+    """
+    frame = user_frame()
+    if frame is None:
+        return ""
+    expression, stores = _expression(frame)
+    if isinstance(expression, ast.Subscript):
+        return _of_storing(expression) if stores else _of_index(expression, frame)
+    if not isinstance(expression, ast.Call):
+        return ""
+    return _of_integers(expression, frame) if integer else _of_call(expression, frame)
+
+
+def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
+    """The expression that a frame's instruction computes, or stores into, and which it does."""
+    code = frame.f_code
+    operation = opname[code.co_code[frame.f_lasti]]
+    place = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    first, last, start, end = place
+    stores = operation == "STORE_SUBSCR"
+    if first is None or last is None or start is None or end is None:
+        return None, stores
+    lines = [linecache.getline(code.co_filename, n).encode() for n in range(first, last + 1)]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        return ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body, stores
+    except (SyntaxError, ValueError):  # the file is another one by now
+        return None, stores
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """What a name stands for, or a name in a module or in an instance."""
+    if isinstance(node, ast.Name):
+        for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in scope:
+                return scope[node.id]
+    if isinstance(node, ast.Attribute):
+        owner = _value(node.value, frame)
+        return getattr(owner, "__dict__", {}).get(node.attr, _UNKNOWN)
+    if isinstance(node, ast.Constant):
+        return node.value
+    return [] if isinstance(node, (ast.List, ast.Tuple)) else _UNKNOWN
+
+
+def _of_storing(node: ast.Subscript) -> str:
+    array = ast.unparse(node.value)
+    copy = array if isinstance(node.value, ast.Name) else "a"
+    return (
+        f"`{array}` is a plain array, which cannot hold traced values: begin with "
+        f"{copy} = np.array({array})."
+    )
+
+
+def _of_index(node: ast.Subscript, frame: FrameType) -> str:
+    container, index = ast.unparse(node.value), ast.unparse(node.slice)
+    value = _value(node.value, frame)
+    if isinstance(value, (list, tuple)) and any(map(callable, value)):
+        return f"For one of several functions, write functrans.lax.switch({index}, {container}, x)."
+    if value is not _UNKNOWN and not isinstance(value, (np.ndarray, list, tuple)):
+        return ""
+    if isinstance(node.slice, ast.Slice):
+        low = ast.unparse(node.slice.lower) if node.slice.lower is not None else "0"
+        return (
+            f"Instead of `{container}[{index}]`, write "
+            f"functrans.lax.dynamic_slice_in_dim({container}, {low}, n) for n elements, if that "
+            f"number is known, or {_STATIC}."
+        )
+    index = (
+        index.removeprefix("(").removesuffix(")") if isinstance(node.slice, ast.Tuple) else index
+    )
+    return (
+        f"Instead of `{container}[{index}]`, write functrans.numpy.asarray({container})[{index}]."
+    )
+
+
+def _of_integers(node: ast.Call, frame: FrameType) -> str:
+    function = _value(node.func, frame)
+    if function is range:
+        return f"Use functrans.lax.fori_loop for a loop of this length, or {_STATIC}."
+    if function is int or _is_of(function, math):
+        return _of_call(node, frame)
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "item" and node.args:
+        container, index = ast.unparse(node.func.value), ", ".join(map(ast.unparse, node.args))
+        return (
+            f"Instead of `{ast.unparse(node)}`, write "
+            f"functrans.numpy.asarray({container})[{index}]."
+        )
+    if _numpys_name(function) or _is_random(node.func, function, frame) or _is_method(node, frame):
+        return f"The shapes and axes of arrays must be known: {_STATIC}."
+    return ""
+
+
+def _of_call(node: ast.Call, frame: FrameType) -> str:
+    function = _value(node.func, frame)
+    given = ", ".join(ast.unparse(x) for x in (*node.args, *node.keywords))
+    name = _numpys_name(function)
+    if _is_of(function, math) or _is_of(function, cmath):
+        new = _of_math(function.__name__, node)
+    elif function in (int, float, complex):
+        new = f"np.{np.dtype(function).name}"
+    elif name == "np.arange" and isinstance(node.func, ast.Attribute):
+        return (
+            "How many numbers there are must be known: write np.arange(n) * step, or "
+            "np.linspace(start, stop, n)."
+        )
+    elif _is_random(node.func, function, frame):
+        return (
+            "Draw standard numbers, and scale and shift them (loc + scale * "
+            "np.random.normal(size=n)), or use functrans.random."
+        )
+    elif _is_method(node, frame):
+        assert isinstance(node.func, ast.Attribute)
+        known = vars(np).get(node.func.attr) in protocols.functions
+        new = f"np.{node.func.attr}" if known else None
+        given = ", ".join([ast.unparse(node.func.value), *([given] if given else [])])
+    else:
+        new = name if isinstance(node.func, ast.Name) else None
+    return f"Instead of `{ast.unparse(node)}`, write {new}({given})." if new else ""
+
+
+def _of_math(name: str, node: ast.Call) -> str | None:
+    """What does the same as a function of `math`, for so many arguments."""
+    new = OF_MATH.get(name)
+    numpys = vars(np).get((new or "").removeprefix("np."))
+    other = isinstance(numpys, np.ufunc) and (node.keywords or len(node.args) != numpys.nin)
+    return None if other else new
+
+
+def _is_method(node: ast.Call, frame: FrameType) -> bool:
+    """Whether a method of an array is called."""
+    function = node.func
+    return isinstance(function, ast.Attribute) and isinstance(
+        _value(function.value, frame), np.ndarray
+    )
+
+
+def _is_of(function: Any, module: ModuleType) -> bool:
+    return isinstance(function, BuiltinFunctionType) and function.__module__ == module.__name__
+
+
+def _numpys_name(function: Any) -> str | None:
+    """The full name of a function of NumPy's that takes traced values by it."""
+    name = getattr(function, "__name__", "")
+    for prefix, module in (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)):
+        is_named = vars(module).get(name) is function
+        if is_named and name in protocols.replacements.get(module, {}):
+            return f"{prefix}.{name}"
+    return None
+
+
+def _is_random(node: ast.expr, function: Any, frame: FrameType) -> bool:
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is None:
+        return False
+    owners = [getattr(function, "__self__", None)]
+    if isinstance(node, ast.Attribute):
+        owners.append(_value(node.value, frame))
+    return any(isinstance(x, (numpy_random.Generator, numpy_random.RandomState)) for x in owners)

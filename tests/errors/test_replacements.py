@@ -1,0 +1,168 @@
+"""What to write in place of an expression that asks a traced value for a plain one: that works."""
+
+import cmath
+import math
+
+import numpy as np
+import pytest
+from numpy import arange, array, full, interp, linspace, repeat, roll, take  # noqa: F401
+from numpy.linalg import norm  # noqa: F401
+
+import functrans
+import functrans.scipy.special
+from functrans import grad, jit, vmap
+from functrans.errors import FunctransError
+from functrans.trace.replacement import OF_MATH
+
+TABLE = np.arange(10.0) ** 2
+NUMBERS = [1.0, 4.0, 9.0]
+RANDOM = np.random.default_rng(0)
+ACTIONS = [np.sin, np.cos]
+
+
+class Model:
+    table = None
+
+    def __init__(self):
+        self.table = TABLE
+
+
+MODEL = Model()
+STATIC = "make the argument static: jit(f, static_argnums=...)."
+SHAPES = "The shapes and axes of arrays must be known: " + STATIC
+DRAW = (
+    "Draw standard numbers, and scale and shift them (loc + scale * np.random.normal(size=n)), or "
+    "use functrans.random."
+)
+
+# An expression of x (a float) and i (an integer), and what to write: an expression, or words.
+INSTEAD = {
+    "TABLE[i]": "functrans.numpy.asarray(TABLE)[i]",
+    "TABLE[i, ...]": "functrans.numpy.asarray(TABLE)[i, ...]",
+    "TABLE[[i, i]]": "functrans.numpy.asarray(TABLE)[[i, i]]",
+    "TABLE[i + np.arange(2)]": "functrans.numpy.asarray(TABLE)[i + np.arange(2)]",
+    "MODEL.table[i]": "functrans.numpy.asarray(MODEL.table)[i]",
+    "TABLE.reshape(5, 2)[i, 0]": "functrans.numpy.asarray(TABLE.reshape(5, 2))[i, 0]",
+    "NUMBERS[i]": "functrans.numpy.asarray(NUMBERS)[i]",
+    "(1.0, 2.0, 3.0)[i]": "functrans.numpy.asarray((1.0, 2.0, 3.0))[i]",
+    "TABLE.item(i)": "functrans.numpy.asarray(TABLE)[i]",
+    "TABLE.take(i)": "np.take(TABLE, i)",
+    "TABLE.searchsorted(x)": "np.searchsorted(TABLE, x)",
+    "take(TABLE, i)": "np.take(TABLE, i)",
+    "roll(TABLE, i)": "np.roll(TABLE, i)",
+    "full(3, x)": "np.full(3, x)",
+    "array([x, 2 * x])": "np.array([x, 2 * x])",
+    "math.sin(x)": "np.sin(x)",
+    "math.atan2(x, 2)": "np.arctan2(x, 2)",
+    "math.lgamma(x)": "functrans.scipy.special.gammaln(x)",
+    "math.factorial(i)": "functrans.scipy.special.factorial(i)",
+    "math.gcd(i, 4)": "np.gcd(i, 4)",
+    "float(x)": "np.float64(x)",
+    "int(x)": "np.int64(x)",
+    "ACTIONS[i](x)": "For one of several functions, write functrans.lax.switch(i, ACTIONS, x).",
+    "TABLE[i:i + 2]": "Instead of `TABLE[i:i + 2]`, write "
+    "functrans.lax.dynamic_slice_in_dim(TABLE, i, n) for n elements, if that number is known, or "
+    + STATIC,
+    "range(i)": "Use functrans.lax.fori_loop for a loop of this length, or " + STATIC,
+    "np.zeros(i)": SHAPES,
+    "np.arange(i)": SHAPES,
+    "np.eye(i)": SHAPES,
+    "np.linspace(0, 1, i)": SHAPES,
+    "TABLE.reshape(i, -1)": SHAPES,
+    "TABLE.sum(axis=i - 2)": SHAPES,
+    "np.sum(TABLE, axis=i - 2)": SHAPES,
+    "np.random.rand(i)": SHAPES,
+    "np.arange(0.0, x)": "How many numbers there are must be known: write np.arange(n) * step, or "
+    "np.linspace(start, stop, n).",
+    "np.random.normal(x)": DRAW,
+    "RANDOM.normal(x)": DRAW,
+}  # fmt: skip
+
+# These work as they are.
+AS_THEY_ARE = [
+    "np.roll(TABLE, i)", "np.take(TABLE, i)", "np.full(3, x)", "np.linspace(0, x, 5)",
+    "linspace(0, x, 5)", "np.interp(x, TABLE, NUMBERS + TABLE[3:].tolist())",
+    "interp(x, TABLE, TABLE)", "np.array([x, 2 * x])", "np.float64(x) * 2", "TABLE.clip(0, x)",
+    "np.arange(10.0)[i]", "np.arange(10.0).take(i)", "np.arange(10.0)[np.arange(2) + i]",
+    "repeat(x, 3)", "norm(np.array([x, x]))", "np.where(TABLE > x, TABLE, x)",
+    "TABLE * x", "abs(x) + round(x, 1) + pow(x, 2)", "sum([x, x])", "divmod(x, 2.0)[1]",
+]  # fmt: skip
+
+
+def function_of(expression, tmp_path):
+    path = tmp_path / "user_code.py"
+    path.write_text(f"def f(x, i):\n    return {expression}\n")
+    scope = dict(globals())
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    return scope["f"]
+
+
+def said(call):
+    with pytest.raises(FunctransError) as caught:
+        call()
+    head, _, last = str(caught.value).partition("\n")
+    return head, last.removesuffix(" If a constant is meant, write functrans.stop_gradient(x).")
+
+
+@pytest.mark.parametrize("expression", INSTEAD)
+def test_what_to_write_instead(expression, tmp_path):
+    function, new = function_of(expression, tmp_path), INSTEAD[expression]
+    is_code = new.startswith(("functrans.", "np."))
+    for call in (
+        lambda: jit(function)(1.5, 2),
+        lambda: vmap(function)(np.full(2, 1.5), np.full(2, 2)),
+    ):
+        head, last = said(call)
+        assert f" at user_code.py:2 (f), `return {expression}`" in head
+        written = expression.removesuffix("(x)") if expression.startswith("ACTIONS") else expression
+        assert last == (f"Instead of `{written}`, write {new}." if is_code else new)
+    if is_code:
+        found = jit(function_of(new, tmp_path))(1.5, 2)
+        np.testing.assert_allclose(found, function(1.5, 2), rtol=1e-14)
+
+
+@pytest.mark.parametrize("expression", AS_THEY_ARE)
+def test_what_works_as_it_is(expression, tmp_path):
+    function = function_of(expression, tmp_path)
+    expected = function(1.5, 2)
+    np.testing.assert_allclose(jit(function)(1.5, 2), expected, rtol=1e-14)
+    found = vmap(function)(np.full(2, 1.5), np.full(2, 2))
+    np.testing.assert_allclose(found, [expected] * 2, rtol=1e-14)
+    grad(lambda x: np.sum(function(x, 2)) * x)(1.5)
+
+
+@pytest.mark.parametrize(
+    "expression", ["TABLE[i]", "NUMBERS[i]", "TABLE.take(i)", "roll(TABLE, i)[3]"]
+)
+def test_integers_are_known_under_grad(expression, tmp_path):
+    function = function_of(expression, tmp_path)
+    slope = grad(lambda x: x * function(x, np.argmax([0.0, 1.0, x])))(1.5)
+    assert slope == function(1.5, 2)
+
+
+@pytest.mark.parametrize(
+    "expression", ["math.log(x, 2)", "math.hypot(x, x, x)", "math.dist([x], [x])"]
+)
+def test_nothing_is_said_that_would_not_do_the_same(expression, tmp_path):
+    _, last = said(lambda: jit(function_of(expression, tmp_path))(1.5, 2))
+    assert last.startswith("Use NumPy's functions by their full names")
+
+
+@pytest.mark.parametrize("name", OF_MATH)
+def test_what_does_the_same_as_a_function_of_math(name):
+    numpys = eval(OF_MATH[name], {"np": np, "functrans": functrans})
+    ours = getattr(math, name, None) or getattr(cmath, name)
+    integers = name in ("gcd", "lcm", "comb", "perm", "factorial")
+    for arguments in ((0.5,), (4,), (0.5, 2.0), (4, 2), ([0.5, 2.0],), (1.5,), (0.5, 2)):
+        if integers and not all(isinstance(x, int) for x in arguments):
+            continue
+        if isinstance(numpys, np.ufunc) and numpys.nin != len(arguments):
+            continue
+        try:
+            expected = ours(*arguments)
+        except (TypeError, ValueError):
+            continue
+        np.testing.assert_allclose(numpys(*arguments), expected, rtol=1e-13)
+        break
+    else:
+        raise AssertionError(f"no arguments for {name}")
