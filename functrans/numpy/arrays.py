@@ -73,8 +73,8 @@ def shape_of(shape: Any) -> Shape:
     """A shape given as a number or a sequence."""
     if isinstance(shape, (list, tuple)):
         return tuple([n.__index__() for n in shape])
-    if isinstance(shape, np.ndarray) and shape.ndim == 1:
-        return tuple(shape.tolist())
+    if isinstance(shape, (np.ndarray, Tracer)) and shape.ndim == 1:
+        return tuple([n.__index__() for n in shape])
     return (shape.__index__(),)
 
 

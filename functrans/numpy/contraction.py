@@ -20,6 +20,7 @@ from functrans.ops.convolution.windows import Window
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
+from functrans.ops.elementwise.logic import isnan
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
 from functrans.trace.source import located, user_source
@@ -235,8 +236,9 @@ def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
     # the distances between neighbours, along the axis
     if steps.shape != (size,):
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
-    else:
-        steps = diff(steps)
+    if steps.dtype.kind in "iu":
+        steps = astype(steps, np.float64)  # unsigned ones would wrap
+    steps = diff(steps)
     steps = expand_axes(steps, tuple(i for i in range(x.ndim) if i != axis))
     rise = diff(x, axis=axis) / steps
 
@@ -318,11 +320,23 @@ def interp(
         above = minimum(maximum(searchsorted(places, at, "right"), 1), last)
         x0, x1 = take(places, above - 1), take(places, above)
         y0, y1 = take(values, above - 1), take(values, above)
-        inside = y0 + (y1 - y0) / (x1 - x0) * (at - x0)
+        inside = _on_line(at, x0, x1, y0, y1)
     low = values[0] if left is None else left
     high = values[last] if right is None else right
     result = select(at < places[0], low, select(at > places[last], high, inside))
     return select(equal(at, places[last]), values[last], result)
+
+
+def _on_line(at: Any, x0: Any, x1: Any, y0: Any, y1: Any) -> Any:
+    """The value at a place between two points, whose own values may be infinite or NaN."""
+    if is_complex(y0.dtype):
+        parts = (_on_line(at, x0, x1, part(y0), part(y1)) for part in (real, imag))
+        return complex_p(*parts)
+    slope = (y1 - y0) / (x1 - x0)
+    from_below, from_above = y0 + slope * (at - x0), y1 + slope * (at - x1)
+    level = equal(at, at) & equal(y0, y1) & isnan(from_above)
+    otherwise = select(equal(at, x0) | level, y0, from_above)
+    return select(isnan(from_below), otherwise, from_below)
 
 
 # -- statistics of several variables ---------------------------------------------------------------

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
-from functrans.numpy.arrays import INDEX, array, astype, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, known
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
 from functrans.numpy.sized import different, refuse_axis
 from functrans.ops.arrays.structural import expand_axes, full_p, zeros
 from functrans.ops.elementwise.choice import minimum
-from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.indexing.gather import scatter_add
 from functrans.trace.source import located, user_source
 
@@ -175,13 +175,18 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
 
 
 @answers(np.trim_zeros)
-def trim_zeros(filt: Any, trim: str = "fb") -> Any:
-    """A vector without the zeros at its ends, where it is known which these are."""
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """An array without the zeros at its ends, where it is known which these are."""
     x = array(filt)
-    value = known(x)
-    if value is None or x.ndim != 1:
+    if trim.lower() not in ("f", "b", "fb", "bf"):
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+    truths = known(not_equal(x, 0))
+    if truths is None:
         refuse("np.trim_zeros of an array whose zeros are not known", "the shape depends on them")
-    found = np.flatnonzero(value)
-    start = found[0] if "f" in trim.lower() and found.size else 0
-    stop = found[-1] + 1 if "b" in trim.lower() and found.size else x.size
-    return x[start:stop] if found.size else x[:0]
+    index = [slice(None)] * x.ndim
+    for i in axes_of(axis, x.ndim):
+        found = np.flatnonzero(truths.any(tuple(j for j in range(x.ndim) if j != i)))
+        start = found[0] if "f" in trim.lower() and found.size else 0
+        stop = found[-1] + 1 if "b" in trim.lower() and found.size else x.shape[i]
+        index[i] = slice(start, stop if found.size else 0)
+    return x[tuple(index)]

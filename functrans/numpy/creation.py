@@ -27,7 +27,7 @@ from functrans.numpy.arrays import (
     operand,
     shape_of,
 )
-from functrans.numpy.define import answers, refuse_keyword
+from functrans.numpy.define import ORDERS, answers, refuse_keyword
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import embed, update_slice
@@ -229,10 +229,10 @@ def asarray(
     like: Any = None,
 ) -> Any:
     """As `numpy.asarray`; a sequence may hold traced values, and within a trace all is traced."""
-    if order not in (None, "C", "K", "A"):
-        refuse_keyword(np.asarray, "order")
     if current.get() is None:
-        return np.asarray(a, dtype, device=device, copy=copy)
+        return np.asarray(a, dtype, order, device=device, copy=copy)
+    if order not in ORDERS:
+        refuse_keyword(np.asarray, "order")
     x = protocols.strengthened(constant(as_operand(a)))
     if dtype is not None and x.dtype != np.dtype(dtype):
         return to_dtype(x, dtype)
@@ -265,9 +265,7 @@ def array(
     like: Any = None,
 ) -> Any:
     """As `numpy.array`; a sequence may hold traced values, and within a trace all is traced."""
-    if order not in (None, "C", "K", "A"):
-        refuse_keyword(np.array, "order")
-    x = asarray(object, dtype, copy=copy)
+    x = asarray(object, dtype, order, copy=copy)
     return reshape(x, shape=(*(1,) * (ndmin - x.ndim), *x.shape)) if ndmin > x.ndim else x
 
 

@@ -162,8 +162,12 @@ def _without_the_rest(
     return bound.args, bound.kwargs | own, out
 
 
+ORDERS = ("C", "F", "K", "A", None)
+"""The layouts that a new array may be asked to have. What would tell them apart, such as
+``ravel(order="K")``, is refused."""
+
 _WITHOUT_MEANING: Meaningless = {
-    "order": ("C", "K", "A", None),
+    "order": ORDERS,
     "subok": (True, False),
     "device": ("cpu", None),
     "like": (None,),

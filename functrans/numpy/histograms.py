@@ -108,7 +108,7 @@ def _added(place: Any, size: int, shape: tuple[int, ...], weights: Any) -> Any:
     given = flat(array(weights))
     if given.shape != shape:
         raise ValueError("weights should have the same shape as a.")
-    exact = astype(given, np.float64)
+    exact = astype(given, np.promote_types(given.dtype, np.float64))
     sums = scatter_add(zeros((size,), exact.dtype), exact, place, axes=(0,), unique=False)
     return astype(sums, given.dtype)
 

@@ -19,6 +19,8 @@ from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, res
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, less, not_equal
+from functrans.ops.elementwise.complex_numbers import imag, real
+from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing.gather import gather, gather_along
 from functrans.ops.indexing.index import getitem
 from functrans.ops.reductions.sorting import argsort as argsort_p
@@ -45,11 +47,11 @@ def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
     if axis is None:
         x, axis = flat(x), 0
     axis = axis_of(axis, x.ndim)
-    positions = _within(positions, x.shape[axis], mode)
+    positions = within(positions, x.shape[axis], mode)
     return views.unlinked(getitem(x, (*(slice(None),) * axis, positions)))
 
 
-def _within(positions: Any, extent: int, mode: str) -> Any:
+def within(positions: Any, extent: int, mode: str) -> Any:
     """Positions as the mode has those that are out of bounds."""
     if mode == "wrap":
         return remainder(positions, extent)
@@ -211,9 +213,25 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 def _sorts_before(x: Any, y: Any) -> Any:
     """Whether numbers come before others in sorted order, in which NaN is last."""
+    if is_complex(x.dtype) or is_complex(y.dtype):
+        return _sorts_before_as_complex(x, y)
     if x.dtype.kind != "f" and y.dtype.kind != "f":
         return less(x, y)
     return less(x, y) | (not_equal(y, y) & equal(x, x))
+
+
+def _sorts_before_as_complex(x: Any, y: Any) -> Any:
+    """The same where NumPy sorts by which parts are NaN, the real one first, then by the parts."""
+    one, two = _nan_parts(x), _nan_parts(y)
+    by_real = less(real(x), real(y))
+    tied = ~(by_real | less(real(y), real(x)))
+    by_parts = by_real | (tied & less(imag(x), imag(y)))
+    return less(one, two) | (equal(one, two) & by_parts)
+
+
+def _nan_parts(x: Any) -> Any:
+    """2 for a real part that is NaN, and 1 for an imaginary one."""
+    return 2 * astype(isnan(real(x)), INDEX) + astype(isnan(imag(x)), INDEX)
 
 
 def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:

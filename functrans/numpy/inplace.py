@@ -12,7 +12,8 @@ import numpy as np
 
 from functrans.errors import TracerConversionError
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat
-from functrans.numpy.define import answers, refuse, refuse_keyword
+from functrans.numpy.define import answers, refuse
+from functrans.numpy.indexing import within
 from functrans.numpy.joining import resize
 from functrans.numpy.reductions import truth
 from functrans.ops.arrays.structural import reshape
@@ -64,9 +65,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assign to elements by their positions in the flat array."""
     check_assignable(a, "np.put")
-    if mode != "raise":
-        refuse_keyword(np.put, "mode")
-    positions = flat(array(ind))
+    positions = within(flat(array(ind)), a.size, mode)
     values = resize(array(v), positions.shape)
     assign(a, reshape(setitem(flat(a), positions, values), shape=a.shape), "put")
 
@@ -96,19 +95,24 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """Assign to the elements whose index along one axis is given."""
     check_assignable(arr, "np.put_along_axis")
+    if axis is None:
+        new = setitem(flat(arr), array(indices), values)
+        return assign(arr, reshape(new, shape=arr.shape), "np.put_along_axis")
     axis = axis_of(axis, arr.ndim)
     arr[tuple(open_mesh(arr.shape, axis, array(indices)))] = values
 
 
 @answers(np.fill_diagonal, views=True)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Assign to the elements whose indices are all equal."""
+    """Assign to the elements whose indices are all equal; ``wrap`` goes on below them."""
     check_assignable(a, "np.fill_diagonal")
-    if wrap:
-        refuse_keyword(np.fill_diagonal, "wrap")
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) != 1:
         raise ValueError("All dimensions of input must be of equal length")
+    if wrap and a.ndim == 2:
+        places = np.arange(0, a.size, a.shape[1] + 1)
+        new = setitem(flat(a), places, resize(array(val), places.shape))
+        return assign(a, reshape(new, shape=a.shape), "np.fill_diagonal")
     size = min(a.shape)
     a[(counting(size),) * a.ndim] = resize(array(val), (size,))

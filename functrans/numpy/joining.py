@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import array, astype, axis_of, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.shapes import at_least
 from functrans.ops.arrays import shape as ops
@@ -268,6 +268,8 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     where = obj if isinstance(obj, slice) else known(obj)
     if where is None:
         refuse("np.delete at a traced position", "the position must be known")
+    if not isinstance(where, slice) and where.size == 0:
+        where = where.astype(INDEX)
     return take_along_one(x, np.delete(np.arange(x.shape[axis]), where), axis)
 
 
@@ -278,31 +280,24 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     if axis is None:
         x, axis = flat(x), 0
     axis = axis_of(axis, x.ndim)
-    where: Any = obj if isinstance(obj, slice) else known(obj)
+    extent = x.shape[axis]
+    where: Any = np.arange(extent)[obj] if isinstance(obj, slice) else known(obj)
     if where is None:
         refuse("np.insert at a traced position", "the position must be known")
-    extent = x.shape[axis]
-    # what comes from the values is counted from the end of the array on
-    one = not isinstance(obj, slice) and np.ndim(where) == 0
-    count = 1 if one else np.arange(extent)[where].size if isinstance(obj, slice) else where.size
-    positions = np.insert(np.arange(extent), where, extent if one else extent + np.arange(count))
+    where = np.asarray(where)
+    if where.dtype == bool:
+        where = np.flatnonzero(where)
+    elif where.size == 0:
+        where = where.astype(INDEX)
     values = astype(array(values), x.dtype)
-    if one:
-        # as NumPy has it, a lone position takes values without the axis, or with it in front
-        values = _inserted_at_one(values, x, axis)
-    else:
-        wanted = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-        values = structural.broadcast_to(values, shape=wanted)
-    extra = values.shape[axis]
-    if one and extra != 1:
-        positions = np.insert(
-            np.arange(extent), np.full(extra, where.item()), extent + np.arange(extra)
-        )
+    count = where.size
+    if count == 1:  # one position takes all values that there are along the axis
+        values = expand_axes(values, tuple(range(x.ndim - values.ndim)))
+        values = views.moveaxis(values, 0, axis) if where.ndim == 0 else values
+        count = values.shape[axis]
+        where = np.full(count, where.item())
+    wanted = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    values = structural.broadcast_to(values, shape=wanted)
+    # what comes from the values is counted from the end of the array on
+    positions = np.insert(np.arange(extent), where, extent + np.arange(count))
     return take_along_one(ops.concatenate([x, values], axis=axis), positions, axis)
-
-
-def _inserted_at_one(values: Any, x: Any, axis: int) -> Any:
-    values = expand_axes(values, tuple(range(x.ndim - values.ndim)))
-    values = views.moveaxis(values, 0, axis)
-    wanted = (*x.shape[:axis], values.shape[axis], *x.shape[axis + 1 :])
-    return structural.broadcast_to(values, shape=wanted)

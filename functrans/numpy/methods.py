@@ -86,6 +86,10 @@ def _sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None) -> 
     assign(self, indexing.sort(self, axis), "sort")
 
 
+def _partition(self: Tracer, kth: Any, axis: int = -1, kind: Any = None) -> None:
+    assign(self, indexing.partition(self, kth, axis), "partition")
+
+
 def _byteswap(self: Tracer, *args: Any) -> Any:
     refuse("x.byteswap()", "a traced value has no bytes")
 
@@ -114,6 +118,7 @@ protocols.methods.update(
         "argmin": _reduction(reductions.argmin),
         "ptp": _reduction(reductions.ptp),
         "astype": _astype,
+        "argpartition": indexing.argpartition,
         "argsort": indexing.argsort,
         "choose": _with_out("choose", choice.choose),
         "clip": _with_out("clip", choice.clip),
@@ -123,6 +128,7 @@ protocols.methods.update(
         "dot": _with_out("dot", contraction.dot),
         "fill": _fill,
         "nonzero": choice.nonzero,
+        "partition": _partition,
         "put": inplace.put,
         "repeat": joining.repeat,
         "resize": _resize,

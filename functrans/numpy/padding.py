@@ -7,49 +7,70 @@ from typing import Any
 
 import numpy as np
 
+from functrans.numpy import reductions
 from functrans.numpy.arrays import array as as_array
 from functrans.numpy.arrays import astype
+from functrans.numpy.creation import linspace
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
-from functrans.ops.arrays.shape import concatenate
+from functrans.numpy.quantiles import median
+from functrans.ops.arrays.shape import concatenate, flip, read_along
 from functrans.ops.arrays.slicing import embed
 from functrans.ops.arrays.structural import broadcast_to
+from functrans.ops.elementwise.rounding import rint
 from functrans.trace.tracer import Tracer
 
 __all__ = ["pad"]
 
-Pairs = list[tuple[int, int]]
+Widths = tuple[int, int]
+Pairs = list[Widths]
 
 _ALLOWED = {
     "constant": {"constant_values"},
     "edge": set(),
-    "wrap": set(),
+    "linear_ramp": {"end_values"},
+    "maximum": {"stat_length"},
+    "mean": {"stat_length"},
+    "median": {"stat_length"},
+    "minimum": {"stat_length"},
     "reflect": {"reflect_type"},
     "symmetric": {"reflect_type"},
+    "wrap": set(),
     "empty": set(),
 }
 
 
 @answers(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """An array with a margin, by ``mode``: constant, edge, reflect, symmetric or wrap."""
+    """An array with a margin, of what ``mode`` says."""
     x = as_array(array)
     if mode not in _ALLOWED:
         refuse(f"np.pad with mode={mode!r}", f"use one of {', '.join(_ALLOWED)}")
     unknown = set(kwargs) - _ALLOWED[mode]
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {unknown}")
-    if kwargs.get("reflect_type", "even") != "even":
-        refuse("np.pad with reflect_type='odd'", "use 'even'")
     widths = _widths(pad_width, x.ndim)
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError("index can't contain negative values")
     if mode in ("constant", "empty"):
         return _constant(x, widths, kwargs.get("constant_values", 0))
+    ends = _pairs(kwargs.get("end_values", 0), x)
+    lengths = np.broadcast_to(np.asarray(kwargs.get("stat_length"), object), (x.ndim, 2))
     for axis, (before, after) in enumerate(widths):
-        if before or after:
-            positions = _POSITIONS[mode](x.shape[axis], before, after)
-            x = take_along_one(x, positions, axis)
+        if not before and not after:
+            continue
+        size = _some(x.shape[axis])
+        if mode in _STATISTICS:
+            x = _with_statistics(x, axis, (before, after), _STATISTICS[mode], lengths[axis])
+        elif mode == "linear_ramp":
+            x = _with_ramps(x, axis, (before, after), ends[axis])
+        elif kwargs.get("reflect_type", "even") == "odd" and size > 1:
+            x = _extended(x, axis, before, mode == "symmetric")
+            x = flip(
+                _extended(flip(x, axes=(axis,)), axis, after, mode == "symmetric"), axes=(axis,)
+            )
+        else:
+            x = take_along_one(x, _POSITIONS[mode](size, before, after), axis)
     return x
 
 
@@ -71,7 +92,7 @@ def _constant(x: Any, widths: Pairs, values: Any) -> Any:
                       for n, (before, _) in zip(x.shape, widths, strict=True))  # fmt: skip
         shape = tuple(n + sum(pair) for n, pair in zip(x.shape, widths, strict=True))
         return embed(x, index=index, shape=shape)
-    numbers = broadcast_to(astype(as_array(values), x.dtype), shape=(x.ndim, 2))
+    numbers = _pairs(values, x)
     for axis, pair in enumerate(widths):
         ends = [
             broadcast_to(numbers[axis, side], shape=(*x.shape[:axis], width, *x.shape[axis + 1 :]))
@@ -81,22 +102,67 @@ def _constant(x: Any, widths: Pairs, values: Any) -> Any:
     return x
 
 
+def _pairs(values: Any, x: Any) -> Any:
+    """A number before and one after for each axis."""
+    return broadcast_to(astype(as_array(values), x.dtype), shape=(x.ndim, 2))
+
+
+def _with_statistics(x: Any, axis: int, widths: Widths, statistic: Any, lengths: Any) -> Any:
+    """Margins of one number for each row: what a statistic makes of the elements beside it."""
+    size = x.shape[axis]
+    margins = []
+    for width, given, at_end in zip(widths, lengths, (False, True), strict=True):
+        length = size if given is None else min(int(given), size)
+        if length == 0 and statistic in (reductions.max, reductions.min):
+            raise ValueError("stat_length of 0 yields no value for padding")
+        found = statistic(
+            read_along(x, axis, (size - length) * at_end, length), axis, keepdims=True
+        )
+        if x.dtype.kind in "iu":
+            found = rint(found)
+        shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
+        margins.append(broadcast_to(astype(found, x.dtype), shape=shape))
+    return concatenate([margins[0], x, margins[1]], axis=axis)
+
+
+def _with_ramps(x: Any, axis: int, widths: Widths, ends: Any) -> Any:
+    """Margins in which the elements at the edges go over to given numbers in even steps."""
+    size = x.shape[axis]
+    edges = (read_along(x, axis, place, 1) for place in (0, size - 1))
+    before, after = (
+        linspace(end, edge.squeeze(axis), width, endpoint=False, dtype=x.dtype, axis=axis)
+        for end, edge, width in zip(ends, edges, widths, strict=True)
+    )
+    return concatenate([before, x, flip(after, axes=(axis,))], axis=axis)
+
+
+def _extended(x: Any, axis: int, width: int, with_edge: bool) -> Any:
+    """An array with so many elements in front, point reflected at the first one again and again."""
+    period = x.shape[axis] - (not with_edge)
+    while width:
+        count = min(width, period)
+        beside = flip(read_along(x, axis, int(not with_edge), count), axes=(axis,))
+        x = concatenate([2 * read_along(x, axis, 0, 1) - beside, x], axis=axis)
+        width -= count
+    return x
+
+
 def _edge(size: int, before: int, after: int) -> Any:
-    return np.clip(np.arange(-before, size + after), 0, _some(size) - 1)
+    return np.clip(np.arange(-before, size + after), 0, size - 1)
 
 
 def _wrap(size: int, before: int, after: int) -> Any:
-    return np.arange(-before, size + after) % _some(size)
+    return np.arange(-before, size + after) % size
 
 
 def _reflect(size: int, before: int, after: int) -> Any:
-    period = max(2 * _some(size) - 2, 1)
+    period = 2 * size - 2 or 1
     place = np.arange(-before, size + after) % period
     return np.minimum(place, period - place) if size > 1 else np.zeros_like(place)
 
 
 def _symmetric(size: int, before: int, after: int) -> Any:
-    period = 2 * _some(size)
+    period = 2 * size
     place = np.arange(-before, size + after) % period
     return np.minimum(place, period - 1 - place)
 
@@ -106,6 +172,13 @@ def _some(size: int) -> int:
         raise ValueError("can't extend empty axis using modes other than 'constant' or 'empty'")
     return size
 
+
+_STATISTICS = {
+    "maximum": reductions.max,
+    "mean": reductions.mean,
+    "median": median,
+    "minimum": reductions.min,
+}
 
 _POSITIONS: dict[str, Callable[[int, int, int], Any]] = {
     "edge": _edge,

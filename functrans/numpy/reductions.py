@@ -11,6 +11,7 @@ from math import prod as product_of
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.errors import ShapeError
 from functrans.ir.types import is_complex, is_inexact, real_dtype
@@ -24,7 +25,7 @@ from functrans.numpy.arrays import (
 )
 from functrans.numpy.define import answers
 from functrans.ops.arrays.shape import concatenate
-from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum, transpose
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.elementwise.complex_numbers import imag as imag_part
@@ -71,7 +72,7 @@ def chosen(x: Any, where: Any, otherwise: Any) -> Any:
     """The elements for which ``where`` holds; the others become neutral."""
     if where is True or where is None:
         return x
-    return broadcast_to(select(where, x, otherwise), shape=x.shape)
+    return broadcast_to(select(array(where), x, otherwise), shape=x.shape)
 
 
 def _folded(
@@ -305,7 +306,8 @@ def _variance(
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - (ddof if correction is None else correction), 0)
     variance = total / astype(array(freedom), total.dtype)
-    return restored(astype(variance, real_dtype(final)), axes, keepdims)
+    final = real_dtype(final) if dtype is None else final
+    return restored(astype(variance, final), axes, keepdims)
 
 
 @answers(np.var)
@@ -368,11 +370,12 @@ def _along(weights: Any, x: Any, axis: Any) -> Any:
     """Weights of some axes only, as they broadcast to the array."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    axes = axes_of(axis, x.ndim)
+    axes = normalize_axis_tuple(axis, x.ndim)  # in the order of the weights' own
     if weights.shape != tuple(x.shape[i] for i in axes):
         raise ShapeError(
             f"weights of shape {weights.shape} for axes {axes} of an array of shape {x.shape}"
         )
+    weights = transpose(weights, permutation=tuple(np.argsort(axes).tolist()))
     return expand_axes(weights, tuple(i for i in range(x.ndim) if i not in axes))
 
 
@@ -418,7 +421,7 @@ def _numbers(a: Any, where: Any) -> Any:
     """Which elements are counted."""
     x = array(a)
     present = x == x
-    return present if where is True else present & where
+    return present if where is True else present & array(where)
 
 
 @answers(np.nanmean)

@@ -27,6 +27,7 @@ from functrans.ops.arrays.structural import (
 )
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.at import At
+from functrans.ops.indexing.index import has_unique, plan_of
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum, running
 from functrans.ops.reductions.reduce import reduce_and, reduce_or
 from functrans.trace import protocols
@@ -222,6 +223,8 @@ def _at(ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
     if name in _AT:
         result = getattr(At(x)[index], _AT[name])(*values)
     elif ufunc.nin == 1:
+        if not has_unique(plan_of(x.shape, index)):
+            refuse(f"np.{name}.at with an index that may be there twice", "name each index once")
         result = At(x)[index].apply(ufunc)
     else:
         refuse(f"np.{name}.at", f"only {', '.join(_AT)} are")

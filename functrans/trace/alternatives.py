@@ -24,8 +24,6 @@ _INSTEAD = {
                      "strides", "tobytes", "getfield", "setfield"), _MEMORY),
     "view": "x.astype(dtype) converts the values; what bytes they consist of is not known",
     # what another function does
-    "partition": "np.partition(x, kth)",
-    "argpartition": "np.argpartition(x, kth)",
     # functions of SciPy's whose results are complex
     "hankel1": _POSITIVE + "special.jv(v, x) + 1j * special.yv(v, x)",
     "hankel2": _POSITIVE + "special.jv(v, x) - 1j * special.yv(v, x)",

@@ -60,7 +60,8 @@ OPTIONS = [
     *each(
         [
             "np.sum(a, dtype=np.float32)", "np.sum(a, 1, np.float32)", "np.sum(a, initial=3.0)",
-            "np.sum(a, where=a > 0)",
+            "np.sum(a, where=a > 0)", "np.any(a > 0, where=[True, False, True, True])",
+            "np.var(a, dtype=np.complex64)",
             "np.sum(a, axis=1, where=np.array([True, False, True, True]))",
             "np.prod(a, initial=2.0, where=a > 0)", "np.mean(a, where=a > 0)",
             "np.mean(a, dtype=np.float32)", "np.var(a, ddof=1)", "np.std(a, axis=0, ddof=1)",
@@ -73,6 +74,7 @@ OPTIONS = [
             "np.all(a > -9)", "np.average(a)", "np.average(a, axis=1)",
             "np.average(a, axis=1, weights=np.array([1, 2, 3, 4.0]))",
             "np.average(a, axis=0, weights=np.arange(3), returned=True)",
+            "np.average(a, axis=(1, 0), weights=np.arange(12).reshape(4, 3))",
             "np.median(a)", "np.median(a, axis=1, keepdims=True)", "np.quantile(a, 0.3)",
             "np.quantile(a, [0.1, 0.7], axis=0)", "np.percentile(a, 40, axis=1)",
             "np.percentile(a, 75, method='lower')", "np.percentile(a, 45, method='higher')",
@@ -162,6 +164,8 @@ SHAPES = [
             "np.hsplit(a, [2])", "np.meshgrid(a, a[:2])",
             "np.meshgrid(a, a[:2], indexing='ij', sparse=True)", "np.concatenate([a, a[:0]])",
             "np.insert(a, [1, 3], [9.0, 8.0])", "np.insert(a, 1, [9.0, 8.0])", "np.delete(a, -1)",
+            "np.insert(a, [1], [9.0, 8.0])", "np.insert(a, np.array([1, 0, 1, 0, 0], bool), 9.0)",
+            "np.insert(a, [], [])", "np.delete(a, [])",
             "np.block([a, a[:2]])", "np.unstack(a)",
         ],
         v,
@@ -176,6 +180,20 @@ SHAPES = [
         ],
         m,
     ),
+    *each(
+        [
+            f"np.pad(a, {width}, {mode})"
+            for width in ("((1, 0), (2, 3))", "9")
+            for mode in (
+                "'linear_ramp'", "'linear_ramp', end_values=(3.0, -2.0)", "'maximum'", "'minimum'",
+                "'mean', stat_length=((1, 9), (2, 3))", "'median', stat_length=2",
+                "'reflect', reflect_type='odd'", "'symmetric', reflect_type='odd'",
+            )
+        ],
+        m,
+    ),
+    *each(["np.pad(a, 2, 'mean')", "np.pad(a, 5, 'linear_ramp')", "np.pad(a, 1, 'median')",
+           "np.pad(a, 4, 'reflect', reflect_type='odd')"], ki),
     *each(["np.pad(a, 1)", "np.pad(a, ((0, 1), (2, 0)), constant_values=((1, 2), (3, 4)))",
            "np.pad(a, {1: 2})"], m),
 ]  # fmt: skip
@@ -221,6 +239,7 @@ INDEXING = [
             "np.nonzero(a)", "np.flatnonzero(a)", "np.argwhere(a)", "np.unique(a)", "np.where(a)",
             "np.unique(a, return_index=True, return_inverse=True, return_counts=True)",
             "np.extract(a > 0, a)", "np.compress(a > 0, a)", "np.trim_zeros(a)",
+            "np.trim_zeros(np.pad(a, 2)[None], axis=1)", "np.zeros(a[2:3])",
             "np.delete(a, a[3])", "np.repeat(a, a[2])", "np.arange(int(a[0]), like=a)",
         ],
         k,
@@ -245,6 +264,7 @@ CONTRACTION = [
             "np.interp(a, np.cumsum(b), b, period=2.0)", "np.trapezoid(a)", "np.trapezoid(a, b)",
             "np.trapezoid(a, dx=0.1)", "np.cov(a, b)", "np.corrcoef(a, b)", "np.polyval(a, b)",
             "np.cov(a, aweights=b)", "np.cov(a)", "np.gradient(a, np.cumsum(b))",
+            "np.gradient(a, np.array([9, 7, 4, 3, 1], np.uint8))",
             "np.ediff1d(a, to_begin=b[0], to_end=b[:2])", "np.diff(a, prepend=b[0])",
             "np.diff(a, append=b)",
         ],
@@ -259,6 +279,11 @@ CONTRACTION = [
          "np.cov(a, fweights=np.array([1, 2, 1, 3]))"], m,
     ),
     case("np.diff(a)", kb),
+    case("np.interp(a, [1, 2, 3, 4], [1, np.nan, 3, 4])", np.array([1.0, 2.0, 2.5, 3.5, np.nan, 9])),
+    case("np.interp(a, [1, 2, 3, 4], [1, 2, np.inf, 4])", np.array([1.0, 2.0, 2.5, np.nan, 0, 9])),
+    case("np.interp(a, [1, 2, 3], [1j, 2, np.inf * 1j])", np.array([1.0, 2.0, 2.5, np.nan, 0, 9])),
+    case("np.histogram(a, [0, 2, 3], weights=b)", np.array([1.3, 2.5, 2.3]),
+         np.array([1 + 2j, -1 + 1j, 2 + 2j])),
 ]  # fmt: skip
 
 LINALG = [

@@ -31,6 +31,15 @@ def test_a_long_vector_is_not_compared_element_by_element():
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("copies", [1, 6])
+def test_complex_numbers_are_in_the_order_that_numpy_sorts_them_by(copies, side):
+    parts = [np.nan, 1.0, -2.0]
+    row = np.sort(np.array([complex(re, im) for re in parts for im in parts] * copies))
+    found = jit(lambda a, v: np.searchsorted(a, v, side))(row, row)
+    np.testing.assert_array_equal(found, np.searchsorted(row, row, side))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("size", [3, 50])
 @pytest.mark.parametrize("nans", [0, 2])
 def test_nan_is_the_last_of_all_numbers(size, nans, side):

@@ -13,6 +13,42 @@ from functrans.loop.scalar import Scalar
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.samples import integers
+from functrans.trace.protocols import strengthened
+from functrans.trace.tracer import Tracer
+
+
+_HELD = {
+    np.dtype(code): range(np.iinfo(code).min, np.iinfo(code).max + 1) for code in "bhilBHIL"
+}
+"""The integers that there are in each dtype."""
+
+_INT64 = np.dtype(np.int64)
+
+
+def _widened(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two operands; Python's integers do not yield to a dtype that cannot hold them."""
+    return _beside(x, y), _beside(y, x)
+
+
+def _beside(x: Any, other: Any) -> Any:
+    dtype = _integer_dtype(other)
+    if dtype is None:
+        return x
+    if isinstance(x, Tracer):
+        may_be_wider = x._variable.aval.promotes_as is int and dtype != _INT64
+        return strengthened(x) if may_be_wider else x
+    if type(x) is not int or x in _HELD[dtype]:
+        return x
+    if x in _HELD[_INT64]:
+        return np.int64(x)
+    return np.inf if x > 0 else -np.inf
+
+
+def _integer_dtype(x: Any) -> Any:
+    dtype = x.dtype if isinstance(x, (np.ndarray, np.generic)) else None
+    if isinstance(x, Tracer):
+        dtype = x._variable.aval.promotes_as
+    return dtype if dtype in _HELD else None
 
 
 def _comparison(name: str, numpy: np.ufunc, on_scalars: Callable[..., Any]) -> Primitive:
@@ -31,6 +67,7 @@ def _comparison(name: str, numpy: np.ufunc, on_scalars: Callable[..., Any]) -> P
         scalar=exactly,
         jvp=ZERO_DERIVATIVE,
         parts=on_parts(f"complex_arithmetic:{name}"),
+        widen=_widened,
         result="bool",
         samples=[integers(-3, 3), integers(-3, 3)],
     )

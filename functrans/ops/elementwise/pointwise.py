@@ -36,6 +36,7 @@ def elementwise(
     scalar: Rule | None = None,
     parts: Rule | None = None,
     promotion: Promotion | None = None,
+    widen: Callable[[Any, Any], tuple[Any, Any]] | None = None,
     result: str = "same",
     steep: bool = False,
     brief: bool = False,
@@ -67,6 +68,8 @@ def elementwise(
         The compiled form on complex numbers, see `functrans.ir.primitive`.
     promotion : callable
         The dtypes that the operands are brought to; as the ufunc does if it is not given.
+    widen : callable
+        What is done to two operands before that.
     result : str
         The result's dtype: ``"same"`` as the operands' (the last one's, if they differ),
         ``"first"`` as the first one's, ``"real"`` and ``"complex"`` that of its parts or of what
@@ -100,7 +103,7 @@ def elementwise(
         return avals[0].update(shape=broadcast_shapes(avals), dtype=dtype)
 
     def prepare(*operands: Any, **params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return promote(brings, operands), params
+        return promote(brings, widen(*operands) if widen else operands), params
 
     def linear_jvp(primals: Any, tangents: Any, outs: Any) -> Any:
         return _linear_jvp(op, primals, tangents, outs)

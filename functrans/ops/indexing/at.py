@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype
-from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative, reciprocal
+from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.elementwise.power import power
 from functrans.ops.indexing.gather import (
@@ -100,7 +100,7 @@ class AtIndex:
         plan = plan_of(self._x.shape, self._index)
         if unique or not plan.arrays or has_unique(plan):
             return self.apply(lambda x: divide(x, value))
-        return self._combine(reciprocal(asarray(value)), multiply, scatter_multiply, unique)
+        return self._combine(divide(1.0, asarray(value)), multiply, scatter_multiply, unique)
 
     def min(self, value: Any, *, unique: bool = False) -> Any:
         """The smaller of each element and ``value``."""
