@@ -279,7 +279,7 @@ CONTRACTION = [
          "np.cov(a, fweights=np.array([1, 2, 1, 3]))"], m,
     ),
     case("np.diff(a)", kb),
-    case("np.interp(a, [1, 2, 3, 4], [1, np.nan, 3, 4])", np.array([1.0, 2.0, 2.5, 3.5, np.nan, 9])),
+    case("np.interp(a, [1, 2, 3, 4], [1, np.nan, 3, 4])", np.array([1, 2, 2.5, 3.5, np.nan])),
     case("np.interp(a, [1, 2, 3, 4], [1, 2, np.inf, 4])", np.array([1.0, 2.0, 2.5, np.nan, 0, 9])),
     case("np.interp(a, [1, 2, 3], [1j, 2, np.inf * 1j])", np.array([1.0, 2.0, 2.5, np.nan, 0, 9])),
     case("np.histogram(a, [0, 2, 3], weights=b)", np.array([1.3, 2.5, 2.3]),

@@ -16,7 +16,6 @@ from functrans.ops.samples import integers
 from functrans.trace.protocols import strengthened
 from functrans.trace.tracer import Tracer
 
-
 _HELD = {
     np.dtype(code): range(np.iinfo(code).min, np.iinfo(code).max + 1) for code in "bhilBHIL"
 }
