@@ -284,6 +284,8 @@ class Trace:
         weak = primitive.gives_weak(avals)
         outputs, outs = [], []
         for value in results if primitive.several else (results,):
+            if isinstance(value, (bool, int, float, complex)):  # made of Python's own numbers
+                value = np.asarray(value)[()]
             var = Var(interned(value.shape, value.dtype, weak))
             self.values[var] = value
             outputs.append(var)

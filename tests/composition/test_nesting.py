@@ -238,3 +238,12 @@ class TestMethods:
         del method
         gc.collect()
         assert reference() is None
+
+
+def test_python_numbers_that_an_operation_gives_back_as_they_are():
+    # at y = 2.0, a number in the outer function, the operation is evaluated on a Python float
+    def inner(x):
+        return grad(lambda y: ft.stop_gradient(y) * x * y)(2.0)
+
+    assert grad(inner)(3.0) == 2.0
+    np.testing.assert_array_equal(vmap(inner)(np.array([1.0, 3.0])), [2.0, 6.0])
