@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import AxisSizeError, TreeMismatchError
-from functrans.lax.staging import check_function, flattened
+from functrans.lax.staging import apart, check_function, flattened
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
 
@@ -83,7 +83,8 @@ def associative_scan(
     results = _running(combine, leaves) if leaves and leaves[0].shape[0] > 1 else leaves
     if reverse:
         results = [x[::-1] for x in results]
-    return given.structure.unflatten([_back(x, axis) for x in results])
+    results = apart([_back(x, axis) for x in results], given.leaves)
+    return given.structure.unflatten(results)
 
 
 def _front(x: Any, axis: int) -> Any:

@@ -11,6 +11,7 @@ from functrans.api.arguments import aval_of_leaf, name_of
 from functrans.errors import BranchError, TreeMismatchError
 from functrans.lax.staging import (
     agreeing,
+    apart,
     check_function,
     check_scalar_bool,
     closed,
@@ -116,7 +117,7 @@ def _branch(index: Any, functions: Sequence[Callable[..., Any]], operands: Any, 
         bodies.append(staged(function, given.structure, given.avals, what, name))
     graphs, captures = closed(bodies, agreeing(bodies, names, what))
     outs = cond_p(index, *captures, *given.leaves, branches=tuple(graphs))
-    return bodies[0].result.unflatten(outs)
+    return bodies[0].result.unflatten(apart(outs, [*captures, *given.leaves]))
 
 
 def _label(function: Callable[..., Any], i: int, what: str) -> str:

@@ -15,6 +15,7 @@ from functrans.ir.types import Aval, describe
 from functrans.lax.staging import (
     Body,
     Tree,
+    apart,
     carried,
     check_carry_structure,
     check_function,
@@ -138,6 +139,7 @@ def _scan(
         *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
         n_consts=len(captures), n_carry=len(start), unroll=unroll,
     )  # fmt: skip
+    results = apart(results, [*captures, *start, *rows.leaves])
     return (
         first.structure.unflatten(results[: len(start)]),
         y_structure[0].unflatten(results[len(start) :]),
@@ -353,7 +355,8 @@ def _while(
     bodies = [condition, looped]
     (test, graph), captures = closed(bodies, [b.graph for b in bodies])
     loop = While(test, graph, len(captures), len(start), max_steps)
-    return first.structure.unflatten(loop.bind(captures, start)[: len(start)])
+    results = loop.bind(captures, start)[: len(start)]
+    return first.structure.unflatten(apart(results, [*captures, *start]))
 
 
 def fori_loop(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrans.api.arguments import as_array, aval_of_leaf
 from functrans.api.flat import Flat
 from functrans.errors import BranchError, CarryError
@@ -43,6 +45,21 @@ class Body(NamedTuple):
     graph: Graph
     captures: tuple[Any, ...]
     result: Structure
+
+
+def apart(outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Outputs, of which plain arrays are copied that lie in the memory of an operand or another.
+
+    A loop without a step gives what it was given. Whoever writes to that means the result alone.
+    """
+    taken = [x for x in operands if isinstance(x, np.ndarray)]
+    results = []
+    for x in outs:
+        if isinstance(x, np.ndarray):
+            x = x.copy() if any(np.may_share_memory(x, other) for other in taken) else x
+            taken.append(x)
+        results.append(x)
+    return results
 
 
 def check_function(function: Any, role: str, operation: str) -> None:

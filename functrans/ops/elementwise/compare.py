@@ -16,9 +16,7 @@ from functrans.ops.samples import integers
 from functrans.trace.protocols import strengthened
 from functrans.trace.tracer import Tracer
 
-_HELD = {
-    np.dtype(code): range(np.iinfo(code).min, np.iinfo(code).max + 1) for code in "bhilBHIL"
-}
+_HELD = {np.dtype(code): range(np.iinfo(code).min, np.iinfo(code).max + 1) for code in "bhilBHIL"}
 """The integers that there are in each dtype."""
 
 _INT64 = np.dtype(np.int64)
