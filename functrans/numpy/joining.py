@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known, shape_of
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.shapes import at_least
 from functrans.ops.arrays import shape as ops
@@ -250,7 +250,7 @@ def take_along_one(x: Any, positions: Any, axis: int) -> Any:
 def resize(a: Any, new_shape: Any) -> Any:
     """The elements in another shape, repeated as often as it takes."""
     x = flat(array(a))
-    sizes = (new_shape,) if not isinstance(new_shape, (tuple, list)) else tuple(new_shape)
+    sizes = shape_of(new_shape)
     count = int(np.prod(sizes, dtype=np.int64))
     if count == 0 or x.size == 0:
         return np.zeros(sizes, x.dtype)

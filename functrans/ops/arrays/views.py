@@ -114,7 +114,7 @@ def reshaped(x: Any, shape: Shape, operation: str = "reshape") -> Any:
 
 def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
     """``x`` with another shape of the same size; one size may be -1, which stands for the rest."""
-    sizes = known_shape(x, (shape,) if not isinstance(shape, (tuple, list)) else shape)
+    sizes = known_shape(x, _sizes(shape))
     if order == "C":
         return reshaped(x, sizes)
     if order != "F":
@@ -126,6 +126,12 @@ def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
         return structural.transpose(turned, permutation=tuple(range(len(sizes))[::-1]))
 
     return _as_view(x, "reshape", read, UNCERTAIN)
+
+
+def _sizes(shape: Any) -> tuple[Any, ...]:
+    """What a shape is made of that is given as a number, a sequence or a vector."""
+    is_vector = isinstance(shape, (np.ndarray, Tracer)) and shape.ndim == 1
+    return tuple(shape) if is_vector or isinstance(shape, (tuple, list)) else (shape,)
 
 
 def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
@@ -184,9 +190,7 @@ def expand_axes_of(shape: Shape, axes: Sequence[int]) -> Shape:
 
 def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
     """``x`` repeated along new and unit axes; a view that cannot be written to."""
-    sizes = tuple(
-        operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,))
-    )
+    sizes = tuple(operator.index(n) for n in _sizes(shape))
     return _as_view(
         x, "broadcast_to", lambda base: structural.broadcast_to(base, shape=sizes), None
     )

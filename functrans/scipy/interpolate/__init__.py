@@ -4,6 +4,8 @@ The interpolants are classes of our own under SciPy's names. They are built of p
 arrays, and take plain or traced places.
 """
 
+from collections.abc import Sequence
+
 from functrans.scipy.inside import implementations, or_scipys, refused
 from functrans.scipy.interpolate.cubic import (
     Akima1DInterpolator,
@@ -42,8 +44,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def pchip_interpolate(xi: object, yi: object, x: object, der: int = 0, axis: int = 0) -> object:
-    """The values of a `PchipInterpolator`, or its derivatives.
+def pchip_interpolate(
+    xi: object, yi: object, x: object, der: int | Sequence[int] = 0, axis: int = 0
+) -> object:
+    """The values of a `PchipInterpolator`, or its derivatives: a list of them for a list of orders.
 
     Examples
     --------
@@ -52,7 +56,8 @@ def pchip_interpolate(xi: object, yi: object, x: object, der: int = 0, axis: int
     >>> pchip_interpolate(np.arange(3.0), np.array([0.0, 1.0, 1.0]), 2.0)
     array(1.)
     """
-    return PchipInterpolator(xi, yi, axis)(x, der)
+    interpolant = PchipInterpolator(xi, yi, axis)
+    return interpolant(x, der) if isinstance(der, int) else [interpolant(x, n) for n in der]
 
 
 globals().update(

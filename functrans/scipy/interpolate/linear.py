@@ -186,10 +186,12 @@ class RegularGridInterpolator:
         for i, axis in enumerate(self.grid):
             t = places[:, i]
             outside = outside | ~((t >= axis[0]) & (t <= axis[-1]))
-            j = np.clip(np.searchsorted(axis, t, side="right") - 1, 0, axis.shape[0] - 2)
+            last = max(axis.shape[0] - 2, 0)
+            j = np.clip(np.searchsorted(axis, t, side="right") - 1, 0, last)
             lower.append(j)
             left = take(axis, j)
-            fractions.append((t - left) / (take(axis, j + 1) - left))
+            one = axis.shape[0] == 1
+            fractions.append(np.zeros_like(t) if one else (t - left) / (take(axis, j + 1) - left))
         seen = known(outside)
         if self._raises and seen is not None and np.any(seen):
             raise ValueError("One of the requested xi is out of bounds")
@@ -205,7 +207,8 @@ class RegularGridInterpolator:
                 [np.where(f <= 0.5, j, j + 1) for j, f in zip(lower, fractions, strict=True)]
             )
         total: Any = 0.0
-        for corner in itertools.product((0, 1), repeat=len(lower)):
+        ends = [(0,) if axis.shape[0] == 1 else (0, 1) for axis in self.grid]
+        for corner in itertools.product(*ends):
             weight: Any = 1.0
             for side, f in zip(corner, fractions, strict=True):
                 weight = weight * (f if side else 1 - f)
@@ -242,8 +245,12 @@ def interpn(
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
 
-def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0) -> Any:
+def barycentric_interpolate(
+    xi: Any, yi: Any, x: Any, axis: int = 0, *, der: int = 0, rng: Any = None
+) -> Any:
     """The polynomial through points, at places: a sum of Lagrange's polynomials.
+
+    ``rng``, by which SciPy puts the points in an order, makes no difference here.
 
     Examples
     --------
@@ -252,6 +259,8 @@ def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0) -> Any:
     >>> barycentric_interpolate(np.arange(3.0), np.arange(3.0) ** 2, 1.5)
     array(2.25)
     """
+    if der != 0:
+        refuse("scipy.interpolate.barycentric_interpolate(..., der=...)", "differentiate it by jvp")
     xi, yi, places = inexact(xi), inexact(yi), inexact(x)
     axis = axis_of(axis, yi.ndim)
     values = np.moveaxis(yi, axis, 0)

@@ -183,6 +183,8 @@ def _along_axes(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     chosen = axes_of(axes, x.ndim)
     if not chosen:
         return x * y
+    if x.size == 0 or y.size == 0:
+        return np.zeros(0)
     for i, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)):
         if i not in chosen and n != m and 1 not in (n, m):
             raise ValueError(f"incompatible shapes for in1 and in2: {x.shape} and {y.shape}")

@@ -306,7 +306,7 @@ def resample(
 
     Parameters
     ----------
-    x : array of real numbers
+    x : array
     num : int
         The number of samples of the result.
     t : array, optional
@@ -337,8 +337,9 @@ def resample(
     if window is None and x.dtype.kind == "f":
         y = _resampled(x, num, axis)
     else:
+        unit = np.eye(size, dtype=np.promote_types(x.dtype, np.float64))
         # it is linear: what it makes of unit vectors are the columns of its matrix
-        matrix = _signal.resolve().resample(np.eye(size), num, axis=0, window=window)
+        matrix = _signal.resolve().resample(unit, num, axis=0, window=window)
         y = _by_matrix(matrix, x, axis)
     if t is None:
         return y

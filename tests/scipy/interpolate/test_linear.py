@@ -49,6 +49,15 @@ def test_grids(method, fill):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+def test_an_axis_with_one_point(method):
+    grid, values = (np.array([1.0]), GRID[1]), VALUES[:1]
+    places = np.array([[1.0, 0.2], [1.0, 0.5], [1.0, 1.9]])
+    expected = scipy.interpolate.interpn(grid, values, places, method)
+    found = jit(lambda v, p: interpolate.interpn(grid, v, p, method))(values, places)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_derivatives():
     places = np.array([[0.3, 0.2], [2.2, 1.1]])
     testing.check_grads(lambda v, p: interpolate.interpn(GRID, v, p), (VALUES, places), order=2)

@@ -118,6 +118,8 @@ CASES = {
         f"resample-{num}": (lambda s, x, num=num: s.resample(x, num), (x,)) for num in (4, 9, 12, 1)
     },
     "resample-even": (lambda s, x: s.resample(x, 4, axis=1), (m,)),
+    "resample-complex": (lambda s, x: s.resample(x, 14, window="hamming"), (x + 1j * x[::-1],)),
+    "fftconvolve-empty": (lambda s, a, b: s.fftconvolve(a, b), (x, floats(0))),
     "resample-single": (lambda s, x: s.resample(x, 12), (single,)),
     "hilbert": (lambda s, x: s.hilbert(x).imag, (x,)),
     "hilbert-axis": (lambda s, x: np.abs(s.hilbert(x, 8, axis=0)), (m,)),
