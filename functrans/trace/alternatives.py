@@ -23,7 +23,6 @@ _INSTEAD = {
     **dict.fromkeys(("may_share_memory", "shares_memory", "ctypes", "data", "flags", "setflags",
                      "strides", "tobytes", "getfield", "setfield"), _MEMORY),
     "view": "x.astype(dtype) converts the values; what bytes they consist of is not known",
-    # what another function does
     # functions of SciPy's whose results are complex
     "hankel1": _POSITIVE + "special.jv(v, x) + 1j * special.yv(v, x)",
     "hankel2": _POSITIVE + "special.jv(v, x) - 1j * special.yv(v, x)",
