@@ -43,3 +43,32 @@ def test_derivatives():
     testing.check_grads(density, (np.array([11500.0, 12000.0]), 5300.0), order=1)
     tail = jit(stats.betaprime.sf)
     testing.check_grads(tail, (np.array([0.3, 1.5]), 1.2, 2.1), order=1)
+
+
+P = np.arange(1.0, 89.0) / np.arange(1.0, 89.0).sum()
+OF_VECTORS = {
+    "one point": ("multivariate_normal", "logpdf", np.ones((1, 3)), np.zeros(3), np.eye(3)),
+    "one number": ("multivariate_t", "logpdf", np.ones(1), np.zeros(1), np.eye(1)),
+    "one column": ("dirichlet", "logpdf", np.array([[0.2], [0.8]]), np.ones(2)),
+    "shares that are rounded": ("multinomial", "logpmf", np.ones(88), 88, P),
+    "no shares": ("multinomial", "logpmf", np.array([3.0, 4.0]), 7, np.array([-2.0, 3.0])),
+    "a negative count": ("multinomial", "logpmf", np.ones(2), -2, np.array([0.3, 0.7])),
+}
+
+
+@pytest.mark.parametrize("case", OF_VECTORS.values(), ids=OF_VECTORS)
+def test_vectors(case):
+    name, method, *operands = case
+    expected = getattr(getattr(scipy.stats, name), method)(*operands)
+    found = jit(lambda *operands: getattr(getattr(stats, name), method)(*operands))(*operands)
+    assert np.shape(found) == np.shape(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["mean", "var", "std", "entropy", "support"])
+def test_parameters_broadcast_and_improper_ones_give_nan(method):
+    loc, scale = np.array([0.0, np.nan, 1.0]), np.array([[1.0], [-1.0]])
+    expected = getattr(scipy.stats.norm, method)(loc, scale)
+    found = jit(getattr(stats.norm, method))(loc, scale)
+    for one, other in zip(np.atleast_3d(found), np.atleast_3d(expected), strict=True):
+        np.testing.assert_allclose(one, other)
