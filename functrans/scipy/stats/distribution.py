@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.numpy.arrays import array
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
@@ -93,7 +94,7 @@ def parsed(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments
 
 
 def _number(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, (list, tuple)) else x
+    return array(x) if isinstance(x, (list, tuple)) else x
 
 
 class Distribution:

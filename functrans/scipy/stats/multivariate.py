@@ -187,7 +187,7 @@ def _dirichlet(x: Any, alpha: Any) -> Any:
 
 
 def _multinomial(x: Any, n: Any, p: Any) -> Any:
-    x, p = inexact(x), inexact(p)
+    x, n, p = inexact(x), inexact(n), inexact(p)
     # as SciPy has it, the last probability is what the others leave, up to rounding
     eps = 10 * np.finfo(np.promote_types(p.dtype, np.float32)).eps
     rest, last = 1 - sum(p[..., :-1], -1, keepdims=True), p[..., -1:]
@@ -198,7 +198,7 @@ def _multinomial(x: Any, n: Any, p: Any) -> Any:
     p = select(sound[..., None], p, 1)
     proper = all(greater_equal(x, 0) & equal(floor(x), x), -1) & equal(sum(x, -1), n)
     counts = select(proper[..., None], x, 0)
-    value = gammaln(inexact(n) + 1) + sum(xlogy(counts, p) - gammaln(counts + 1), -1)
+    value = gammaln(n + 1) + sum(xlogy(counts, p) - gammaln(counts + 1), -1)
     return select(sound, select(proper, value, -np.inf), np.nan)
 
 

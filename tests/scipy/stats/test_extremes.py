@@ -72,3 +72,24 @@ def test_parameters_broadcast_and_improper_ones_give_nan(method):
     found = jit(getattr(stats.norm, method))(loc, scale)
     for one, other in zip(np.atleast_3d(found), np.atleast_3d(expected), strict=True):
         np.testing.assert_allclose(one, other)
+
+
+STATISTICS = {
+    "skew": lambda s, x: s.skew(x, bias=False),
+    "kurtosis": lambda s, x: s.kurtosis(x),
+    "zscore": lambda s, x: s.zscore(x),
+    "moments": lambda s, x: s.moment(x, [0, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_equal_numbers_have_no_shape(name):
+    for x in (np.repeat(0.1, 10), np.ones(4), np.array([1e10, 1e10 + 1e-5, 1e10]), np.arange(5.0)):
+        expected = STATISTICS[name](scipy.stats, x)
+        found = jit(lambda x: STATISTICS[name](stats, x))(x)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+
+
+def test_lists_hold_traced_values():
+    found = jit(lambda a, b: stats.norm.logpdf([a, b], [b, a]))(1.2, 2.3)
+    np.testing.assert_allclose(found, scipy.stats.norm.logpdf([1.2, 2.3], [2.3, 1.2]))
