@@ -372,3 +372,12 @@ def test_a_list_of_traced_values_beside_an_array():
 def test_round():
     assert grad(lambda a: round(a, 1) * a)(1.26) == 1.3
     assert grad(lambda a: round(a) * a)(2.5) == 2.0
+
+
+def test_ufuncs_of_the_namespace_take_lists_of_traced_values():
+    def summed(a):
+        return np.sum(fnp.maximum([a[0], a[1]], 0.0) * fnp.add([1.0, a[2]], 1.0))
+
+    np.testing.assert_array_equal(grad(summed)(x), [2.0, 0.0, 0.0])
+    assert fnp.maximum is np.maximum
+    assert list(map(fnp.negative, [1.0, 2.0])) == [-1.0, -2.0]
