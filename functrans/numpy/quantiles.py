@@ -241,16 +241,17 @@ def _value(at: Callable[[Any], Any], count: Any, part: Any, method: str, dtype: 
     """The quantile of so many elements in order, of which ``at`` gives the one at a place."""
     low, rest = _PLACES[method](count, part)
     first, second = (np.minimum(np.maximum(place, 0), count - 1) for place in (low, low + 1))
-    if rest is None or (not isinstance(rest, Tracer) and not np.any(rest)):
+    known_rest = not isinstance(rest, Tracer) and np.ndim(rest) == 0
+    if rest is None or (known_rest and rest == 0):
         return at(first)
     one, other = astype(at(first), dtype), astype(at(second), dtype)
     rest = astype(array(rest), dtype)
     # the end that is nearer is the one to start from, as in NumPy
     step = other - one
     from_above, from_below = other - step * (1 - rest), one + step * rest
-    if isinstance(rest, Tracer):
-        return select(rest >= 0.5, from_above, from_below)
-    return from_above if rest >= 0.5 else from_below
+    if known_rest:
+        return from_above if rest >= 0.5 else from_below
+    return select(rest >= 0.5, from_above, from_below)
 
 
 def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -> Any:

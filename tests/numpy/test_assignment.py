@@ -237,6 +237,7 @@ OF_PLAIN_OPERANDS = {
     "function": lambda out: np.clip(np.arange(3.0), 0, 1, out=out),
     "reduction": lambda out: np.nanmedian(np.ones((2, 3)), axis=0, out=out),
     "reduce": lambda out: np.add.reduce(np.ones((2, 3)), out=out),
+    "quantile": lambda out: np.nanquantile(np.eye(3), 0.6, axis=0, out=out),
 }
 
 
