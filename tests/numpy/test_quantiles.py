@@ -15,7 +15,7 @@ ARRAYS = {
     "single": rng.normal(size=6).astype(np.float32),
     "NaN": np.array([1.0, np.nan, 3.0, 0.5]),
 }
-LEVELS = [0, 1, 0.3, 0.5, np.float32(0.4), np.array([0.25, 0.8]), np.array([[0.1], [1.0]])]
+LEVELS = [1, 0.3, np.float32(0.4), np.array([[0.25], [1.0]])]
 
 
 @pytest.mark.parametrize("method", _PLACES)
@@ -23,7 +23,7 @@ LEVELS = [0, 1, 0.3, 0.5, np.float32(0.4), np.array([0.25, 0.8]), np.array([[0.1
 def test_the_same_as_numpy(x, method):
     for function in (np.quantile, np.nanquantile):
         for q in LEVELS:
-            for options in ({}, {"axis": -1, "keepdims": True}):
+            for options in [{}] if x.ndim == 1 else [{"axis": 0}, {"axis": -1, "keepdims": True}]:
                 expected = function(x, q, method=method, **options)
                 known = vmap(lambda x, f=function, q=q, o=options: f(x, q, method=method, **o))
                 traced = vmap(
@@ -45,7 +45,7 @@ def test_a_level_is_an_argument_like_others():
     x = ARRAYS["vector"]
     assert jit(np.percentile)(x, 30) == np.percentile(x, 30)
     np.testing.assert_allclose(
-        vmap(np.quantile, (None, 0))(x, LEVELS[5]), np.quantile(x, LEVELS[5])
+        vmap(np.quantile, (None, 0))(x, LEVELS[3]), np.quantile(x, LEVELS[3])
     )
     testing.check_grads(lambda q: np.quantile(x, q), (0.33,), order=1)
     ordered = np.sort(x)
