@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast, overload
 
+import numpy as np
+
 from functrans.api.arguments import aval_of_leaf, check_callable, decorated, name_of, wrap
 from functrans.api.custom_call import CustomCall, matching_leaves, positional
 from functrans.api.host import callback
 from functrans.api.options import named
+from functrans.api.problem import FLOAT0
 from functrans.api.transformed import P, R, Transformed
 from functrans.errors import CustomRuleError
 from functrans.ir.graph import Atom
@@ -360,9 +363,15 @@ class CustomVjp(_Custom[P, R]):
             if ct is None:
                 flat += [zeros_like(a) for a in avals if is_inexact(a.dtype)]
             else:
+                ct = tree.map(_without_float0, ct)
                 cts = matching_leaves(ct, structure, avals, f"cotangent {i} of {what}")
                 flat += [c for c, a in zip(cts, avals, strict=True) if is_inexact(a.dtype)]
         return flat
+
+
+def _without_float0(ct: Any) -> Any:
+    """What stands for the cotangent of an integer, as a number that nobody looks at."""
+    return np.zeros(ct.shape, int) if getattr(ct, "dtype", None) == FLOAT0 else ct
 
 
 @overload

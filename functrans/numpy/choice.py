@@ -197,7 +197,7 @@ def nan_to_num(
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Whether the elements of two arrays are nearly equal."""
     x, y = operand(a), operand(b)
-    y = astype(array(y), common_dtype(y, 1.0))
+    y = y * 1.0 if isinstance(y, (bool, int, float, complex)) else astype(y, common_dtype(y, 1.0))
     near = less_equal(abs(x - y), atol + rtol * abs(y)) & isfinite(y)
     near = near | equal(x, y)
     return near | (isnan(x) & isnan(y)) if equal_nan else near

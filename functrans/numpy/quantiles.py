@@ -9,16 +9,16 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import is_bfloat16, is_complex, is_float
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, inexact
-from functrans.numpy.define import answers, refuse
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, inexact
+from functrans.numpy.define import answers
 from functrans.numpy.reductions import any, mean, restored
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import read_along, stack
 from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.logic import isnan
-from functrans.ops.elementwise.rounding import ceil, floor
-from functrans.ops.indexing.gather import gather_along
+from functrans.ops.indexing.gather import gather, gather_along
+from functrans.ops.promotion import dtype_key
 from functrans.ops.reductions.sorting import sort as sort_p
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -33,7 +33,7 @@ def quantile(
 ) -> Any:  # fmt: skip
     """The value below which a part ``q`` of the elements lies."""
     x = array(a)
-    return _quantile(x, _levels(q, 1, x.dtype), axis, method, keepdims)
+    return _quantile(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
 
 
 @answers(np.percentile)
@@ -82,7 +82,7 @@ def nanquantile(
 ) -> Any:  # fmt: skip
     """The value below which a part ``q`` of the numbers lies."""
     x = array(a)
-    return _of_numbers(x, _levels(q, 1, x.dtype), axis, method, keepdims)
+    return _of_numbers(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
 
 
 @answers(np.nanpercentile)
@@ -116,18 +116,15 @@ class _Numbers:
 
 
 def _of_numbers(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -> Any:
-    if method != "linear":
-        refuse(f"method={method!r} of a quantile without NaN", "use 'linear'")
+    _check_method(method)
     x, axes = _together(x, axis)
     numbers = _Numbers(x)
-    dtype = _between_elements(x, levels)
-    results = []
-    for part in np.ravel(levels.fractions):
-        place = numbers.last * part
-        low, high = (astype(numbers.at(end(place)), dtype) for end in (floor, ceil))
-        weight = astype(place - floor(place), dtype)
-        results.append(restored(low + (high - low) * weight, axes, keepdims))
-    return _by_level(results, levels.fractions)
+    dtype = x.dtype if method in _OF_ELEMENTS else _between_elements(x, levels)
+    count = astype(numbers.last + 1, levels.fractions.dtype)
+    results = [
+        astype(_value(numbers.at, count, part, method, dtype), dtype) for part in levels.each()
+    ]
+    return _by_level([restored(result, axes, keepdims) for result in results], levels)
 
 
 # -- how they are found ----------------------------------------------------------------------------
@@ -139,26 +136,30 @@ class _Levels(NamedTuple):
     fractions: Any
     dtype: np.dtype[Any]
 
+    def each(self) -> list[Any]:
+        """The parts one by one."""
+        every = flat(self.fractions)
+        return [every[i] for i in range(every.shape[0])]
+
 
 def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
     """The levels for an array of a dtype; a Python number brings none."""
-    if isinstance(q, Tracer):
-        refuse("a quantile whose q is traced", "give q as a plain number or array")
     if is_complex(dtype):
         raise DtypeError(
             f"a quantile of complex numbers{located(user_source())}: take their real parts, or "
             "their absolute values"
         )
-    fractions = np.true_divide(q, whole)
-    if not ((fractions >= 0) & (fractions <= 1)).all():
+    fractions = array(np.true_divide(q, whole))
+    value = None if isinstance(q, Tracer) else fractions
+    if value is not None and not ((value >= 0) & (value <= 1)).all():
         raise ValueError(
             "Quantiles must be in the range [0, 1]" if whole == 1
             else "Percentiles must be in the range [0, 100]"
         )  # fmt: skip
-    own = np.asarray(fractions).dtype
-    if isinstance(q, (int, float)) and is_float(dtype):
-        own = np.dtype(np.float32) if is_bfloat16(dtype) else dtype
-    return _Levels(fractions, own)
+    yields = dtype_key(q) in (int, float) if np.ndim(q) == 0 else False
+    if not (yields and is_float(dtype)):
+        return _Levels(fractions, fractions.dtype)
+    return _Levels(fractions, np.dtype(np.float32) if is_bfloat16(dtype) else dtype)
 
 
 def _together(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
@@ -173,40 +174,113 @@ def _size(x: Any, axes: tuple[int, ...]) -> int:
     return int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
 
 
-_ROUNDED: dict[str, Callable[[Any], Any]] = {
-    "lower": np.floor,
-    "higher": np.ceil,
-    "nearest": np.rint,
-    "midpoint": lambda place: np.floor(place) + 0.5 * (place % 1 > 0),
-    "linear": lambda place: place,
+Places = Callable[[Any, Any], tuple[Any, Any]]
+"""From how many elements there are, and which part of them lies below, to a place among them in
+order, rounded down, and how far it is from there to the next; None if it is that element."""
+
+
+def _rounded(by: Callable[[Any], Any]) -> Places:
+    return lambda count, part: (by((count - 1) * part), None)
+
+
+def _split(place: Any) -> tuple[Any, Any]:
+    return np.floor(place), place - np.floor(place)
+
+
+def _plotted(alpha: float, beta: float) -> Places:
+    """A place by two plotting positions, as Hyndman and Fan (1996) have them."""
+    return lambda count, part: _split(count * part + (alpha + part * (1 - alpha - beta)) - 1)
+
+
+def _midway(count: Any, part: Any) -> tuple[Any, Any]:
+    low, rest = _split((count - 1) * part)
+    return low, np.where(rest == 0, 0.0, 0.5)
+
+
+def _averaged(count: Any, part: Any) -> tuple[Any, Any]:
+    low, rest = _split(count * part - 1)
+    return low, np.where(rest == 0, 0.5, 1.0)
+
+
+def _closest(count: Any, part: Any) -> tuple[Any, Any]:
+    low, rest = _split(count * part - 1.5)
+    return np.where((rest == 0) & (low % 2 == 1), low, low + 1), None
+
+
+_PLACES: dict[str, Places] = {
+    "inverted_cdf": lambda count, part: (np.ceil(count * part - 1), None),
+    "averaged_inverted_cdf": _averaged,
+    "closest_observation": _closest,
+    "interpolated_inverted_cdf": _plotted(0, 1),
+    "hazen": _plotted(0.5, 0.5),
+    "weibull": _plotted(0, 0),
+    "linear": lambda count, part: _split((count - 1) * part),
+    "median_unbiased": _plotted(1 / 3, 1 / 3),
+    "normal_unbiased": _plotted(3 / 8, 3 / 8),
+    "lower": _rounded(np.floor),
+    "higher": _rounded(np.ceil),
+    "midpoint": _midway,
+    "nearest": _rounded(np.rint),
 }
+
+_OF_ELEMENTS = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+"""The methods that give one of the elements, in their dtype."""
+
+
+def _of_ends(method: str, q: Any) -> str:
+    """The method for levels that are 0 or 1, if they are integers: those are of elements."""
+    if isinstance(q, Tracer):
+        return method
+    return "lower" if method == "linear" and np.asarray(q).dtype.kind in "iu" else method
+
+
+def _check_method(method: str) -> None:
+    if method not in _PLACES:
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {list(_PLACES)}")
+
+
+def _value(at: Callable[[Any], Any], count: Any, part: Any, method: str, dtype: Any) -> Any:
+    """The quantile of so many elements in order, of which ``at`` gives the one at a place."""
+    low, rest = _PLACES[method](count, part)
+    first, second = (np.minimum(np.maximum(place, 0), count - 1) for place in (low, low + 1))
+    known_rest = not isinstance(rest, Tracer) and np.ndim(rest) == 0
+    if rest is None or (known_rest and rest == 0):
+        return at(first)
+    one, other = astype(at(first), dtype), astype(at(second), dtype)
+    rest = astype(array(rest), dtype)
+    # the end that is nearer is the one to start from, as in NumPy
+    step = other - one
+    from_above, from_below = other - step * (1 - rest), one + step * rest
+    if known_rest:
+        return from_above if rest >= 0.5 else from_below
+    return select(rest >= 0.5, from_above, from_below)
 
 
 def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -> Any:
-    if method not in _ROUNDED:
-        refuse(f"method={method!r} of a quantile", f"use one of {', '.join(_ROUNDED)}")
+    _check_method(method)
     x, axes = _together(x, axis)
-    if method in ("linear", "midpoint"):
-        x = astype(x, _between_elements(x, levels))
+    dtype = x.dtype if method in _OF_ELEMENTS else _between_elements(x, levels)
+    x = astype(x, dtype)
     size, last = x.shape[-1], x.ndim - 1
     if size == 0:
         raise ValueError("a quantile of no elements is not defined")
     ordered = sort_p(x, axis=last)
+
+    def at(place: Any) -> Any:
+        if isinstance(place, Tracer):
+            return gather(ordered, astype(place, INDEX), axes=(last,))
+        return _at(ordered, int(place))
+
     results = []
-    for place in _ROUNDED[method](np.ravel(levels.fractions) * (size - 1)):
-        low = int(np.floor(place))
-        part = float(place - low)
-        result = _at(ordered, low)
-        if part:
-            step = _at(ordered, low + 1) - result
-            # the end that is nearer is the one to start from, as in NumPy
-            result = (
-                _at(ordered, low + 1) - step * (1 - part) if part >= 0.5 else (result + step * part)
-            )
-        if is_float(x.dtype):
-            result = select(any(isnan(x), -1), result.dtype.type(np.nan), result)
+    for part in levels.each():
+        result = _value(at, size, part, method, dtype)
+        if is_float(dtype):
+            nothing = any(isnan(x), -1)
+            if isinstance(part, Tracer):
+                nothing = nothing | ~((part >= 0) & (part <= 1))
+            result = select(nothing, result.dtype.type(np.nan), result)
         results.append(restored(result, axes, keepdims))
-    return _by_level(results, levels.fractions)
+    return _by_level(results, levels)
 
 
 def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:
@@ -219,11 +293,11 @@ def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:
     return np.promote_types(x.dtype, levels.dtype)
 
 
-def _by_level(results: list[Any], q: Any) -> Any:
+def _by_level(results: list[Any], levels: _Levels) -> Any:
     """One result for each level, in the shape of the levels."""
-    if np.ndim(q) == 0:
+    if levels.fractions.ndim == 0:
         return results[0]
-    return reshape(stack(results, axis=0), shape=(*np.shape(q), *results[0].shape))
+    return reshape(stack(results, axis=0), shape=(*levels.fractions.shape, *results[0].shape))
 
 
 def _at(ordered: Any, place: int) -> Any:

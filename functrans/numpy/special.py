@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ir.types import is_bfloat16
-from functrans.numpy.arrays import array, astype, axes_of, inexact
+from functrans.ir.types import is_bfloat16, is_complex
+from functrans.numpy.arrays import array, astype, axes_of, inexact, inexact_pair
 from functrans.numpy.reductions import max, restored, sum
 from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.elementwise.choice import absolute, select, sign
 from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.complex_numbers import real
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.logic import isfinite
 from functrans.trace import protocols
@@ -68,33 +69,33 @@ def logsumexp(
     """
     x = inexact(a)
     if b is not None:
-        b = inexact(b)
+        x, b = inexact_pair(x, b)
         # what is multiplied by 0 does not count, however large
         x = select(equal(b, 0), -np.inf, x)
         b = b + zeros_like(x)
     axes = axes_of(axis, x.ndim)
-    raw = max(x, axes, keepdims=True, initial=-np.inf)
+    exponents = real(x) if is_complex(x.dtype) else x
+    raw = max(exponents, axes, keepdims=True, initial=-np.inf)
     top = stop_gradient(select(isfinite(raw), raw, 0))
     terms = exp(x - top) if b is None else b * exp(x - top)
     total = sum(terms, axes, keepdims=True)
     size = absolute(total) if return_sign else total
-    out = _precise_log(size, terms, equal(x, raw), axes) + top
+    out = log(size) + _lost(total, terms, equal(exponents, raw), axes) + top
     if not return_sign:
         return restored(sum(out, axes), axes, keepdims)
+    out = real(out) if is_complex(out.dtype) else out
     return tuple(restored(sum(y, axes), axes, keepdims) for y in (out, sign(total)))
 
 
-def _precise_log(total: Any, terms: Any, highest: Any, axes: tuple[int, ...]) -> Any:
-    """``log(total)``, where the sum rounds to its highest terms: what the others add to it."""
-    rough = log(total)
+def _lost(total: Any, terms: Any, highest: Any, axes: tuple[int, ...]) -> Any:
+    """What the logarithm of a sum lacks because the sum rounds to its highest terms."""
     if not axes:
-        return rough
+        return 0
     above = sum(select(highest, terms, 0), axes, keepdims=True)
     rest = sum(select(highest, 0, terms), axes, keepdims=True)
-    precise = log1p(rest / above) + log(absolute(above))
-    lost = select(isfinite(rough) & isfinite(precise), precise - rough, 0)
+    rounded, precise = log(total / above), log1p(rest / above)
     # it has no share in the derivative, which is that of the sum
-    return rough + stop_gradient(lost)
+    return stop_gradient(select(isfinite(rounded) & isfinite(precise), precise - rounded, 0))
 
 
 def softmax(x: Any, axis: Any = None) -> Any:

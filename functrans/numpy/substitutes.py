@@ -132,15 +132,19 @@ def _substitute(numpys: Function) -> Function | None:
     return _of_others(numpys) if numpys in protocols.functions else None
 
 
+def _numpys(namespace: ModuleType) -> dict[str, Any]:
+    """What is NumPy's own in our namespace, and yet takes traced values if it is called."""
+    everything = vars(namespace).items()
+    return {name: f for name, f in everything if _is_dtype(f) or isinstance(f, np.ufunc)}
+
+
 def fill_tables(namespace: ModuleType) -> None:
     """Enter what this namespace has by now in the tables that a trace goes by."""
     protocols.namespace[:] = [namespace]
-    # a dtype that is not called has to be NumPy's here, too
-    protocols.replacements[namespace] = {
-        name: _of_dtype(t) for name, t in vars(namespace).items() if _is_dtype(t)
-    }
-    for module in (np, np.linalg, np.fft):
-        found = {name: _substitute(f) for name, f in vars(module).items() if callable(f)}
+    for module in (namespace, np, np.linalg, np.fft):
+        # a dtype or a ufunc that is not called has to be NumPy's in our namespace, too
+        kept = vars(module) if module is not namespace else _numpys(namespace)
+        found = {name: _substitute(f) for name, f in kept.items() if callable(f)}
         protocols.replacements[module] = {n: f for n, f in found.items() if f is not None}
     protocols.replacements[np].update(
         {name: getattr(building, name) for name in _OBJECTS},

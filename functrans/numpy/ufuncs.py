@@ -13,7 +13,7 @@ import numpy as np
 from functrans.errors import TracerConversionError
 from functrans.ir.types import broadcast_shape
 from functrans.numpy import reductions
-from functrans.numpy.arrays import array, astype, axes_of, axis_of
+from functrans.numpy.arrays import array, astype, axes_of, axis_of, constant
 from functrans.numpy.define import refuse
 from functrans.numpy.inplace import check_assignable
 from functrans.numpy.special import logsumexp
@@ -73,6 +73,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
             "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
             "a = functrans.numpy.array(a)."
         )
+    result = constant(result)  # of plain operands
     if where is not True:
         result = select(reductions.truth(where), astype(result, out.dtype), out)
     if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:

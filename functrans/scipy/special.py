@@ -17,6 +17,7 @@ from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
 from functrans.ops.elementwise.exponential import logaddexp
+from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.power import power
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special import bessel as _bessel
@@ -140,9 +141,10 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     """
     if exact:
         refuse("scipy.special.comb(..., exact=True)", "leave the keyword out")
-    if repetition:
-        N = N + k - 1
     N, k = inexact(N), inexact(k)
+    if repetition:
+        none = equal(k, 0) & greater_equal(N, 0)
+        return select(none, 1.0, _gamma.binom(select(none, 1, N + k - 1), k))
     proper = less_equal(k, N) & greater_equal(N, 0) & greater_equal(k, 0)
     return masked(proper, _gamma.binom(select(proper, N, 1), select(proper, k, 1)))
 
@@ -177,7 +179,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     if exact or extend != "zero":
         refuse("scipy.special.factorial with exact=True or extend=", "write gamma(n + 1)")
     n = inexact(n)
-    inside = greater_equal(n, 0)
+    inside = greater_equal(n, 0) | isnan(n)
     return masked(inside, _gamma.gamma(select(inside, n, 0) + 1))
 
 
@@ -356,7 +358,7 @@ def softplus(x: Any, **kwargs: Any) -> Any:
     >>> float(special.softplus(0.0))
     0.6931471805599453
     """
-    return logaddexp(0.0, x)
+    return np.logaddexp(0.0, x, **kwargs) if kwargs else logaddexp(0.0, x)
 
 
 @answers("scipy.special:diric")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import custom_jvp, custom_vjp, grad
+from functrans import custom_jvp, custom_vjp, float0, grad, jit
 
 
 def test_a_ufunc_has_no_arguments_but_its_operands():
@@ -34,3 +34,17 @@ def test_arguments_by_keyword_only_keep_their_defaults():
     assert grad(power)(3.0) == 6.0
     with pytest.raises(TypeError, match=r"cannot be called with keyword-only arguments \(n\)"):
         grad(lambda x: power(x, n=3))(3.0)
+
+
+def test_float0_stands_for_the_cotangent_of_an_integer():
+    @custom_vjp
+    def scaled(x, counts):
+        return x * counts["n"].sum()
+
+    def backward(counts, ct):
+        return 5 * ct * counts["n"].sum(), {"n": np.zeros(2, float0)}
+
+    scaled.defvjp(lambda x, counts: (scaled(x, counts), counts), backward)
+    counts = {"n": np.array([1, 2])}
+    assert grad(scaled)(2.0, counts) == 15.0
+    assert jit(grad(scaled))(2.0, counts) == 15.0

@@ -230,6 +230,28 @@ def test_where_without_out_is_refused():
         grad(lambda x: np.exp(x, where=x > 0).sum())(x)
 
 
+OF_PLAIN_OPERANDS = {
+    "ufunc": lambda out: np.sin(np.ones(3), out=out),
+    "ufunc where": lambda out: np.sin(np.ones(3), out=out, where=np.array([True, False, True])),
+    "number": lambda out: np.add(1.0, 2.0, out=out),
+    "function": lambda out: np.clip(np.arange(3.0), 0, 1, out=out),
+    "reduction": lambda out: np.nanmedian(np.ones((2, 3)), axis=0, out=out),
+    "reduce": lambda out: np.add.reduce(np.ones((2, 3)), out=out),
+    "quantile": lambda out: np.nanquantile(np.eye(3), 0.6, axis=0, out=out),
+}
+
+
+@pytest.mark.parametrize("call", OF_PLAIN_OPERANDS.values(), ids=OF_PLAIN_OPERANDS)
+def test_plain_results_are_stored_in_traced_arrays(call):
+    def function(x):
+        out = x * 2
+        assert call(out) is out
+        return out
+
+    np.testing.assert_allclose(value_of(function, x), function(x))
+    ft.testing.check_grads(function, (x,), order=1)
+
+
 def test_out_of_an_argument_is_a_mutation():
     with pytest.raises(MutationError):
         grad(lambda x: np.exp(x, out=x).sum())(x)

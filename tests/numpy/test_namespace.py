@@ -218,7 +218,7 @@ def test_any_layout_may_be_asked_for_as_nothing_can_tell_them_apart():
         (lambda a: np.busday_count(a, a), "np.busday_count is not supported"),
         (lambda a: np.pad(a, 1, len), "np.pad with mode=<built-in function len> is not supported"),
         (lambda a: np.negative.at(a * 1, [0, 0]), "np.negative.at with an index that may be there"),
-        (lambda a: np.quantile(a, 0.5, method="weibull"), "method='weibull' of a quantile"),
+        (lambda a: np.quantile(a, 0.5, weights=a), "np.quantile(..., weights=...)"),
         (lambda a: np.linalg.qr(np.outer(a, a), "raw")[0], "np.linalg.qr with mode='raw'"),
         (lambda a: a.view(np.int64), "ndarray.view is not supported"),
     ],
@@ -373,3 +373,12 @@ def test_a_list_of_traced_values_beside_an_array():
 def test_round():
     assert grad(lambda a: round(a, 1) * a)(1.26) == 1.3
     assert grad(lambda a: round(a) * a)(2.5) == 2.0
+
+
+def test_ufuncs_of_the_namespace_take_lists_of_traced_values():
+    def summed(a):
+        return np.sum(fnp.maximum([a[0], a[1]], 0.0) * fnp.add([1.0, a[2]], 1.0))
+
+    np.testing.assert_array_equal(grad(summed)(x), [2.0, 0.0, 0.0])
+    assert fnp.maximum is np.maximum
+    assert list(map(fnp.negative, [1.0, 2.0])) == [-1.0, -2.0]

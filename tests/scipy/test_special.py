@@ -47,6 +47,38 @@ def test_values_are_scipys(name):
     np.testing.assert_allclose(found, function(sc, x), rtol=1e-12, atol=1e-15)
 
 
+COMPLEX = np.array([1 + 1j, 2 - 1j, -2 + 3j])
+OPTIONS = {
+    "complex": (lambda m, z: m.logsumexp(z), COMPLEX),
+    "complex, signs": (lambda m, z: m.logsumexp(z, return_sign=True), COMPLEX),
+    "complex, negative": (lambda m, z: m.logsumexp(z, b=-1.5), COMPLEX * 400),
+    "two dtypes": (lambda m, x: m.logsumexp(x, b=np.array([1.0, -1.0])), np.float32([2, 1])),
+    "comb of nothing": (lambda m, n: m.comb(n, 0, repetition=True), np.array([0, 5])),
+    "comb, repetition": (lambda m, n: m.comb(n, [2, 7, 0], repetition=True), np.array([5, 3, 0])),
+    "factorial of NaN": (lambda m, n: m.factorial(n, exact=False), np.array([np.nan, -1, 3])),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_values_and_dtypes_with_options_are_scipys(name):
+    function, x = OPTIONS[name]
+    found, expected = jit(lambda x: function(special, x))(x), function(sc, x)
+    pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+    for one, other in pairs:
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+        assert one.dtype == other.dtype
+
+
+def test_softplus_into_an_array():
+    def into(x):
+        out = np.zeros_like(x)
+        special.softplus(x, out=out, where=x > 0)
+        return out
+
+    x = np.array([-1.0, 2.0])
+    np.testing.assert_allclose(jit(into)(x), into(x))
+
+
 # where cancellation would show: function, mpmath's, points
 TAILS = {
     "erfcx": (sc.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), (0.7, 6.0, 50.0)),

@@ -171,7 +171,8 @@ def cumulative_simpson(
 
 
 def _places(steps: Any) -> Any:
-    return concatenate([np.zeros_like(steps[..., :1]), np.cumsum(steps, axis=-1)], -1)
+    start = np.zeros((*steps.shape[:-1], 1), steps.dtype)
+    return concatenate([start, np.cumsum(steps, axis=-1)], -1)
 
 
 @within_traces("scipy.integrate:romb")

@@ -197,6 +197,7 @@ def gaussian_gradient_magnitude(
     """The length of the gradient of an array that is smoothed by Gaussians.
 
     The parameters are those of `gaussian_filter`; where the gradient is 0, so is its derivative.
+    ``axes`` says which components count: as SciPy has it, the array is smoothed along all axes.
 
     Examples
     --------
@@ -207,5 +208,5 @@ def gaussian_gradient_magnitude(
     np.float64(1.0)
     """
     return generic_gradient_magnitude(
-        input, _of_gaussian(input, sigma, axes, 1, kwargs), output, mode, cval, axes=axes
+        input, _of_gaussian(input, sigma, None, 1, kwargs), output, mode, cval, axes=axes
     )

@@ -50,8 +50,7 @@ def _log_binomial(n: Any, k: Any) -> Any:
 
 
 def _binomial_logpmf(k: Any, n: Any, p: Any) -> Any:
-    ways = gammaln(n + 1) - (gammaln(k + 1) + gammaln(n - k + 1))
-    return ways + xlogy(k, p) + xlog1py(n - k, -p)
+    return _log_binomial(n, k) + xlogy(k, p) + xlog1py(n - k, -p)
 
 
 def _hypergeometric_logpmf(k: Any, total: Any, good: Any, drawn: Any) -> Any:
@@ -156,6 +155,7 @@ ROWS: tuple[Row, ...] = (
         "planck", ("lambda_",), **_COUNTS, valid=is_positive,
         logpdf=lambda k, rate: log(-expm1(-rate)) - rate * k,
         cdf=lambda k, rate: -expm1(-rate * (k + 1)), sf=lambda k, rate: exp(-rate * (k + 1)),
+        logsf=lambda k, rate: -rate * (k + 1),
         mean=lambda rate: 1 / expm1(rate),
         var=lambda rate: exp(-rate) / (expm1(-rate) * expm1(-rate)),
     ),

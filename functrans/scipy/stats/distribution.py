@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.numpy.arrays import array
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
@@ -93,7 +94,7 @@ def parsed(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments
 
 
 def _number(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, (list, tuple)) else x
+    return array(x) if isinstance(x, (list, tuple)) else x
 
 
 class Distribution:
@@ -385,7 +386,7 @@ def _moment(slot: str, power_of_scale: int) -> Function:
         value = _formula(row, slot)(*given.shapes)
         value = value * given.scale if power_of_scale else value
         value = value * given.scale if power_of_scale == 2 else value + given.loc
-        return select(_is_proper(row, given), value, np.nan)
+        return select(_is_proper(row, given) & _is_there(given.loc), value, np.nan)
 
     return method
 
@@ -397,7 +398,12 @@ def _std(row: Row, *args: Any, **kwargs: Any) -> Any:
 def _entropy(row: Row, *args: Any, **kwargs: Any) -> Any:
     given = parsed(row, args, kwargs)
     value = _formula(row, "entropy")(*given.shapes) + (0 if row.discrete else log(given.scale))
-    return select(_is_proper(row, given), value, np.nan)
+    return select(_is_proper(row, given) & _is_there(given.loc), value, np.nan)
+
+
+def _is_there(loc: Any) -> Any:
+    """Whether a location is no NaN; in its shape, which the result is to have, too."""
+    return equal(loc, loc)
 
 
 def _median(row: Row, *args: Any, **kwargs: Any) -> Any:
@@ -406,7 +412,9 @@ def _median(row: Row, *args: Any, **kwargs: Any) -> Any:
 
 def _support(row: Row, *args: Any, **kwargs: Any) -> Any:
     given = parsed(row, args, kwargs)
-    return tuple(end * given.scale + given.loc for end in row.support(*given.shapes))
+    proper = _is_proper(row, given)
+    ends = (end * given.scale + given.loc for end in row.support(*given.shapes))
+    return tuple(select(proper, end, np.nan) for end in ends)
 
 
 def _interval(row: Row, confidence: Any, *args: Any, **kwargs: Any) -> Any:

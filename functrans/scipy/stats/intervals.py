@@ -93,7 +93,7 @@ def _middle(a: Any, b: Any) -> Any:
 
 
 def _triangular_logpdf(x: Any, c: Any) -> Any:
-    left = less(x, c)
+    left = less(x, c) | equal(c, 1)
     height = select(left, x / select(left, c, 1), (1 - x) / select(left, 1, _or_half(1 - c)))
     return log(2 * height)
 
@@ -155,7 +155,8 @@ ROWS: tuple[Row, ...] = (
         "truncexpon", ("b",), support=lambda b: (0.0, b), within=lambda b: 0.5 * b,
         valid=is_positive,
         logpdf=lambda x, b: -x - log(-expm1(-b)), cdf=lambda x, b: expm1(-x) / expm1(-b),
-        ppf=lambda q, b: -log1p(q * expm1(-b)),
+        sf=lambda x, b: exp(-x) * expm1(x - b) / expm1(-b),
+        ppf=lambda q, b: -log1p(q * expm1(-b)), isf=lambda q, b: -log(exp(-b) - q * expm1(-b)),
     ),
     Row(
         "loguniform", ("a", "b"), support=lambda a, b: (a, b), within=lambda a, b: 0.5 * (a + b),

@@ -19,11 +19,12 @@ from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.creation import eye, zeros
 from functrans.numpy.joining import concatenate
 from functrans.numpy.reductions import all, sum
-from functrans.numpy.shapes import moveaxis
+from functrans.numpy.shapes import moveaxis, squeeze
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.define import lazy
-from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import equal, greater, greater_equal
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.bessel import ive
@@ -157,7 +158,7 @@ def _normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False
     size = _sizes(mean, cov)
     off = _as_points(x, size) - mean
     factor = linalg.cholesky(_as_matrix(cov, size))
-    return -0.5 * (size * LOG_2_PI + _standardised(off, factor)) - _log_diagonal(factor)
+    return squeeze(-0.5 * (size * LOG_2_PI + _standardised(off, factor)) - _log_diagonal(factor))
 
 
 def _student(
@@ -170,7 +171,7 @@ def _student(
     factor = linalg.cholesky(_as_matrix(shape, size))
     front = gammaln(0.5 * (df + size)) - gammaln(0.5 * df) - 0.5 * size * log(df * math.pi)
     tail = 0.5 * (df + size) * log1p(_standardised(off, factor) / df)
-    return front - _log_diagonal(factor) - tail
+    return squeeze(front - _log_diagonal(factor) - tail)
 
 
 # -- shares and counts -----------------------------------------------------------------------------
@@ -181,17 +182,24 @@ def _dirichlet(x: Any, alpha: Any) -> Any:
     if x.shape[0] + 1 == alpha.shape[0]:
         x = concatenate([x, 1 - sum(x, 0, keepdims=True)])
     column = alpha.reshape((-1,) + (1,) * (x.ndim - 1))
-    return gammaln(sum(alpha)) - sum(gammaln(alpha)) + sum(xlogy(column - 1, x), 0)
+    shares = sum(xlogy(column - 1, x), 0)
+    return squeeze(gammaln(sum(alpha)) - sum(gammaln(alpha)) + shares)
 
 
 def _multinomial(x: Any, n: Any, p: Any) -> Any:
-    x, p = inexact(x), inexact(p)
-    # as SciPy has it, the last probability is what the others leave
-    p = concatenate([p[..., :-1], 1 - sum(p[..., :-1], -1, keepdims=True)], -1)
+    x, n, p = inexact(x), inexact(n), inexact(p)
+    # as SciPy has it, the last probability is what the others leave, up to rounding
+    eps = 10 * np.finfo(np.promote_types(p.dtype, np.float32)).eps
+    rest, last = 1 - sum(p[..., :-1], -1, keepdims=True), p[..., -1:]
+    rounded = less_equal(absolute(rest - last), eps)
+    last = rest + stop_gradient(select(rounded, last - rest, 0))
+    p = concatenate([p[..., :-1], last], -1)
+    sound = all(greater_equal(p, 0) & less_equal(p, 1), -1) & greater_equal(n, 0)
+    p = select(sound[..., None], p, 1)
     proper = all(greater_equal(x, 0) & equal(floor(x), x), -1) & equal(sum(x, -1), n)
     counts = select(proper[..., None], x, 0)
-    value = gammaln(inexact(n) + 1) + sum(xlogy(counts, p) - gammaln(counts + 1), -1)
-    return select(proper, value, -np.inf)
+    value = gammaln(n + 1) + sum(xlogy(counts, p) - gammaln(counts + 1), -1)
+    return select(sound, select(proper, value, -np.inf), np.nan)
 
 
 def _dirichlet_multinomial(x: Any, alpha: Any, n: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ops.elementwise.choice import absolute, select
-from functrans.ops.elementwise.compare import equal, greater, less_equal
+from functrans.ops.elementwise.compare import equal, greater, less, less_equal
 from functrans.ops.elementwise.exponential import (
     exp,
     expit,
@@ -44,6 +44,7 @@ from functrans.ops.elementwise.special.errors import erf, erfc, ndtr, ndtri
 from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
     betainc,
+    betaincc,
     gammainc,
     gammaincc,
     gammainccinv,
@@ -115,10 +116,57 @@ def _double_pareto_logpdf(x: Any, u: Any, s: Any, a: Any, b: Any) -> Any:
     return front + logaddexp(_log_mills(a * s - z), _log_mills(b * s + z))
 
 
+def _log_ive(order: Any, z: Any) -> Any:
+    """The logarithm of ``ive(order, z)``, also where that is less than there are numbers."""
+    found = ive(order, z)
+    lost = less(found, 1e-290)
+    large = greater(order, 60)
+    return select(
+        lost,
+        select(large, _debye(select(large, order, 60), z), xlogy(order, 0.5 * z) - z
+               - gammaln(order + 1) + log1p(0.25 * z * z / (order + 1))),
+        log(select(lost, 1, found)),
+    )  # fmt: skip
+
+
+def _debye(order: Any, z: Any) -> Any:
+    """The same for large orders: Debye's expansion, DLMF 10.41.3 and 10.41.10."""
+    far = sqrt(order * order + z * z)
+    t = order / far
+    s = t * t
+    terms = (
+        t * (3 - 5 * s) / 24,
+        s * (81 - s * (462 - 385 * s)) / 1152,
+        t * s * (30375 - s * (369603 - s * (765765 - 425425 * s))) / 414720,
+        s * s
+        * (4465125 - s * (94121676 - s * (349922430 - s * (446185740 - 185910725 * s))))
+        / 39813120,
+    )  # fmt: skip
+    ratio, series = 1 / order, 0.0
+    for term in terms[::-1]:
+        series = ratio * (term + series)
+    exponent = order * t / (1 + z / far) + order * log(z / (order + far))
+    return exponent - LOG_SQRT_2_PI - 0.5 * log(far) + log1p(series)
+
+
+def _by_size(x: Any, small: Any, large: Any) -> Any:
+    """``small(x / (1 + x))`` up to 1, ``large(1 / (1 + x))`` beyond, so that none rounds to 1."""
+    inside = less(x, 1)
+    near, away = select(inside, x, 1), select(inside, 1, x)
+    return select(inside, small(near / (1 + near)), large(1 / (1 + away)))
+
+
+def _generalized_logpdf(x: Any, a: Any, c: Any) -> Any:
+    gone = equal(x, 0) & less(c, 0)  # where both terms are infinite
+    x = select(gone, 1, x)
+    found = log(absolute(c)) + xlogy(c * a - 1, x) - power(x, c) - gammaln(a)
+    return select(gone, -np.inf, found)
+
+
 def _noncentral_logpdf(x: Any, df: Any, nc: Any) -> Any:
     order = 0.5 * df - 1
     off = sqrt(x) - sqrt(nc)
-    bessel = log(0.5 * ive(order, sqrt(x) * sqrt(nc)))
+    bessel = _log_ive(order, sqrt(x) * sqrt(nc)) - LOG2
     return xlogy(0.5 * order, x / nc) - 0.5 * (off * off) + bessel
 
 
@@ -239,9 +287,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "gengamma", ("a", "c"), support=positive_axis, within=one,
         valid=lambda a, c: is_positive(a) & ~equal(c, 0),
-        logpdf=lambda x, a, c: (
-            log(absolute(c)) + xlogy(c * a - 1, x) - power(x, c) - gammaln(a)
-        ),
+        logpdf=_generalized_logpdf,
     ),
     Row(
         "lomax", ("c",), **ON_POSITIVE,
@@ -277,8 +323,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "betaprime", ("a", "b"), **ON_POSITIVE,
         logpdf=lambda x, a, b: xlogy(a - 1, x) - xlog1py(a + b, x) - betaln(a, b),
-        cdf=lambda x, a, b: betainc(a, b, x / (1 + x)),
-        sf=lambda x, a, b: betainc(b, a, 1 / (1 + x)),
+        cdf=lambda x, a, b: _by_size(x, lambda p: betainc(a, b, p), lambda q: betaincc(b, a, q)),
+        sf=lambda x, a, b: _by_size(x, lambda p: betaincc(a, b, p), lambda q: betainc(b, a, q)),
         mean=lambda a, b: a * beyond_one(lambda b: 1 / (b - 1), b, 1),
     ),
     Row(

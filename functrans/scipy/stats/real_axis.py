@@ -70,6 +70,17 @@ def _laplace_ppf(q: Any) -> Any:
     return select(right, -tail, tail)
 
 
+def _student_entropy(df: Any) -> Any:
+    many = greater(df, 100)
+    few = select(many, 100, df)
+    exact = 0.5 * (few + 1) * (digamma(0.5 * (few + 1)) - digamma(0.5 * few))
+    exact = exact + 0.5 * log(few) + betaln(0.5 * few, 0.5)
+    # the normal distribution's, and a series in 1 / df
+    r = 1 / select(many, df, 100)
+    series = r * (1 + r * (1 / 4 + r * (-1 / 6 + r * (-1 / 8 + r * (3 / 10 + r / 4)))))
+    return select(many, 0.5 + LOG_SQRT_2_PI + series, exact)
+
+
 def _student_logpdf(x: Any, df: Any) -> Any:
     front = log(poch(0.5 * df, 0.5)) - 0.5 * (log(df) + LOG_PI)
     return front - 0.5 * (df + 1) * log1p(x * x / df)
@@ -166,10 +177,7 @@ ROWS: tuple[Row, ...] = (
             greater(df, 2), df / (select(greater(df, 2), df, 3) - 2),
             select(greater(df, 1), np.inf, np.nan),
         ),
-        entropy=lambda df: (
-            0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df))
-            + 0.5 * log(df) + betaln(0.5 * df, 0.5)
-        ),
+        entropy=_student_entropy,
     ),
     Row(
         "laplace", **ON_REALS,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import axes_of, inexact
 from functrans.numpy.reductions import mean, restored, std, sum
@@ -35,6 +37,13 @@ def _centred(a: Any, axis: Any) -> Any:
 def _central(a: Any, order: int, axis: Any, keepdims: bool = False) -> Any:
     """A central moment."""
     return mean(power_of(_centred(a, axis), order), axis, keepdims=keepdims)
+
+
+def _variance(a: Any, axis: Any, keepdims: bool) -> Any:
+    """The second central moment; NaN if it is only what the mean was rounded by."""
+    second, middle = _central(a, 2, axis, keepdims), mean(a, axis, keepdims=keepdims)
+    rounding = np.finfo(a.dtype).eps * middle
+    return np.where(second <= rounding * rounding, np.nan, second)
 
 
 def power_of(x: Any, order: int) -> Any:
@@ -101,10 +110,10 @@ def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, keepdims: bool 
 
 @answers("scipy.stats:moment")
 def moment(
-    a: Any, order: int = 1, axis: Any = 0, nan_policy: str = "propagate", *, center: Any = None,
+    a: Any, order: Any = 1, axis: Any = 0, nan_policy: str = "propagate", *, center: Any = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The moment of an order about a centre, which is the mean if none is given.
+    """The moment of an order about a centre, which is the mean if none is given; or of several.
 
     Examples
     --------
@@ -114,10 +123,13 @@ def moment(
     """
     _propagates(nan_policy)
     a = inexact(a)
+    if np.ndim(order):
+        orders = [moment(a, n, axis, center=center, keepdims=keepdims) for n in order]
+        return np.stack(orders)
     if center is None and order == 1:
         return mean(0.0 * a, axis, keepdims=keepdims)
     off = _centred(a, axis) if center is None else a - center
-    return mean(power_of(off, order), axis, keepdims=keepdims)
+    return mean(power_of(off, int(order)), axis, keepdims=keepdims)
 
 
 @answers("scipy.stats:skew")
@@ -135,7 +147,7 @@ def skew(
     """
     _propagates(nan_policy)
     a = inexact(a)
-    second, third = _central(a, 2, axis, keepdims), _central(a, 3, axis, keepdims)
+    second, third = _variance(a, axis, keepdims), _central(a, 3, axis, keepdims)
     value = third / (second * sqrt(second))
     n = _size(a, axis)
     return value if bias or n < 3 else value * (math.sqrt(n * (n - 1)) / (n - 2))
@@ -156,7 +168,7 @@ def kurtosis(
     """
     _propagates(nan_policy)
     a = inexact(a)
-    second, fourth = _central(a, 2, axis, keepdims), _central(a, 4, axis, keepdims)
+    second, fourth = _variance(a, axis, keepdims), _central(a, 4, axis, keepdims)
     value = fourth / (second * second)
     n = _size(a, axis)
     if not bias and n > 3:
@@ -221,7 +233,11 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     >>> stats.zscore([1.0, 3.0])
     array([-1.,  1.])
     """
-    return zmap(a, a, axis, ddof, nan_policy)
+    _propagates(nan_policy)
+    a = inexact(a)
+    deviation, middle = std(a, axis, ddof=ddof, keepdims=True), mean(a, axis, keepdims=True)
+    rounded = deviation <= np.finfo(a.dtype).eps * np.abs(middle)
+    return (a - middle) / np.where(rounded, np.nan, deviation)
 
 
 @answers("scipy.stats:zmap")

@@ -77,6 +77,10 @@ LINEAR = {
     "laplace-ints": (lambda s, x: s.laplace(x), (ints,)),
     "gaussian_laplace": (lambda s, x: s.gaussian_laplace(x, 0.7), (m,)),
     "gaussian_gradient_magnitude": (lambda s, x: s.gaussian_gradient_magnitude(x, 0.7), (m,)),
+    "gaussian_gradient_magnitude-axes": (
+        lambda s, x: s.gaussian_gradient_magnitude(x, (0.7, 0.5), axes=1), (m,),
+    ),
+    "sobel-unsigned": (lambda s, x: s.sobel(x), (bytes_.astype(np.uint32),)),
     "generic_gradient_magnitude": (
         lambda s, x: s.generic_gradient_magnitude(x, s.sobel), (m,)),
 }  # fmt: skip

@@ -1,0 +1,61 @@
+"""Quantiles by every method, of levels that are known and of traced ones."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, testing, vmap
+from functrans.numpy.quantiles import _PLACES
+
+rng = np.random.default_rng(0)
+ARRAYS = {
+    "vector": rng.normal(size=5),
+    "matrix": rng.normal(size=(3, 4)),
+    "integers": np.array([3, 1, 7, 0, 2, 2]),
+    "one": np.array([2.5]),
+    "single": rng.normal(size=6).astype(np.float32),
+    "NaN": np.array([1.0, np.nan, 3.0, 0.5]),
+}
+LEVELS = [1, 0.3, np.float32(0.4), np.array([[0.25], [1.0]])]
+
+
+@pytest.mark.parametrize("method", _PLACES)
+@pytest.mark.parametrize("x", ARRAYS.values(), ids=ARRAYS)
+def test_the_same_as_numpy(x, method):
+    for function in (np.quantile, np.nanquantile):
+        for q in LEVELS:
+            for options in [{}] if x.ndim == 1 else [{"axis": 0}, {"axis": -1, "keepdims": True}]:
+                expected = function(x, q, method=method, **options)
+                known = vmap(lambda x, f=function, q=q, o=options: f(x, q, method=method, **o))
+                traced = vmap(
+                    lambda x, q, f=function, o=options: f(x, q, method=method, **o), (0, None)
+                )
+                for found in (known(x[None])[0], traced(x[None], q)[0]):
+                    rtol = 1e-6 if x.dtype == np.float32 else 1e-12
+                    np.testing.assert_allclose(found, expected, rtol=rtol)
+                known_dtype = np.asarray(known(x[None])).dtype
+                assert known_dtype == np.asarray(expected).dtype
+
+
+@pytest.mark.parametrize("method", _PLACES)
+def test_derivatives(method):
+    testing.check_grads(lambda x: np.quantile(x, 0.33, method=method), (ARRAYS["vector"],), order=1)
+
+
+def test_a_level_is_an_argument_like_others():
+    x = ARRAYS["vector"]
+    assert jit(np.percentile)(x, 30) == np.percentile(x, 30)
+    np.testing.assert_allclose(
+        vmap(np.quantile, (None, 0))(x, LEVELS[3]), np.quantile(x, LEVELS[3])
+    )
+    testing.check_grads(lambda q: np.quantile(x, q), (0.33,), order=1)
+    ordered = np.sort(x)
+    assert grad(np.quantile, argnums=1)(x, 0.33) == pytest.approx(4 * (ordered[2] - ordered[1]))
+
+
+def test_a_traced_level_out_of_range_is_nan():
+    assert np.isnan(jit(np.quantile)(ARRAYS["vector"], 1.5))
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(ValueError, match="'median' is not a valid method"):
+        jit(lambda x: np.quantile(x, 0.5, method="median"))(ARRAYS["vector"])

@@ -1,0 +1,95 @@
+"""Distributions where a formula that is right in the middle loses its digits, or its branch."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.stats
+
+from functrans import jit, testing
+from functrans.scipy import stats
+
+CASES = {
+    "triang at its mode": ("triang", "pdf", np.array([0, 1]), 1),
+    "triang falling": ("triang", "pdf", np.array([0.0, 0.3, 1.0]), 0),
+    "truncexpon.isf": ("truncexpon", "isf", np.array([2e-15, 3.7e-50]), np.array([20.0, 100.0])),
+    "betaprime.sf, small": ("betaprime", "sf", np.array([1e-22, 1e-100, 0.5]), 0.05, 100.0),
+    "betaprime.cdf, large": ("betaprime", "cdf", np.array([1e22, 1e40, 2.0]), 0.05, 0.1),
+    "binom of many": ("binom", "pmf", np.arange(3.0), 1541096362225563.0, 1.0477878413173978e-18),
+    "planck.logsf": ("planck", "logsf", np.array([3.0, 2000.0]), 1000.0),
+    "t.entropy": ("t", "entropy", np.array([1.0, 99.9, 100.1, 1e6, np.inf])),
+    "gengamma at 0": ("gengamma", "logpdf", np.array([0.0, 1.0]), 1.0, -1.0),
+    "ncx2 of many": ("ncx2", "pdf", np.linspace(11432, 12582, 5), 6700.0, 5300.0),
+    "ncx2 far below": ("ncx2", "pdf", np.array([1e-3, 1.0, 3.0]), 150.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_values_are_scipys(case):
+    name, method, *operands = case
+    expected = getattr(getattr(scipy.stats, name), method)(*operands)
+    found = jit(lambda *operands: getattr(getattr(stats, name), method)(*operands))(*operands)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("x", "b"), [(19.999999, 20.0), (99.999999, 100.0), (3.0, 5.0)])
+def test_the_tail_of_a_truncated_exponential(x, b):
+    with mp.workdps(40):
+        expected = (mp.exp(-mp.mpf(x)) - mp.exp(-mp.mpf(b))) / -mp.expm1(-mp.mpf(b))
+    assert jit(stats.truncexpon.sf)(x, b) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_derivatives():
+    density = jit(lambda x, nc: stats.ncx2.logpdf(x, 6700.0, nc))
+    testing.check_grads(density, (np.array([11500.0, 12000.0]), 5300.0), order=1)
+    tail = jit(stats.betaprime.sf)
+    testing.check_grads(tail, (np.array([0.3, 1.5]), 1.2, 2.1), order=1)
+
+
+P = np.arange(1.0, 89.0) / np.arange(1.0, 89.0).sum()
+OF_VECTORS = {
+    "one point": ("multivariate_normal", "logpdf", np.ones((1, 3)), np.zeros(3), np.eye(3)),
+    "one number": ("multivariate_t", "logpdf", np.ones(1), np.zeros(1), np.eye(1)),
+    "one column": ("dirichlet", "logpdf", np.array([[0.2], [0.8]]), np.ones(2)),
+    "shares that are rounded": ("multinomial", "logpmf", np.ones(88), 88, P),
+    "no shares": ("multinomial", "logpmf", np.array([3.0, 4.0]), 7, np.array([-2.0, 3.0])),
+    "a negative count": ("multinomial", "logpmf", np.ones(2), -2, np.array([0.3, 0.7])),
+}
+
+
+@pytest.mark.parametrize("case", OF_VECTORS.values(), ids=OF_VECTORS)
+def test_vectors(case):
+    name, method, *operands = case
+    expected = getattr(getattr(scipy.stats, name), method)(*operands)
+    found = jit(lambda *operands: getattr(getattr(stats, name), method)(*operands))(*operands)
+    assert np.shape(found) == np.shape(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["mean", "var", "std", "entropy", "support"])
+def test_parameters_broadcast_and_improper_ones_give_nan(method):
+    loc, scale = np.array([0.0, np.nan, 1.0]), np.array([[1.0], [-1.0]])
+    expected = getattr(scipy.stats.norm, method)(loc, scale)
+    found = jit(getattr(stats.norm, method))(loc, scale)
+    for one, other in zip(np.atleast_3d(found), np.atleast_3d(expected), strict=True):
+        np.testing.assert_allclose(one, other)
+
+
+STATISTICS = {
+    "skew": lambda s, x: s.skew(x, bias=False),
+    "kurtosis": lambda s, x: s.kurtosis(x),
+    "zscore": lambda s, x: s.zscore(x),
+    "moments": lambda s, x: s.moment(x, [0, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_equal_numbers_have_no_shape(name):
+    for x in (np.repeat(0.1, 10), np.ones(4), np.array([1e10, 1e10 + 1e-5, 1e10]), np.arange(5.0)):
+        expected = STATISTICS[name](scipy.stats, x)
+        found = jit(lambda x: STATISTICS[name](stats, x))(x)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+
+
+def test_lists_hold_traced_values():
+    found = jit(lambda a, b: stats.norm.logpdf([a, b], [b, a]))(1.2, 2.3)
+    np.testing.assert_allclose(found, scipy.stats.norm.logpdf([1.2, 2.3], [2.3, 1.2]))
