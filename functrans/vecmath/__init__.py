@@ -5,12 +5,17 @@ gives a scalar of that dtype: straight-line code that a compiler turns into vect
 Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
 
 Errors are at most 2 units in the last place (1 for exp, log, cbrt, hypot and others; 2.5 for erfc,
-lgamma and digamma), as `tests/vecmath` measures against mpmath; but relative to 1 for lgamma
-and digamma of negative arguments, and to the larger argument for logaddexp, where terms cancel.
+lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the quotients by ``x``; 5
+for polygamma, I, K and divergences; 6.5 for the exponential integrals), as `tests/vecmath` measures
+against mpmath; but relative to 1 for betaln, J and Y, and for lgamma and digamma of negative
+arguments, to the larger argument for logaddexp, and to the step for lgamma_difference, where terms
+cancel. What is exponential in a large number (beta beyond 512, inv_boxcox) loses about as many
+units as that number is large.
 A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """
 
 from functrans.vecmath.bessel import bessel_i, bessel_k, i0, i0e, i1, i1e, k0, k0e, k1, k1e
+from functrans.vecmath.bessel_waves import bessel_j, bessel_y, j0, j1, y0, y1
 from functrans.vecmath.divergence import kl_div, pseudo_huber, rel_entr
 from functrans.vecmath.exponential import exp, exp2, expm1, sigmoid
 from functrans.vecmath.exponential_integral import exp1, expi
@@ -52,7 +57,9 @@ __all__ = [
     "atan2",
     "atanh",
     "bessel_i",
+    "bessel_j",
     "bessel_k",
+    "bessel_y",
     "beta",
     "betaln",
     "boxcox",
@@ -82,6 +89,8 @@ __all__ = [
     "i1e",
     "inv_boxcox",
     "inv_boxcox1p",
+    "j0",
+    "j1",
     "k0",
     "k0e",
     "k1",
@@ -113,4 +122,6 @@ __all__ = [
     "tan",
     "tanh",
     "xlogy",
+    "y0",
+    "y1",
 ]

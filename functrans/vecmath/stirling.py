@@ -25,6 +25,7 @@ from functrans.loop.scalar import (
     fma,
     minimum,
     ne,
+    rint,
     where,
 )
 from functrans.vecmath.exponential import exp2_mantissa
@@ -119,6 +120,8 @@ def gamma(x: Scalar) -> Scalar:
     result = times_power(quotient, exponent)
     result = where(a < 2.0**-60, 1.0 / x, result)
     result = where(eq(x, np.inf), x, result)
+    # factorials are integers
+    result = where((x < 19.0) & eq(floor(x), x), rint(result), result)
     return where(is_nan(x) | ((x < 0) & eq(floor(x), x)), np.nan, result)
 
 

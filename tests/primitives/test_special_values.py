@@ -22,7 +22,7 @@ UNDEFINED = {
 }
 
 # There is no limit, and SciPy does not say what C says; or SciPy's own result overflows on the way
-# (the scaled Bessel functions), has lost digits, or is not the limit.
+# (scaled Bessel functions), has lost digits (the others at 1e300), or is not the limit.
 UNSETTLED = {
     "gammaln": (-np.inf,),
     "beta": (-1.0, 1e300, -1e-300, np.inf, -np.inf, np.nan),
@@ -34,6 +34,7 @@ UNSETTLED = {
     "pseudo_huber": (1e300, np.inf),
     "ive_whole": (1e300, np.inf, -np.inf),
     "kve_whole": (1e300, np.inf),
+    **dict.fromkeys(("j0", "j1", "y0", "y1", "jv_whole", "yv_whole"), (1e300,)),
 }
 
 # Their value may be 0 because terms cancel.
@@ -53,7 +54,7 @@ ANY_ZERO = {
     "exprel_n",
     "i1e",
 }
-ANY_ZERO |= {"ndtri", "polygamma_difference", "powm1", "round"}
+ANY_ZERO |= {"gammaln_difference", "j1", "ndtri", "polygamma_difference", "powm1", "round"}
 
 
 def numbers(dtype):

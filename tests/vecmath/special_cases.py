@@ -170,6 +170,19 @@ SPECIAL_CASES = (
          params={"n": 3, "scaled": False}),
     Case("bessel_k", _besselk(2, True), ((0.1, 3), (0.1, 85)), np.isfinite, bound=5, bits=False,
          params={"n": 2, "scaled": True}),
+    *(
+        Case(name, lambda x, value=value, n=n: value(n, x), ((0.01, 10), (0.1, 85)),
+             _bounded_below(1e-3, 1e4), bound=5, absolute=True, bits=False)
+        for name, value, n in (
+            ("j0", mp.besselj, 0), ("j1", mp.besselj, 1),
+            ("y0", mp.bessely, 0), ("y1", mp.bessely, 1),
+        )
+    ),
+    *(
+        Case(name, lambda x, value=value: value(2, x), ((0.01, 10), (0.1, 85)), np.isfinite,
+             bound=6, absolute=True, bits=False, params={"n": 2})
+        for name, value in (("bessel_j", mp.besselj), ("bessel_y", mp.bessely))
+    ),
     Case("bessel_k", _besselk(3, False), ((0.1, 3), (0.1, 60)), np.isfinite, bound=5, bits=False,
          params={"n": 3, "scaled": False}),
     Case("rel_entr", lambda x, y: x * mp.log(x / y), ((0.1, 30), (1, 1.01)), _within(1e-30, 1e30),

@@ -68,6 +68,42 @@ def regular_e1(x: Any) -> Any:
     return (mp.e1(x) + mp.log(x) + mp.euler) / x
 
 
+def zeros_apart(n: int) -> Function:
+    """``J(x)`` by its first two factors, over ``x`` for the order 1, in ``x**2 / 32 - 1``."""
+
+    def quotient(t: Any) -> Any:
+        square = 32 * (1 + t)
+        x = mp.sqrt(square)
+        first, second = (mp.besseljzero(n, k) for k in (1, 2))
+        return mp.besselj(n, x) / x**n / (square - first**2) / (square - second**2)
+
+    return quotient
+
+
+def regular_y(n: int) -> Function:
+    """What ``Y(x)`` has besides its logarithm and its pole, in ``x**2 / 32 - 1``."""
+
+    def value(t: Any) -> Any:
+        with mp.extradps(40):
+            x = mp.sqrt(32 * (1 + t))
+            rest = mp.bessely(n, x) - 2 / mp.pi * mp.log(x / 2) * mp.besselj(n, x)
+            return (rest + 2 / (mp.pi * x)) / x if n else rest
+
+    return value
+
+
+def modulus_part(n: int, number: int) -> Function:
+    """``P`` and ``x Q`` of Hankel's expansions, in ``128 / x**2 - 1``."""
+
+    def value(t: Any) -> Any:
+        x = 8 * mp.sqrt(2 / (1 + t))
+        j, y, phase = mp.besselj(n, x), mp.bessely(n, x), x - (2 * n + 1) * mp.pi / 4
+        size, cos, sin = mp.sqrt(mp.pi * x / 2), mp.cos(phase), mp.sin(phase)
+        return (size * (j * cos + y * sin), x * size * (y * cos - j * sin))[number]
+
+    return value
+
+
 SMALL = 1e-12
 
 with mp.workdps(80):
@@ -119,6 +155,12 @@ SPECIAL_FITS: dict[str, tuple[Any, ...]] = {
     "ei middle": (centred(scaled_ei, 1 / mp.mpf(12), 1 / mp.mpf(6)), 20, -1, 1, F64, None),
     "ei large": (centred(scaled_ei, 1 / mp.mpf(24), 1 / mp.mpf(12)), 19, -1, 1, F64, None),
     "ei far": (centred(scaled_ei, 0, 1 / mp.mpf(24)), 20, -FAR, 1, F64, None),
+    **{
+        f"j{n} small": (zeros_apart(n), 14, -1 + SMALL, 1, F64, None) for n in (0, 1)
+    },
+    **{f"y{n} small": (regular_y(n), 16, -1 + SMALL, 1, F64, lambda t: mp.mpf(1)) for n in (0, 1)},
+    **{f"p{n}": (modulus_part(n, 0), 12, -1 + 1e-9, 1, F64, None) for n in (0, 1)},
+    **{f"q{n}": (modulus_part(n, 1), 15, -1 + 1e-9, 1, F64, None) for n in (0, 1)},
     "erfinv centre": (
         lambda u: inverse_erf_ratio(u + mp.mpf("3.125")), 24, -3.125 + 1e-9, 3.125, F64, None,
     ),

@@ -17,7 +17,9 @@ BINARY += ("beta", "betaln", "boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p",
 BINARY += ("lgamma_difference", "polygamma_difference", "powm1", "pseudo_huber", "rel_entr")
 FAMILIES = {
     "bessel_i": {"n": 2, "scaled": True},
+    "bessel_j": {"n": 2},
     "bessel_k": {"n": 2, "scaled": True},
+    "bessel_y": {"n": 2},
     "exprel_derivative": {"n": 1},
     "log1prel_derivative": {"n": 1},
     "polygamma": {"n": 1},

@@ -36,7 +36,9 @@ ORDER = not_differentiable(
     "the derivative of a Bessel function in its order has no closed form; hold the order fixed"
 )
 
-_iv, _ive, _kv, _kve = (lazy(f"scipy.special:{name}") for name in ("iv", "ive", "kv", "kve"))
+_jv, _yv = lazy("scipy.special:jv"), lazy("scipy.special:yv")
+_iv, _ive = lazy("scipy.special:iv"), lazy("scipy.special:ive")
+_kv, _kve = lazy("scipy.special:kv"), lazy("scipy.special:kve")
 
 _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
@@ -64,13 +66,39 @@ yve: Primitive = special(
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
 )  # fmt: skip
 
-j1: Primitive = special("j1", reals(-5, 5), lambda x, out, dx: dx * (0.5 * (j0(x) - jv(2.0, x))))
+# of whole orders, which are known when a program is compiled
 
-j0: Primitive = special("j0", reals(-5, 5), lambda x, out, dx: dx * -j1(x))
 
-y1: Primitive = special("y1", reals(0.5, 5), lambda x, out, dx: dx * (0.5 * (y0(x) - yv(2.0, x))))
+def _fall(family: Any, x: Any, n: int) -> Any:
+    """The difference of the neighbours in order; the one of order -1 is minus that of order 1."""
+    return family(x, n=n - 1) - family(x, n=n + 1) if n else -2 * family(x, n=1)
 
-y0: Primitive = special("y0", reals(0.5, 5), lambda x, out, dx: dx * -y1(x))
+
+jv_whole: Primitive = computed(
+    "jv_whole", numpy=lambda x, *, n: _jv(n, x), scalar=vecmath.bessel_j,
+    jvp=lambda x, out, dx, *, n: dx * (0.5 * _fall(jv_whole, x, n)),
+    samples=reals(-5, 5), params={"n": 2},
+)  # fmt: skip
+
+yv_whole: Primitive = computed(
+    "yv_whole", numpy=lambda x, *, n: _yv(n, x), scalar=vecmath.bessel_y,
+    jvp=lambda x, out, dx, *, n: dx * (0.5 * _fall(yv_whole, x, n)),
+    samples=reals(0.5, 5), params={"n": 2},
+)  # fmt: skip
+
+j1: Primitive = special(
+    "j1", reals(-5, 5), scalar=vecmath.j1,
+    jvp=lambda x, out, dx: dx * (0.5 * (j0(x) - jv_whole(x, n=2))),
+)  # fmt: skip
+
+j0: Primitive = special("j0", reals(-5, 5), scalar=vecmath.j0, jvp=lambda x, out, dx: dx * -j1(x))
+
+y1: Primitive = special(
+    "y1", reals(0.5, 5), scalar=vecmath.y1,
+    jvp=lambda x, out, dx: dx * (0.5 * (y0(x) - yv_whole(x, n=2))),
+)  # fmt: skip
+
+y0: Primitive = special("y0", reals(0.5, 5), scalar=vecmath.y0, jvp=lambda x, out, dx: dx * -y1(x))
 
 # -- modified --------------------------------------------------------------------------------------
 
@@ -96,8 +124,6 @@ kve: Primitive = special(
     "kve", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)))],
 )  # fmt: skip
-
-# of whole orders, which are known when a program is compiled
 
 iv_whole: Primitive = computed(
     "iv_whole", numpy=lambda x, *, n: _iv(n, x),
