@@ -30,6 +30,10 @@ def inverse_erfc(q: mpf) -> mpf:
     return x
 
 
+def _inverse_erf(u: mpf) -> mpf:
+    return u * mp.sqrt(mp.pi) / 2 if abs(u) < mpf(2) ** -100 else inverse_erfc(1 - u)
+
+
 def _erfcx(x: mpf) -> mpf:
     if abs(x) < 30:
         with mp.workprec(200 + int(1.5 * x * x)):
@@ -136,7 +140,7 @@ SPECIAL_CASES = (
     Case("beta", mp.beta, ((0.05, 3), (0.5, 12), (0.5, 300)), _within(1e-100, 100), bound=8,
          arity=2, bits=False),
     Case("lgamma_difference", _lgamma_difference, ((2, 3), (2, 300), (3, 1e6)),
-         lambda x, step: _within(2, 1e30)(x) & _within(1e-30, 1e30)(step / x), bound=5, arity=2),
+         lambda x, step: _within(2, 1e30)(x) & _within(1e-30, 1e30)(step / x), bound=8, arity=2),
     *(
         Case("polygamma_difference", _polygamma_difference(n), ((0.1, 3), (1, 300)),
              _within(1e-10, 1e10), bound=5, arity=2, params={"n": n})
@@ -144,13 +148,13 @@ SPECIAL_CASES = (
     ),
     *(
         Case("polygamma", _polygamma(n), ((0.01, 3), (1, 100), (1, 1e6)),
-             _bounded_below(1e-12, 1e30), bound=5, params={"n": n})
+             _bounded_below(1e-12, 1e30), bound=6, params={"n": n})
         for n in (1, 2, 3)
     ),
     Case("polygamma", _polygamma(1), ((-30.5, -0.1),), _between_poles(-30), bound=5,
          params={"n": 1}, bits=False),
     Case("erfcx", _erfcx, ((-1, 1), (-26, 1), (0, 60)), _bounded_below(-26, np.inf), bound=2),
-    Case("erfinv", lambda u: inverse_erfc(1 - u), ((-1, 1), (0.99, 1)), _open(-1, 1), bound=2),
+    Case("erfinv", _inverse_erf, ((-1, 1), (0.99, 1)), _open(-1, 1), bound=2),
     Case("erfcinv", inverse_erfc, ((0, 2), (0, 0.01)), _open(0, 2), bound=2.5),
     Case("ndtri", lambda p: -mp.sqrt(2) * inverse_erfc(2 * p), ((0, 1), (0, 0.001)), _open(0, 1),
          bound=3.5),
@@ -186,8 +190,8 @@ SPECIAL_CASES = (
     Case("bessel_k", _besselk(3, False), ((0.1, 3), (0.1, 60)), np.isfinite, bound=5, bits=False,
          params={"n": 3, "scaled": False}),
     Case("rel_entr", lambda x, y: x * mp.log(x / y), ((0.1, 30), (1, 1.01)), _within(1e-30, 1e30),
-         bound=2, arity=2),
-    Case("kl_div", _kl_div, ((0.1, 30), (1, 1.01)), _within(1e-30, 1e30), bound=4, arity=2),
+         bound=2.5, arity=2),
+    Case("kl_div", _kl_div, ((0.1, 30), (1, 1.01)), _within(1e-30, 1e30), bound=6.5, arity=2),
     Case("pseudo_huber", _pseudo_huber, ((0.1, 30),), _within(1e-15, 1e15), bound=3, arity=2),
     Case("exprel", lambda x: mp.expm1(x) / x, ((-3, 3), (-85, 80)), _bounded_below(-1e30, 700),
          bound=2),
@@ -201,5 +205,5 @@ SPECIAL_CASES = (
     Case("log1prel_derivative", _slope_of_log1prel, ((-0.99, 3), (0, 100)), np.isfinite, bound=7,
          bits=False, params={"n": 1}),
     Case("boxcox", _boxcox, ((0.1, 5),), _within(1e-10, 30), bound=3, arity=2),
-    Case("powm1", lambda x, y: mp.powm1(x, y), ((0.1, 5),), _within(1e-10, 30), bound=2, arity=2),
+    Case("powm1", lambda x, y: mp.powm1(x, y), ((0.1, 5),), _within(1e-10, 30), bound=2.5, arity=2),
 )  # fmt: skip

@@ -46,7 +46,8 @@ def test_error(case, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_error_at_many_points(case, dtype):
-    worst, where = largest_error(case, points(case, dtype, 20_000, seed=1))
+    count = 1_000 if case in SPECIAL_CASES else 20_000  # mpmath takes its time
+    worst, where = largest_error(case, points(case, dtype, count, seed=1))
     assert worst <= case.bound, f"{worst:.2f} ulp at {where}"
 
 
