@@ -10,7 +10,7 @@ import numpy as np
 from functrans.api.recompute import stop_gradient
 from functrans.errors import ShapeError
 from functrans.ir.types import Shape
-from functrans.ops.elementwise.log_ndtr import log_ndtr
+from functrans.ops.elementwise.log_ndtr import log_ndtr, log_ndtr_derivative
 from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.random.normal import normal_quantile
 from functrans.random.checks import (
@@ -197,4 +197,4 @@ def _between_in_tail(part: Any, low: Any, high: Any) -> Any:
 
 def _mills(x: Any) -> Any:
     """``ndtr(x) / density(x)``."""
-    return math.sqrt(2 * math.pi) * np.exp(log_ndtr(x) + 0.5 * x * x)
+    return 1 / log_ndtr_derivative(x, n=1)

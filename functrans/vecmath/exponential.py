@@ -129,7 +129,7 @@ def exp_roughly(x: Scalar) -> Scalar:
     form = format_of(x)
     k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
     r = fma(x, LOG2_E, -k)
-    return times_power_of_two(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
+    return times_power_of_two(exp2_mantissa(r), exponent)
 
 
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
@@ -162,12 +162,17 @@ def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
     return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), exponent
 
 
+def exp2_mantissa(r: Scalar) -> Scalar:
+    """``2**r`` for ``r`` between -1/2 and 1/2."""
+    return fma(polynomial(r, _TABLES[format_of(r)].exp2), r, 1.0)
+
+
 def exp2_normal(high: Scalar, low: Scalar | None) -> Scalar:
     """``2**(high + low)`` for a small `low`, where that is a normal number."""
     form = format_of(high)
     k, exponent = round_with_integer(high + form.rounder)
     r = high - k if low is None else (high - k) + low
-    return times_power_of_two(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
+    return times_power_of_two(exp2_mantissa(r), exponent)
 
 
 def exp2_of_pair(high: Scalar, low: Scalar | None) -> Scalar:
@@ -177,7 +182,7 @@ def exp2_of_pair(high: Scalar, low: Scalar | None) -> Scalar:
     clamped = clamp(high, -limit - form.fraction_bits, limit)
     k, exponent = round_with_integer(clamped + form.rounder)
     r = clamped - k if low is None else (clamped - k) + low
-    return scale(fma(polynomial(r, _TABLES[form].exp2), r, 1.0), exponent)
+    return scale(exp2_mantissa(r), exponent)
 
 
 @floating

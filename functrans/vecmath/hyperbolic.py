@@ -93,6 +93,8 @@ _TABLES: dict[Format, _Table] = {
     ),
 }  # fmt: skip
 
+ATANH_TO_A_THIRD = {form: table.atanh for form, table in _TABLES.items()}
+
 
 class _Reduced(NamedTuple):
     """``x = exponent ln 2 + r``, ``sinh(r) - r`` and ``cosh(r) - 1``."""

@@ -68,6 +68,17 @@ def floating(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
     return checked
 
 
+def in_float64(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
+    """Let a function of float64 scalars take smaller floats too, by way of float64."""
+
+    @wraps(function)
+    def widened(*args: Scalar) -> Scalar:
+        wide = (convert(x, FLOAT64.dtype) for x in args)
+        return convert(function(*wide), args[0].dtype)
+
+    return floating(widened)
+
+
 def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     """``sum c[i] x**i``.
 

@@ -82,7 +82,7 @@ def _quotient(f: Scalar) -> Pair:
     return s, remainder * fma(s, -0.5, 0.5)
 
 
-def _log2_pair(x: Scalar, lift: Scalar | None = None) -> Pair:
+def log2_pair(x: Scalar, lift: Scalar | None = None) -> Pair:
     """``log2(x)`` of a positive normal number, as a pair, less `lift`."""
     table = _TABLES[format_of(x)]
     f, e, _ = split(x)
@@ -113,7 +113,7 @@ def _log2_of_any(x: Scalar) -> Pair:
     tiny = x < form.smallest_normal
     lift = form.fraction_bits + 2
     zero = const(0.0, x.dtype)
-    high, low = _log2_pair(where(tiny, x * 2.0**lift, x), where(tiny, zero + lift, zero))
+    high, low = log2_pair(where(tiny, x * 2.0**lift, x), where(tiny, zero + lift, zero))
     special = where(eq(x, 0), const(-np.inf, x.dtype), x)
     return where((x > 0) & (x < np.inf), high, special), low
 
@@ -137,7 +137,7 @@ def _any_power(x: Scalar, y: Scalar) -> Scalar:
 @floating
 def power(x: Scalar, y: Scalar) -> Scalar:
     """``x**y``, with the special cases of C99's pow."""
-    high, low = _log2_pair(x)
+    high, low = log2_pair(x)
     exponent, error = two_product(high, y)
     result = exp2_normal(exponent, fma(low, y, error))
     # the exponent may be infinite or NaN

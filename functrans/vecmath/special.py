@@ -1,4 +1,4 @@
-"""erf, erfc and the logarithm of the normal distribution function.
+"""erf, erfc, erfcx and the logarithm of the normal distribution function.
 
 For ``a >= 0``, ``erfc(a) = e**(-a**2) erfcx(a)``, and ``(a + K) erfcx(a)`` is a smooth function of
 ``t = (a - K) / (a + K)``, which maps all of the positive axis to [-1, 1]: one polynomial.
@@ -11,9 +11,12 @@ M. M. Shepherd and J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
-from functrans.loop.scalar import Scalar, const, copysign, fma, where
+import numpy as np
+
+from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
 from functrans.vecmath.exponential import exp_of_pair, scale
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
@@ -26,6 +29,7 @@ from functrans.vecmath.polynomial import (
     floating,
     format_of,
     horner_pair,
+    in_float64,
     polynomial,
     two_product,
     two_sum,
@@ -149,6 +153,21 @@ def erfc(x: Scalar) -> Scalar:
     a = _bounded(abs(x), _TABLES[format_of(x)].last)
     tail, _ = _erfc_tail(two_product(a, a), _erfcx(a, 0.0))
     return where(abs(x) < 0.65, 1.0 - _erf_centre(x), where(x < 0, 2.0 - tail, tail))
+
+
+@in_float64
+def erfcx(x: Scalar) -> Scalar:
+    """``e**(x**2) erfc(x)``."""
+    a = abs(x)
+    high, low = _erfcx(maximum(_bounded(a, 2.0**100), 0.47), 0.0)
+    right = where(a > 2.0**100, (1 / math.sqrt(math.pi)) / a, high + low)
+    bounded = _bounded(a, 30.0)
+    one, zero = const(1.0, x.dtype), const(0.0, x.dtype)
+    (power, power_low), exponent = exp_of_pair(two_product(bounded, bounded), (one, zero))
+    gauss = scale(power + power_low, exponent)
+    small = gauss * (1.0 - _erf_centre(x))
+    left = where(a < 26.7, fma(gauss, 2.0, -right), np.inf)
+    return first_nan(where(a < 0.65, small, where(x < 0, left, right)), x)
 
 
 @floating

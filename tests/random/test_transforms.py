@@ -172,3 +172,14 @@ def test_samples_that_underflow_have_no_slope():
     assert random.gamma(KEY, 1e-5) == 0
     assert grad(lambda a: random.gamma(KEY, a))(1e-5) == 0
     assert np.isfinite(grad(lambda a: random.loggamma(KEY, a))(1e-5))
+
+
+@pytest.mark.parametrize(("bound", "tolerance"), [(-1e3, 1e-10), (-1e6, 1e-11)])
+def test_a_bound_far_out_moves_the_numbers_with_it(bound, tolerance):
+    """Below ``b`` they are ``b`` less an exponential number by ``-b``: the slope is about 1."""
+
+    def mean(bound):
+        return np.mean(random.truncated_normal(KEY, -np.inf, bound, (50,)))
+
+    step = np.asarray(mean(bound)) - bound
+    assert grad(mean)(bound) == pytest.approx(1 - step / bound, abs=tolerance)

@@ -14,6 +14,7 @@ import mpmath as mp
 import numpy as np
 
 from tests.vecmath.remez import Function, fit
+from tests.vecmath.special_fits import SPECIAL_FITS
 
 F64, F32 = np.float64, np.float32
 
@@ -123,6 +124,7 @@ FITS: dict[str, tuple[Any, ...]] = {
     "erfcx 32": (erfcx_of_t, 12, ERFCX_LOW, 1 - 1e-13, F32, None),
     "lgamma": (lgamma_over_roots, 29, -0.875, 0.875, F64, None),
     "digamma": (digamma_over_root, 26, -0.75, 0.75, F64, None),
+    **SPECIAL_FITS,
 }  # fmt: skip
 
 
@@ -131,7 +133,9 @@ def main(names: list[str]) -> None:
     for name in names or FITS:
         target, count, low, high, dtype, relative_to = FITS[name]
         # the rounding of these is made good by low parts, or does not matter
-        rounded = 0 if name.split()[0] in ("erfcx", "lgamma", "digamma", "inverse") else 2
+        exact = name in SPECIAL_FITS
+        exact |= name.split()[0] in ("erfcx", "lgamma", "digamma", "inverse")
+        rounded = 0 if exact else 2
         coefficients, error = fit(
             target, range(count), low, high, dtype, relative_to=relative_to, rounded=rounded
         )

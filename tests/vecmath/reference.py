@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -32,6 +33,10 @@ class Case(NamedTuple):
     arity: int = 1
     absolute: bool = False
     """Errors are in units of the last place of 1 where the value (or an operand) is smaller."""
+    params: Mapping[str, Any] = MappingProxyType({})
+    """What the function is given besides its operands: a member of a family."""
+    bits: bool = True
+    """Whether random bit patterns are compared, too."""
 
 
 def _always(*operands: Array) -> Any:
@@ -143,15 +148,17 @@ CASES = (
 )  # fmt: skip
 
 
-def expression(name: str, dtype: Any, arity: int = 1) -> tuple[Scalar, tuple[Scalar, ...]]:
+def expression(
+    name: str, dtype: Any, arity: int = 1, **params: Any
+) -> tuple[Scalar, tuple[Scalar, ...]]:
     """The function applied to new leaves, and those."""
     leaves = tuple(Scalar("argument", (), np.dtype(dtype), k) for k in range(arity))
-    return getattr(vecmath, name)(*leaves), leaves
+    return getattr(vecmath, name)(*leaves, **params), leaves
 
 
-def apply(name: str, *operands: Array) -> Array:
+def apply(name: str, *operands: Array, **params: Any) -> Array:
     """The function, evaluated by NumPy."""
-    result, leaves = expression(name, operands[0].dtype, len(operands))
+    result, leaves = expression(name, operands[0].dtype, len(operands), **params)
     return np.asarray(evaluate(result, dict(zip(leaves, operands, strict=True))))
 
 
@@ -174,7 +181,7 @@ def points(case: Case, dtype: Any, count: int, seed: int = 0) -> list[Array]:
             grid = grid if k == 0 else rng.permutation(grid)
             operand.append(np.concatenate([grid, rng.uniform(low, high, count // 2)]).astype(dtype))
     operands = [np.concatenate(operand) for operand in drawn]
-    bits = [random_bits(rng, dtype, count) for _ in operands]
+    bits = [random_bits(rng, dtype, count if case.bits else 0) for _ in operands]
     if case.name == "power":
         bits[1] = rng.integers(-30, 30, count).astype(dtype)
     with np.errstate(all="ignore"):

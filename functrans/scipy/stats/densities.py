@@ -18,8 +18,8 @@ from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logadd
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import i0e, k1e, kve
-from functrans.ops.elementwise.special.distributions import chdtr
 from functrans.ops.elementwise.special.entropy import log_expit, xlog1py, xlogy
+from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.scipy.stats.distribution import Row, is_positive
@@ -92,6 +92,19 @@ def _truncated_weibull(x: Any, c: Any, a: Any, b: Any) -> Any:
     return log(c) + xlogy(c - 1, x) - power(x, c) - mass
 
 
+def _log_maxwell_mass(chi: Any) -> Any:
+    """Of half of the probability that a chi variable of 3 degrees is below ``chi``."""
+    y = 0.5 * (chi * chi)
+    small = less(y, 1)
+    # a series of positive terms where the other form cancels
+    near, total = select(small, y, 0), 1.0
+    for k in range(18, 0, -1):
+        total = 1 + total * near / (k + 1.5)
+    series = 3 * log(chi) - 1.5 * LOG2 - math.log(1.5) - 0.5 * LOG_PI - near + log(total)
+    far = sqrt(select(small, 1, y))
+    return select(small, series, log(0.5 * erf(far) - far * exp(-far * far) / math.sqrt(math.pi)))
+
+
 def _breit_wigner(x: Any, rho: Any) -> Any:
     root = sqrt(1 + 1 / (rho * rho))
     off = (x - rho) * (x + rho) / rho
@@ -111,7 +124,7 @@ ROWS: tuple[Row, ...] = (
         # a chi distribution of three degrees up to chi, of chi * sqrt(1 - x**2)
         "argus", ("chi",), **ON_UNIT, open=True,
         logpdf=lambda x, chi: (
-            3 * log(chi) - LOG_SQRT_2_PI - log(0.5 * chdtr(3.0, chi * chi))
+            3 * log(chi) - LOG_SQRT_2_PI - _log_maxwell_mass(chi)
             + log(x) + 0.5 * log1p(-x * x) - 0.5 * (chi * chi) * (1 - x * x)
         ),
     ),

@@ -19,7 +19,7 @@ from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.distributions import bdtr, bdtrc, pdtr, pdtrc
 from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
-from functrans.ops.elementwise.special.gamma import betaln, gammaln, zeta
+from functrans.ops.elementwise.special.gamma import betaln, gammaln, gammaln_difference, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
 from functrans.scipy.stats.distribution import Row, is_positive
 
@@ -103,7 +103,7 @@ ROWS: tuple[Row, ...] = (
         "nbinom", ("n", "p"), **_COUNTS,
         valid=lambda n, p: greater(n, 0) & greater(p, 0) & less_equal(p, 1),
         logpdf=lambda k, n, p: (
-            gammaln(n + k) - gammaln(k + 1) - gammaln(n) + n * log(p) + xlog1py(k, -p)
+            gammaln_difference(n, k) - gammaln(k + 1) + n * log(p) + xlog1py(k, -p)
         ),
         cdf=lambda k, n, p: betainc(n, k + 1, p), sf=lambda k, n, p: betaincc(n, k + 1, p),
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / (p * p),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.api.recompute import stop_gradient
 from functrans.errors import UnsupportedNumPyError
 from functrans.numpy import linalg
 from functrans.numpy.arrays import array, inexact, known
@@ -24,13 +25,15 @@ from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import absolute, select
-from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
+from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
-from functrans.ops.elementwise.special.gamma import gammaln
+from functrans.ops.elementwise.special.gamma import gammaln, gammaln_difference
 from functrans.ops.linalg.factorisations import solve_triangular
+from functrans.scipy.stats.degenerate import range_of
 from functrans.trace.source import located, user_source
 
 _stats = lazy("scipy:stats")
@@ -52,7 +55,7 @@ class Multivariate:
     """One of SciPy's distributions of vectors or matrices, for traced values.
 
     It has `logpdf` and `pdf` (`logpmf` and `pmf` if it is discrete); on plain arrays SciPy
-    computes. Covariances and scale matrices must be positive definite.
+    computes. Covariances and scale matrices must be positive definite, unless ``allow_singular``.
 
     Examples
     --------
@@ -157,8 +160,17 @@ def _normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False
     cov = inexact(cov)
     size = _sizes(mean, cov)
     off = _as_points(x, size) - mean
-    factor = linalg.cholesky(_as_matrix(cov, size))
-    return squeeze(-0.5 * (size * LOG_2_PI + _standardised(off, factor)) - _log_diagonal(factor))
+    matrix = _as_matrix(cov, size)
+    if not allow_singular:
+        factor = linalg.cholesky(matrix)
+        squares = _standardised(off, factor)
+        return squeeze(-0.5 * (size * LOG_2_PI + squares) - _log_diagonal(factor))
+    part = range_of(matrix)
+    squares = _standardised(off @ part.onto, part.factor)
+    density = -0.5 * (part.rank * LOG_2_PI + squares) - _log_diagonal(part.factor)
+    outside = stop_gradient(off) @ part.null
+    beyond = greater_equal(sqrt(sum(outside * outside, -1)), 1e3 * part.smallest)
+    return squeeze(select(beyond & less(part.rank, size), -np.inf, density))
 
 
 def _student(
@@ -168,8 +180,13 @@ def _student(
     shape = inexact(shape)
     size = _sizes(loc, shape)
     off = _as_points(x, size) - loc
-    factor = linalg.cholesky(_as_matrix(shape, size))
-    front = gammaln(0.5 * (df + size)) - gammaln(0.5 * df) - 0.5 * size * log(df * math.pi)
+    matrix = _as_matrix(shape, size)
+    if allow_singular:
+        part = range_of(matrix)
+        off, factor = off @ part.onto, part.factor
+    else:
+        factor = linalg.cholesky(matrix)
+    front = gammaln_difference(0.5 * df, 0.5 * size) - 0.5 * size * log(df * math.pi)
     tail = 0.5 * (df + size) * log1p(_standardised(off, factor) / df)
     return squeeze(front - _log_diagonal(factor) - tail)
 
@@ -207,8 +224,8 @@ def _dirichlet_multinomial(x: Any, alpha: Any, n: Any) -> Any:
     proper = all(greater_equal(x, 0) & equal(floor(x), x), -1) & equal(sum(x, -1), n)
     counts = select(proper[..., None], x, 0)
     total = sum(alpha, -1)
-    front = gammaln(total) + gammaln(n + 1) - gammaln(n + total)
-    each = gammaln(counts + alpha) - gammaln(alpha) - gammaln(counts + 1)
+    front = gammaln(n + 1) - gammaln_difference(total, n)
+    each = gammaln_difference(alpha, counts) - gammaln(counts + 1)
     return select(proper, front + sum(each, -1), -np.inf)
 
 

@@ -35,7 +35,12 @@ from functrans.ops.elementwise.special.entropy import (
     log_expit,
 )
 from functrans.ops.elementwise.special.errors import erf, erfc, erfcinv, ndtr, ndtri, owens_t
-from functrans.ops.elementwise.special.gamma import betaln, digamma, gammaln, poch
+from functrans.ops.elementwise.special.gamma import (
+    betaln,
+    digamma,
+    gammaln,
+    gammaln_difference,
+)
 from functrans.ops.elementwise.special.incomplete import (
     gammainc,
     gammaincc,
@@ -82,7 +87,7 @@ def _student_entropy(df: Any) -> Any:
 
 
 def _student_logpdf(x: Any, df: Any) -> Any:
-    front = log(poch(0.5 * df, 0.5)) - 0.5 * (log(df) + LOG_PI)
+    front = gammaln_difference(0.5 * df, 0.5) - 0.5 * (log(df) + LOG_PI)
     return front - 0.5 * (df + 1) * log1p(x * x / df)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from functrans import grad, jit
+from functrans import grad, jit, value_and_grad
 from functrans.errors import NotDifferentiableError, UnsupportedNumPyError
 from functrans.scipy import stats
 from functrans.scipy.stats import densities, discrete, intervals, positive_axis, real_axis
@@ -139,3 +139,21 @@ def test_a_distribution_without_a_traced_form(name, call):
     assert call(1.5) == scipy.stats.nct.logpdf(0.3, 1.5, 2.0)
     with pytest.raises(UnsupportedNumPyError, match=rf"^scipy\.stats\.{name} is not .*special$"):
         grad(call)(1.5)
+
+
+# distributions whose log-density needs a function of SciPy's that has no compiled form
+HOSTED = {"ncx2", "skellam", "zipf", "genhyperbolic", "geninvgauss", "tukeylambda"}
+
+
+@pytest.mark.parametrize("name", [n for n in (*CONTINUOUS, *DISCRETE) if n not in HOSTED])
+def test_log_densities_and_their_slopes_are_compiled_whole(name):
+    row = {**CONTINUOUS, **DISCRETE}[name]
+    density = getattr(getattr(stats, name), "logpmf" if row.discrete else "logpdf")
+    args = arguments(row)
+
+    def total(x, *args):
+        return np.sum(density(x, *args))
+
+    slope = value_and_grad(total, argnums=tuple(range(1, 1 + len(row.shapes))) or 0)
+    schedule = str(jit(slope).lower(np.array([0.4, 0.7, 1.0]), *map(float, args)).schedule())
+    assert "call NumPy" not in schedule

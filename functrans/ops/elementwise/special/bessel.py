@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from functrans import vecmath
 from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt
@@ -22,6 +24,7 @@ from functrans.ops.elementwise.special.gamma import rgamma
 from functrans.ops.elementwise.special.scipy import (
     NO_CLOSED_FORM,
     composed,
+    computed,
     part,
     parts,
     real,
@@ -32,6 +35,10 @@ from functrans.ops.samples import reals
 ORDER = not_differentiable(
     "the derivative of a Bessel function in its order has no closed form; hold the order fixed"
 )
+
+_jv, _yv = lazy("scipy.special:jv"), lazy("scipy.special:yv")
+_iv, _ive = lazy("scipy.special:iv"), lazy("scipy.special:ive")
+_kv, _kve = lazy("scipy.special:kv"), lazy("scipy.special:kve")
 
 _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
@@ -59,13 +66,39 @@ yve: Primitive = special(
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
 )  # fmt: skip
 
-j1: Primitive = special("j1", reals(-5, 5), lambda x, out, dx: dx * (0.5 * (j0(x) - jv(2.0, x))))
+# of whole orders, which are known when a program is compiled
 
-j0: Primitive = special("j0", reals(-5, 5), lambda x, out, dx: dx * -j1(x))
 
-y1: Primitive = special("y1", reals(0.5, 5), lambda x, out, dx: dx * (0.5 * (y0(x) - yv(2.0, x))))
+def _fall(family: Any, x: Any, n: int) -> Any:
+    """The difference of the neighbours in order; the one of order -1 is minus that of order 1."""
+    return family(x, n=n - 1) - family(x, n=n + 1) if n else -2 * family(x, n=1)
 
-y0: Primitive = special("y0", reals(0.5, 5), lambda x, out, dx: dx * -y1(x))
+
+jv_whole: Primitive = computed(
+    "jv_whole", numpy=lambda x, *, n: _jv(n, x), scalar=vecmath.bessel_j,
+    jvp=lambda x, out, dx, *, n: dx * (0.5 * _fall(jv_whole, x, n)),
+    samples=reals(-5, 5), params={"n": 2},
+)  # fmt: skip
+
+yv_whole: Primitive = computed(
+    "yv_whole", numpy=lambda x, *, n: _yv(n, x), scalar=vecmath.bessel_y,
+    jvp=lambda x, out, dx, *, n: dx * (0.5 * _fall(yv_whole, x, n)),
+    samples=reals(0.5, 5), params={"n": 2},
+)  # fmt: skip
+
+j1: Primitive = special(
+    "j1", reals(-5, 5), scalar=vecmath.j1,
+    jvp=lambda x, out, dx: dx * (0.5 * (j0(x) - jv_whole(x, n=2))),
+)  # fmt: skip
+
+j0: Primitive = special("j0", reals(-5, 5), scalar=vecmath.j0, jvp=lambda x, out, dx: dx * -j1(x))
+
+y1: Primitive = special(
+    "y1", reals(0.5, 5), scalar=vecmath.y1,
+    jvp=lambda x, out, dx: dx * (0.5 * (y0(x) - yv_whole(x, n=2))),
+)  # fmt: skip
+
+y0: Primitive = special("y0", reals(0.5, 5), scalar=vecmath.y0, jvp=lambda x, out, dx: dx * -y1(x))
 
 # -- modified --------------------------------------------------------------------------------------
 
@@ -92,31 +125,76 @@ kve: Primitive = special(
     jvp=[ORDER, lambda v, x, out, dx: dx * (out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)))],
 )  # fmt: skip
 
-i0: Primitive = special("i0", reals(-3, 3), lambda x, out, dx: dx * i1(x))
+iv_whole: Primitive = computed(
+    "iv_whole", numpy=lambda x, *, n: _iv(n, x),
+    scalar=lambda x, *, n: vecmath.bessel_i(x, n, scaled=False),
+    jvp=lambda x, out, dx, *, n: (
+        dx * (0.5 * (iv_whole(x, n=abs(n - 1)) + iv_whole(x, n=n + 1)))
+    ),
+    samples=reals(-3, 3), params={"n": 2},
+)  # fmt: skip
+
+ive_whole: Primitive = computed(
+    "ive_whole", numpy=lambda x, *, n: _ive(n, x),
+    scalar=lambda x, *, n: vecmath.bessel_i(x, n, scaled=True),
+    jvp=lambda x, out, dx, *, n: (
+        dx * (0.5 * (ive_whole(x, n=abs(n - 1)) + ive_whole(x, n=n + 1)) - sign(x) * out)
+    ),
+    samples=reals(0.1, 3), params={"n": 2},
+)  # fmt: skip
+
+kv_whole: Primitive = computed(
+    "kv_whole", numpy=lambda x, *, n: _kv(n, x),
+    scalar=lambda x, *, n: vecmath.bessel_k(x, n, scaled=False),
+    jvp=lambda x, out, dx, *, n: (
+        dx * (-0.5 * (kv_whole(x, n=abs(n - 1)) + kv_whole(x, n=n + 1)))
+    ),
+    samples=reals(0.5, 5), params={"n": 2},
+)  # fmt: skip
+
+kve_whole: Primitive = computed(
+    "kve_whole", numpy=lambda x, *, n: _kve(n, x),
+    scalar=lambda x, *, n: vecmath.bessel_k(x, n, scaled=True),
+    jvp=lambda x, out, dx, *, n: (
+        dx * (out - 0.5 * (kve_whole(x, n=abs(n - 1)) + kve_whole(x, n=n + 1)))
+    ),
+    samples=reals(0.5, 5), params={"n": 2},
+)  # fmt: skip
+
+i0: Primitive = special("i0", reals(-3, 3), scalar=vecmath.i0, jvp=lambda x, out, dx: dx * i1(x))
 
 # in LLVM's texts, i1 is a type
 i1: Primitive = special(
-    "bessel_i1", ufunc="i1",
-    jvp=lambda x, out, dx: dx * (0.5 * (i0(x) + iv(2.0, x))),
+    "bessel_i1", ufunc="i1", scalar=vecmath.i1,
+    jvp=lambda x, out, dx: dx * (0.5 * (i0(x) + iv_whole(x, n=2))),
     samples=reals(-3, 3),
 )  # fmt: skip
 
-i0e: Primitive = special("i0e", reals(0.1, 3), lambda x, out, dx: dx * (i1e(x) - sign(x) * out))
-
-i1e: Primitive = special(
-    "i1e", reals(0.1, 3),
-    jvp=lambda x, out, dx: dx * (0.5 * (i0e(x) + ive(2.0, x)) - sign(x) * out),
+i0e: Primitive = special(
+    "i0e", reals(0.1, 3), scalar=vecmath.i0e,
+    jvp=lambda x, out, dx: dx * (i1e(x) - sign(x) * out),
 )  # fmt: skip
 
-k0: Primitive = special("k0", reals(0.5, 5), lambda x, out, dx: dx * -k1(x))
+i1e: Primitive = special(
+    "i1e", reals(0.1, 3), scalar=vecmath.i1e,
+    jvp=lambda x, out, dx: dx * (0.5 * (i0e(x) + ive_whole(x, n=2)) - sign(x) * out),
+)  # fmt: skip
 
-k1: Primitive = special("k1", reals(0.5, 5), lambda x, out, dx: dx * (-0.5 * (k0(x) + kv(2.0, x))))
+k0: Primitive = special("k0", reals(0.5, 5), scalar=vecmath.k0, jvp=lambda x, out, dx: dx * -k1(x))
 
-k0e: Primitive = special("k0e", reals(0.5, 5), lambda x, out, dx: dx * (out - k1e(x)))
+k1: Primitive = special(
+    "k1", reals(0.5, 5), scalar=vecmath.k1,
+    jvp=lambda x, out, dx: dx * (-0.5 * (k0(x) + kv_whole(x, n=2))),
+)  # fmt: skip
+
+k0e: Primitive = special(
+    "k0e", reals(0.5, 5), scalar=vecmath.k0e, jvp=lambda x, out, dx: dx * (out - k1e(x))
+)
 
 k1e: Primitive = special(
-    "k1e", reals(0.5, 5), lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve(2.0, x)))
-)
+    "k1e", reals(0.5, 5), scalar=vecmath.k1e,
+    jvp=lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve_whole(x, n=2))),
+)  # fmt: skip
 
 # SciPy has recurrences of their own for these, and truncates the order
 

@@ -77,7 +77,7 @@ def _inside(x: Any, y: Any) -> Any:
 _POSITIVE = [reals(0.1, 3), reals(0.1, 3)]
 
 rel_entr: Primitive = special(
-    "rel_entr", _POSITIVE,
+    "rel_entr", _POSITIVE, scalar=vecmath.rel_entr,
     jvp=[
         lambda x, y, out, dx: dx * masked(_inside(x, y), _log_ratio(x, y) + 1),
         lambda x, y, out, dy: -dy * _quotient(x, y),
@@ -85,7 +85,7 @@ rel_entr: Primitive = special(
 )  # fmt: skip
 
 kl_div: Primitive = special(
-    "kl_div", _POSITIVE,
+    "kl_div", _POSITIVE, scalar=vecmath.kl_div,
     jvp=[
         lambda x, y, out, dx: dx * _log_ratio(x, y),
         lambda x, y, out, dy: dy * masked(_inside(x, y), (y - x) / select(_inside(x, y), y, 1)),
@@ -129,7 +129,7 @@ def _pseudo_huber_by_width(delta: Any, r: Any) -> Any:
 
 
 pseudo_huber: Primitive = special(
-    "pseudo_huber", [reals(1, 2), reals(-3, 3)],
+    "pseudo_huber", [reals(1, 2), reals(-3, 3)], scalar=vecmath.pseudo_huber,
     jvp=[
         lambda delta, r, out, dd: dd * masked(greater(delta, 0), _pseudo_huber_by_width(delta, r)),
         lambda delta, r, out, dr: dr * masked(greater(delta, 0), r / _steepness(delta, r)),
@@ -139,18 +139,20 @@ pseudo_huber: Primitive = special(
 # -- relative exponentials and logarithms ----------------------------------------------------------
 
 exprel_n: Primitive = computed(
-    "exprel_n", numpy=exprel_derivative,
+    "exprel_n", numpy=exprel_derivative, scalar=vecmath.exprel_derivative,
     jvp=lambda x, out, dx, *, n: dx * exprel_n(x, n=n + 1),
     samples=reals(-3, 3), params={"n": 1},
 )  # fmt: skip
 
 log1prel_n: Primitive = computed(
-    "log1prel_n", numpy=log1prel_derivative,
+    "log1prel_n", numpy=log1prel_derivative, scalar=vecmath.log1prel_derivative,
     jvp=lambda x, out, dx, *, n: dx * log1prel_n(x, n=n + 1),
     promotion=real("log1prel_n", "spence"), samples=reals(-0.9, 3), params={"n": 1},
 )  # fmt: skip
 
-exprel: Primitive = special("exprel", reals(-3, 3), lambda x, out, dx: dx * exprel_n(x, n=1))
+exprel: Primitive = special(
+    "exprel", reals(-3, 3), scalar=vecmath.exprel, jvp=lambda x, out, dx: dx * exprel_n(x, n=1)
+)
 
 spence: Primitive = special(
     "spence", reals(0.1, 5), lambda x, out, dx: -dx * log1prel_n(x - 1, n=0)
@@ -164,7 +166,7 @@ def _by_lambda(log_x: Any, lmbda: Any) -> Any:
 
 
 boxcox: Primitive = special(
-    "boxcox", [reals(0.1, 5), reals(-2, 2)],
+    "boxcox", [reals(0.1, 5), reals(-2, 2)], scalar=vecmath.boxcox,
     jvp=[
         lambda x, lmbda, out, dx: dx * power(x, lmbda - 1),
         lambda x, lmbda, out, dl: dl * _by_lambda(log(x), lmbda),
@@ -172,7 +174,7 @@ boxcox: Primitive = special(
 )  # fmt: skip
 
 boxcox1p: Primitive = special(
-    "boxcox1p", [reals(-0.9, 5), reals(-2, 2)],
+    "boxcox1p", [reals(-0.9, 5), reals(-2, 2)], scalar=vecmath.boxcox1p,
     jvp=[
         lambda x, lmbda, out, dx: dx * exp((lmbda - 1) * log1p(x)),
         lambda x, lmbda, out, dl: dl * _by_lambda(log1p(x), lmbda),
@@ -180,7 +182,7 @@ boxcox1p: Primitive = special(
 )  # fmt: skip
 
 inv_boxcox: Primitive = special(
-    "inv_boxcox", [reals(0.1, 2), reals(0.1, 2)],
+    "inv_boxcox", [reals(0.1, 2), reals(0.1, 2)], scalar=vecmath.inv_boxcox,
     jvp=[
         lambda y, lmbda, out, dy: dy * (out / (1 + lmbda * y)),
         lambda y, lmbda, out, dl: dl * (out * (y * y) * log1prel_n(lmbda * y, n=1)),
@@ -188,7 +190,7 @@ inv_boxcox: Primitive = special(
 )  # fmt: skip
 
 inv_boxcox1p: Primitive = special(
-    "inv_boxcox1p", [reals(0.1, 2), reals(0.1, 2)],
+    "inv_boxcox1p", [reals(0.1, 2), reals(0.1, 2)], scalar=vecmath.inv_boxcox1p,
     jvp=[
         lambda y, lmbda, out, dy: dy * ((out + 1) / (1 + lmbda * y)),
         lambda y, lmbda, out, dl: dl * ((out + 1) * (y * y) * log1prel_n(lmbda * y, n=1)),
@@ -196,7 +198,7 @@ inv_boxcox1p: Primitive = special(
 )  # fmt: skip
 
 powm1: Primitive = special(
-    "powm1", [reals(0.1, 5), reals(-2, 2)],
+    "powm1", [reals(0.1, 5), reals(-2, 2)], scalar=vecmath.powm1,
     jvp=[
         lambda x, y, out, dx: dx * (y * power(x, y - 1)),
         lambda x, y, out, dy: dy * (power(x, y) * log(x)),

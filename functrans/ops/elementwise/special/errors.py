@@ -69,7 +69,7 @@ def _imaginary_axis(x: Any, n: int) -> Any:
 
 
 erfcx: Primitive = special(
-    "erfcx", reals(-2, 9),
+    "erfcx", reals(-2, 9), scalar=vecmath.erfcx,
     jvp=lambda x, out, dx: dx * _imaginary_axis(x, 1),
 )  # fmt: skip
 
@@ -83,12 +83,14 @@ dawsn: Primitive = special(
 )  # fmt: skip
 
 erfinv: Primitive = special(
-    "erfinv", reals(-0.9, 0.9), lambda x, out, dx: dx * (exp(out * out) / TWO_BY_SQRT_PI)
-)
+    "erfinv", reals(-0.9, 0.9), scalar=vecmath.erfinv,
+    jvp=lambda x, out, dx: dx * (exp(out * out) / TWO_BY_SQRT_PI),
+)  # fmt: skip
 
 erfcinv: Primitive = special(
-    "erfcinv", reals(0.1, 1.9), lambda x, out, dx: dx * (-exp(out * out) / TWO_BY_SQRT_PI)
-)
+    "erfcinv", reals(0.1, 1.9), scalar=vecmath.erfcinv,
+    jvp=lambda x, out, dx: dx * (-exp(out * out) / TWO_BY_SQRT_PI),
+)  # fmt: skip
 
 # -- the normal distribution -----------------------------------------------------------------------
 
@@ -104,8 +106,9 @@ def normal_density(x: Any) -> Any:
 
 
 ndtri: Primitive = special(
-    "ndtri", reals(0.1, 0.9), lambda p, out, dp: dp * (SQRT_2_PI * exp(0.5 * out * out))
-)
+    "ndtri", reals(0.1, 0.9), scalar=vecmath.ndtri,
+    jvp=lambda p, out, dp: dp * (SQRT_2_PI * exp(0.5 * out * out)),
+)  # fmt: skip
 
 ndtri_exp: Primitive = special(
     "ndtri_exp", reals(-9, -0.01),

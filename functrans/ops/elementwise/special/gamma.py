@@ -15,10 +15,16 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_complex
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import less
-from functrans.ops.elementwise.special.polygammas import polygamma_difference, zeta_derivative
+from functrans.ops.elementwise.special.polygammas import (
+    log_gamma_difference,
+    polygamma_difference,
+    zeta_derivative,
+)
 from functrans.ops.elementwise.special.scipy import computed, real, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals
@@ -31,14 +37,22 @@ gammaln: Primitive = special(
     jvp=lambda x, out, dx: dx * digamma(x),
 )  # fmt: skip
 
+
+def _loggamma(x: Scalar) -> Scalar:
+    return scalar.where(x < 0, float("nan"), vecmath.lgamma(x))
+
+
 loggamma: Primitive = special(
-    "loggamma", reals(0.5, 5),
+    "loggamma", reals(0.5, 5), scalar=_loggamma,
     jvp=lambda x, out, dx: dx * digamma(x),
 )  # fmt: skip
 
-gammasgn: Primitive = special("gammasgn", reals(0.5, 5), ZERO_DERIVATIVE)
+gammasgn: Primitive = special("gammasgn", reals(0.5, 5), ZERO_DERIVATIVE, scalar=vecmath.gammasgn)
 
-gamma: Primitive = special("gamma", reals(0.5, 5), lambda x, out, dx: dx * (out * digamma(x)))
+gamma: Primitive = special(
+    "gamma", reals(0.5, 5), scalar=vecmath.gamma,
+    jvp=lambda x, out, dx: dx * (out * digamma(x)),
+)  # fmt: skip
 
 
 def _slope_of_rgamma(x: Any, out: Any) -> Any:
@@ -53,8 +67,9 @@ def _slope_of_rgamma(x: Any, out: Any) -> Any:
 
 
 rgamma: Primitive = special(
-    "rgamma", reals(-3, 3), lambda x, out, dx: dx * _slope_of_rgamma(x, out)
-)
+    "rgamma", reals(-3, 3), scalar=vecmath.rgamma,
+    jvp=lambda x, out, dx: dx * _slope_of_rgamma(x, out),
+)  # fmt: skip
 
 digamma: Primitive = special(
     "digamma", ufunc="psi", scalar=vecmath.digamma,
@@ -83,7 +98,7 @@ def _polygamma_of(x: Any, *, n: int) -> Any:
 
 
 polygamma: Primitive = computed(
-    "polygamma", numpy=_polygamma_of,
+    "polygamma", numpy=_polygamma_of, scalar=vecmath.polygamma,
     jvp=lambda x, out, dx, *, n: dx * polygamma(x, n=n + 1),
     promotion=real("polygamma", "digamma"), samples=reals(0.5, 5), params={"n": 1},
 )  # fmt: skip
@@ -91,7 +106,7 @@ polygamma: Primitive = computed(
 # -- quotients -------------------------------------------------------------------------------------
 
 difference_of_polygammas: Primitive = computed(
-    "polygamma_difference", numpy=polygamma_difference,
+    "polygamma_difference", numpy=polygamma_difference, scalar=vecmath.polygamma_difference,
     jvp=[
         lambda x, step, out, dx, *, n: dx * difference_of_polygammas(x, step, n=n + 1),
         lambda x, step, out, ds, *, n: ds * polygamma(x + step, n=n + 1),
@@ -105,10 +120,20 @@ def rise(x: Any, step: Any) -> Any:
     return difference_of_polygammas(x, step, n=0)
 
 
+gammaln_difference: Primitive = computed(
+    "gammaln_difference", numpy=log_gamma_difference, scalar=vecmath.lgamma_difference,
+    jvp=[
+        lambda x, step, out, dx: dx * rise(x, step),
+        lambda x, step, out, ds: ds * digamma(x + step),
+    ],
+    samples=[reals(0.5, 5), reals(0.5, 5)],
+)  # fmt: skip
+"""``gammaln(x + step) - gammaln(x)``, with no cancellation where the step is small."""
+
 _POSITIVE = [reals(0.5, 5), reals(0.5, 5)]
 
 beta: Primitive = special(
-    "beta", _POSITIVE,
+    "beta", _POSITIVE, scalar=vecmath.beta,
     jvp=[
         lambda a, b, out, da: da * (-out * rise(a, b)),
         lambda a, b, out, db: db * (-out * rise(b, a)),
@@ -116,7 +141,7 @@ beta: Primitive = special(
 )  # fmt: skip
 
 betaln: Primitive = special(
-    "betaln", _POSITIVE,
+    "betaln", _POSITIVE, scalar=vecmath.betaln,
     jvp=[
         lambda a, b, out, da: -da * rise(a, b),
         lambda a, b, out, db: -db * rise(b, a),

@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, not_differentiable
+from functrans.loop import scalar
+from functrans.loop.scalar import Scalar
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
@@ -23,9 +26,14 @@ from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals, whole
 from functrans.trace import protocols
 
-exp1: Primitive = special("exp1", reals(0.1, 5), lambda x, out, dx: dx * (-exp(-x) / x))
+exp1: Primitive = special(
+    "exp1", reals(0.1, 5), scalar=vecmath.exp1,
+    jvp=lambda x, out, dx: dx * (-exp(-x) / x),
+)  # fmt: skip
 
-expi: Primitive = special("expi", reals(0.1, 5), lambda x, out, dx: dx * (exp(x) / x))
+expi: Primitive = special(
+    "expi", reals(0.1, 5), scalar=vecmath.expi, jvp=lambda x, out, dx: dx * (exp(x) / x)
+)
 
 
 def _order_below(n: Any, x: Any, out: Any) -> Any:
@@ -96,9 +104,24 @@ wrightomega: Primitive = special(
 
 # -- elementary functions under SciPy's names ------------------------------------------------------
 
-exp10: Primitive = special("exp10", reals(-3, 3), lambda x, out, dx: dx * (out * LN10))
 
-cosm1: Primitive = special("cosm1", reals(-3, 3), lambda x, out, dx: dx * -sin(x))
+def _exp10(x: Scalar) -> Scalar:
+    return vecmath.power(scalar.const(10.0, x.dtype), x)
+
+
+def _cosm1(x: Scalar) -> Scalar:
+    half = vecmath.sin(x * 0.5)
+    return half * half * -2.0
+
+
+exp10: Primitive = special(
+    "exp10", reals(-3, 3), scalar=_exp10, steep=False,
+    jvp=lambda x, out, dx: dx * (out * LN10),
+)  # fmt: skip
+
+cosm1: Primitive = special(
+    "cosm1", reals(-3, 3), scalar=_cosm1, steep=False, jvp=lambda x, out, dx: dx * -sin(x)
+)
 
 DEGREE = math.pi / 180
 
@@ -120,4 +143,4 @@ radian: Primitive = special(
     ],
 )  # fmt: skip
 
-special("round", reals(-0.4, 0.4), ZERO_DERIVATIVE)
+special("round", reals(-0.4, 0.4), ZERO_DERIVATIVE, scalar=scalar.rint)

@@ -1,6 +1,7 @@
-"""Differences of polygamma functions, and derivatives of the Hurwitz zeta function in its exponent.
+"""Differences of the logarithm of the gamma function and its derivatives; the zeta function's own.
 
-Both by Euler and Maclaurin's summation: some terms one by one, the rest by an asymptotic series.
+The derivatives of the Hurwitz zeta function are those in its exponent. All is done by Euler and
+Maclaurin's summation: some terms one by one, the rest by an asymptotic series.
 
 References
 ----------
@@ -60,6 +61,39 @@ def _between_positive(x: Any, step: Any, n: int) -> Any:
         factor = number * math.factorial(2 * k + n - 1) / math.factorial(2 * k)
         series = series - sign * factor * _power_difference(x, step, 2 * k + n)
     return total + series
+
+
+def log_gamma_difference(x: Any, step: Any) -> Any:
+    """``gammaln(x + step) - gammaln(x)``, accurate however small the step is.
+
+    NaN where an argument is not positive.
+    """
+    dtype = np.result_type(x, step)
+    x, step = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(step, np.float64))
+    with np.errstate(all="ignore"):
+        start, size = np.minimum(x, x + step), np.abs(step)
+        value = np.where(np.isinf(size), np.inf, _log_rise(start, size))
+        value = np.where(
+            (start > 0) & np.isfinite(start), np.where(step < 0, -value, value), np.nan
+        )
+    return value.astype(dtype)[()]
+
+
+def _log_rise(x: Any, step: Any) -> Any:
+    """From a positive number upwards."""
+    low = x < STEPS
+    # the product of the 1 + step / (x + k) but the first, less 1; where it might overflow it is
+    # nothing to the other terms
+    growth, bounded = np.zeros(x.shape), np.minimum(step, 2.0**60)
+    for k in range(1, STEPS):
+        ratio = bounded / (x + k)
+        growth = growth + ratio + growth * ratio
+    steps = np.where(low, np.log1p(step / x) + np.log1p(growth), 0)
+    x = np.where(low, x + STEPS, x)
+    total = (x - 0.5) * np.log1p(step / x) - step + step * np.log(x + step)
+    for k, number in enumerate(BERNOULLI, start=1):
+        total = total + number / (2 * k * (2 * k - 1)) * _power_difference(x, step, 2 * k - 1)
+    return total - steps
 
 
 def _power_difference(x: Any, step: Any, m: int) -> Any:

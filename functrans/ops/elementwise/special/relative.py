@@ -26,8 +26,8 @@ def exprel_derivative(x: Any, *, n: int) -> Any:
         far = np.expm1(x) / x
         for k in range(1, n + 1):
             far = (np.exp(x) - k * far) / x
-        # at infinity the recurrence has no limit
-        far = np.where(np.isposinf(x), np.inf, np.where(np.isneginf(x), 0.0, far))
+        # where there are infinities the recurrence has no limit
+        far = np.where(np.isposinf(np.exp(x)), np.inf, np.where(np.isneginf(x), 0.0, far))
     return np.where(np.abs(x) <= 20, near, np.where(np.isnan(x), x, far)).astype(dtype)[()]
 
 

@@ -1,0 +1,68 @@
+"""Terms of divergences between distributions, and a smooth loss: what cancels is taken together.
+
+For ``x`` and ``y`` within a factor of 2, ``log(x / y) = 2 atanh(s)`` with
+``s = (x - y) / (x + y)``, where the difference is exact; the divergence of Kullback and Leibler is
+then ``(x + y) s**2`` times a series.
+
+All are computed in float64, also for float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrans.loop.scalar import Scalar, const, eq, fma, where
+from functrans.vecmath.hyperbolic import ATANH_TO_A_THIRD
+from functrans.vecmath.logarithm import log
+from functrans.vecmath.polynomial import FLOAT64, in_float64, is_nan, polynomial
+from functrans.vecmath.roots import hypot
+
+
+def _of_positive(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
+    """``x log(x / y)``, and that less ``x - y``."""
+    huge = (x > 2.0**1000) | (y > 2.0**1000)
+    one = const(1.0, x.dtype)
+    unit = where(huge, one * 0.5, one)
+    total = x * unit + y * unit
+    s = (x * unit - y * unit) / total
+    rest = polynomial(s * s, ATANH_TO_A_THIRD[FLOAT64])  # (2 atanh(s) - 2 s) / s**3
+    near_entropy = x * fma(s * s * s, rest, s * 2.0)
+    divergence = fma((s + 1.0) * s * 0.5, rest, 1.0)
+    near_divergence = (total * (s * s)) * divergence * where(huge, one * 2.0, one)
+    ratio = x / y
+    moderate = (ratio > 2.0**-1000) & (ratio < 2.0**1000)
+    logarithm = where(moderate, log(where(moderate, ratio, 1.0)), log(x) - log(y))
+    far_entropy = x * logarithm
+    near = abs(s) < 1 / 3
+    entropy = where(near, near_entropy, far_entropy)
+    return entropy, where(near, near_divergence, (far_entropy - x) + y)
+
+
+def _guarded(x: Scalar, y: Scalar, inside: Scalar, at_zero: Scalar) -> Scalar:
+    result = where((x > 0) & (y > 0), inside, where(eq(x, 0) & (y >= 0), at_zero, np.inf))
+    return where(is_nan(x) | is_nan(y), np.nan, result)
+
+
+@in_float64
+def rel_entr(x: Scalar, y: Scalar) -> Scalar:
+    """``x log(x / y)``; 0 for ``x`` zero, infinite for negative arguments."""
+    entropy, _ = _of_positive(x, y)
+    return _guarded(x, y, entropy, const(0.0, x.dtype))
+
+
+@in_float64
+def kl_div(x: Scalar, y: Scalar) -> Scalar:
+    """``x log(x / y) - x + y``; infinite for negative arguments."""
+    _, divergence = _of_positive(x, y)
+    return _guarded(x, y, divergence, y)
+
+
+@in_float64
+def pseudo_huber(delta: Scalar, r: Scalar) -> Scalar:
+    """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, and infinite for a negative ``delta``."""
+    ratio = abs(r / delta)
+    # the root less 1 is the square of the ratio by the root plus 1
+    usual = r * (r / (hypot(const(1.0, r.dtype), ratio) + 1.0))
+    value = where(ratio > 2.0**100, delta * abs(r), usual)
+    nothing = eq(delta, 0) | eq(r, 0)
+    return where(delta < 0, np.inf, where(nothing, 0.0, value))
