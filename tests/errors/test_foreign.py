@@ -2,8 +2,10 @@
 
 import pytest
 import scipy.linalg
+import scipy.sparse
 import scipy.special
 import scipy.stats
+from scipy.sparse.linalg import spsolve
 
 from functrans import grad, jit
 from functrans.errors import TracerConversionError
@@ -48,6 +50,7 @@ METHODS = {
     "scipy.stats.multivariate_normal.logpdf": lambda a: scipy.stats.multivariate_normal(
         [0.0]
     ).logpdf(a),
+    "scipy.sparse.linalg.spsolve": lambda a: spsolve(scipy.sparse.csc_array([[2.0]]), a),
     "scipy.stats.t.fit": lambda a: scipy.stats.t.fit(a)[0],
 }
 

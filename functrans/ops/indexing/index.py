@@ -198,6 +198,8 @@ def _item(item: Any) -> Any:
         return _Mask(np.asarray(item))
     if isinstance(item, (int, np.integer)):
         return int(item)
+    if isinstance(item, range):
+        item = list(item)
     if isinstance(item, (list, tuple)):
         item = asarray(item) if len(item) or holds_tracer(item) else np.zeros(0, np.int64)
     if not isinstance(item, (Tracer, np.ndarray)):

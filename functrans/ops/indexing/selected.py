@@ -52,7 +52,8 @@ class Selected:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         target = kwargs.pop("out", (None,))[0]
         foreign = target is not None and target is not self
-        if method != "__call__" or kwargs or ufunc.nout > 1 or foreign:
+        by_element = ufunc.signature is None and ufunc.nout == 1
+        if method != "__call__" or kwargs or foreign or not by_element:
             refuse(self.mask)
         full = ufunc(*(self._whole(x) for x in inputs))
         if target is None:
@@ -104,7 +105,7 @@ _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,
     "floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "lshift": np.left_shift, "rshift": np.right_shift,
+    "lshift": np.left_shift, "rshift": np.right_shift, "matmul": np.matmul,
 }  # fmt: skip
 _COMPARISONS = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,

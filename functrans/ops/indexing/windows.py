@@ -85,7 +85,8 @@ def _refuse(bound: Any) -> None:
     raise TracerIndexError(
         f"the bounds of a slice must be known, they decide its size{located(user_source())}; this "
         f"one is traced by {bound._owner.kind}.\n"
-        "For n elements from a traced start on, write x[start : start + n] with a number n."
+        "For n elements from a traced start on, write x[start : start + n] with a number n; or "
+        "make what it is computed from static: jit(f, static_argnums=...)."
     )
 
 
