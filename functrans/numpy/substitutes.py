@@ -7,6 +7,7 @@ that traced values may be assigned to.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from functrans.numpy.arrays import traced_copy
 from functrans.numpy.define import beyond_numpy, creating
 from functrans.numpy.vectorizing import call_vectorized, numpys_call
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.trace import protocols
+from functrans.trace import foreign, protocols
 from functrans.trace.assignable import Assignable, assignable, loses, plain
 
 Function = Callable[..., Any]
@@ -75,9 +76,10 @@ def _of_others(numpys: Function) -> Function:
         ):
             return protocols.apply_function(numpys, args, kwargs)
         result = numpys(*args, **kwargs)
-        # NumPy makes new arrays of the class of some that can be assigned to
-        made = type(result) is Assignable and result.base is None
-        return assignable(np.array(result)) if made else result
+        if type(result) is Assignable and result.base is None:
+            # NumPy makes new arrays of the class of some that can be assigned to
+            return assignable(np.array(result))
+        return result if any(result is x for x in args) else assignable(result)
 
     return substitute
 
@@ -89,7 +91,8 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
         for x in args:
             if (type(x) is list or type(x) is tuple) and holds_tracer(x):
                 return protocols.apply_ufunc(ufunc, "__call__", args, kwargs)
-        return ufunc(*args, **kwargs)
+        result = ufunc(*args, **kwargs)
+        return result if kwargs else assignable(result)
 
     return substitute
 
@@ -128,6 +131,16 @@ def _substitute(numpys: Function) -> Function | None:
     if numpys in creating or numpys is np.array:
         return _of_new_arrays(numpys)
     return _of_others(numpys) if numpys in protocols.functions else None
+
+
+def _instead(name: str) -> str:
+    """What to write in the place of a function of NumPy's that was called by another name."""
+    module, _, function = name.rpartition(".")
+    ours = protocols.replacements.get(sys.modules.get(module), {})
+    return "call it by this name" if function in ours else "it has no form for traced values"
+
+
+foreign.instead["numpy"] = _instead
 
 
 def fill_tables(namespace: ModuleType) -> None:
