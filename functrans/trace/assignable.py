@@ -59,6 +59,12 @@ class Assignable(np.ndarray[Any, Any]):
             return result
         return result[()] if return_scalar else assignable(result)
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        # ndarray's takes what another subclass is for granted
+        if Proxy in types:
+            return NotImplemented
+        return super().__array_function__(func, types, args, kwargs)
+
     def __getitem__(self, index: Any) -> Any:
         return _read(self, index) if loses(index) else super().__getitem__(index)
 

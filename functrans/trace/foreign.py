@@ -31,8 +31,11 @@ def public_name(frame: FrameType) -> str | None:
     is, has been handed; or a method of an object that a public module has.
     """
     module, function = frame.f_globals["__name__"], frame.f_code.co_name
-    if getattr(_names(module).get(function), "__code__", None) is frame.f_code:
-        return f"{_public(module)}.{function}"
+    public = _public(module)
+    while public:
+        if getattr(_names(public).get(function), "__code__", None) is frame.f_code:
+            return f"{public}.{function}"
+        public = public.rpartition(".")[0]  # where a package has it from a module of its own
     for inner in frame.f_locals.values():
         if isinstance(inner, FunctionType) and inner.__name__ in _names(inner.__module__):
             return f"{_public(inner.__module__)}.{inner.__name__}"

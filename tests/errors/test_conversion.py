@@ -66,3 +66,13 @@ def test_elements_by_a_mask_are_no_result_of_a_compiled_function():
     assert str(error.value).startswith("how many elements a mask takes is not known at test_conv")
     assert "`jit(positive)(np.arange(3.0))`: the mask is traced by jit" in str(error.value)
     assert "np.where(mask, x, 0.0) instead of x[mask]" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "product", [lambda a, b: a @ b, lambda a, b: b.T @ a.T, lambda a, b: np.matmul(a, b)]
+)
+def test_products_of_elements_by_a_mask_are_refused(product):
+    x = np.ones((3, 3))
+    for other in (lambda x: x, lambda x: np.ones((3, 3))):
+        with pytest.raises(TracerIndexError, match=r"^how many elements a mask takes"):
+            jit(lambda x, other=other: product(x[x[0] > 0] * 1.0, other(x)))(x)

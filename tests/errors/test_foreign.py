@@ -2,8 +2,10 @@
 
 import pytest
 import scipy.linalg
+import scipy.sparse
 import scipy.special
 import scipy.stats
+from scipy.sparse.linalg import spsolve
 from scipy.stats import multivariate_normal, norm, poisson, t
 
 from functrans import config, grad, jit
@@ -55,6 +57,7 @@ METHODS = {
     "scipy.stats.poisson.logpmf": lambda a: poisson.logpmf(2, a),
     "scipy.stats.multivariate_normal.logpdf": lambda a: multivariate_normal([0.0]).logpdf(a),
     "scipy.stats.t.fit": lambda a: t.fit(a)[0],
+    "scipy.sparse.linalg.spsolve": lambda a: spsolve(scipy.sparse.csc_array([[2.0]]), a),
 }
 
 

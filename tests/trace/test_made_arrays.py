@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy import concatenate, dot, outer
 
 from functrans import config, grad, jit, value_and_grad, vmap
 from functrans.errors import MutationError, TracerConversionError
@@ -55,7 +56,13 @@ def masked(i):
 
 def by_methods(i):
     a = np.arange(6.0)
-    return [a.take(i), a.repeat(2).clip(i, 4), a.searchsorted(i + 0.5), a.dot(np.full(6, i))]
+    return [
+        a.take(i),
+        OUTSIDE.clip(i, 5),
+        a.repeat(2).clip(i, 4),
+        a.searchsorted(i + 0.5),
+        a.dot(np.full(6, i)),
+    ]
 
 
 READING = [
@@ -174,7 +181,23 @@ def by_rows(x, data):
     return total
 
 
-MAKING = [by_a_list, by_a_mesh, by_a_mask, taken, copied, computed, of_functions, by_rows]
+def by_names_of_their_own(x, data):
+    weights, a = np.full(3, 2.0), np.zeros((3, 2))
+    a[0] = x
+    return [dot(weights, a), concatenate([weights, a[:, 0]]), outer(weights, a[:, 1])]
+
+
+MAKING = [
+    by_names_of_their_own,
+    by_a_list,
+    by_a_mesh,
+    by_a_mask,
+    taken,
+    copied,
+    computed,
+    of_functions,
+    by_rows,
+]
 
 
 @pytest.mark.parametrize("function", MAKING, ids=lambda f: f.__name__)

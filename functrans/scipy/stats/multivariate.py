@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.api.recompute import stop_gradient
 from functrans.errors import UnsupportedNumPyError
 from functrans.numpy import linalg
 from functrans.numpy.arrays import array, inexact, known

@@ -391,3 +391,15 @@ def test_integers_wrap_when_they_are_added_at_places(dtype, value):
     x = np.arange(4, dtype=dtype)
     np.testing.assert_array_equal(jit(f)(x), f(x))
     np.testing.assert_array_equal(vmap(f)(x[None]), f(x)[None])
+
+
+def test_ranges_are_sequences_of_integers():
+    def function(x):
+        y = x.copy()
+        y[range(3), range(3)] = 0.0
+        y[range(1, 3)] *= 2.0
+        return y[range(0)], y[range(2, 0, -1)], y[[range(2), range(2)]]
+
+    x = numbers((4, 3))
+    for found, expected in zip(vmap(function)(x[None]), function(x), strict=True):
+        np.testing.assert_array_equal(found[0], expected)
