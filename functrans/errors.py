@@ -57,7 +57,7 @@ class FunctransError(Exception):
 class TracerConversionError(FunctransError, TypeError):
     """A traced value was asked to become a plain number or array, which would lose its derivative.
 
-    Raised by ``float(x)``, ``x.item()``, ``math.sin(x)``, by libraries that ask for an ndarray,
+    Raised by ``float(x)``, ``x.tolist()``, ``math.sin(x)``, by libraries that ask for an ndarray,
     and by storing a traced value into an array that the function has not made: each would go on
     with a number that nothing depends on, and the gradient would be silently wrong.
 

@@ -22,6 +22,7 @@ from functrans.numpy import flat as _flat  # noqa: F401  fills a table
 from functrans.numpy import lib as lib
 from functrans.numpy import linalg as linalg
 from functrans.numpy import methods as _methods  # noqa: F401  fills the tables of methods
+from functrans.numpy import series as _series  # noqa: F401  fills a table
 from functrans.numpy import special as special
 from functrans.numpy import substitutes as _substitutes
 from functrans.numpy import ufuncs as _ufuncs  # noqa: F401  and of ufuncs' methods

@@ -20,8 +20,9 @@ from functrans.numpy import (
     joining,
     reductions,
 )
-from functrans.numpy.arrays import array, astype, duplicate
+from functrans.numpy.arrays import array, astype, duplicate, flat
 from functrans.numpy.define import refuse
+from functrans.ops.arrays.numbers import as_number
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -97,6 +98,16 @@ def _resize(self: Tracer, *args: Any, **keywords: Any) -> Any:
     )
 
 
+def _item(self: Tracer, *args: Any) -> Any:
+    places = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+    if not places and self.size != 1:
+        raise ValueError("can only convert an array of size 1 to a Python scalar")
+    if len(places) not in (0, 1, self.ndim):
+        raise ValueError("incorrect number of indices for array")
+    element = self[places] if len(places) == self.ndim else flat(self)[sum(places)]
+    return as_number(element, dtype=np.dtype(type(np.zeros((), self.dtype).item())))
+
+
 protocols.methods.update(
     {
         "sum": _reduction(reductions.sum, "dtype"),
@@ -122,6 +133,7 @@ protocols.methods.update(
         "conjugate": elementwise.conjugate,
         "dot": _with_out("dot", contraction.dot),
         "fill": _fill,
+        "item": _item,
         "nonzero": choice.nonzero,
         "put": inplace.put,
         "repeat": joining.repeat,

@@ -75,9 +75,10 @@ def _of_others(numpys: Function) -> Function:
         ):
             return protocols.apply_function(numpys, args, kwargs)
         result = numpys(*args, **kwargs)
-        # NumPy makes new arrays of the class of some that can be assigned to
-        made = type(result) is Assignable and result.base is None
-        return assignable(np.array(result)) if made else result
+        if type(result) is Assignable and result.base is None:
+            # NumPy makes new arrays of the class of some that can be assigned to
+            return assignable(np.array(result))
+        return result if any(result is x for x in args) else assignable(result)
 
     return substitute
 
@@ -89,7 +90,8 @@ def _of_ufunc(ufunc: np.ufunc) -> Function:
         for x in args:
             if (type(x) is list or type(x) is tuple) and holds_tracer(x):
                 return protocols.apply_ufunc(ufunc, "__call__", args, kwargs)
-        return ufunc(*args, **kwargs)
+        result = ufunc(*args, **kwargs)
+        return result if kwargs else assignable(result)
 
     return substitute
 

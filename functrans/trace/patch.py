@@ -69,6 +69,8 @@ def leave(trace: Trace) -> None:
 
 def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:
     properties = {name: _property(module, name, value) for name, value in ours.items()}
+    for name in protocols.imported_when_read.get(module, ()):
+        properties[name] = _submodule(module, name)
     return type(module.__name__, (type(module),), properties)
 
 
@@ -95,6 +97,25 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
         del content[name]
 
     return property(read, write, remove)
+
+
+def _submodule(module: ModuleType, name: str) -> property:
+    """A module that NumPy imports when it is first asked for, which is then patched as others."""
+    content = vars(module)
+
+    def read(_: Any) -> Any:
+        if name not in content:
+            with importing:
+                content["__getattr__"](name)
+            trace = current.get()
+            if isinstance(trace, Trace):
+                enter(trace)
+        return content[name]
+
+    def write(_: Any, value: Any) -> None:
+        content[name] = value
+
+    return property(read, write)
 
 
 Reads = dict[int, tuple[bool, ...]]

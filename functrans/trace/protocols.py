@@ -47,6 +47,9 @@ replaced_methods: dict[tuple[type, str], tuple[Callable[..., Any], Callable[...,
 late: dict[str, Callable[[], None]] = {}
 """What fills the two tables above for a module that the user may import, by the module's name."""
 
+imported_when_read: dict[Any, tuple[str, ...]] = {}
+"""The submodules with such functions that a NumPy module imports where it is asked for them."""
+
 namespace: list[Any] = []
 """Holds `functrans.numpy`, for ``__array_namespace__``."""
 
@@ -69,7 +72,8 @@ def apply_ufunc(
     name = ufunc.__name__
     try:
         if method == "__call__":
-            operation = ufuncs.get(name)
+            # a plain array's method clip is a ufunc, which only that method knows
+            operation = ufuncs.get(name) or methods.get(name)
             if operation is not None:
                 for x in inputs:
                     if type(x) is list or type(x) is tuple:

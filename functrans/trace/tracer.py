@@ -298,8 +298,10 @@ class Tracer:
         return np.array(value, dtype)
 
     def item(self, *args: Any) -> Any:
-        """The number, if it has no derivative that would be lost; else use ``x[i]``."""
-        return self._plain("a Python number (.item())").item(*args)
+        """An element as a Python number, which is traced if it may have a derivative."""
+        if self._converts():
+            return self._plain("a Python number (.item())").item(*args)
+        return protocols.methods["item"](self, *args)
 
     def tolist(self) -> Any:
         """The numbers, if they have no derivatives that would be lost."""

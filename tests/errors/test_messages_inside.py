@@ -64,8 +64,8 @@ def calls_math(x):
     return math.sin(x)  # here
 
 
-def calls_item(x):
-    return x.sum().item()  # here
+def calls_tolist(x):
+    return sum(x.tolist())  # here
 
 
 def calls_asarray(x):
@@ -141,7 +141,7 @@ def pickles(x):
 IN_GRAD = [
     (calls_float, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
     (calls_math, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),
-    (calls_item, X, TracerConversionError, conversion("f64[]", "a Python number (.item())")),
+    (calls_tolist, X, TracerConversionError, conversion("f64[3]", "a list (.tolist())")),
     (calls_asarray, X, TracerConversionError, conversion("f64[3]", ARRAY)),
     (makes_an_array, 1.0, TracerConversionError, conversion("f64*[]", ARRAY)),
     (stores_a_number, 1.0, TracerConversionError, conversion("f64*[]", FLOAT)),

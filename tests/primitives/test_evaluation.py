@@ -31,7 +31,9 @@ def test_the_type_rule_knows_what_numpy_gives(case):
     avals = [aval_of(x) for x in case.operands]
     expected = case.primitive.infer_all(avals, case.params)
     results = case.numpy(*case.operands)
-    assert [aval_of(x) for x in results] == list(expected)
+    assert [(x.shape, x.dtype) for x in map(np.asarray, results)] == [
+        (x.shape, x.dtype) for x in expected
+    ]
 
 
 MOST_CHOICES = 100

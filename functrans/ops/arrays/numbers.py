@@ -1,4 +1,4 @@
-"""Conversion among Python's numbers: an int that meets a float, where neither is an array.
+"""Conversion to Python's numbers: of an int that meets a float, or of an array's element.
 
 `cast` gives an array, whose dtype others yield to. What stands for a Python number still does when
 it has become a float: ``1.0 + 0.01 * i`` leaves the float32 that it is multiplied with as it is.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.types import Aval
 from functrans.loop import scalar
 from functrans.ops.arrays.structural import cast
 from functrans.ops.define import on_parts, primitive
@@ -16,7 +17,7 @@ from functrans.ops.samples import cases, integers
 
 as_number: Primitive = primitive(
     "as_number",
-    infer=lambda x, *, dtype: x.update(dtype=dtype),
+    infer=lambda x, *, dtype: Aval(x.shape, dtype, weak=x.weak or x.ndim == 0),
     numpy=cast.numpy,
     linear=LINEAR,
     transpose=[lambda ct, x, *, dtype: cast(ct, dtype=x.dtype)],

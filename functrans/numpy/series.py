@@ -1,0 +1,115 @@
+"""Sums of polynomials of `numpy.polynomial`, for traced values, by their three-term recurrences.
+
+NumPy's functions are for plain arrays: they make an array of the coefficients, and ask whether the
+places are an ``np.ndarray``. Where a traced function calls them by their full names, as
+``np.polynomial.chebyshev.chebval(x, c)``, what is here answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.numpy.arrays import array, inexact
+from functrans.ops.arrays.shape import holds_tracer, stack
+from functrans.ops.arrays.structural import expand_axes, reshape
+from functrans.trace import protocols
+
+Function = Callable[..., Any]
+
+
+class Basis(NamedTuple):
+    """Polynomials ``p[k + 1] = factor(k, x) p[k] + before(k) p[k - 1]``, where ``p[0] = 1``."""
+
+    prefix: str
+    """What NumPy's names of its functions begin with."""
+    first: Function
+    factor: Function
+    before: Function
+
+
+BASES = {
+    "polynomial": Basis("poly", lambda x: x, lambda k, x: x, lambda k: 0),
+    "chebyshev": Basis("cheb", lambda x: x, lambda k, x: 2 * x, lambda k: -1),
+    "legendre": Basis(
+        "leg", lambda x: x, lambda k, x: (2 * k + 1) / (k + 1) * x, lambda k: -k / (k + 1)
+    ),
+    "hermite": Basis("herm", lambda x: 2 * x, lambda k, x: 2 * x, lambda k: -2 * k),
+    "hermite_e": Basis("herme", lambda x: x, lambda k, x: x, lambda k: -k),
+    "laguerre": Basis(
+        "lag", lambda x: 1 - x, lambda k, x: (2 * k + 1 - x) / (k + 1), lambda k: -k / (k + 1)
+    ),
+}
+"""By the names of NumPy's modules; the recurrences are those of DLMF, 18.9."""
+
+
+def value(basis: Basis, x: Any, c: Any, tensor: bool = True) -> Any:
+    """The sum of ``c[k] p[k](x)``, by Clenshaw's recurrence.
+
+    With ``tensor``, each column of ``c`` gives a sum at each place.
+    """
+    at, coefficients = array(x), _vector(c)
+    if tensor:
+        coefficients = reshape(coefficients, shape=coefficients.shape + (1,) * at.ndim)
+    last: Any = 0
+    sum_: Any = 0
+    for k in range(coefficients.shape[0] - 1, 0, -1):
+        last, sum_ = sum_, coefficients[k] + basis.factor(k, at) * sum_ + basis.before(k + 1) * last
+    return coefficients[0] + basis.before(1) * last + basis.first(at) * sum_
+
+
+def vandermonde(basis: Basis, x: Any, deg: int) -> Any:
+    """The values of the polynomials up to a degree, along a new last axis."""
+    at = _vector(x)
+    columns = [at * 0 + 1, basis.first(at)]
+    for k in range(1, deg):
+        columns.append(basis.factor(k, at) * columns[k] + basis.before(k) * columns[k - 1])
+    return stack(columns[: deg + 1], axis=at.ndim)
+
+
+def _vector(x: Any) -> Any:
+    found = inexact(array(x))
+    return found if found.ndim else expand_axes(found, (0,))
+
+
+def _substitute(numpys: Function, ours: Function) -> Function:
+    @wraps(numpys)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+        return (ours if traced else numpys)(*args, **kwargs)
+
+    return call
+
+
+def _calling(numpys: Function) -> Function:
+    """A method of objects with plain coefficients: their sum at places that may be traced."""
+
+    @wraps(numpys)
+    def call(self: Any, arg: Any) -> Any:
+        basis = BASES.get(type(self).__module__.removeprefix("numpy.polynomial."))
+        if basis is None or not holds_tracer(arg):
+            return numpys(self, arg)
+        shift, scale = self.mapparms()
+        return value(basis, shift + scale * array(arg), self.coef)
+
+    return call
+
+
+def _answer_for(name: str) -> None:
+    module, basis = sys.modules[f"numpy.polynomial.{name}"], BASES[name]
+    protocols.replacements[module] = {
+        basis.prefix + kind: _substitute(getattr(module, basis.prefix + kind), partial(ours, basis))
+        for kind, ours in (("val", value), ("vander", vandermonde))
+    }
+    owner = module.ABCPolyBase
+    if (owner, "__call__") not in protocols.replaced_methods:  # one class for all modules
+        protocols.replaced_methods[owner, "__call__"] = owner.__call__, _calling(owner.__call__)
+
+
+protocols.imported_when_read[np] = ("polynomial",)
+for _name in BASES:
+    protocols.late[f"numpy.polynomial.{_name}"] = partial(_answer_for, _name)
