@@ -24,7 +24,7 @@ from functrans.ir.types import Aval, describe, is_complex, is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.promotion import cast
 from functrans.run.call.ownership import own
-from functrans.trace.assignable import plain
+from functrans.trace.assignable import held, plain
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
@@ -84,8 +84,8 @@ class Problem:
         allow_int: bool = False,
     ) -> None:
         self.function = function
-        self.args = [x if i in positions else held(x) for i, x in enumerate(args)]
-        self.kwargs = {key: held(x) for key, x in kwargs.items()}
+        self.args = [x if i in positions else held_argument(x) for i, x in enumerate(args)]
+        self.kwargs = {key: held_argument(x) for key, x in kwargs.items()}
         self.positions = positions
         self.has_aux = has_aux
         self.transform = transform
@@ -193,19 +193,9 @@ class Problem:
         return tuple(tree.unflatten(self.structure, found))
 
 
-def held(argument: Any) -> Any:
-    """An argument that is not differentiated, with its arrays read-only."""
-    if isinstance(argument, np.ndarray):
-        return _read_only(argument)
-    return tree.map(_read_only, argument)
-
-
-def _read_only(x: Any) -> Any:
-    """An array that is not differentiated, so that the trace may refer to it without copying it."""
-    if isinstance(x, np.ndarray) and x.flags.writeable:
-        x = x.view()
-        x.flags.writeable = False
-    return x
+def held_argument(argument: Any) -> Any:
+    """An argument that is not differentiated: the trace may refer to its arrays without a copy."""
+    return held(argument) if isinstance(argument, np.ndarray) else tree.map(held, argument)
 
 
 def problem_of(

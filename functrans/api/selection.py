@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.arguments import Argnums, name_of, normalized_argnums, wrap
-from functrans.api.problem import Problem, held
+from functrans.api.problem import Problem, held_argument
 from functrans.errors import ArgnumsError
 
 Argnames = str | Iterable[str]
@@ -72,8 +72,8 @@ class Which:
                     f"{name_of(function)}: it takes {', '.join(parameters)}"
                 )
         places = {name: i for i, name in enumerate(list(parameters)[: len(args)])}
-        fixed = [held(x) for x in args]
-        named = {key: held(x) for key, x in kwargs.items()}
+        fixed = [held_argument(x) for x in args]
+        named = {key: held_argument(x) for key, x in kwargs.items()}
 
         def of_named(*selected: Any) -> Any:
             given, keywords = list(fixed), dict(named)

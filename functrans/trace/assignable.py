@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from functrans import config
 from functrans.errors import MutationError, TracerConversionError
 from functrans.ir.primitive import current
 from functrans.ir.types import is_supported
@@ -42,9 +43,14 @@ class Assignable(np.ndarray[Any, Any]):
     def __array_finalize__(self, source: Any) -> None:
         base = self.base
         if type(base) is Assignable:
+            if "_made_in" not in vars(base):
+                return  # it never becomes traced
             if "_views" not in vars(base):
                 base._views = WeakValueDictionary()
             base._views[id(self)] = self
+        elif type(base) is np.ndarray and type(source) is Assignable and base.base is None:
+            # the elements that an array of indices has taken, in memory of their own
+            _remember_maker(self)
 
     def __array_wrap__(
         self, result: Array, context: Any = None, return_scalar: bool = False
@@ -52,6 +58,15 @@ class Assignable(np.ndarray[Any, Any]):
         if isinstance(result, Assignable):  # out= is one
             return result
         return result[()] if return_scalar else assignable(result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        # ndarray's takes what another subclass is for granted
+        if Proxy in types:
+            return NotImplemented
+        return super().__array_function__(func, types, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _read(self, index) if loses(index) else super().__getitem__(index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if loses(value) or loses(index):
@@ -112,6 +127,27 @@ class Assignable(np.ndarray[Any, Any]):
         return repr(np.asarray(self))
 
 
+def _making(name: str) -> Callable[..., Any]:
+    """A method of arrays that makes a new one."""
+    method = getattr(np.ndarray, name)
+
+    def make(self: Assignable, *args: Any, **keywords: Any) -> Any:
+        if loses(args) or loses(tuple(keywords.values())):
+            return getattr(protocols.operators["traced"](np.array(self)), name)(*args, **keywords)
+        return assignable(method(np.asarray(self), *args, **keywords))
+
+    make.__name__ = name
+    return make
+
+
+for _name in (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress",
+    "conj", "conjugate", "cumprod", "cumsum", "dot", "flatten", "max", "mean", "min", "prod",
+    "repeat", "round", "searchsorted", "std", "sum", "take", "trace", "var",
+):  # fmt: skip
+    setattr(Assignable, _name, _making(_name))
+
+
 def assignable(x: Any) -> Any:
     """A new array in its own memory, as one that traced values may be assigned to."""
     trace = current.get()
@@ -119,8 +155,27 @@ def assignable(x: Any) -> Any:
     if not owns or not isinstance(trace, Trace) or not (is_supported(x.dtype) and x.dtype.isnative):
         return x
     result = x.view(Assignable)
-    result._made_in = ref(trace)
+    _remember_maker(result)
     return result
+
+
+def held(x: Any) -> Any:
+    """An array that somebody else holds: read-only, and what is made of it can be assigned to."""
+    if type(x) is np.ndarray and config.patch_numpy and is_supported(x.dtype) and x.dtype.isnative:
+        x = x.view(Assignable)
+    elif isinstance(x, np.ndarray) and x.flags.writeable:
+        x = x.view()
+    else:
+        return x
+    x.flags.writeable = False
+    return x
+
+
+def _remember_maker(x: Assignable) -> None:
+    """Note by which function an array was made: only that one can let it become traced."""
+    trace = current.get()
+    if isinstance(trace, Trace):
+        x._made_in = ref(trace)
 
 
 def plain(x: Any) -> Any:
@@ -129,10 +184,25 @@ def plain(x: Any) -> Any:
 
 
 def loses(x: Any) -> bool:
-    """Whether a tracer, or one in a sequence, cannot become a number without loss."""
+    """Whether a tracer, or one in a sequence or a slice, cannot become a number without loss."""
     if isinstance(x, (list, tuple)):
         return any(map(loses, x))
+    if type(x) is slice:
+        return loses(x.start) or loses(x.stop) or loses(x.step)
     return isinstance(x, Tracer) and not x._converts()
+
+
+def _read(x: Assignable, index: Any) -> Any:
+    """The elements at places that are traced. Only where NumPy gives a view is `x` traced after."""
+    numbers = protocols.operators["traced"](np.array(x))
+    elements = protocols.operators["getitem"](numbers, index)
+    if not isinstance(elements, Tracer) or elements._as_view is None:
+        return elements
+    if _made_in(_owner_of(x)) is current.get():
+        become_traced(x)
+        return x[index]
+    numbers._argument = lambda: "an array of an enclosing function"
+    return elements
 
 
 # -- when it is assigned to ------------------------------------------------------------------------
@@ -140,7 +210,7 @@ def loses(x: Any) -> bool:
 
 def become_traced(x: Assignable) -> None:
     """Let an array, with all its views, be traced from now on."""
-    array = x.base if type(x.base) is Assignable else x
+    array = _owner_of(x)
     _check_made_here(array)
     views = [v for v in getattr(array, "_views", {}).values() if v is not array]
     if _references(array) != _ALONE or any(v.dtype != array.dtype for v in views):
@@ -162,8 +232,17 @@ def become_traced(x: Assignable) -> None:
         memory.fill(np.nan)  # for whoever has found a way to share it that leaves no trace
 
 
+def _owner_of(x: Assignable) -> Assignable:
+    return x.base if type(x.base) is Assignable else x
+
+
+def _made_in(array: Assignable) -> Trace | None:
+    trace: Trace | None = vars(array).get("_made_in", lambda: None)()
+    return trace
+
+
 def _check_made_here(array: Assignable) -> None:
-    made_in = vars(array).get("_made_in", lambda: None)()
+    made_in = _made_in(array)
     trace = current.get()
     if made_in is None or not made_in.alive or array.base is None:
         raise TracerConversionError(

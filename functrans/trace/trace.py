@@ -142,10 +142,10 @@ class Trace:
         if aval.shape == ():
             return self._capture(x, aval, x)
         known = self._captured.get(id(x))
-        if known is not None and (known[1]._value is x or np.array_equal(known[1]._value, x)):
+        if known is not None and (not x.flags.writeable or np.array_equal(known[1]._value, x)):
             return known[1]
         # the user may write to the array later: what the graph means is the array as it is now
-        frozen = x
+        frozen = np.asarray(x)
         if x.flags.writeable or not x.dtype.isnative:
             frozen = np.array(x, aval.dtype, order="K")
         known = (x, self._capture(frozen, aval, frozen))
