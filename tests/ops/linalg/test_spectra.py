@@ -83,11 +83,13 @@ HIGHER = {
 }
 
 
-@pytest.mark.parametrize("name", REPEATED)
+@pytest.mark.parametrize("name", ["identity", "zero", "a pair, turned"])
 @pytest.mark.parametrize("f", HIGHER.values(), ids=HIGHER)
 def test_higher_derivatives_are_finite(name, f):
-    for derivative in (hessian(f), jacfwd(hessian(f)), jit(hessian(f))):
-        assert np.isfinite(derivative(REPEATED[name])).all()
+    derivative = lambda t: f(REPEATED[name] + t * draw(4, 4))  # noqa: E731
+    for _ in range(3):
+        derivative = grad(derivative)
+        assert np.isfinite(derivative(0.0))
 
 
 WITHOUT_VECTORS = {
@@ -102,9 +104,9 @@ WITHOUT_VECTORS = {
 
 
 @pytest.mark.parametrize("f", WITHOUT_VECTORS.values(), ids=WITHOUT_VECTORS)
-@pytest.mark.parametrize("a", [np.eye(4), (TURN * [2.0, 2.0, 1.0, 3.0]) @ TURN.T])
-def test_second_derivatives_that_need_no_vectors(f, a):
-    check_grads(f, (a,), order=2)
+def test_second_derivatives_that_need_no_vectors(f):
+    a = (TURN * [2.0, 2.0, 1.0, 3.0]) @ TURN.T
+    check_grads(lambda t: f(a + t * draw(4, 4)), (0.0,), order=2)
 
 
 # -- equal singular values -------------------------------------------------------------------------
