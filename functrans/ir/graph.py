@@ -169,6 +169,7 @@ def rewriting(most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
         def rewrite(graph: Graph, *args: Any, **keywords: Any) -> T:
             return remembering(graph, graph.places, *args, **keywords)
 
+        rewrite.cache_info = remembering.cache_info  # type: ignore[attr-defined]
         return rewrite
 
     return decorate
