@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, axis_of, common_dtype, flat, inexact, known
-from functrans.numpy.contraction import cross, outer, tensordot
+from functrans.numpy.contraction import cross as np_cross
 from functrans.numpy.contraction import dot as np_dot
+from functrans.numpy.contraction import tensordot
 from functrans.numpy.decompositions import (
     cholesky,
     eig,
@@ -271,6 +273,24 @@ if hasattr(np.linalg, "vecdot"):
     def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
         """The inner products of the vectors along an axis."""
         return products.vecdot(x1, x2, axis)
+
+
+@answers(np.linalg.outer)
+def outer(x1: Any, x2: Any, /) -> Any:
+    """All products of an element of a vector and one of another."""
+    x, y = array(x1), array(x2)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ShapeError(
+            f"np.linalg.outer is of two vectors, found {x.ndim} and {y.ndim} dimensions: "
+            "np.outer takes all elements of any arrays"
+        )
+    return products.outer(x, y)
+
+
+@answers(np.linalg.cross)
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The vector products of vectors of three numbers along an axis."""
+    return np_cross(x1, x2, axis=axis)
 
 
 @answers(np.linalg.diagonal, views=True)

@@ -193,6 +193,24 @@ def test_special_cases(dtype):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("cross", [(2,), (2,)]),
+        ("cross", [(2,), (3,)]),
+        ("outer", [(2, 2), (2,)]),
+        ("outer", [(), (2,)]),
+    ],
+)
+def test_shapes_that_the_namespaces_own_functions_would_take(name, shapes):
+    """np.cross and np.outer take more than the standard's, on plain arrays and on traced ones."""
+    x, y = map(np.ones, shapes)
+    function = getattr(fnp.linalg, name)
+    for call in (function, jit(function), lambda x, y: grad(lambda x: function(x, y).sum())(x)):
+        with pytest.raises(ValueError, match="dimension"):
+            call(x, y)
+
+
 # -- arrays ----------------------------------------------------------------------------------------
 
 
