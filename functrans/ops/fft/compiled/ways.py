@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log2, prod
+from math import isqrt, log2, prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -360,7 +360,8 @@ def _is_cut(points: int) -> bool:
 
 def _cut(points: int, lanes: int) -> tuple[int, int]:
     """Two factors near to the square root; such that vectors are full, if possible."""
-    pairs = [(d, points // d) for d in range(2, points) if points % d == 0]
+    divisors = [d for d in range(2, isqrt(points) + 1) if points % d == 0]
+    pairs = [pair for d in divisors for pair in ((d, points // d), (points // d, d))]
 
     def badness(pair: tuple[int, int]) -> float:
         return 2 * sum(n % lanes != 0 for n in pair) + abs(log2(pair[0] / pair[1]))
