@@ -110,3 +110,23 @@ def test_python_numbers_among_themselves_stay_weak_under_operators_and_not_under
         expected = function(3.0).dtype
         assert functrans.jit(function)(3.0).dtype == expected
         assert functrans.jvp(function, (3.0,), (1.0,))[0].dtype == expected
+
+
+# ml_dtypes has defined them as deg2rad and rad2deg only
+WITHOUT_BFLOAT16 = ("degrees", "radians")
+
+
+@pytest.mark.parametrize("ufunc", [*UNARY, *BINARY], ids=lambda ufunc: ufunc.__name__)
+def test_ufuncs_of_bfloat16(ufunc):
+    x = np.array([1, 1], pytest.importorskip("ml_dtypes").bfloat16)
+    if ufunc.nin == 1:
+        if ufunc.__name__ not in WITHOUT_BFLOAT16:
+            check(ufunc, (x,), (True,))
+        return
+    for y in [*ARRAYS, x]:
+        check(ufunc, (x, y), (True, True))
+        check(ufunc, (y, x), (True, True))
+    for number in NUMBERS:
+        for tracing in ((True, False), (True, True)):
+            check(ufunc, (x, number), tracing)
+            check(ufunc, (number, x), tracing[::-1])
