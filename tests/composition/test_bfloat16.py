@@ -2,8 +2,24 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
-from functrans import checkpoint, grad, jacfwd, jacrev, jit, jvp, lax, tree, vjp, vmap
+import functrans.scipy as fscipy
+from functrans import (
+    callback,
+    checkpoint,
+    config,
+    custom_jvp,
+    grad,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    lax,
+    tree,
+    vjp,
+    vmap,
+)
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -171,3 +187,71 @@ def test_a_vector_of_a_tree_and_back():
     assert vector.dtype == NARROW
     assert tree.ravel({**given, "c": np.ones(1, "f4")})[0].dtype == np.float32
     assert_near(unravel(vector), given)
+
+
+IMAGES, KERNELS = drawn(2, 3, 10, 10), drawn(4, 3, 3, 3)
+VECTOR, LABELS = drawn(300), np.random.default_rng(2).integers(0, 5, 300)
+BY_LAX = {
+    "convolution": (lambda x: lax.conv(x, KERNELS.astype(x.dtype), (1, 1), "SAME"), IMAGES),
+    "max_pool": (lambda x: lax.max_pool(x, (2, 2)), IMAGES),
+    "avg_pool": (lambda x: lax.avg_pool(x, (2, 2)), IMAGES),
+    "segment_sum": (lambda x: lax.segment_sum(x, LABELS, 6), VECTOR),
+    "segment_max": (lambda x: lax.segment_max(x, LABELS, 5), VECTOR),
+    "associative_scan": (lambda x: lax.associative_scan(np.maximum, x), VECTOR[:17]),
+    "fori_loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, x), VECTOR),
+    "a branch for each": (
+        vmap(lambda s: lax.cond(s > 0, lambda s: s * 2, lambda s: s - 1, s)), VECTOR,
+    ),
+    "gather and scatter": (lambda x: x.at[LABELS].set(x[0])[LABELS[::-1]] + x, VECTOR),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_LAX)
+def test_what_lax_has(name):
+    function, x = BY_LAX[name]
+    for each in (jit(function), jit(grad(lambda x: np.sum(function(x) * function(x))))):
+        found, expected = each(x), each(x.astype(np.float32))
+        assert found.dtype == NARROW
+        scale = 1 + np.max(abs(expected))
+        np.testing.assert_allclose(found.astype(float), expected, rtol=0.05, atol=0.02 * scale)
+
+
+def test_what_numpy_and_scipy_compute_in_other_precisions():
+    matrix = np.eye(3).astype(NARROW) * 2
+    for function, x in (
+        (np.linalg.inv, matrix), (np.linalg.norm, VECTOR), (lambda x: abs(np.fft.fft(x)), VECTOR),
+        (fscipy.special.erf, VECTOR), (fscipy.special.log_softmax, VECTOR),
+    ):  # fmt: skip
+        plain = scipy.special.log_softmax if function is fscipy.special.log_softmax else function
+        found, expected = jit(function)(x), np.asarray(plain(x))
+        assert found.dtype == expected.dtype
+        tolerance = 0.02 if found.dtype == NARROW else 1e-5
+        np.testing.assert_allclose(
+            found.astype(float), expected.astype(float), rtol=tolerance, atol=tolerance
+        )
+        assert grad(lambda x, f=function: np.sum(f(x)))(x).dtype == NARROW
+
+
+def test_python_and_given_up_memory():
+    sorted_by_python = callback(np.sort, lambda x: x)
+    np.testing.assert_array_equal(jit(sorted_by_python)(VECTOR), np.sort(VECTOR))
+    given = VECTOR.copy()
+    np.testing.assert_array_equal(jit(lambda x: x * 2, donate_argnums=0)(given), VECTOR * 2)
+    np.testing.assert_array_equal(jit(lambda x: x * 2)(VECTOR[::-2]), VECTOR[::-2] * 2)
+
+
+def test_a_rule_of_the_users():
+    @custom_jvp
+    def sine(x):
+        return np.sin(x)
+
+    sine.defjvp(lambda primals, tangents: (sine(*primals), tangents[0] * np.cos(primals[0])))
+    expected = grad(lambda x: np.sum(np.sin(x)))(VECTOR)
+    assert_near(jit(grad(lambda x: np.sum(sine(x))))(VECTOR), expected)
+    assert_near(vmap(grad(sine))(VECTOR), expected)
+
+
+def test_a_nan_is_found(monkeypatch):
+    monkeypatch.setattr(config, "check_floats", True)
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        jit(lambda x: np.log(x - 4))(drawn(3))
