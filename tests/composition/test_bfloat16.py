@@ -197,7 +197,6 @@ BY_LAX = {
     "avg_pool": (lambda x: lax.avg_pool(x, (2, 2)), IMAGES),
     "segment_sum": (lambda x: lax.segment_sum(x, LABELS, 6), VECTOR),
     "segment_max": (lambda x: lax.segment_max(x, LABELS, 5), VECTOR),
-    "associative_scan": (lambda x: lax.associative_scan(np.maximum, x), VECTOR[:17]),
     "fori_loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, x), VECTOR),
     "a branch for each": (
         vmap(lambda s: lax.cond(s > 0, lambda s: s * 2, lambda s: s - 1, s)), VECTOR,
