@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-# as the documentation of NumPy 2.0 writes them
+# as NumPy 2.4 has them
 _BUILT_IN: dict[str, Callable[..., Any]] = {
-    "arange": lambda start_or_stop, /, stop=None, step=1, dtype=None, *, device=None, like=None: 0,
+    "arange": lambda start_or_stop, /, stop=None, step=1, *, dtype=None, device=None, like=None: 0,
     "bincount": lambda x, /, weights=None, minlength=0: 0,
     "can_cast": lambda from_, to, casting="safe": 0,
     "concatenate": lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": 0,

@@ -16,6 +16,25 @@ def leaves(result):
     return [result]
 
 
+NEWEST = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+
+MENDED = {"np.linalg.cond(a, 'fro')|complex128[3, 3]"}
+"""What older ones give in another dtype."""
+
+
+def is_known(case):
+    """Whether the installed NumPy takes what a case is about: some of it came after 2.1."""
+    if NEWEST:
+        return True
+    if case.name in MENDED:
+        return False
+    try:
+        case.call(*case.operands)
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
 def attempt(function, *arguments):
     """The results, or the exception."""
     try:

@@ -300,7 +300,9 @@ def test_what_depends_on_elements_can_be_had_where_there_are_elements():
     def capabilities():
         return fnp.__array_namespace_info__().capabilities()
 
-    assert capabilities() == np.__array_namespace_info__().capabilities()
+    # NumPy says how many axes there may be since 2.2
+    numpys = {"max dimensions": 64, **np.__array_namespace_info__().capabilities()}
+    assert capabilities() == numpys
     assert seen(lambda a: capabilities(), 1.0)["data-dependent shapes"]
     answers = []
     jit(lambda a: answers.append(capabilities()) or a)(1.0)

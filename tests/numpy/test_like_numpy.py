@@ -13,23 +13,14 @@ from functrans.ir.types import aval_of
 from functrans.testing import check_grads
 from functrans.trace.stage import stage
 from functrans.trace.tracer import Tracer
+from tests.numpy.attempts import is_known
 
 spec = importlib.util.spec_from_file_location("numpy_cases", Path(__file__).with_name("cases.py"))
 cases = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(cases)
 
 
-def is_known(case):
-    """Whether the installed NumPy has what the case is about: some of it came after 2.1."""
-    try:
-        case.call(*case.operands)
-    except (AttributeError, TypeError):
-        return False
-    return True
-
-
-NEWEST = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
-CASES = [case for case in cases.CASES if NEWEST or is_known(case)]
+CASES = list(filter(is_known, cases.CASES))
 
 TOLERANCES = {"float16": 1e-3, "float32": 1e-6, "complex64": 1e-6}
 

@@ -22,15 +22,19 @@ def found():
     """What is supported: titles, and names without the package."""
     functions = {f"{f.__module__}.{f.__name__}": f.__name__ for f in protocols.functions}
     ufuncs = {name for name in protocols.ufuncs if isinstance(getattr(np, name, None), np.ufunc)}
+    later = {"matvec", "vecmat"}  # NumPy has them since 2.2
     ours = {n for n in dir(functrans.numpy.special) if not n.startswith("_")}
-    members = {*protocols.methods, *protocols.attributes, *vars(Tracer)} & {*dir(np.ndarray), "at"}
+    members = {*protocols.methods, *protocols.attributes, *vars(Tracer)} & {
+        *dir(np.ndarray),
+        "at",
+    } - {"ptp"}
     return {
         "Functions of np": {v for k, v in functions.items() if "linalg" not in k} - ufuncs,
         "Functions of np.linalg": {v for k, v in functions.items() if "linalg" in k},
         "Ufuncs of np": ufuncs,
         "Ufuncs of scipy.special": {
             x
-            for x in protocols.ufuncs.keys() - ufuncs
+            for x in protocols.ufuncs.keys() - ufuncs - later
             if x[0] != "_" and (hasattr(scipy.special, x) or not hasattr(np, x))
         },
         "Functions of functrans.numpy.special": ours & {*functrans.numpy.special.__all__},
