@@ -13,8 +13,20 @@ from functrans.numpy.arrays import array, inexact
 from functrans.numpy.joining import concatenate
 from functrans.ops.define import lazy
 from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+from functrans.scipy.integrate.path import (
+    Event,
+    Path,
+    Solution,
+    event_of,
+    path_of,
+    stacked,
+    zeros_of,
+)
+from functrans.scipy.integrate.radau import RADAU
 from functrans.scipy.integrate.runge_kutta import (
-    METHODS,
+    METHODS as EXPLICIT,
+)
+from functrans.scipy.integrate.runge_kutta import (
     Problem,
     State,
     attempt,
@@ -25,11 +37,9 @@ from functrans.scipy.integrate.runge_kutta import (
 
 _result = lazy("scipy.optimize:OptimizeResult")
 
-_STIFF = (
-    "use method='DOP853', which solves it all the same, with as many steps as its stability asks "
-    "for; or write the implicit method's step by functrans.lax.custom_root"
-)
+_METHODS = {**EXPLICIT, "Radau": RADAU, "BDF": RADAU, "LSODA": RADAU}
 _EVENTS = "find the time by functrans.scipy.optimize.brentq on what solve_ivp gives at t_eval=[t]"
+_ENDS = "A termination event occurred."
 _MESSAGES = {
     True: "The solver successfully reached the end of the integration interval.",
     False: "Required step size is less than spacing between numbers.",
@@ -58,9 +68,10 @@ def solve_ivp(
     """The solution of ``y' = fun(t, y)`` from ``y0`` at ``t_span[0]`` to ``t_span[1]``.
 
     It is found by an explicit Runge-Kutta pair, with the steps that `scipy.integrate.solve_ivp`
-    takes. The derivatives are those of the steps that were taken, of whatever ``fun`` reads, of
-    ``y0``, ``args``, ``t_span`` and ``t_eval``; how long the steps are is not differentiated. Under
-    `vmap` each lane takes its own steps.
+    takes, or, if a stiff method is named, by the implicit one of Radau. The derivatives are those
+    of the steps that were taken, of whatever ``fun`` reads, of ``y0``, ``args``, ``t_span`` and
+    ``t_eval``; how long the steps are is not differentiated. Under `vmap` each lane takes its own
+    steps.
 
     Parameters
     ----------
@@ -68,12 +79,20 @@ def solve_ivp(
         ``fun(t, y, *args)`` gives the slope, in the shape of ``y``.
     t_span : pair of float
     y0 : array of shape (n,), of floats or complex numbers
-    method : {"RK45", "RK23", "DOP853"}
-        The pair. Stiff methods have no traced form.
+    method : {"RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"}
+        The pair. The last three are one method for stiff problems, Radau IIA of order 5, with the
+        derivatives of ``fun`` and to the tolerances that are asked for.
     t_eval : array of shape (m,)
         Where the solution is wanted, in the order of ``t_span``. Without it the solution is given
         where the steps end, whose number has to be known: so it is under `grad`, and not under
         `jit` or `vmap`.
+    dense_output : bool
+        Whether to give the solution as a function of time, ``sol``. Under `jit` and `vmap` that
+        solves anew at the times that it is called with.
+    events : callable or list of callable, optional
+        ``event(t, y, *args)``, with SciPy's attributes ``terminal`` and ``direction``. The times of
+        its zeros have the derivative of the equation. How many there are has to be known, as it is
+        under `grad`.
     vectorized : bool
         Whether ``fun`` takes several columns.
     args : tuple, optional
@@ -83,13 +102,14 @@ def solve_ivp(
     Returns
     -------
     scipy.optimize.OptimizeResult
-        With ``t`` of shape (m,), ``y`` of shape (n, m), ``nfev``, ``status`` and ``success``.
+        With ``t`` of shape (m,), ``y`` of shape (n, m), ``sol``, ``t_events``, ``y_events``,
+        ``nfev``, ``status`` and ``success``.
         Where the steps have become too small ``success`` is False, and ``y`` is NaN from there on.
 
     Raises
     ------
     UnsupportedNumPyError
-        For ``events``, ``dense_output`` and stiff methods.
+        For ``events``, and without ``t_eval``, under `jit` and `vmap`.
 
     Examples
     --------
@@ -102,13 +122,9 @@ def solve_ivp(
     >>> left(0.5).round(6), grad(left)(0.5).round(6)            # exp(-2 rate), -2 exp(-2 rate)
     (np.float64(0.367879), np.float64(-0.735759))
     """
-    name = "scipy.integrate.solve_ivp"
-    refuse_options(
-        name, [("events", events, _EVENTS), ("dense_output", dense_output, "pass t_eval=times")]
-    )
-    if not isinstance(method, str) or method not in METHODS:
-        shown = repr(method) if isinstance(method, str) else getattr(method, "__name__", method)
-        refuse(f"{name}(..., method={shown})", _STIFF)
+    method = method if isinstance(method, str) else getattr(method, "__name__", method)
+    if method not in _METHODS:
+        raise ValueError(f"`method` must be one of {list(_METHODS)} or OdeSolver class.")
     field = _field(fun, args if args is not None else (), vectorized)
     t0, end = (inexact(t) for t in t_span)
     y = inexact(y0)
@@ -117,27 +133,124 @@ def solve_ivp(
     dtype = np.result_type(y.dtype, field(t0, y).dtype)
     problem = _problem(field, method, t0, end, rtol, atol, max_step)
     state = start(problem, t0, y.astype(dtype), first_step)
-    if t_eval is None:
-        times, ys, state = _at_each_step(problem, state)
-    else:
+    several = isinstance(events, (list, tuple))
+    watched = [] if events is None else list(events) if several else [events]
+    watching = [event_of(event, args if args is not None else ()) for event in watched]
+    if t_eval is not None:
         times = inexact(t_eval)
         _check_times(times, t0, end)
-        ys, state = _at(problem, state, times)
-    success = ~state.failed
+    asked = (state.t, state.y, state.slope, state.size, problem.end)
+    has_path = all(known(x) is not None for x in asked)
+    if not has_path:
+        _refuse_unknown(t_eval, events)
+    if not has_path or (t_eval is not None and not dense_output and events is None):
+        ys, last = _at(problem, state, times)
+        made = _Made(times, ys.T, _anew(problem, state) if dense_output else None, last)
+    else:
+        path = path_of(problem, state, watching)
+        if path.length == 0:
+            made = _nowhere(path, None if t_eval is None else times, dense_output)
+        else:
+            places = None if t_eval is None else times
+            made = _along(problem, path, watching, places, dense_output)
+    success = ~made.state.failed
+    ended = made.ended
     found = known(success)
     return _result(
-        t=times,
-        y=ys.T,
-        sol=None,
-        t_events=None,
-        y_events=None,
-        nfev=state.evaluations,
+        t=made.t,
+        y=made.y,
+        sol=made.sol,
+        t_events=made.t_events if events is not None else None,
+        y_events=made.y_events if events is not None else None,
+        nfev=made.state.evaluations,
         njev=0,
         nlu=0,
-        status=np.where(success, 0, -1),
-        message=_MESSAGES[None if found is None else bool(found)],
+        status=1 if ended else _status(success),
+        message=_ENDS if ended else _MESSAGES[None if found is None else bool(found)],
         success=success,
     )
+
+
+def _status(success: Any) -> Any:
+    found = known(success)
+    return np.where(success, 0, -1) if found is None else int(found) - 1
+
+
+class _Made(NamedTuple):
+    """What becomes of a problem."""
+
+    t: Any
+    y: Any
+    sol: Any
+    state: State
+    t_events: Any = None
+    y_events: Any = None
+    ended: bool = False
+
+
+def _refuse_unknown(t_eval: Any, events: Any) -> None:
+    if events is not None:
+        refuse("scipy.integrate.solve_ivp(..., events=...), under jit or vmap,", _EVENTS)
+    if t_eval is None:
+        refuse(
+            "scipy.integrate.solve_ivp without t_eval=, under jit or vmap,",
+            "the number of steps would be the size of the result: pass t_eval=times",
+        )
+
+
+def _anew(problem: Problem, state: State) -> Callable[[Any], Any]:
+    """The solution as a function that solves again, up to the times that it is given."""
+
+    def solution(t: Any) -> Any:
+        t = inexact(t)
+        flat = t.reshape(-1)
+        order = np.argsort(flat * problem.direction)
+        ys, _ = _at(problem, state, flat[order])
+        ys = ys[np.argsort(order)]
+        return ys[0] if t.ndim == 0 else ys.T
+
+    return solution
+
+
+def _nowhere(path: Path, times: Any, dense_output: bool) -> _Made:
+    """What SciPy has for an interval without length, or for a first step that fails."""
+    t, y = path.start.t, path.start.y
+    if times is None:
+        times = np.stack([t, t])
+    sol = (lambda x: _like_times(y, inexact(x))) if dense_output else None
+    return _Made(times, _like_times(y, times), sol, path.end, [], [])
+
+
+def _like_times(y: Any, t: Any) -> Any:
+    return y if t.ndim == 0 else np.stack([y] * t.shape[0], axis=1)
+
+
+def _along(
+    problem: Problem, path: Path, events: list[Event], times: Any, dense_output: bool
+) -> _Made:
+    """The solution at given times, or at the ends of the steps, with its events."""
+    solution = Solution(problem, path)
+    found = zeros_of(path, solution, events)
+    end = solution.ts[-1] if found.end is None else found.end
+    if times is None:
+        inner = concatenate([path.start.y[None], path.steps.y[:-1]])
+        t = concatenate([solution.ts[:-1], end[None]])
+        last = path.steps.y[-1] if found.end is None else solution(end)
+        y = concatenate([inner, last[None]]).T
+    else:
+        way = problem.direction
+        reached = known(stop_gradient(times * way <= end * way))
+        if found.end is None and not bool(known(path.end.failed)):
+            reached = np.ones(times.shape, bool)
+        t = times[np.flatnonzero(reached)]
+        y = solution(t) if t.shape[0] else np.zeros((path.start.y.shape[0], 0), path.start.y.dtype)
+    kind = path.start.y.dtype
+    return _Made(
+        t, y, solution if dense_output else None, path.end,
+        [stacked(rows, (), np.float64) for rows in found.times],
+        [stacked(rows, path.start.y.shape, kind) for rows in found.solutions],
+        found.end is not None,
+    )  # fmt: skip
 
 
 def _field(fun: Callable[..., Any], args: Any, vectorized: bool) -> Callable[[Any, Any], Any]:
@@ -162,7 +275,7 @@ def _problem(
     direction = np.where(way < 0, -1.0, 1.0)
     least = 100 * np.finfo(np.float64).eps  # below which SciPy does not go either
     return Problem(
-        field, METHODS[method], end, direction,
+        field, _METHODS[method], end, direction,
         np.maximum(stop_gradient(array(rtol)), least), stop_gradient(array(atol)), max_step,
     )  # fmt: skip
 
@@ -218,24 +331,6 @@ def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
     return ys, progress.state
 
 
-def _at_each_step(problem: Problem, state: State) -> tuple[Any, Any, State]:
-    """The solution where the steps end, as long as it is known where that is."""
-    if any(known(x) is None for x in (state.t, state.size, problem.end)):
-        refuse(
-            "scipy.integrate.solve_ivp without t_eval=, under jit or vmap,",
-            "the number of steps would be the size of the result: pass t_eval=times",
-        )
-    times, ys = [state.t], [state.y]
-    while before(problem, state, problem.end):
-        state = attempt(problem, state)
-        if not state.rejected:
-            times.append(state.t)
-            ys.append(state.y)
-    if len(ys) == 1:  # as SciPy has it for an interval without length
-        times, ys = 2 * times, 2 * ys
-    return np.stack(times), np.stack(ys), state
-
-
 @within_traces("scipy.integrate:odeint")
 def odeint(
     func: Callable[..., Any],
@@ -265,7 +360,8 @@ def odeint(
 
     It is found by the pair of order 8 that `solve_ivp` calls DOP853, to the tolerances that are
     asked for (those of SciPy, 1.5e-8, if none are). SciPy's LSODA changes to implicit steps where a
-    problem is stiff; here it is solved all the same, with as many steps as stability asks for.
+    problem is stiff; here it is solved all the same, with as many steps as stability asks for: of
+    stiff problems `solve_ivp` with ``method="LSODA"`` is the way to the solution.
     What concerns LSODA alone (``Dfun``, ``ml``, ``mxordn``, ...) is taken, and says nothing.
 
     Parameters

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.api.lowered import eval_shape
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array, inexact
 from functrans.numpy.joining import concatenate
 from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+from functrans.tree import core as tree
 
 Integrand = Callable[[Any], Any]
 
@@ -46,6 +48,7 @@ KRONROD = np.concatenate([_WEIGHTS, _WEIGHTS[-2::-1]])
 GAUSS = np.zeros(21)
 GAUSS[1:10:2] = GAUSS[-2:-11:-2] = _GAUSS
 
+_GREATEST = np.finfo(np.float64).max
 _NARROWEST = 2.0**14 * np.finfo(np.float64).eps
 _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 
@@ -79,44 +82,59 @@ def _rule(f: Integrand, left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> _Parts:
-    """The parts of the interval on which the rule is good enough."""
-    left, right = edges[:-1], edges[1:]
-    starts = left.shape[0]
-    integral, error = vmap(lambda a, b: _rule(f, a, b))(left, right)
+    """The parts of the interval on which the rule is good enough.
+
+    A part that has not been integrated has an infinite error. So the loop holds the rule, and with
+    it the integrand, once: within integrals of several variables copies would be multiplied.
+    """
+    starts = len(edges) - 1
+    shape, dtype = _result_type(f)
 
     def filled(x: Any, value: float) -> Any:
-        rest = np.full((max(limit - starts, 0), *x.shape[1:]), value, x.dtype)
-        return concatenate([x, rest])
+        return concatenate([x, np.full(max(limit - starts, 0), value)])
 
+    size = max(limit, starts)
     parts = _Parts(
-        filled(left, 0.0), filled(right, 0.0), filled(integral, 0.0), filled(error, -1.0),
-        np.asarray(starts),
+        filled(edges[:-1], 0.0), filled(edges[1:], 0.0), np.zeros((size, *shape), dtype),
+        filled(np.full(starts, np.inf), -1.0), np.asarray(starts),
     )  # fmt: skip
 
-    def too_rough(parts: _Parts) -> Any:
+    def goes_on(parts: _Parts) -> Any:
         whole = np.max(np.abs(np.sum(parts.integral, axis=0)))
         total = np.sum(np.maximum(parts.error, 0.0))
         worst = np.argmax(parts.error)
         width = parts.right[worst] - parts.left[worst]
         # a node must not be rounded to the end of the interval, where f may be infinite
         divisible = width > _NARROWEST * parts.right[worst]
-        return (total > np.maximum(epsabs, epsrel * whole)) & (parts.count < limit) & divisible
+        rough = (total > np.maximum(epsabs, epsrel * whole)) & (parts.count < limit) & divisible
+        return rough | (parts.error[worst] == np.inf)
 
-    def bisect(parts: _Parts) -> _Parts:
-        worst, new = np.argmax(parts.error), parts.count
+    def integrate(parts: _Parts) -> _Parts:
+        worst = np.argmax(parts.error)
         a, b = parts.left[worst], parts.right[worst]
-        middle = (a + b) / 2
-        first, first_error = _rule(f, a, middle)
-        second, second_error = _rule(f, middle, b)
+        is_new = parts.error[worst] == np.inf
+        end = np.where(is_new, b, (a + b) / 2)
+        integral, error = _rule(f, a, end)
+        error = np.minimum(error, _GREATEST)
+        left, right, errors = parts.left, parts.right, parts.error
+        # the right half waits; where nothing is divided it is what is written over what is there
+        half = np.where(is_new, worst, np.minimum(parts.count, size - 1))
         return _Parts(
-            parts.left.at[new].set(middle),
-            parts.right.at[new].set(b).at[worst].set(middle),
-            parts.integral.at[new].set(second).at[worst].set(first),
-            parts.error.at[new].set(second_error).at[worst].set(first_error),
-            new + 1,
+            left.at[half].set(np.where(is_new, a, end)),
+            right.at[half].set(b).at[worst].set(end),
+            parts.integral.at[worst].set(integral),
+            errors.at[half].set(np.inf).at[worst].set(error),
+            parts.count + ~is_new,
         )
 
-    return while_loop(too_rough, bisect, parts) if limit > starts else parts
+    found: _Parts = while_loop(goes_on, integrate, parts)
+    return found
+
+
+def _result_type(f: Integrand) -> tuple[tuple[int, ...], Any]:
+    """The shape and the dtype of what an integrand gives."""
+    (found,) = tree.leaves(eval_shape(lambda u: inexact(f(u)), np.float64(0.5)))
+    return found.shape, found.dtype
 
 
 def adaptive(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> tuple[Any, Any]:
@@ -410,8 +428,8 @@ def tplquad(
 ) -> Any:
     """The integral of ``func(z, y, x)``, z between functions of (x, y), y of x, x from a to b.
 
-    Three adaptive integrals, one inside of the other, take minutes to compile. Where the integrand
-    is smooth, `nquad` with ``opts={"limit": 1}`` is one rule of 21 nodes for each variable.
+    Three adaptive integrals, one inside of the other, are long to compile. Where the integrand is
+    smooth, `nquad` with ``opts={"limit": 1}`` is one rule of 21 nodes for each variable.
 
     Examples
     --------

@@ -8,7 +8,7 @@ II.6 for DOP853. The tableaus are those of SciPy's classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +22,14 @@ _SAFETY, _LEAST_FACTOR, _GREATEST_FACTOR = 0.9, 0.2, 10.0
 
 
 class Method(NamedTuple):
-    """A pair of Runge-Kutta formulas."""
+    """A Runge-Kutta method with an estimate of its error."""
 
-    tableau: Any  # SciPy's class, which holds the coefficients
+    tableau: Any  # what holds the coefficients: of a pair, SciPy's class
     error: Callable[[Any, Any, Any, Any], Any]
     interpolant: Callable[..., Any]
     value: Callable[[Any, Any], Any]
     extra: int  # evaluations that the interpolant costs
+    attempt: Callable[[Problem, State], State]
 
     @property
     def stages(self) -> int:
@@ -66,13 +67,14 @@ class Problem(NamedTuple):
     max_step: Any
 
 
-def _combination(weights: Sequence[float], slopes: Sequence[Any]) -> Any:
+def combination(weights: Iterable[float], slopes: Iterable[Any]) -> Any:
     """A weighted sum; what has the weight 0 is left out."""
     terms = [float(w) * k for w, k in zip(weights, slopes, strict=False) if w != 0.0]
     return sum(terms[1:], terms[0])
 
 
-def _rms(x: Any) -> Any:
+def rms(x: Any) -> Any:
+    """The root of the mean of squares."""
     return np.sqrt(np.sum(np.abs(x) ** 2) / x.size)
 
 
@@ -80,17 +82,18 @@ def _rms(x: Any) -> Any:
 
 
 def _embedded_error(tableau: Any, slopes: Any, h: Any, scale: Any) -> Any:
-    return _rms(h * _combination(tableau.E, slopes) / scale)
+    return rms(h * combination(tableau.E, slopes) / scale)
 
 
 def _matrix_interpolant(tableau: Any, field: Field, state: State) -> Any:
     """Coefficients of the powers 1, 2, ... of the part of the step, times the step."""
     h = state.t - state.t_before
-    columns = [h * _combination(column, state.slopes) for column in tableau.P.T]
+    columns = [h * combination(column, state.slopes) for column in tableau.P.T]
     return np.stack(columns)
 
 
-def _power_series(coefficients: Any, x: Any) -> Any:
+def power_series(coefficients: Any, x: Any) -> Any:
+    """Coefficients of the powers 1, 2, ... summed up."""
     value = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
         value = coefficient + x * value
@@ -98,8 +101,8 @@ def _power_series(coefficients: Any, x: Any) -> Any:
 
 
 def _error_of_eighth_order(tableau: Any, slopes: Any, h: Any, scale: Any) -> Any:
-    fifth = np.sum(np.abs(_combination(tableau.E5, slopes) / scale) ** 2)
-    third = np.sum(np.abs(_combination(tableau.E3, slopes) / scale) ** 2)
+    fifth = np.sum(np.abs(combination(tableau.E5, slopes) / scale) ** 2)
+    third = np.sum(np.abs(combination(tableau.E3, slopes) / scale) ** 2)
     both = fifth + 0.01 * third
     nothing = both == 0.0
     norm = np.abs(h) * fifth / np.sqrt(np.where(nothing, 1.0, both) * scale.size)
@@ -111,10 +114,10 @@ def _interpolant_of_seventh_order(tableau: Any, field: Field, state: State) -> A
     t, y, h = state.t_before, state.y_before, state.t - state.t_before
     slopes = list(state.slopes)
     for row, c in zip(tableau.A_EXTRA, tableau.C_EXTRA, strict=True):
-        slopes.append(field(t + c * h, y + h * _combination(row, slopes)))
+        slopes.append(field(t + c * h, y + h * combination(row, slopes)))
     change = state.y - y
     first, last = slopes[0], state.slope
-    more = [h * _combination(row, slopes) for row in tableau.D]
+    more = [h * combination(row, slopes) for row in tableau.D]
     return np.stack([change, h * first - change, 2 * change - h * (last + first), *more])
 
 
@@ -125,22 +128,6 @@ def _alternating_series(coefficients: Any, x: Any) -> Any:
     return value
 
 
-METHODS = {
-    "RK23": Method(
-        lazy("scipy.integrate:RK23").resolve, _embedded_error, _matrix_interpolant, _power_series, 0
-    ),
-    "RK45": Method(
-        lazy("scipy.integrate:RK45").resolve, _embedded_error, _matrix_interpolant, _power_series, 0
-    ),
-    "DOP853": Method(
-        lazy("scipy.integrate:DOP853").resolve,
-        _error_of_eighth_order,
-        _interpolant_of_seventh_order,
-        _alternating_series,
-        3,
-    ),
-}
-
 # -- steps -----------------------------------------------------------------------------------------
 
 
@@ -148,14 +135,14 @@ def first_step(problem: Problem, t: Any, y: Any, slope: Any) -> Any:
     """The size of a first step, from a guess at the second derivative (Hairer, section II.4)."""
     whole = np.abs(problem.end - t)
     scale = problem.atol + np.abs(y) * problem.rtol
-    size_y, size_f = _rms(y / scale), _rms(slope / scale)
+    size_y, size_f = rms(y / scale), rms(slope / scale)
     tiny = (size_y < 1e-5) | (size_f < 1e-5)
     guess = np.where(tiny, 1e-6, 0.01 * size_y / np.where(tiny, 1.0, size_f))
     guess = np.minimum(guess, whole)
     step = guess * problem.direction
     turned = problem.field(t + step, y + step * slope)
     nothing = guess == 0.0
-    bend = _rms((turned - slope) / scale) / np.where(nothing, 1.0, guess)
+    bend = rms((turned - slope) / scale) / np.where(nothing, 1.0, guess)
     most = np.maximum(size_f, bend)
     straight = most <= 1e-15
     by_bend = (0.01 / np.where(straight, 1.0, most)) ** -problem.method.exponent
@@ -179,8 +166,20 @@ def start(problem: Problem, t: Any, y: Any, size: Any) -> State:
 
 def attempt(problem: Problem, state: State) -> State:
     """Try one step: the solution goes on if its error is small enough."""
-    tableau = problem.method.tableau()
-    t, y = state.t, state.y
+    return problem.method.attempt(problem, state)
+
+
+class Trial(NamedTuple):
+    """The step that is to be tried."""
+
+    end: Any
+    size: Any  # with its sign
+    failed: Any  # a rejected step has become too small
+
+
+def trial(problem: Problem, state: State) -> Trial:
+    """The next step, not beyond the end of the problem."""
+    t = state.t
     here = stop_gradient(t)
     smallest = 10 * np.abs(np.nextafter(here, problem.direction * np.inf) - here)
     failed = state.rejected & (state.size < smallest)
@@ -188,11 +187,17 @@ def attempt(problem: Problem, state: State) -> State:
     size = np.where(state.rejected, state.size, allowed)
     t_new = t + size * problem.direction
     t_new = np.where(problem.direction * (t_new - problem.end) > 0, problem.end, t_new)
-    h = t_new - t
+    return Trial(t_new, t_new - t, failed)
+
+
+def _explicit_step(problem: Problem, state: State) -> State:
+    tableau = problem.method.tableau()
+    t, y = state.t, state.y
+    t_new, h, failed = trial(problem, state)
     slopes = [state.slope]
     for row, c in zip(tableau.A[1:], tableau.C[1:], strict=True):
-        slopes.append(problem.field(t + c * h, y + h * _combination(row, slopes)))
-    y_new = y + h * _combination(tableau.B, slopes)
+        slopes.append(problem.field(t + c * h, y + h * combination(row, slopes)))
+    y_new = y + h * combination(tableau.B, slopes)
     slope = problem.field(t_new, y_new)
     slopes.append(slope)
     # how long the steps are makes no difference to the solution: only to its error
@@ -203,22 +208,38 @@ def attempt(problem: Problem, state: State) -> State:
     up = np.where(norm == 0.0, _GREATEST_FACTOR, np.fmin(_GREATEST_FACTOR, factor))
     up = np.where(state.rejected, np.minimum(up, 1.0), up)
     down = np.fmax(_LEAST_FACTOR, factor)
-    stacked = np.stack(slopes)
+    size = stop_gradient(np.abs(h)) * np.where(accepted, up, down)
+    step = Step(t_new, y_new, slope, np.stack(slopes), size)
+    return moved(state, step, accepted, failed, problem.method.stages)
+
+
+class Step(NamedTuple):
+    """Where a step leads."""
+
+    t: Any
+    y: Any
+    slope: Any
+    slopes: Any
+    size: Any  # of the next step
+
+
+def moved(state: State, step: Step, accepted: Any, failed: Any, evaluations: Any) -> State:
+    """The state after a step, which is the one before if the step was not accepted."""
 
     def chosen(new: Any, old: Any) -> Any:
         return np.where(accepted, new, old)
 
     return State(
-        chosen(t_new, t),
-        chosen(y_new, y),
-        chosen(slope, state.slope),
-        stop_gradient(np.abs(h)) * np.where(accepted, up, down),
+        chosen(step.t, state.t),
+        chosen(step.y, state.y),
+        chosen(step.slope, state.slope),
+        step.size,
         ~accepted,
         failed,
-        chosen(t, state.t_before),
-        chosen(y, state.y_before),
-        chosen(stacked, state.slopes),
-        state.evaluations + problem.method.stages * ~failed,
+        chosen(state.t, state.t_before),
+        chosen(state.y, state.y_before),
+        chosen(step.slopes, state.slopes),
+        state.evaluations + evaluations * ~failed,
     )
 
 
@@ -230,9 +251,38 @@ def before(problem: Problem, state: State, target: Any) -> Any:
 
 def interpolated(problem: Problem, state: State, t: Any) -> Any:
     """The solution at a time within the last step; NaN where no step came that far."""
+    y = within_step(problem, state)(t)
+    return np.where(state.failed & (problem.direction * (t - state.t) > 0), np.nan, y)
+
+
+def within_step(problem: Problem, state: State) -> Callable[[Any], Any]:
+    """The solution within the last step, as a function of time."""
     method = problem.method
     coefficients = method.interpolant(method.tableau(), problem.field, state)
     h = state.t - state.t_before
-    x = (t - state.t_before) / np.where(h == 0.0, 1.0, h)
-    y = state.y_before + method.value(coefficients, x)
-    return np.where(state.failed & (problem.direction * (t - state.t) > 0), np.nan, y)
+
+    def at(t: Any) -> Any:
+        x = (t - state.t_before) / np.where(h == 0.0, 1.0, h)
+        return state.y_before + method.value(coefficients, x)
+
+    return at
+
+
+METHODS = {
+    "RK23": Method(
+        lazy("scipy.integrate:RK23").resolve, _embedded_error, _matrix_interpolant, power_series, 0,
+        _explicit_step,
+    ),
+    "RK45": Method(
+        lazy("scipy.integrate:RK45").resolve, _embedded_error, _matrix_interpolant, power_series, 0,
+        _explicit_step,
+    ),
+    "DOP853": Method(
+        lazy("scipy.integrate:DOP853").resolve,
+        _error_of_eighth_order,
+        _interpolant_of_seventh_order,
+        _alternating_series,
+        3,
+        _explicit_step,
+    ),
+}  # fmt: skip

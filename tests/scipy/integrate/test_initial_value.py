@@ -174,11 +174,6 @@ def test_odeint():
 
 
 REFUSED = [
-    (lambda r: solve(integrate, r, (0.0, 1.0), "BDF"),
-     r"solve_ivp\(\.\.\., method='BDF'\) is not supported on traced values .*: use "
-     "method='DOP853'"),
-    (lambda r: solve(integrate, r, (0.0, 1.0), events=lambda t, y: y[0]),
-     r"solve_ivp\(\.\.\., events=\.\.\.\) is not supported .*brentq"),
     (lambda r: solve(integrate, r, (0.0, 1.0), dense_output=True), "pass t_eval=times"),
     (lambda r: solve(integrate, r, (0.0, 1.0)).y,
      "solve_ivp without t_eval=, under jit or vmap, is not supported .*: the number of steps"),
@@ -199,3 +194,130 @@ def test_what_is_refused(function, words):
 def test_times_that_are_none_of_the_solution(times, words):
     with pytest.raises(ValueError, match=words):
         jit(lambda r: solve(integrate, r, (0.0, 2.0), t_eval=times).y)(RATES)
+
+
+# -- stiff problems, events, dense output ----------------------------------------------------------
+
+
+def robertson(k, method, **options):
+    def reactions(t, y):
+        fast = 1e4 * y[1] * y[2]
+        return [-k * y[0] + fast, k * y[0] - fast - 3e7 * y[1] ** 2, 3e7 * y[1] ** 2]
+
+    given = {"t_eval": [1.0, 10.0, 40.0], "rtol": 1e-8, "atol": 1e-10, **options}
+    return scipy.integrate.solve_ivp(reactions, (0, 40.0), [1.0, 0, 0], method, **given)
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
+def test_stiff_methods(method):
+    expected = robertson(0.04, "Radau", rtol=1e-11, atol=1e-13).y
+    found = vmap(lambda k: robertson(k, method).y)(np.array([0.04, 0.05]))
+    np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+
+
+def test_derivatives_of_implicit_steps():
+    slope = jacrev(lambda k: robertson(k, "Radau").y[:, -1])(0.04)
+    ends = [robertson(k, "Radau", rtol=1e-11, atol=1e-13).y[:, -1] for k in (0.0401, 0.0399)]
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-4, rtol=1e-5)
+    # they are those of the steps that were taken, and not of the exact solution
+    rough = {"rtol": 1e-2, "atol": 1e-3, "first_step": 0.1, "max_step": 0.1, "t_eval": [0.5]}
+
+    def last(k):
+        return robertson(k, "Radau", **rough).y[0, 0]
+
+    by_vmap = vmap(last)(np.array([0.04 + 1e-6, 0.04 - 1e-6]))
+    np.testing.assert_allclose(grad(last)(0.04), (by_vmap[0] - by_vmap[1]) / 2e-6, rtol=1e-6)
+
+
+def test_a_stiff_problem_where_the_steps_end():
+    def oscillator(mu):
+        return scipy.integrate.solve_ivp(
+            lambda t, y: [y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]], (0, 3.0), [2.0, 0.0], "BDF",
+            rtol=1e-8, atol=1e-9,
+        ).y[0, -1]  # fmt: skip
+
+    slope = (oscillator(10.001) - oscillator(9.999)) / 2e-3
+    np.testing.assert_allclose(grad(oscillator)(10.0), slope, rtol=1e-4)
+
+
+def ground(t, y, *args):
+    return y[0]
+
+
+def apex(t, y, *args):
+    return y[1]
+
+
+def bounce(t, y, *args):
+    return y[0]
+
+
+ground.terminal, ground.direction = True, -1
+bounce.terminal = 2
+
+
+def thrown(g, events=(ground, apex), span=(0, 100.0), **options):
+    return scipy.integrate.solve_ivp(
+        lambda t, y, g: [y[1], -g], span, [10.0, 5.0], events=list(events), rtol=1e-8, atol=1e-10,
+        args=(g,), **options,
+    )  # fmt: skip
+
+
+EVENTS = {
+    "time": lambda g: thrown(g).t_events[0][0],
+    "time of another": lambda g: thrown(g, method="DOP853").t_events[1][0],
+    "implicit": lambda g: thrown(g, method="Radau").y_events[0][0][1],
+    "height": lambda g: thrown(g).y_events[1][0][0],
+    "last": lambda g: thrown(g).t[-1] * thrown(g).y[1, -1],
+    "at times": lambda g: np.sum(thrown(g, t_eval=np.linspace(0, 5, 21)).y),
+    "dense": lambda g: thrown(g, dense_output=True).sol(np.array([0.3, 1.7]))[1, 0],
+    "dense before": lambda g: thrown(g, (), (1.0, 0.0), dense_output=True).sol(0.3)[0],
+    "second": lambda g: thrown(g, [bounce], (0.0, -9.0)).y[0, -1],
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_events(name):
+    function = EVENTS[name]
+    expected = function(9.81)
+    np.testing.assert_allclose(grad(lambda a: a * function(9.81))(1.0), expected, rtol=1e-7)
+    seen = []
+
+    def values(g):
+        seen.append(function(g))
+        return seen[-1]
+
+    slope = (function(9.81 + 1e-4) - function(9.81 - 1e-4)) / 2e-4
+    np.testing.assert_allclose(grad(values)(9.81), slope, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_said_of_events():
+    plain = thrown(9.81, t_eval=np.linspace(0, 5, 21))
+    seen = []
+
+    def function(g):
+        found = thrown(g, t_eval=np.linspace(0, 5, 21))
+        seen.append((found.status, found.message, found.y.shape, [len(t) for t in found.t_events]))
+        nothing = thrown(g, [lambda t, y, g: y[0] + 1e9], (0.0, 1.0))
+        seen.append((nothing.status, nothing.t_events[0].shape, nothing.y_events[0].shape))
+        return g
+
+    grad(function)(9.81)
+    assert seen[0] == (1, plain.message, plain.y.shape, [1, 1])
+    assert seen[1] == (0, (0,), (0, 2))
+
+
+def test_a_dense_output_under_jit():
+    def at(g):
+        found = scipy.integrate.solve_ivp(
+            lambda t, y: [y[1], -g], (0, 2.0), [10.0, 5.0], t_eval=[1.0], dense_output=True,
+            rtol=1e-8,
+        )  # fmt: skip
+        return found.sol(np.array([1.5, 0.2]))[0]
+
+    np.testing.assert_allclose(vmap(at)(np.array([9.81]))[0], at(9.81), rtol=1e-8)
+
+
+def test_events_under_jit_are_refused():
+    with pytest.raises(errors.UnsupportedNumPyError, match=r"events=.*: find the time by functra"):
+        vmap(lambda g: thrown(g, t_eval=[1.0]).y)(np.ones(2))

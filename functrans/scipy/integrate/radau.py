@@ -1,0 +1,135 @@
+"""Radau IIA of order 5: an implicit Runge-Kutta method for stiff problems.
+
+The stages of a step are the solution of equations, found by Newton's method; the derivative of a
+step is that of the equations, by `lax.custom_root`. Sources: Hairer and Wanner, Solving Ordinary
+Differential Equations II (1996), section IV.8, for the method, its estimate of the error and the
+choice of steps.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from functrans.api.jacobians import jacfwd
+from functrans.api.recompute import stop_gradient
+from functrans.lax.implicit import custom_root
+from functrans.lax.loops import while_loop
+from functrans.scipy.integrate.runge_kutta import (
+    Field,
+    Method,
+    Problem,
+    State,
+    Step,
+    combination,
+    moved,
+    power_series,
+    rms,
+    trial,
+)
+from functrans.scipy.optimize.scalar import dense_solve
+
+_ROOT = 6**0.5
+_TIMES = np.array([(4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0])
+_WEIGHTS = np.array([
+    [(88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225],
+    [(296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225],
+    [(16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9],
+])  # fmt: skip
+# of the changes in the stages: the estimate of the error, and the powers of the interpolant
+_ERROR = np.array([-13 - 7 * _ROOT, -13 + 7 * _ROOT, -1.0]) / 3
+_POWERS = np.array([
+    [13 / 3 + 7 * _ROOT / 3, -23 / 3 - 22 * _ROOT / 3, 10 / 3 + 5 * _ROOT],
+    [13 / 3 - 7 * _ROOT / 3, -23 / 3 + 22 * _ROOT / 3, 10 / 3 - 5 * _ROOT],
+    [1 / 3, -8 / 3, 10 / 3],
+])  # fmt: skip
+_REAL_EIGENVALUE = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)
+
+_SAFETY, _LEAST_FACTOR, _GREATEST_FACTOR = 0.9, 0.2, 10.0
+_MOST_ITERATIONS = 10
+
+
+def _stage_equations(field: Field, t: Any, y: Any, h: Any) -> Any:
+    """What is 0 for the changes of the solution from y to each stage."""
+
+    def equations(changes: Any) -> Any:
+        slopes = [field(t + c * h, y + z) for c, z in zip(_TIMES, changes, strict=True)]
+        return changes - h * (_WEIGHTS @ np.stack(slopes))
+
+    return equations
+
+
+def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any, Any]:
+    """The changes in the stages, and whether Newton's method has found them.
+
+    It goes on with the derivative at the beginning of the step.
+    """
+    n = y.size
+    matrix = np.eye(3 * n) - np.kron(_WEIGHTS, np.eye(n)) @ np.kron(np.eye(3), h * slopes)
+    scale = problem.atol + np.abs(stop_gradient(y)) * problem.rtol
+    least = np.maximum(
+        10 * np.finfo(float).eps / np.min(problem.rtol),
+        np.minimum(0.03, np.min(problem.rtol) ** 0.5),
+    )
+
+    def solve(equations: Any, changes: Any) -> Any:
+        inverse = np.linalg.inv(matrix)
+
+        def goes_on(state: Any) -> Any:
+            _, before, now, count = state
+            return (now > 1e-3 * least) & (count < _MOST_ITERATIONS) & (now < 2 * before)
+
+        def improve(state: Any) -> Any:
+            changes, _, before, count = state
+            step = (inverse @ equations(changes).reshape(-1)).reshape(changes.shape)
+            return changes - step, before, rms(step / scale), count + 1
+
+        start = (changes, np.asarray(np.inf), np.asarray(np.finfo(float).max), 0)
+        found, _, size, _ = while_loop(goes_on, improve, start)
+        converged = size <= least
+        return np.where(converged, found, 0.0), converged
+
+    equations = _stage_equations(problem.field, t, y, h)
+    start = np.zeros((3, n), y.dtype)
+    found: tuple[Any, Any] = custom_root(equations, start, solve, dense_solve, has_aux=True)
+    return found
+
+
+def _implicit_step(problem: Problem, state: State) -> State:
+    t, y = state.t, state.y
+    t_new, h, failed = trial(problem, state)
+    slopes = stop_gradient(jacfwd(lambda y: problem.field(t, y))(y))
+    here = stop_gradient(h)
+    changes, converged = _solved(problem, t, y, h, slopes)
+    y_new = y + changes[2]
+    slope = problem.field(t_new, y_new)
+    # how long the steps are makes no difference to the solution: only to its error
+    scale = problem.atol + np.maximum(np.abs(y), np.abs(y_new)) * problem.rtol
+    matrix = _REAL_EIGENVALUE / here * np.eye(y.size) - slopes
+    change = combination(_ERROR, changes) / here
+    error = np.linalg.solve(matrix, stop_gradient(state.slope + change))
+    # what is stiff in it is taken out by a second filter, where the first was not enough
+    again = np.linalg.solve(matrix, stop_gradient(problem.field(t, y + error) + change))
+    norm = rms(error / scale)
+    norm = stop_gradient(np.where(state.rejected & (norm > 1), rms(again / scale), norm))
+    norm = np.where(converged, norm, np.inf)
+    accepted = (norm < 1) & ~failed
+    factor = _SAFETY * np.where(norm == 0.0, 1.0, norm) ** problem.method.exponent
+    factor = np.where(norm == 0.0, _GREATEST_FACTOR, np.fmin(_GREATEST_FACTOR, factor))
+    factor = np.where(converged, np.fmax(_LEAST_FACTOR, factor), 0.5)
+    factor = np.where(accepted & state.rejected, np.minimum(factor, 1.0), factor)
+    step = Step(t_new, y_new, slope, changes, np.abs(here) * factor)
+    return moved(state, step, accepted, failed, 3 * _MOST_ITERATIONS)
+
+
+def _interpolant(tableau: Any, field: Field, state: State) -> Any:
+    """Coefficients of the powers 1, 2, 3 of the part of the step."""
+    return np.stack([combination(column, state.slopes) for column in _POWERS.T])
+
+
+RADAU = Method(
+    lambda: SimpleNamespace(n_stages=2, error_estimator_order=3),
+    lambda *_: None, _interpolant, power_series, 0, _implicit_step,
+)  # fmt: skip
