@@ -1,0 +1,611 @@
+"""Statistics of two samples and more: correlations, regressions, tests, distances.
+
+The p-values are those of the distributions, and have their derivatives. What goes by the order of
+the elements alone (ranks) has a derivative of 0; SciPy computes it.
+
+References
+----------
+The docstrings of `scipy.stats`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.host import callback
+from functrans.api.mapping import vmap
+from functrans.api.recompute import stop_gradient
+from functrans.errors import UnsupportedNumPyError
+from functrans.ir.types import Aval
+from functrans.numpy.arrays import array, inexact
+from functrans.numpy.indexing import take
+from functrans.numpy.joining import concatenate
+from functrans.ops.define import lazy
+from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
+from functrans.ops.elementwise.special.incomplete import betainc
+from functrans.scipy.define import answers
+from functrans.scipy.stats.statistics import kurtosis, skew
+from functrans.trace.source import located, user_source
+
+__all__ = [
+    "boxcox_llf", "chisquare", "circmean", "circstd", "circvar", "describe", "energy_distance",
+    "f_oneway", "iqr", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
+    "mannwhitneyu", "median_abs_deviation", "pearsonr", "pointbiserialr", "rankdata", "spearmanr",
+    "trim_mean", "ttest_1samp", "ttest_ind", "ttest_rel", "wasserstein_distance", "weightedtau",
+    "wilcoxon",
+]  # fmt: skip
+
+
+class Test(NamedTuple):
+    """A statistic, and how likely one that extreme is."""
+
+    statistic: Any
+    pvalue: Any
+
+    @property
+    def correlation(self) -> Any:
+        """The statistic, of a correlation."""
+        return self.statistic
+
+
+class StudentTest(Test):
+    """A `Test` with Student's statistic, which knows its degrees of freedom besides."""
+
+    df: Any
+
+    def __new__(cls, statistic: Any, pvalue: Any, df: Any = None) -> StudentTest:
+        self = super().__new__(cls, statistic, pvalue)
+        self.df = df
+        return self
+
+
+class Line(NamedTuple):
+    """A line through points."""
+
+    slope: Any
+    intercept: Any
+    rvalue: Any
+    pvalue: Any
+    stderr: Any
+    intercept_stderr: Any
+
+
+class Description(NamedTuple):
+    """What `describe` says of a sample."""
+
+    nobs: int
+    minmax: tuple[Any, Any]
+    mean: Any
+    variance: Any
+    skewness: Any
+    kurtosis: Any
+
+
+def _refuse_unless(holds: bool, what: str, instead: str) -> None:
+    if not holds:
+        raise UnsupportedNumPyError(
+            f"scipy.stats.{what} is not supported on traced values{located(user_source())}: "
+            f"{instead}"
+        )
+
+
+def _on_one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
+    x = inexact(x)
+    return (x.reshape(-1), 0) if axis is None else (x, axis)
+
+
+# -- ranks -----------------------------------------------------------------------------------------
+
+_RANKS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "average": lambda left, right, _: (left + right + 1) / 2,
+    "min": lambda left, right, _: left + 1,
+    "max": lambda left, right, _: right,
+    "dense": lambda left, right, steps: steps[left],
+}
+"""Ranks, of how many elements are less, and how many are not greater."""
+
+
+@answers("scipy.stats:rankdata")
+def rankdata(
+    a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
+) -> Any:
+    """The ranks of elements, from 1 on; they have no derivative but 0.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> stats.rankdata([3.0, 1.0, 3.0])
+    array([2.5, 1. , 2.5])
+    """
+    _refuse_unless(nan_policy == "propagate", f"rankdata(..., nan_policy={nan_policy!r})",
+                   "choose the elements by np.where")  # fmt: skip
+    x = stop_gradient(array(a))
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    rows = np.moveaxis(x, axis, -1)
+
+    def ranked(row: Any) -> Any:
+        if method == "ordinal":
+            return np.argsort(np.argsort(row, stable=True)) + 1
+        ordered = np.sort(row)
+        left, right = (np.searchsorted(ordered, row, side=side) for side in ("left", "right"))
+        differs = concatenate(
+            [np.ones(1, np.int64), (ordered[1:] != ordered[:-1]).astype(np.int64)]
+        )
+        return _RANKS[method](left, right, np.cumsum(differs))
+
+    found = vmap(ranked)(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
+    return np.moveaxis(found, -1, axis)
+
+
+def _of_ranks(name: str, of: str, count: int) -> Callable[..., Any]:
+    """The public function of a test that goes by ranks."""
+    scipys = lazy(f"scipy.stats:{name}")
+
+    def function(*samples: Any, **options: Any) -> Any:
+        plain = [stop_gradient(array(x)) for x in samples]
+
+        def computed(*values: Any) -> Any:
+            found = scipys(*values, **options)
+            return tuple(np.asarray(x, float) for x in (found[0], found[1]))
+
+        # its result has a shape that any elements show
+        example = computed(*(np.sin(np.arange(1.0, x.size + 1)).reshape(x.shape) for x in plain))
+        types = tuple(Aval(x.shape, x.dtype) for x in example)
+        return Test(*callback(computed, out_types=types)(*plain))
+
+    function.__name__ = function.__qualname__ = name
+    given = ", ".join(["[1.0, 4.0, 2.0]", "[2.0, 9.0, 3.0]"][:count])
+    function.__doc__ = f"""{of}, and its p-value; their derivative is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import stats
+    >>> grad(lambda x: stats.{name}(x, {given})[0])(np.array([1.0, 2.0, 5.0]))
+    array([0., 0., 0.])
+    """
+    return answers(f"scipy.stats:{name}")(function)
+
+
+kendalltau = _of_ranks("kendalltau", "Kendall's correlation of ranks", 1)
+kruskal = _of_ranks("kruskal", "The statistic of Kruskal and Wallis", 2)
+ks_2samp = _of_ranks("ks_2samp", "The statistic of Kolmogorov and Smirnov for two samples", 1)
+mannwhitneyu = _of_ranks("mannwhitneyu", "The statistic of Mann and Whitney", 1)
+spearmanr = _of_ranks("spearmanr", "Spearman's correlation of ranks", 1)
+weightedtau = _of_ranks("weightedtau", "A weighted correlation of ranks", 1)
+wilcoxon = _of_ranks("wilcoxon", "The statistic of Wilcoxon's test of signed ranks", 1)
+
+# -- correlation and regression --------------------------------------------------------------------
+
+
+def _sided(t: Any, df: Any, alternative: str) -> Any:
+    """How likely a value of Student's t beyond one is."""
+    beyond = {"less": t, "greater": -t, "two-sided": -np.abs(t)}
+    if alternative not in beyond:
+        raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
+    tail = stdtr(inexact(df), beyond[alternative])
+    return 2 * tail if alternative == "two-sided" else tail
+
+
+@answers("scipy.stats:pearsonr")
+def pearsonr(
+    x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: int | None = 0
+) -> Any:
+    """Pearson's coefficient of correlation, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.pearsonr([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])[0])
+    1.0
+    """
+    _refuse_unless(method is None, "pearsonr(..., method=...)", "leave it out")
+    (x, axis), (y, _) = _on_one_axis(x, axis), _on_one_axis(y, axis)
+    n = x.shape[axis]
+    a, b = (v - np.mean(v, axis=axis, keepdims=True) for v in (x, y))
+    sizes = np.sqrt(np.sum(a * a, axis=axis)) * np.sqrt(np.sum(b * b, axis=axis))
+    r = np.clip(np.sum(a * b, axis=axis) / sizes, -1.0, 1.0)
+    if n == 2:
+        return Test(r, np.ones_like(r))
+    beyond = {"less": -r, "greater": r, "two-sided": np.abs(r)}[alternative]
+    tail = betainc(n / 2 - 1, n / 2 - 1, (1 - beyond) / 2)
+    return Test(r, 2 * tail if alternative == "two-sided" else tail)
+
+
+@answers("scipy.stats:pointbiserialr")
+def pointbiserialr(x: Any, y: Any) -> Any:
+    """The coefficient of correlation of truths and numbers, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.pointbiserialr([True, False, True], [1.0, 0.0, 1.0])[0])
+    1.0
+    """
+    return pearsonr(inexact(x), y)
+
+
+@answers("scipy.stats:linregress")
+def linregress(x: Any, y: Any, alternative: str = "two-sided", *, axis: int = 0) -> Any:
+    """The line of least squares through points.
+
+    Returns
+    -------
+    Line
+        With ``slope``, ``intercept``, ``rvalue``, ``pvalue``, ``stderr``, ``intercept_stderr``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import stats
+    >>> grad(lambda y: stats.linregress(np.arange(3.0), y).slope)(np.array([1.0, 2.0, 4.0]))
+    array([-0.5,  0. ,  0.5])
+    """
+    x, y = inexact(x), inexact(y)
+    n = x.shape[axis]
+    middle = np.mean(x, axis=axis)
+    a = x - np.mean(x, axis=axis, keepdims=True)
+    b = y - np.mean(y, axis=axis, keepdims=True)
+    xx, yy, xy = (np.mean(p, axis=axis) for p in (a * a, b * b, a * b))
+    slope = xy / xx
+    r = np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0)
+    df = n - 2
+    _refuse_unless(n > 2, "linregress of two points", "write the line through them down")
+    t = r * np.sqrt(df / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
+    error = np.sqrt((1 - r * r) * yy / xx / df)
+    return Line(
+        slope, np.mean(y, axis=axis) - slope * middle, r, _sided(t, df, alternative), error,
+        error * np.sqrt(xx + middle * middle),
+    )  # fmt: skip
+
+
+# -- tests -----------------------------------------------------------------------------------------
+
+
+def _student(value: Any, df: Any, alternative: str) -> StudentTest:
+    return StudentTest(value, _sided(value, df, alternative), df)
+
+
+def _mean_and_variance(x: Any, axis: int) -> tuple[Any, Any, int]:
+    return np.mean(x, axis=axis), np.var(x, axis=axis, ddof=1), x.shape[axis]
+
+
+@answers("scipy.stats:ttest_1samp")
+def ttest_1samp(
+    a: Any, popmean: Any, axis: int | None = 0, nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Any:  # fmt: skip
+    """Student's statistic of a sample's mean, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.ttest_1samp([1.0, 3.0], 1.0).statistic)
+    1.0
+    """
+    a, axis = _on_one_axis(a, axis)
+    mean, variance, n = _mean_and_variance(a, axis)
+    return _student((mean - popmean) / np.sqrt(variance / n), n - 1, alternative)
+
+
+@answers("scipy.stats:ttest_rel")
+def ttest_rel(
+    a: Any, b: Any, axis: int | None = 0, nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> Any:  # fmt: skip
+    """Student's statistic of the mean of differences, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.ttest_rel([2.0, 3.0], [1.0, 0.0]).statistic)
+    2.0
+    """
+    return ttest_1samp(inexact(a) - inexact(b), 0.0, axis, nan_policy, alternative)
+
+
+@answers("scipy.stats:ttest_ind")
+def ttest_ind(
+    a: Any, b: Any, *, axis: int | None = 0, equal_var: bool = True,
+    nan_policy: str = "propagate", alternative: str = "two-sided", trim: float = 0,
+    method: Any = None,
+) -> Any:  # fmt: skip
+    """Student's statistic of the difference of two means, or Welch's, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.ttest_ind([1.0, 3.0], [0.0, 2.0]).statistic.round(6))
+    0.707107
+    """
+    _refuse_unless(method is None and trim == 0, "ttest_ind with trim= or method=", "leave it out")
+    (a, axis), (b, _) = _on_one_axis(a, axis), _on_one_axis(b, axis)
+    (mean, v1, n1), (other, v2, n2) = (_mean_and_variance(x, axis) for x in (a, b))
+    if equal_var:
+        df: Any = float(n1 + n2 - 2)
+        pooled = ((n1 - 1) * v1 + (n2 - 1) * v2) / df
+        size = np.sqrt(pooled * (1 / n1 + 1 / n2))
+    else:
+        s1, s2 = v1 / n1, v2 / n2
+        df = (s1 + s2) ** 2 / (s1**2 / (n1 - 1) + s2**2 / (n2 - 1))
+        size = np.sqrt(s1 + s2)
+    return _student((mean - other) / size, df, alternative)
+
+
+@answers("scipy.stats:f_oneway")
+def f_oneway(*samples: Any, axis: int = 0, equal_var: bool = True) -> Any:
+    """The statistic of an analysis of variance in one way, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.f_oneway([1.0, 3.0], [5.0, 7.0]).statistic)
+    8.0
+    """
+    _refuse_unless(equal_var, "f_oneway(..., equal_var=False)", "write Welch's statistic down")
+    groups = [inexact(x) for x in samples]
+    everything = concatenate(groups, axis=axis)
+    middle = np.mean(everything, axis=axis)
+    between: Any = 0.0
+    within: Any = 0.0
+    for x in groups:
+        mean = np.mean(x, axis=axis, keepdims=True)
+        between = between + x.shape[axis] * (np.mean(x, axis=axis) - middle) ** 2
+        within = within + np.sum((x - mean) ** 2, axis=axis)
+    first, second = len(groups) - 1, everything.shape[axis] - len(groups)
+    value = (between / first) / (within / second)
+    return Test(value, fdtrc(float(first), float(second), value))
+
+
+@answers("scipy.stats:chisquare")
+def chisquare(
+    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: int = 0, *, sum_check: bool = True
+) -> Any:
+    """The statistic of the test by squares of frequencies, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.chisquare([1.0, 3.0]).statistic)
+    1.0
+    """
+    observed = inexact(f_obs)
+    expected = np.mean(observed, axis=axis, keepdims=True) if f_exp is None else inexact(f_exp)
+    value = np.sum((observed - expected) ** 2 / expected, axis=axis)
+    return Test(value, chdtrc(float(observed.shape[axis] - 1 - ddof), value))
+
+
+@answers("scipy.stats:jarque_bera")
+def jarque_bera(x: Any, *, axis: int | None = None) -> Any:
+    """The statistic of Jarque and Bera for whether a sample is normal, and its p-value.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.jarque_bera([1.0, 2.0, 3.0]).statistic)
+    0.28125
+    """
+    x, axis = _on_one_axis(x, axis)
+    n = x.shape[axis]
+    value = n / 6 * (skew(x, axis) ** 2 + kurtosis(x, axis) ** 2 / 4)
+    return Test(value, chdtrc(2.0, value))
+
+
+# -- one sample ------------------------------------------------------------------------------------
+
+
+@answers("scipy.stats:describe")
+def describe(
+    a: Any, axis: int | None = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
+) -> Any:
+    """The size, the extremes, and the first four moments of a sample.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.describe([1.0, 3.0]).variance)
+    2.0
+    """
+    a, axis = _on_one_axis(a, axis)
+    return Description(
+        a.shape[axis], (np.min(a, axis=axis), np.max(a, axis=axis)), np.mean(a, axis=axis),
+        np.var(a, axis=axis, ddof=ddof), skew(a, axis, bias), kurtosis(a, axis, bias=bias),
+    )  # fmt: skip
+
+
+@answers("scipy.stats:iqr")
+def iqr(
+    x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0,
+    nan_policy: str = "propagate", interpolation: Any = "linear", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The range between two percentiles.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.iqr([1.0, 2.0, 3.0]))
+    1.0
+    """
+    low, high = np.percentile(
+        inexact(x), np.array(sorted(rng)), axis=axis, method=interpolation, keepdims=keepdims
+    )
+    factor = {"normal": 2 * math.sqrt(2) * 0.476936276204470}.get(scale, scale)
+    return (high - low) / factor
+
+
+@answers("scipy.stats:median_abs_deviation")
+def median_abs_deviation(
+    x: Any, axis: Any = 0, center: Any = np.median, scale: Any = 1.0,
+    nan_policy: str = "propagate", *, keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The median of the distances from the median.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.median_abs_deviation([1.0, 2.0, 5.0]))
+    1.0
+    """
+    x = inexact(x)
+    middle = center(x, axis=axis)
+    if axis is not None:
+        middle = np.expand_dims(middle, axis)
+    factor = {"normal": 0.6744897501960817}.get(scale, scale)
+    return np.median(np.abs(x - middle), axis=axis, keepdims=keepdims) / factor
+
+
+@answers("scipy.stats:trim_mean")
+def trim_mean(a: Any, proportiontocut: float, axis: int | None = 0) -> Any:
+    """The mean without a part of the least and of the greatest elements.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.trim_mean([1.0, 2.0, 9.0], 0.4))
+    2.0
+    """
+    a, axis = _on_one_axis(a, axis)
+    n = a.shape[axis]
+    cut = int(proportiontocut * n)
+    if 2 * cut >= n:
+        raise ValueError("Proportion too big.")
+    return np.mean(np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : n - cut], axis=0)
+
+
+@answers("scipy.stats:boxcox_llf")
+def boxcox_llf(lmb: Any, data: Any) -> Any:
+    """The log-likelihood of the parameter of the transform of Box and Cox.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.boxcox_llf(1.0, [1.0, 3.0]))
+    0.0
+    """
+    data = inexact(data)
+    logs = np.log(data)
+    zero = lmb == 0
+    power = np.where(zero, 1.0, lmb)
+    moved = np.where(zero, logs, np.expm1(power * logs) / power)
+    return (lmb - 1) * np.sum(logs, axis=0) - data.shape[0] / 2 * np.log(np.var(moved, axis=0))
+
+
+# -- angles ----------------------------------------------------------------------------------------
+
+
+def _resultant(samples: Any, high: Any, low: Any, axis: Any) -> tuple[Any, Any]:
+    """The mean of the sines and of the cosines of angles."""
+    angles = (inexact(samples) - low) * (2 * np.pi / (high - low))
+    return np.mean(np.sin(angles), axis=axis), np.mean(np.cos(angles), axis=axis)
+
+
+@answers("scipy.stats:circmean")
+def circmean(
+    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
+    nan_policy: str = "propagate",
+) -> Any:  # fmt: skip
+    """The mean of angles.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.circmean([1.0, 2.0]).round(6))
+    1.5
+    """
+    s, c = _resultant(samples, high, low, axis)
+    angle = np.arctan2(s, c)
+    return np.where(angle < 0, angle + 2 * np.pi, angle) * ((high - low) / (2 * np.pi)) + low
+
+
+@answers("scipy.stats:circvar")
+def circvar(
+    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
+    nan_policy: str = "propagate",
+) -> Any:  # fmt: skip
+    """The variance of angles, from 0 to 1.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.circvar([1.0, 1.0]).round(6))
+    0.0
+    """
+    return 1 - np.hypot(*_resultant(samples, high, low, axis))
+
+
+@answers("scipy.stats:circstd")
+def circstd(
+    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
+    nan_policy: str = "propagate", *, normalize: bool = False,
+) -> Any:  # fmt: skip
+    """The standard deviation of angles.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.circstd([1.0, 2.0]).round(6))
+    0.511046
+    """
+    deviation = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis))))
+    return deviation if normalize else deviation * ((high - low) / (2 * np.pi))
+
+
+# -- distances -------------------------------------------------------------------------------------
+
+
+def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
+    """The differences of two distribution functions, and the intervals on which they are so."""
+    u, v = inexact(u), inexact(v)
+    places = np.sort(concatenate([u, v]))
+
+    def function(x: Any, weights: Any) -> Any:
+        order = np.argsort(stop_gradient(x))
+        ordered = np.sort(stop_gradient(x))
+        below = np.searchsorted(ordered, stop_gradient(places)[:-1], side="right")
+        if weights is None:
+            return below / x.shape[0]
+        shares = concatenate([np.zeros(1), np.cumsum(take(inexact(weights), order))])
+        return take(shares, below) / shares[-1]
+
+    return function(u, u_weights) - function(v, v_weights), np.diff(places)
+
+
+@answers("scipy.stats:wasserstein_distance")
+def wasserstein_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """The least work of moving one sample to another, per unit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import stats
+    >>> grad(lambda u: stats.wasserstein_distance(u, [5.0, 6.0]))(np.array([1.0, 3.0]))
+    array([-0.5, -0.5])
+    """
+    difference, widths = _steps(u_values, v_values, u_weights, v_weights)
+    return np.sum(np.abs(difference) * widths)
+
+
+@answers("scipy.stats:energy_distance")
+def energy_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """The energy distance of two samples.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.energy_distance([0.0], [2.0]))
+    2.0
+    """
+    difference, widths = _steps(u_values, v_values, u_weights, v_weights)
+    return np.sqrt(2 * np.sum(difference**2 * widths))

@@ -1,0 +1,127 @@
+"""Statistics of samples as people write them, within a trace, against SciPy's outside of one."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from functrans import errors, grad, jit, testing, vmap
+
+_rng = np.random.default_rng(6)
+X, Y = _rng.normal(size=9), _rng.normal(size=9)
+M, N = _rng.normal(size=(6, 2)), _rng.normal(size=(7, 2))
+P = _rng.uniform(0.5, 1.5, size=5)
+TIES = np.array([2.0, 1.0, 2.0, 3.0, 1.0, 2.0])
+
+KERNELS = stats.gaussian_kde(X)
+SMOOTH = {
+    "pearsonr": (lambda x: tuple(stats.pearsonr(x, Y)), X),
+    "one-sided": (lambda x: tuple(stats.pearsonr(x, Y, alternative="less")), X),
+    "columns": (lambda x: tuple(stats.pearsonr(x, N[:6] + M, axis=0)), M),
+    "two points": (lambda x: tuple(stats.pearsonr(x, Y[:2])), X[:2]),
+    "pointbiserialr": (lambda x: tuple(stats.pointbiserialr(Y > 0, x)), X),
+    "linregress": (lambda x: tuple(stats.linregress(x, Y))[:5], X),
+    "intercept": (lambda x: stats.linregress(Y, x).intercept_stderr, X),
+    "ttest_1samp": (lambda x: tuple(stats.ttest_1samp(x, 0.1)), X),
+    "greater": (lambda x: tuple(stats.ttest_1samp(x, 0.1, alternative="greater")), M),
+    "ttest_rel": (lambda x: tuple(stats.ttest_rel(x, Y)), X),
+    "ttest_ind": (lambda x: tuple(stats.ttest_ind(x, N)), M),
+    "welch": (lambda x: tuple(stats.ttest_ind(x, N, equal_var=False)), M),
+    "df": (lambda x: stats.ttest_ind(x, N, equal_var=False).df, M),
+    "f_oneway": (lambda x: tuple(stats.f_oneway(x, N, M + 1)), M),
+    "chisquare": (lambda x: tuple(stats.chisquare(x)), P),
+    "jarque_bera": (lambda x: tuple(stats.jarque_bera(x)), X),
+    "describe": (lambda x: tuple(stats.describe(x, bias=False))[2:], M),
+    "minmax": (lambda x: stats.describe(x).minmax, M),
+    "iqr": (lambda x: stats.iqr(x, rng=(20, 70), scale="normal"), X),
+    "iqr of rows": (lambda x: stats.iqr(x, axis=1, keepdims=True), M),
+    "deviation": (lambda x: stats.median_abs_deviation(x, scale="normal"), M),
+    "trim_mean": (lambda x: stats.trim_mean(x, 0.2), M),
+    "boxcox_llf": (lambda x: stats.boxcox_llf(0.3, x), P),
+    "boxcox_llf of 0": (lambda x: stats.boxcox_llf(0.0, x), P),
+    "circmean": (lambda x: stats.circmean(x, high=3.0, low=-1.0), X),
+    "circvar": (lambda x: stats.circvar(x, axis=0), M),
+    "circstd": (lambda x: stats.circstd(x, high=3.0), X),
+    "wasserstein": (lambda x: stats.wasserstein_distance(x, Y[:5]), X),
+    "weighted": (lambda x: stats.wasserstein_distance(x, Y[:4], P, P[:4]), X[:5]),
+    "weights": (lambda w: stats.energy_distance(X[:5], Y[:4], w, P[:4]), P),
+    "energy": (lambda x: stats.energy_distance(x, Y[:5]), X),
+    "density": (lambda x: stats.gaussian_kde(x)([0.3, 0.4]), X),
+    "silverman": (lambda x: stats.gaussian_kde(x.T, "silverman", np.r_[P, 1]).logpdf(N.T), M),
+    "weights of a density": (lambda w: stats.gaussian_kde(X[:5], 0.3, w).pdf([0.3]), P),
+    "probability": (lambda x: stats.gaussian_kde(x).integrate_box_1d(-0.1, 0.4), X),
+    "places": (lambda t: KERNELS(t) + KERNELS.logpdf(t), P),
+}  # fmt: skip
+RANKED = {
+    **{
+        f"rankdata {method}": (lambda x, m=method: stats.rankdata(x, m), TIES)
+        for method in ("average", "min", "max", "dense", "ordinal")
+    },
+    "rankdata of rows": (lambda x: stats.rankdata(x, axis=1), M),
+    "kendalltau": (lambda x: tuple(stats.kendalltau(x, Y)), X),
+    "spearmanr": (lambda x: tuple(stats.spearmanr(x, Y)), X),
+    "weightedtau": (lambda x: stats.weightedtau(x, Y)[0], X),
+    "mannwhitneyu": (lambda x: tuple(stats.mannwhitneyu(x, Y)), X),
+    "wilcoxon": (lambda x: tuple(stats.wilcoxon(x, Y)), X),
+    "kruskal": (lambda x: tuple(stats.kruskal(x, Y)), X),
+    "ks_2samp": (lambda x: tuple(stats.ks_2samp(x, Y))[:2], X),
+}
+
+
+def leaves(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("name", SMOOTH | RANKED)
+def test_values(name):
+    function, x = (SMOOTH | RANKED)[name]
+    lanes = np.stack([x, 0.5 * x + 0.1])
+    for i, lane in enumerate(lanes):
+        expected, found = leaves(function(lane)), leaves(vmap(function)(lanes))
+        for a, b in zip(found, expected, strict=True):
+            assert a.dtype == np.asarray(b).dtype
+            np.testing.assert_allclose(a[i], b, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives(name):
+    function, x = SMOOTH[name]
+    testing.check_grads(function, (x,), order=1, max_elements=3, rtol=1e-4)
+
+
+def test_second_derivatives():
+    for name in ("linregress", "density", "welch"):
+        function, x = SMOOTH[name]
+        testing.check_grads(function, (x,), order=2, max_elements=1, rtol=1e-4)
+
+
+def test_ranks_have_no_derivative():
+    assert not np.any(grad(lambda x: stats.spearmanr(x, Y).statistic + stats.rankdata(x)[0])(X))
+
+
+def test_when_compiled():
+    function, x = SMOOTH["linregress"]
+    np.testing.assert_allclose(jit(function)(x), function(x), rtol=1e-9)
+
+
+def test_results_have_names():
+    def named(x):
+        found = stats.pearsonr(x, Y)
+        return found.statistic - found.correlation + stats.ttest_rel(x, Y).df * x[0]
+
+    np.testing.assert_allclose(grad(named)(X)[0], 8.0)
+
+
+REFUSED = {
+    r"rankdata\(\.\.\., nan_policy='omit'\) is not supported .*: choose the elements":
+        lambda x: stats.rankdata(x, nan_policy="omit"),
+    r"linregress of two points is not supported .*: write the line":
+        lambda x: stats.linregress(x[:2], x[:2]).slope,
+    r"ttest_ind with trim= or method= is not supported .*: leave it out":
+        lambda x: stats.ttest_ind(x, x, trim=0.1).statistic,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_is_refused(words):
+    with pytest.raises(errors.UnsupportedNumPyError, match=words):
+        vmap(REFUSED[words])(M)
