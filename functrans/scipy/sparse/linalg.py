@@ -15,16 +15,28 @@ import scipy.sparse.linalg
 
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
-from functrans.lax.loops import while_loop
+from functrans.lax.loops import fori_loop, while_loop
 from functrans.numpy.arrays import array, inexact
+from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.calls.external import Elements, external
 from functrans.scipy.inside import refuse, refuse_options, refused, within_traces
+from functrans.scipy.sparse.iterative import (
+    bicg,
+    bicgstab,
+    cgs,
+    gcrotmk,
+    gmres,
+    lgmres,
+    minres,
+    tfqmr,
+)
 from functrans.scipy.sparse.products import product
+from functrans.trace.codes import own
 from functrans.trace.tracer import Tracer
 
 __all__ = ["bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",
-           "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "qmr", "spilu", "splu", "spsolve",
-           "spsolve_triangular", "svds"]  # fmt: skip
+           "gcrotmk", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "qmr", "spilu", "splu",
+           "spsolve", "spsolve_triangular", "svds", "tfqmr"]  # fmt: skip
 
 Solve = Callable[[Any], Any]
 
@@ -230,12 +242,7 @@ def cg(
     return start + x, iterate(matvec, rest, zero)[1]
 
 
-_DIRECT = "use spsolve, or cg for a symmetric positive matrix"
-
-bicg, bicgstab, cgs, gmres, lgmres, minres, qmr = (
-    refused(f"scipy.sparse.linalg:{name}", _DIRECT)
-    for name in ("bicg", "bicgstab", "cgs", "gmres", "lgmres", "minres", "qmr")
-)
+qmr = refused("scipy.sparse.linalg:qmr", "use gmres")
 lsqr, lsmr = (
     refused(
         f"scipy.sparse.linalg:{name}", "solve the normal equations by spsolve(A.T @ A, A.T @ b)"
@@ -247,8 +254,105 @@ eigsh = refused("scipy.sparse.linalg:eigsh", "use np.linalg.eigh of A.toarray()"
 svds = refused("scipy.sparse.linalg:svds", "use np.linalg.svd of A.toarray()")
 inv = refused("scipy.sparse.linalg:inv", "use spsolve")
 expm = refused("scipy.sparse.linalg:expm", "use functrans.scipy.linalg.expm of A.toarray()")
-expm_multiply = refused(
-    "scipy.sparse.linalg:expm_multiply", "use functrans.scipy.linalg.expm(A.toarray()) @ b"
-)
-splu = refused("scipy.sparse.linalg:splu", "use factorized")
-spilu = refused("scipy.sparse.linalg:spilu", "use factorized")
+
+
+_TERMS, _REACH = 55, 9.9
+"""How many terms of the series suffice up to which norm, in double precision."""
+
+
+@within_traces("scipy.sparse.linalg:expm_multiply")
+def expm_multiply(
+    A: Any,
+    B: Any,
+    start: Any = None,
+    stop: Any = None,
+    num: Any = None,
+    endpoint: Any = None,
+    traceA: Any = None,
+) -> Any:
+    """The product of the exponential of a constant matrix and an array.
+
+    By the series of the exponential of a part of the matrix, again and again. Source: Al-Mohy and
+    Higham, SIAM J. Sci. Comput. 33 (2011).
+
+    Parameters
+    ----------
+    A : sparse array, or array, of shape (n, n)
+    B : array of shape (n,) or (n, k)
+
+    Raises
+    ------
+    UnsupportedNumPyError
+        For several times: ``start``, ``stop`` and ``num``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import diags_array
+    >>> from functrans import grad
+    >>> from functrans.scipy.sparse.linalg import expm_multiply
+    >>> a = diags_array([0.0, 1.0])
+    >>> grad(lambda b: np.sum(expm_multiply(a, b)))(np.ones(2))
+    array([1.        , 2.71828183])
+    """
+    times = [("start", start), ("stop", stop), ("num", num), ("endpoint", endpoint)]
+    refuse_options(
+        "scipy.sparse.linalg.expm_multiply",
+        [(name, value, "multiply the matrix by each time") for name, value in times],
+    )
+    if holds_tracer(A):
+        refuse("scipy.sparse.linalg.expm_multiply of a traced matrix", "use linalg.expm(A) @ b")
+    matrix = scipy.sparse.csr_array(A)
+    b = inexact(B)
+    dtype = np.result_type(matrix.dtype, b.dtype, np.float64)
+    size = matrix.shape[0]
+    shift = matrix.trace() / size
+    moved = matrix - shift * scipy.sparse.eye_array(size, format="csr")
+    steps = max(1, int(np.ceil(scipy.sparse.linalg.norm(moved, 1) / _REACH)))
+    part, growth = (moved / steps).astype(dtype), np.exp(shift / steps)
+
+    def term(k: Any, state: Any) -> Any:
+        total, last = state
+        following = product(part, last) / (k + 1.0)
+        return total + following, following
+
+    def step(_: Any, b: Any) -> Any:
+        return growth * fori_loop(0, _TERMS, term, (b, b))[0]
+
+    return fori_loop(0, steps, step, b.astype(dtype))
+
+
+class _Factors:
+    """The factors of a matrix, whose `solve` takes traced values; the rest is SciPy's."""
+
+    def __init__(self, matrix: Any, name: str) -> None:
+        self._matrix, self._name = matrix, name
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """The solution of the system, or of the transposed one."""
+        matrix = self._matrix if trans == "N" else self._matrix.T
+        return _solver(matrix.conj() if trans == "H" else matrix, self._name)(rhs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(own(getattr(scipy.sparse.linalg, self._name))(self._matrix), name)
+
+
+@within_traces("scipy.sparse.linalg:splu")
+def splu(A: Any, **options: Any) -> Any:
+    """The factors of a constant sparse matrix, with a method `solve`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import eye_array
+    >>> from functrans import jit
+    >>> from functrans.scipy.sparse.linalg import splu
+    >>> jit(lambda b: splu(2 * eye_array(2, format="csc")).solve(b))(np.array([2.0, 6.0]))
+    array([1., 3.])
+    """
+    return _Factors(A, "splu")
+
+
+spilu = refused("scipy.sparse.linalg:spilu", "use splu")

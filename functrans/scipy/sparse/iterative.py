@@ -1,0 +1,187 @@
+"""Iterative solvers: SciPy iterates on the host, and the derivative is that of the solution.
+
+Forward mode solves the same system again, by the same method and to the same tolerance; reverse
+mode the transposed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from functrans.api.closure import closure_convert
+from functrans.api.host import callback
+from functrans.api.linear import linear_transpose
+from functrans.api.recompute import stop_gradient
+from functrans.ir.types import Aval
+from functrans.lax.implicit import custom_linear_solve
+from functrans.numpy.arrays import array, inexact
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.define import lazy
+from functrans.scipy.entries import enter
+from functrans.scipy.inside import refuse_options, within_traces
+from functrans.scipy.sparse.products import product
+from functrans.trace.tracer import Tracer
+
+Function = Callable[..., Any]
+
+_operator = lazy("scipy.sparse.linalg:LinearOperator")
+
+
+def _matvec(matrix: Any) -> Function:
+    """The product with a vector: of a sparse matrix, an array, an operator or a function."""
+    if scipy.sparse.issparse(matrix):
+        return lambda x: product(matrix, x) if isinstance(x, Tracer) else matrix @ x
+    if hasattr(matrix, "matvec"):
+        return lambda x: matrix.matvec(x)
+    if callable(matrix):
+        return lambda x: array(matrix(x))
+    return lambda x: array(matrix) @ x
+
+
+def _is_plain(matrix: Any) -> bool:
+    """Whether a matrix is one that SciPy can iterate with as it is."""
+    return scipy.sparse.issparse(matrix) or (
+        not callable(matrix) and not hasattr(matrix, "matvec") and not holds_tracer(matrix)
+    )
+
+
+def _solver(name: str, summary: str, symmetric: bool) -> Function:
+    """The public function of one of SciPy's solvers."""
+    scipys = lazy(f"scipy.sparse.linalg:{name}")
+
+    def public(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
+        callbacks = options.pop("callback", None)
+        options.pop("callback_type", None)
+        refuse_options(f"scipy.sparse.linalg.{name}", [("callback", callbacks, "leave it out")])
+        preconditioner = options.pop("M", None)
+        b = inexact(b).reshape(-1)
+        matrix = A if _is_plain(A) else None
+        dtype = np.result_type(b.dtype, np.float64 if matrix is None else matrix.dtype)
+        b = b.astype(dtype)
+        types = Aval(b.shape, dtype), Aval((), np.int64)
+
+        def on_the_host(transposed: bool) -> Function:
+            left = preconditioner.T if transposed and preconditioner is not None else preconditioner
+
+            def solve(matvec: Any, b: Any) -> Any:
+                if matrix is not None:
+                    there = matrix.T if transposed else matrix
+
+                    def plainly(b: Any) -> Any:
+                        x, info = scipys(there, b, M=left, **options)
+                        return x, np.asarray(info)
+
+                    return callback(plainly, out_types=types)(b)
+                function, captures = closure_convert(matvec, b)
+
+                def iterate(b: Any, captures: Any) -> Any:
+                    def product(x: Any) -> Any:
+                        return function(x.reshape(-1), *captures)
+
+                    def adjoint(y: Any) -> Any:
+                        return np.conj(linear_transpose(product, b)(np.conj(y.reshape(-1)))[0])
+
+                    operator = _operator((b.size, b.size), product, adjoint, dtype=dtype)
+                    x, info = scipys(operator, b, M=left, **options)
+                    return x, np.asarray(info)
+
+                return callback(iterate, out_types=types)(b, captures)
+
+            return solve
+
+        start = None if x0 is None else stop_gradient(inexact(x0)).astype(dtype).reshape(-1)
+        matvec = _matvec(A)
+        # of a start that is not 0 only the rest is solved for, which is linear in b
+        rest = b if start is None else b - matvec(start)
+        x, info = custom_linear_solve(
+            matvec, rest, on_the_host(False), on_the_host(True), symmetric, has_aux=True
+        )
+        return (x if start is None else start + x), info
+
+    public.__name__ = public.__qualname__ = name
+    public.__doc__ = f"""The solution of ``A x = b`` by {summary}.
+
+    SciPy iterates, to its tolerances; the derivative is that of the solution, in ``b`` and in
+    whatever ``A`` takes from around it if it is a function, an operator or a traced array.
+
+    Parameters
+    ----------
+    A : sparse array, array, scipy.sparse.linalg.LinearOperator, or function of a vector
+        A sparse matrix is constant.
+    b : array of shape (n,)
+    x0 : array of shape (n,), optional
+    **options
+        As SciPy's: ``rtol``, ``atol``, ``maxiter``, ``M`` (which is constant), ...
+
+    Returns
+    -------
+    x : array of shape (n,)
+    info : int
+        0 if the iteration has converged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy.sparse.linalg import {name}
+    >>> f = lambda d: np.sum({name}(np.diag(d), np.ones(2), rtol=1e-12)[0])
+    >>> grad(f)(np.array([2.0, 4.0])).round(6)
+    array([-0.25  , -0.0625])
+    """
+    return within_traces(f"scipy.sparse.linalg:{name}")(public)
+
+
+bicg = _solver("bicg", "biconjugate gradients", symmetric=False)
+bicgstab = _solver("bicgstab", "stabilised biconjugate gradients", symmetric=False)
+cgs = _solver("cgs", "conjugate gradients squared", symmetric=False)
+gcrotmk = _solver("gcrotmk", "the method GCROT(m, k)", symmetric=False)
+gmres = _solver("gmres", "generalised minimal residuals", symmetric=False)
+lgmres = _solver("lgmres", "the method LGMRES", symmetric=False)
+minres = _solver("minres", "minimal residuals, for a symmetric matrix", symmetric=True)
+tfqmr = _solver("tfqmr", "quasi-minimal residuals without transposes", symmetric=False)
+
+
+# -- operators -------------------------------------------------------------------------------------
+
+
+def _operator_matvec(self: Any, x: Any) -> Any:
+    return array(self._matvec(x)).reshape(self.shape[0], *x.shape[1:])
+
+
+def _operator_rmatvec(self: Any, x: Any) -> Any:
+    return array(self._rmatvec(x)).reshape(self.shape[1], *x.shape[1:])
+
+
+def _operator_matmat(self: Any, x: Any) -> Any:
+    return array(self._matmat(x))
+
+
+def _operator_dot(self: Any, x: Any) -> Any:
+    return self.matvec(x) if x.ndim == 1 else self.matmat(x)
+
+
+def _operator_dtype(self: Any) -> None:
+    """The dtype of what an operator gives, which within a trace is a traced value."""
+    if self.dtype is None:
+        self.dtype = np.dtype(array(self._matvec(np.zeros(self.shape[-1], np.int8))).dtype)
+
+
+def _always(*_: Any) -> bool:
+    """An operator's own function may meet traced values in it."""
+    return True
+
+
+_OPERATOR: dict[str, Function] = {
+    "matvec": _operator_matvec,
+    "rmatvec": _operator_rmatvec,
+    "matmat": _operator_matmat,
+    "_init_dtype": _operator_dtype,
+}
+
+for _name, _ours in _OPERATOR.items():
+    enter(f"scipy.sparse.linalg:LinearOperator.{_name}", _ours, _always)
+enter("scipy.sparse.linalg:LinearOperator.dot", _operator_dot)

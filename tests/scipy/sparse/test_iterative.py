@@ -1,0 +1,85 @@
+"""Iterative solvers, operators and exponentials, of constant matrices and of traced functions."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, expm_multiply, splu
+
+from functrans import errors, jacfwd, jacrev, jit, vmap
+
+_rng = np.random.default_rng(7)
+DENSE = np.where(_rng.uniform(size=(6, 6)) < 0.4, 1.0, 0.0) + 6 * np.eye(6)
+MATRIX = scipy.sparse.csr_array(DENSE)
+EVEN = scipy.sparse.csr_array(DENSE + DENSE.T)
+B = _rng.normal(size=6)
+METHODS = ["bicg", "bicgstab", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "tfqmr"]
+
+
+def operator(a):
+    return LinearOperator(
+        (6, 6), matvec=lambda v: EVEN @ v + a * v, rmatvec=lambda v: EVEN @ v + a * v
+    )
+
+
+def solve(method, *args, **options):
+    return getattr(scipy.sparse.linalg, method)(*args, rtol=1e-13, **options)[0]
+
+
+PROBLEMS = {
+    **{f"{m} of b": lambda a, m=m: solve(m, EVEN, a * B + a**2) for m in METHODS},
+    **{
+        f"{m} of an operator": lambda a, m=m: solve(m, operator(a), B)
+        for m in ("bicgstab", "gmres", "minres")
+    },
+    "array": lambda a: solve("gmres", a * DENSE, B),
+    "start": lambda a: solve("gmres", MATRIX, a * B, x0=np.ones(6)),
+    "preconditioner": lambda a: solve(
+        "gmres", MATRIX, a * B, M=scipy.sparse.diags_array(1 / MATRIX.diagonal())
+    ),
+    "expm_multiply": lambda a: expm_multiply(-MATRIX, a * B),
+    "expm_multiply of columns": lambda a: expm_multiply(3 * MATRIX, a * np.outer(B, [1, 2])),
+    "factors": lambda a: splu(MATRIX.tocsc()).solve(a * B),
+    "transposed factors": lambda a: splu(MATRIX.tocsc()).solve(a * B, "T"),
+    "operator": lambda a: aslinearoperator(MATRIX) @ (a * B) + operator(2.0) @ (a * B),
+    "operator and matrix": lambda a: aslinearoperator(MATRIX).matmat(a * np.outer(B, [1, 2])),
+    "adjoint": lambda a: aslinearoperator(MATRIX).rmatvec(a * B),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_values_and_derivatives(name):
+    function, h = PROBLEMS[name], 1e-5
+    expected = function(1.3)
+    found = vmap(function)(np.array([1.3, 0.7]))
+    np.testing.assert_allclose(found, [expected, function(0.7)], rtol=1e-7, atol=1e-9)
+    slope = (function(1.3 + h) - function(1.3 - h)) / (2 * h)
+    for derivative in (jacfwd, jacrev):
+        np.testing.assert_allclose(derivative(function)(1.3), slope, rtol=1e-5, atol=1e-7)
+
+
+def test_when_compiled():
+    function = PROBLEMS["gmres of an operator"]
+    np.testing.assert_allclose(jit(function)(1.3), function(1.3), rtol=1e-9)
+    np.testing.assert_allclose(jit(jacrev(function))(1.3), jacrev(function)(1.3), rtol=1e-9)
+
+
+def test_one_that_does_not_converge():
+    found = vmap(lambda b: scipy.sparse.linalg.gmres(MATRIX, b, maxiter=1, restart=1)[1])(B[None])
+    assert found[0] == scipy.sparse.linalg.gmres(MATRIX, B, maxiter=1, restart=1)[1] > 0
+
+
+REFUSED = {
+    r"gmres\(\.\.\., callback=\.\.\.\) is not supported .*: leave it out":
+        lambda b: scipy.sparse.linalg.gmres(MATRIX, b, callback=print)[0],
+    r"expm_multiply\(\.\.\., num=\.\.\.\) is not supported .*: multiply the matrix":
+        lambda b: expm_multiply(MATRIX, b, num=3),
+    r"linalg\.qmr is not supported .*: use gmres":
+        lambda b: scipy.sparse.linalg.qmr(MATRIX, b)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_is_refused(words):
+    with pytest.raises(errors.UnsupportedNumPyError, match=words):
+        vmap(REFUSED[words])(B[None])
