@@ -13,8 +13,6 @@ SPECIAL = {
     "ellip_harm_2": _NO_ELLIPSOID,
     "ellip_normal": _NO_ELLIPSOID,
     "factorialk": "write the product, or k**(n / k) * gamma(n / k + 1) for multiples n of k",
-    "h1vp": "for positive numbers write jvp(v, z, n) + 1j * yvp(v, z, n)",
-    "h2vp": "for positive numbers write jvp(v, z, n) - 1j * yvp(v, z, n)",
     "lmbda": "write gamma(v + 1) * (2 / x)**v * jv(v, x) for each order v",
     "lqmn": _NO_SECOND_KIND,
     "lqn": _NO_SECOND_KIND,

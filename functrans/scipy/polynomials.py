@@ -6,19 +6,16 @@ from typing import Any
 
 from functrans.numpy.arrays import array
 from functrans.numpy.joining import stack
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.special import orthogonal, spherical
 from functrans.scipy.define import answers
-from functrans.scipy.entries import enter
 from functrans.scipy.inside import refuse
+from functrans.scipy.orders import enter_orders
 
 __all__ = [
     "assoc_laguerre", "assoc_legendre_p", "legendre_p", "legendre_p_all", "sph_harm_y",
     "sph_legendre_p",
 ]  # fmt: skip
-
-_scipy = lazy("scipy:special")
 
 
 @answers("scipy.special:legendre_p")
@@ -125,21 +122,4 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
     return orthogonal.eval_genlaguerre(n, k, x)
 
 
-_OF_ORDERS = {
-    "assoc_legendre_p": assoc_legendre_p,
-    "legendre_p": legendre_p,
-    "legendre_p_all": legendre_p_all,
-    "sph_harm_y": sph_harm_y,
-    "sph_legendre_p": sph_legendre_p,
-}
-"""Those that SciPy has as objects of one class."""
-
-
-def _of_orders(self: Any, *args: Any, **kwargs: Any) -> Any:
-    name = next((n for n in _OF_ORDERS if getattr(_scipy.resolve(), n) is self), None)
-    if name is None:
-        refuse("a function of all degrees of scipy.special's", "stack the degrees that you need")
-    return _OF_ORDERS[str(name)](*args, **kwargs)
-
-
-enter("scipy.special:legendre_p.__call__", _of_orders)
+enter_orders(assoc_legendre_p, legendre_p, legendre_p_all, sph_harm_y, sph_legendre_p)

@@ -53,6 +53,11 @@ COMPUTED |= {Path("functrans/scipy/define.py"), Path("functrans/scipy/inside.py"
 COMPUTED |= {Path("functrans/scipy/optimize/searches.py")}
 # A package whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/entries.py")}
+# Functions of SciPy's of which there are several alike.
+COMPUTED |= {
+    Path("functrans/scipy") / name
+    for name in ("inside.py", "optimize/searches.py", "sparse/iterative.py", "stats/samples.py")
+}
 # Functions of SciPy's that are named by a table.
 SPECIAL = Path("functrans/ops/elementwise/special")
 COMPUTED |= {SPECIAL / "scipy.py", SPECIAL / "spherical.py"}

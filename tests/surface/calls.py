@@ -13,6 +13,8 @@ Each module ``of_*.py`` beside this one has the calls of one namespace:
 ``CALLS``, ``SIZED``, ``KNOWN``, ``IN_PLACE``
     tables of calls, one text with two blanks between: of functions that work or are refused, that
     take ``size=``, that need values that are known, that assign to a matrix ``a``;
+``SLOW``
+    whether its calls take so long that they are for the slow tests;
 ``NO_ARRAYS``
     the names of functions that are not about arrays.
 

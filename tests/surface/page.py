@@ -13,7 +13,10 @@ from types import ModuleType
 from tests.surface.calls import NO_ARRAYS, REFUSED, Row, row
 
 PAGE = Path(__file__).parents[2] / "docs" / "numpy-coverage.md"
-ORDER = ("numpy", "linalg", "fft", "scipy_special", "scipy_linalg", "scipy_stats")
+ORDER = (
+    "numpy", "linalg", "fft", "scipy_special", "scipy_linalg", "scipy_stats", "scipy_integrate",
+    "scipy_interpolate", "scipy_optimize",
+)  # fmt: skip
 """The namespaces of which there are tables, in the order of the page."""
 
 START = """# What of NumPy and SciPy works

@@ -5,12 +5,20 @@ import pytest
 from tests.surface.calls import row, tables
 from tests.surface.page import namespaces, written
 
-FUNCTIONS = [(namespace, name) for namespace in namespaces() for name in namespace.public()]
+FUNCTIONS = [
+    pytest.param(
+        namespace,
+        name,
+        id=f"{namespace.NAME}.{name}",
+        # solvers take their time
+        marks=pytest.mark.slow if getattr(namespace, "SLOW", False) else (),
+    )
+    for namespace in namespaces()
+    for name in namespace.public()
+]
 
 
-@pytest.mark.parametrize(
-    ("namespace", "name"), FUNCTIONS, ids=[f"{n.NAME}.{name}" for n, name in FUNCTIONS]
-)
+@pytest.mark.parametrize(("namespace", "name"), FUNCTIONS)
 def test_a_function_does_what_the_page_says(namespace, name):
     expected = written()[namespace.NAME].get(name)
     assert row(namespace, name) == expected, "run python -m tests.surface.page"

@@ -11,12 +11,20 @@ from functrans.scipy.integrate.samples import (
     trapezoid,
 )
 
+_REFUSED = {
+    "cubature": "use nquad",
+    "nsum": "sum the terms that count by np.sum",
+    "qmc_quad": "use nquad, or np.mean over points of functrans.random",
+    "solve_bvp": "write the collocation equations down, and solve them by "
+    "functrans.scipy.optimize.root",
+    "tanhsinh": "use quad, or quad_vec",
+}
+
 __all__ = [
     "cumulative_simpson", "cumulative_trapezoid", "dblquad", "fixed_quad", "nquad", "odeint",
-    "quad", "quad_vec", "romb", "simpson", "solve_bvp", "solve_ivp", "tplquad", "trapezoid",
+    "quad", "quad_vec", "romb", "simpson", "solve_ivp", "tplquad", "trapezoid", *_REFUSED,
 ]  # fmt: skip
 
-solve_bvp = refused(
-    "scipy.integrate:solve_bvp",
-    "write the collocation equations down, and solve them by functrans.scipy.optimize.root",
+globals().update(
+    {name: refused(f"scipy.integrate:{name}", instead) for name, instead in _REFUSED.items()}
 )

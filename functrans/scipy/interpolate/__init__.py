@@ -51,7 +51,6 @@ _REFUSED = {
     "LSQUnivariateSpline": _KNOTS,
     "SmoothBivariateSpline": "use RBFInterpolator with smoothing=",
     "bisplrep": "use RectBivariateSpline, or RBFInterpolator with smoothing=",
-    "generate_knots": "choose the knots outside of the traced function",
     "make_lsq_spline": _KNOTS,
     "make_splrep": _KNOTS,
     "splprep": "interpolate each coordinate by make_interp_spline",

@@ -35,9 +35,12 @@ _DISCRETE = (
 )
 _REFUSED = {
     "anderson": "use root",
+    "approx_fprime": "use functrans.grad, or jacfwd",
+    "bracket": "give minimize_scalar bounds, or a start",
     "broyden1": "use root",
     "broyden2": "use root",
     "brute": "use differential_evolution, or minimize from the best of the points",
+    "check_grad": "use functrans.testing.check_grads",
     "diagbroyden": "use root",
     "excitingmixing": "use root",
     "fmin": "use minimize",
@@ -52,6 +55,7 @@ _REFUSED = {
     "fminbound": "use minimize_scalar",
     "brent": "use minimize_scalar",
     "golden": "use minimize_scalar",
+    "line_search": "use minimize",
     "linearmixing": "use root",
     "milp": _DISCRETE,
     "newton_krylov": "use root",

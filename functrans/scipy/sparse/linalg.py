@@ -31,7 +31,7 @@ from functrans.scipy.sparse.iterative import (
     tfqmr,
 )
 from functrans.scipy.sparse.products import product
-from functrans.trace.codes import own
+from functrans.trace.asking import own
 from functrans.trace.tracer import Tracer
 
 __all__ = ["bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",

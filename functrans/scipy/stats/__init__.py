@@ -18,11 +18,13 @@ from functrans.scipy.stats import multivariate as _multivariate
 from functrans.scipy.stats import positive_axis as _positive_axis
 from functrans.scipy.stats import real_axis as _real_axis
 from functrans.scipy.stats import samples as _samples
+from functrans.scipy.stats import spreads as _spreads
 from functrans.scipy.stats import statistics as _statistics
 from functrans.scipy.stats.distribution import Distribution as _Distribution
 from functrans.scipy.stats.distribution import Untraced as _Untraced
 from functrans.scipy.stats.kernels import gaussian_kde
 from functrans.scipy.stats.samples import *  # noqa: F403
+from functrans.scipy.stats.spreads import *  # noqa: F403
 from functrans.scipy.stats.statistics import *  # noqa: F403
 
 _ROWS = (
@@ -40,7 +42,13 @@ _DISTRIBUTIONS: dict[str, Any] = {
 }
 _DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]
 
-__all__ = [*_DISTRIBUTIONS, *_samples.__all__, *_statistics.__all__, "gaussian_kde"]
+__all__ = [
+    *_DISTRIBUTIONS,
+    *_samples.__all__,
+    *_spreads.__all__,
+    *_statistics.__all__,
+    "gaussian_kde",
+]
 
 globals().update(_DISTRIBUTIONS)
 

@@ -1,4 +1,4 @@
-"""Statistics of two samples and more: correlations, regressions, tests, distances.
+"""Statistics of two samples and more: correlations, regressions, tests.
 
 The p-values are those of the distributions, and have their derivatives. What goes by the order of
 the elements alone (ranks) has a derivative of 0; SciPy computes it.
@@ -10,7 +10,6 @@ The docstrings of `scipy.stats`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,7 +21,6 @@ from functrans.api.recompute import stop_gradient
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.types import Aval
 from functrans.numpy.arrays import array, inexact
-from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
@@ -32,11 +30,9 @@ from functrans.scipy.stats.statistics import kurtosis, skew
 from functrans.trace.source import located, user_source
 
 __all__ = [
-    "boxcox_llf", "chisquare", "circmean", "circstd", "circvar", "describe", "energy_distance",
-    "f_oneway", "iqr", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
-    "mannwhitneyu", "median_abs_deviation", "pearsonr", "pointbiserialr", "rankdata", "spearmanr",
-    "trim_mean", "ttest_1samp", "ttest_ind", "ttest_rel", "wasserstein_distance", "weightedtau",
-    "wilcoxon",
+    "chisquare", "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
+    "mannwhitneyu", "pearsonr", "pointbiserialr", "rankdata", "spearmanr", "ttest_1samp",
+    "ttest_ind", "ttest_rel", "weightedtau", "wilcoxon",
 ]  # fmt: skip
 
 
@@ -74,17 +70,6 @@ class Line(NamedTuple):
     intercept_stderr: Any
 
 
-class Description(NamedTuple):
-    """What `describe` says of a sample."""
-
-    nobs: int
-    minmax: tuple[Any, Any]
-    mean: Any
-    variance: Any
-    skewness: Any
-    kurtosis: Any
-
-
 def _refuse_unless(holds: bool, what: str, instead: str) -> None:
     if not holds:
         raise UnsupportedNumPyError(
@@ -93,7 +78,8 @@ def _refuse_unless(holds: bool, what: str, instead: str) -> None:
         )
 
 
-def _on_one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
+def on_one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
+    """A sample, flat if no axis is named, and its axis."""
     x = inexact(x)
     return (x.reshape(-1), 0) if axis is None else (x, axis)
 
@@ -206,7 +192,7 @@ def pearsonr(
     1.0
     """
     _refuse_unless(method is None, "pearsonr(..., method=...)", "leave it out")
-    (x, axis), (y, _) = _on_one_axis(x, axis), _on_one_axis(y, axis)
+    (x, axis), (y, _) = on_one_axis(x, axis), on_one_axis(y, axis)
     n = x.shape[axis]
     a, b = (v - np.mean(v, axis=axis, keepdims=True) for v in (x, y))
     sizes = np.sqrt(np.sum(a * a, axis=axis)) * np.sqrt(np.sum(b * b, axis=axis))
@@ -290,7 +276,7 @@ def ttest_1samp(
     >>> float(stats.ttest_1samp([1.0, 3.0], 1.0).statistic)
     1.0
     """
-    a, axis = _on_one_axis(a, axis)
+    a, axis = on_one_axis(a, axis)
     mean, variance, n = _mean_and_variance(a, axis)
     return _student((mean - popmean) / np.sqrt(variance / n), n - 1, alternative)
 
@@ -326,7 +312,7 @@ def ttest_ind(
     0.707107
     """
     _refuse_unless(method is None and trim == 0, "ttest_ind with trim= or method=", "leave it out")
-    (a, axis), (b, _) = _on_one_axis(a, axis), _on_one_axis(b, axis)
+    (a, axis), (b, _) = on_one_axis(a, axis), on_one_axis(b, axis)
     (mean, v1, n1), (other, v2, n2) = (_mean_and_variance(x, axis) for x in (a, b))
     if equal_var:
         df: Any = float(n1 + n2 - 2)
@@ -392,220 +378,7 @@ def jarque_bera(x: Any, *, axis: int | None = None) -> Any:
     >>> float(stats.jarque_bera([1.0, 2.0, 3.0]).statistic)
     0.28125
     """
-    x, axis = _on_one_axis(x, axis)
+    x, axis = on_one_axis(x, axis)
     n = x.shape[axis]
     value = n / 6 * (skew(x, axis) ** 2 + kurtosis(x, axis) ** 2 / 4)
     return Test(value, chdtrc(2.0, value))
-
-
-# -- one sample ------------------------------------------------------------------------------------
-
-
-@answers("scipy.stats:describe")
-def describe(
-    a: Any, axis: int | None = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
-) -> Any:
-    """The size, the extremes, and the first four moments of a sample.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.describe([1.0, 3.0]).variance)
-    2.0
-    """
-    a, axis = _on_one_axis(a, axis)
-    return Description(
-        a.shape[axis], (np.min(a, axis=axis), np.max(a, axis=axis)), np.mean(a, axis=axis),
-        np.var(a, axis=axis, ddof=ddof), skew(a, axis, bias), kurtosis(a, axis, bias=bias),
-    )  # fmt: skip
-
-
-@answers("scipy.stats:iqr")
-def iqr(
-    x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0,
-    nan_policy: str = "propagate", interpolation: Any = "linear", keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """The range between two percentiles.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.iqr([1.0, 2.0, 3.0]))
-    1.0
-    """
-    low, high = np.percentile(
-        inexact(x), np.array(sorted(rng)), axis=axis, method=interpolation, keepdims=keepdims
-    )
-    factor = {"normal": 2 * math.sqrt(2) * 0.476936276204470}.get(scale, scale)
-    return (high - low) / factor
-
-
-@answers("scipy.stats:median_abs_deviation")
-def median_abs_deviation(
-    x: Any, axis: Any = 0, center: Any = np.median, scale: Any = 1.0,
-    nan_policy: str = "propagate", *, keepdims: bool = False,
-) -> Any:  # fmt: skip
-    """The median of the distances from the median.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.median_abs_deviation([1.0, 2.0, 5.0]))
-    1.0
-    """
-    x = inexact(x)
-    middle = center(x, axis=axis)
-    if axis is not None:
-        middle = np.expand_dims(middle, axis)
-    factor = {"normal": 0.6744897501960817}.get(scale, scale)
-    return np.median(np.abs(x - middle), axis=axis, keepdims=keepdims) / factor
-
-
-@answers("scipy.stats:trim_mean")
-def trim_mean(a: Any, proportiontocut: float, axis: int | None = 0) -> Any:
-    """The mean without a part of the least and of the greatest elements.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.trim_mean([1.0, 2.0, 9.0], 0.4))
-    2.0
-    """
-    a, axis = _on_one_axis(a, axis)
-    n = a.shape[axis]
-    cut = int(proportiontocut * n)
-    if 2 * cut >= n:
-        raise ValueError("Proportion too big.")
-    return np.mean(np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : n - cut], axis=0)
-
-
-@answers("scipy.stats:boxcox_llf")
-def boxcox_llf(lmb: Any, data: Any) -> Any:
-    """The log-likelihood of the parameter of the transform of Box and Cox.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.boxcox_llf(1.0, [1.0, 3.0]))
-    0.0
-    """
-    data = inexact(data)
-    logs = np.log(data)
-    zero = lmb == 0
-    power = np.where(zero, 1.0, lmb)
-    moved = np.where(zero, logs, np.expm1(power * logs) / power)
-    return (lmb - 1) * np.sum(logs, axis=0) - data.shape[0] / 2 * np.log(np.var(moved, axis=0))
-
-
-# -- angles ----------------------------------------------------------------------------------------
-
-
-def _resultant(samples: Any, high: Any, low: Any, axis: Any) -> tuple[Any, Any]:
-    """The mean of the sines and of the cosines of angles."""
-    angles = (inexact(samples) - low) * (2 * np.pi / (high - low))
-    return np.mean(np.sin(angles), axis=axis), np.mean(np.cos(angles), axis=axis)
-
-
-@answers("scipy.stats:circmean")
-def circmean(
-    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
-    nan_policy: str = "propagate",
-) -> Any:  # fmt: skip
-    """The mean of angles.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.circmean([1.0, 2.0]).round(6))
-    1.5
-    """
-    s, c = _resultant(samples, high, low, axis)
-    angle = np.arctan2(s, c)
-    return np.where(angle < 0, angle + 2 * np.pi, angle) * ((high - low) / (2 * np.pi)) + low
-
-
-@answers("scipy.stats:circvar")
-def circvar(
-    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
-    nan_policy: str = "propagate",
-) -> Any:  # fmt: skip
-    """The variance of angles, from 0 to 1.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.circvar([1.0, 1.0]).round(6))
-    0.0
-    """
-    return 1 - np.hypot(*_resultant(samples, high, low, axis))
-
-
-@answers("scipy.stats:circstd")
-def circstd(
-    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
-    nan_policy: str = "propagate", *, normalize: bool = False,
-) -> Any:  # fmt: skip
-    """The standard deviation of angles.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.circstd([1.0, 2.0]).round(6))
-    0.511046
-    """
-    deviation = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis))))
-    return deviation if normalize else deviation * ((high - low) / (2 * np.pi))
-
-
-# -- distances -------------------------------------------------------------------------------------
-
-
-def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
-    """The differences of two distribution functions, and the intervals on which they are so."""
-    u, v = inexact(u), inexact(v)
-    places = np.sort(concatenate([u, v]))
-
-    def function(x: Any, weights: Any) -> Any:
-        order = np.argsort(stop_gradient(x))
-        ordered = np.sort(stop_gradient(x))
-        below = np.searchsorted(ordered, stop_gradient(places)[:-1], side="right")
-        if weights is None:
-            return below / x.shape[0]
-        shares = concatenate([np.zeros(1), np.cumsum(take(inexact(weights), order))])
-        return take(shares, below) / shares[-1]
-
-    return function(u, u_weights) - function(v, v_weights), np.diff(places)
-
-
-@answers("scipy.stats:wasserstein_distance")
-def wasserstein_distance(
-    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
-) -> Any:
-    """The least work of moving one sample to another, per unit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import stats
-    >>> grad(lambda u: stats.wasserstein_distance(u, [5.0, 6.0]))(np.array([1.0, 3.0]))
-    array([-0.5, -0.5])
-    """
-    difference, widths = _steps(u_values, v_values, u_weights, v_weights)
-    return np.sum(np.abs(difference) * widths)
-
-
-@answers("scipy.stats:energy_distance")
-def energy_distance(
-    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
-) -> Any:
-    """The energy distance of two samples.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.energy_distance([0.0], [2.0]))
-    2.0
-    """
-    difference, widths = _steps(u_values, v_values, u_weights, v_weights)
-    return np.sqrt(2 * np.sum(difference**2 * widths))

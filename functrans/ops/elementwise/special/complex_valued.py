@@ -17,7 +17,7 @@ from functrans.errors import DtypeError
 from functrans.ir.types import is_complex
 from functrans.ops.arrays.structural import astype, zeros_like
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.elementwise.special import bessel
 from functrans.ops.elementwise.special.errors import w_imag, w_real
@@ -85,7 +85,9 @@ def _hankel(name: str, kind: int, scaled: bool) -> Function:
         negative = less(z, 0)
         size = select(negative, -z, z)
         first, second = (bessel.jv(v, size), bessel.yv(v, size))
-        value = complex_p(first, sign * second)
+        # at the pole SciPy says nothing
+        first = select(equal(z, 0), np.nan, first)
+        value = complex_p(first, select(equal(z, 0), np.nan, sign * second))
         turn = math.pi * v + zeros_like(z)  # in the dtype of both
         if kind == 1:
             turned = -complex_p(cos(turn), -sin(turn)) * complex_p(first, -second)

@@ -1,0 +1,250 @@
+"""Statistics of one sample, of angles, and distances of samples.
+
+References
+----------
+The docstrings of `scipy.stats`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.recompute import stop_gradient
+from functrans.numpy.arrays import inexact
+from functrans.numpy.indexing import take
+from functrans.numpy.joining import concatenate
+from functrans.scipy.define import answers
+from functrans.scipy.stats.samples import on_one_axis
+from functrans.scipy.stats.statistics import kurtosis, skew
+
+__all__ = [
+    "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "iqr",
+    "median_abs_deviation", "trim_mean", "wasserstein_distance",
+]  # fmt: skip
+
+
+class Description(NamedTuple):
+    """What `describe` says of a sample."""
+
+    nobs: int
+    minmax: tuple[Any, Any]
+    mean: Any
+    variance: Any
+    skewness: Any
+    kurtosis: Any
+
+
+# -- one sample ------------------------------------------------------------------------------------
+
+
+@answers("scipy.stats:describe")
+def describe(
+    a: Any, axis: int | None = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
+) -> Any:
+    """The size, the extremes, and the first four moments of a sample.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.describe([1.0, 3.0]).variance)
+    2.0
+    """
+    a, axis = on_one_axis(a, axis)
+    return Description(
+        a.shape[axis], (np.min(a, axis=axis), np.max(a, axis=axis)), np.mean(a, axis=axis),
+        np.var(a, axis=axis, ddof=ddof), skew(a, axis, bias), kurtosis(a, axis, bias=bias),
+    )  # fmt: skip
+
+
+@answers("scipy.stats:iqr")
+def iqr(
+    x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0,
+    nan_policy: str = "propagate", interpolation: Any = "linear", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The range between two percentiles.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.iqr([1.0, 2.0, 3.0]))
+    1.0
+    """
+    low, high = np.percentile(
+        inexact(x), np.array(sorted(rng)), axis=axis, method=interpolation, keepdims=keepdims
+    )
+    factor = {"normal": 2 * math.sqrt(2) * 0.476936276204470}.get(scale, scale)
+    return (high - low) / factor
+
+
+@answers("scipy.stats:median_abs_deviation")
+def median_abs_deviation(
+    x: Any, axis: Any = 0, center: Any = np.median, scale: Any = 1.0,
+    nan_policy: str = "propagate", *, keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The median of the distances from the median.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.median_abs_deviation([1.0, 2.0, 5.0]))
+    1.0
+    """
+    x = inexact(x)
+    middle = center(x, axis=axis)
+    if axis is not None:
+        middle = np.expand_dims(middle, axis)
+    factor = {"normal": 0.6744897501960817}.get(scale, scale)
+    return np.median(np.abs(x - middle), axis=axis, keepdims=keepdims) / factor
+
+
+@answers("scipy.stats:trim_mean")
+def trim_mean(a: Any, proportiontocut: float, axis: int | None = 0) -> Any:
+    """The mean without a part of the least and of the greatest elements.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.trim_mean([1.0, 2.0, 9.0], 0.4))
+    2.0
+    """
+    a, axis = on_one_axis(a, axis)
+    n = a.shape[axis]
+    cut = int(proportiontocut * n)
+    if 2 * cut >= n:
+        raise ValueError("Proportion too big.")
+    return np.mean(np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : n - cut], axis=0)
+
+
+@answers("scipy.stats:boxcox_llf")
+def boxcox_llf(lmb: Any, data: Any) -> Any:
+    """The log-likelihood of the parameter of the transform of Box and Cox.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.boxcox_llf(1.0, [1.0, 3.0]))
+    0.0
+    """
+    data = inexact(data)
+    logs = np.log(data)
+    zero = lmb == 0
+    power = np.where(zero, 1.0, lmb)
+    moved = np.where(zero, logs, np.expm1(power * logs) / power)
+    return (lmb - 1) * np.sum(logs, axis=0) - data.shape[0] / 2 * np.log(np.var(moved, axis=0))
+
+
+# -- angles ----------------------------------------------------------------------------------------
+
+
+def _resultant(samples: Any, high: Any, low: Any, axis: Any) -> tuple[Any, Any]:
+    """The mean of the sines and of the cosines of angles."""
+    angles = (inexact(samples) - low) * (2 * np.pi / (high - low))
+    return np.mean(np.sin(angles), axis=axis), np.mean(np.cos(angles), axis=axis)
+
+
+@answers("scipy.stats:circmean")
+def circmean(
+    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
+    nan_policy: str = "propagate",
+) -> Any:  # fmt: skip
+    """The mean of angles.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.circmean([1.0, 2.0]).round(6))
+    1.5
+    """
+    s, c = _resultant(samples, high, low, axis)
+    angle = np.arctan2(s, c)
+    return np.where(angle < 0, angle + 2 * np.pi, angle) * ((high - low) / (2 * np.pi)) + low
+
+
+@answers("scipy.stats:circvar")
+def circvar(
+    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
+    nan_policy: str = "propagate",
+) -> Any:  # fmt: skip
+    """The variance of angles, from 0 to 1.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.circvar([1.0, 1.0]).round(6))
+    0.0
+    """
+    return 1 - np.hypot(*_resultant(samples, high, low, axis))
+
+
+@answers("scipy.stats:circstd")
+def circstd(
+    samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
+    nan_policy: str = "propagate", *, normalize: bool = False,
+) -> Any:  # fmt: skip
+    """The standard deviation of angles.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.circstd([1.0, 2.0]).round(6))
+    0.511046
+    """
+    deviation = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis))))
+    return deviation if normalize else deviation * ((high - low) / (2 * np.pi))
+
+
+# -- distances -------------------------------------------------------------------------------------
+
+
+def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
+    """The differences of two distribution functions, and the intervals on which they are so."""
+    u, v = inexact(u), inexact(v)
+    places = np.sort(concatenate([u, v]))
+
+    def function(x: Any, weights: Any) -> Any:
+        order = np.argsort(stop_gradient(x))
+        ordered = np.sort(stop_gradient(x))
+        below = np.searchsorted(ordered, stop_gradient(places)[:-1], side="right")
+        if weights is None:
+            return below / x.shape[0]
+        shares = concatenate([np.zeros(1), np.cumsum(take(inexact(weights), order))])
+        return take(shares, below) / shares[-1]
+
+    return function(u, u_weights) - function(v, v_weights), np.diff(places)
+
+
+@answers("scipy.stats:wasserstein_distance")
+def wasserstein_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """The least work of moving one sample to another, per unit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import stats
+    >>> grad(lambda u: stats.wasserstein_distance(u, [5.0, 6.0]))(np.array([1.0, 3.0]))
+    array([-0.5, -0.5])
+    """
+    difference, widths = _steps(u_values, v_values, u_weights, v_weights)
+    return np.sum(np.abs(difference) * widths)
+
+
+@answers("scipy.stats:energy_distance")
+def energy_distance(
+    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
+) -> Any:
+    """The energy distance of two samples.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.energy_distance([0.0], [2.0]))
+    2.0
+    """
+    difference, widths = _steps(u_values, v_values, u_weights, v_weights)
+    return np.sqrt(2 * np.sum(difference**2 * widths))
