@@ -37,11 +37,11 @@ def _infer_balance(a: Aval, **params: bool) -> tuple[Aval, Aval, Aval]:
     return a.update(), vector, vector.update(dtype=INDEX)
 
 
-def _balance(a: Any, **params: bool) -> tuple[Any, Any, Any]:
+def _balance(a: Any, *, permuted: bool, scaled: bool) -> tuple[Any, Any, Any]:
     balanced, scales = np.empty_like(a), np.empty(a.shape[:-1], SCALE)
     order = np.empty(a.shape[:-1], INDEX)
     for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        balanced[at], (scales[at], order[at]) = _scipy_balance(a[at], separate=1, **params)
+        balanced[at], (scales[at], order[at]) = _scipy_balance(a[at], permuted, scaled, 1)
     return balanced, scales, order
 
 
@@ -52,8 +52,8 @@ def _jvp_balance(primals: Any, tangents: Any, outs: Any, **params: bool) -> tupl
     return transposed(moved) * on_columns(factors) / on_rows(factors), None, None
 
 
-def _how(permute: bool, scale: bool) -> dict[str, bool]:
-    return {"permute": permute, "scale": scale}
+def _how(permuted: bool, scaled: bool) -> dict[str, bool]:
+    return {"permuted": permuted, "scaled": scaled}
 
 
 _UNEVEN = np.array([[1.0, 200.0, 0.1], [0.5, 3.0, 0.2], [900.0, 7.0, 2.0]])

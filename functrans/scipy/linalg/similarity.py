@@ -221,7 +221,7 @@ def matrix_balance(A: Any, permute: bool = True, scale: bool = True, separate: b
     -----
     T is constant but where it jumps, so it has no derivative.
     """
-    balanced, scales, order = balance_p(inexact(A), permute=bool(permute), scale=bool(scale))
+    balanced, scales, order = balance_p(inexact(A), permuted=bool(permute), scaled=bool(scale))
     if separate:
         return balanced, (scales, order)
     matrix = on_diagonal(scales, real(double(balanced)))
