@@ -177,6 +177,7 @@ STRUCTURED = [
                    "l.convolution_matrix(a, 3, 'same')", "l.convolution_matrix(a, 6, 'valid')")
       for x in (v, tall)],
     *[case("l.fiedler_companion(a)", np.arange(1.0, n + 1)) for n in (1, 2, 3, 4, 5, 8)],
+    case("l.toeplitz(a, 3.0)", v),
     *each(["l.toeplitz(a, b)", "l.hankel(a, b)", "l.leslie(a, b)"], v, w),
     case("l.hankel(a)", v),
     case("l.block_diag(a, b, c)", tall, v, square),

@@ -90,6 +90,7 @@ TAILS = {
     "ellipk": (sc.ellipk, mp.ellipk, (-5.0, 1e-8, 0.5, 0.99)),
     "spence": (sc.spence, lambda x: mp.polylog(2, 1 - x), (0.3, 0.9, 5.0)),
     "betaln": (lambda a: sc.betaln(a, 1.5), lambda a: mp.log(mp.beta(a, 1.5)), (0.5, 1e5)),
+    "boxcox of 0": (lambda lmbda: sc.boxcox(0.0, lmbda), lambda lmbda: -1 / lmbda, (0.3, 2.0)),
     "gammainc": (
         lambda a: sc.gammainc(a, 9.0),
         lambda a: mp.gammainc(a, 0, 9, regularized=True), (2.0, 30.0),

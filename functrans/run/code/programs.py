@@ -52,10 +52,12 @@ def keep(graph: Graph, program: NativeProgram, donated: Sequence[int] = ()) -> N
     store = cache.disk()
     key = key_of(graph, donated) if store is not None else None
     if store is not None and key is not None:
-        steps, offsets, arena, overwritten = program.listing
-        store.put(
-            key, marshal.dumps((tuple(tuple(step) for step in steps), offsets, arena, overwritten))
-        )
+        steps, *memory = program.listing
+        written = (tuple(tuple(step) for step in steps), *memory)
+        content = marshal.dumps(written)
+        # a number of NumPy's would come back as bytes
+        if marshal.loads(content) == written:
+            store.put(key, content)
 
 
 def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:

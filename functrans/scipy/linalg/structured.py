@@ -71,8 +71,8 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     r : array of shape (..., N), optional
         Its first element is not read. Without it, the matrix is Hermitian.
     """
-    column = array(c)
-    return toeplitz_of(column, conj(column) if r is None else array(r))
+    column = fnp.atleast_1d(array(c))
+    return toeplitz_of(column, conj(column) if r is None else fnp.atleast_1d(array(r)))
 
 
 @answers(scipy.linalg.circulant)

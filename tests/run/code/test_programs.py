@@ -1,6 +1,7 @@
 """Programs on disk by their graphs, and their code loaded without LLVM."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,6 +64,16 @@ def test_a_program_from_the_disk_is_the_program(folder):
     assert found.listing == compiled.whole.listing
     for one, other in zip(found(x), compiled(x), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+def test_what_would_come_back_as_something_else_is_not_kept(folder):
+    x = np.linspace(0, 1, 18)
+    one, other = (graph_of(lambda x, k=k: np.cos(x) * k, x) for k in (0.3729, 0.3730))
+    listing = program(one).whole.listing
+    kept.keep(other, SimpleNamespace(listing=listing._replace(arena=np.int64(listing.arena))))
+    assert kept.find(other) is None
+    kept.keep(other, SimpleNamespace(listing=listing))
+    assert kept.find(other) is not None
 
 
 def test_without_the_code_the_program_is_compiled_again(folder):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.loop import scalar
@@ -162,7 +164,11 @@ spence: Primitive = special(
 
 
 def _by_lambda(log_x: Any, lmbda: Any) -> Any:
-    return log_x * log_x * exprel_n(lmbda * log_x, n=1)
+    # where x is 0 the transform is -1 / lmbda, for positive lmbda
+    at_zero = equal(log_x, -np.inf) & greater(lmbda, 0)
+    log_x = select(at_zero, 0, log_x)
+    inverse = 1 / select(at_zero, lmbda, 1)
+    return select(at_zero, inverse * inverse, log_x * log_x * exprel_n(lmbda * log_x, n=1))
 
 
 boxcox: Primitive = special(
