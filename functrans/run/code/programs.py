@@ -53,7 +53,7 @@ def keep(graph: Graph, program: NativeProgram, donated: Sequence[int] = ()) -> N
     key = key_of(graph, donated) if store is not None else None
     if store is not None and key is not None:
         steps, *memory = program.listing
-        written = (tuple(tuple(step) for step in steps), *memory)
+        written: Any = (tuple(tuple(step) for step in steps), *memory)
         content = marshal.dumps(written)
         # a number of NumPy's would come back as bytes
         if marshal.loads(content) == written:
