@@ -78,7 +78,9 @@ def test_results_are_those_of_float32_rounded_once(name):
         graph = case.graph()
         found = run(graph, list(case.operands))
         assert_same(found, expected_of(case))
-        assert [aval_of(x) for x in found] == list(graph.out_avals)
+        assert [(np.shape(x), np.asarray(x).dtype) for x in found] == [
+            (aval.shape, aval.dtype) for aval in graph.out_avals
+        ]
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)

@@ -87,7 +87,7 @@ def _moment(n: int) -> Any:
 
 
 def _slope_of_log1prel(x: mpf) -> mpf:
-    return (x / (1 + x) - mp.log1p(x)) / x**2
+    return (x / (1 + x) - mp.log1p(x)) / x**2 if x else mpf(-1) / 2
 
 
 def _kl_div(x: mpf, y: mpf) -> mpf:
