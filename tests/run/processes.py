@@ -22,6 +22,9 @@ print(value.hex(), float(slope.sum()).hex(), *cache.statistics())
 
 PROGRAMS = 2
 
+# a shell has those that it starts in the background ignore interrupts
+_INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
 
 def start(code, folder, **environment):
     """A process that keeps compiled code in a folder."""
@@ -29,7 +32,7 @@ def start(code, folder, **environment):
     known = {k: v for k, v in os.environ.items() if environment.get(k, "") is not None}
     given = {k: v for k, v in environment.items() if v is not None}
     return subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", _INTERRUPTIBLE + code],
         cwd=ROOT,
         env={**known, **given},
         stdout=subprocess.PIPE,
