@@ -67,7 +67,7 @@ def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
     operation = opname[code.co_code[frame.f_lasti]]
     place = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     first, last, start, end = place
-    stores = operation == "STORE_SUBSCR"
+    stores = operation in ("STORE_SUBSCR", "STORE_SLICE")
     if first is None or last is None or start is None or end is None:
         return None, stores
     lines = [linecache.getline(code.co_filename, n).encode() for n in range(first, last + 1)]
