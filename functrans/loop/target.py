@@ -261,9 +261,10 @@ class Matrices(NamedTuple):
     """The columns of a right-hand side with more elements than this are done in a loop."""
     most_multiplications: int = 64
     """Leading axes are written out, too, if so many multiplications do it all."""
-    largest_alone: int = 128
-    """A single matrix with more rows or columns is decomposed by NumPy, whose LAPACK has threads of
-    its own; those of a stack are shared by ours."""
+    largest_alone: int = 65_536
+    """A single matrix with more elements is decomposed by NumPy, whose LAPACK has threads of its
+    own; those of a stack are shared by ours. Measured on two cores: up to 300 x 100 and 200 x 200
+    ours takes 0.4 to 1.1 times as long, for 400 x 400 as long to 1.3 times."""
 
 
 class Control(NamedTuple):

@@ -215,7 +215,7 @@ def decomposed(rule: Lazy) -> Emit:
 
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
-        small = max(rows, columns) <= target.matrices.largest_alone
+        small = rows * columns <= target.matrices.largest_alone
         if 0 in eqn.inputs[0].aval.shape:
             return False  # what NumPy makes of nothing may be something
         return eqn.inputs[0].aval.dtype in FLOATS and (small or prod(leading) > 1)
