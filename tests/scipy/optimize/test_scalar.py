@@ -30,7 +30,8 @@ def test_the_steps_are_scipys(name, equation):
 
     x, iterations, calls, converged = jit(found)(A)
     np.testing.assert_allclose(x, root, rtol=1e-11)
-    assert abs(iterations - expected.iterations) <= 1
+    if expected.function_calls > 2:  # SciPy leaves the number unset where an end is the root
+        assert abs(iterations - expected.iterations) <= 1
     assert abs(calls - expected.function_calls) <= 2
     assert converged
 
