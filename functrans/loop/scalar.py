@@ -469,6 +469,8 @@ def meaning(node: Scalar, args: list[Any]) -> Any:
     match node.op:
         case "const":
             return np.asarray(node.attribute, node.dtype)
+        case "zero":  # what simplification has found out
+            return np.asarray(0, node.dtype)
         case "convert":
             return np.asarray(args[0]).astype(node.dtype)
         case "bitcast":
