@@ -18,7 +18,6 @@ import numpy as np
 from functrans.api.host import callback
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
-from functrans.errors import UnsupportedNumPyError
 from functrans.ir.types import Aval
 from functrans.numpy.arrays import array, inexact
 from functrans.numpy.joining import concatenate
@@ -26,8 +25,8 @@ from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
 from functrans.ops.elementwise.special.incomplete import betainc
 from functrans.scipy.define import answers
-from functrans.scipy.stats.statistics import kurtosis, skew
-from functrans.trace.source import located, user_source
+from functrans.scipy.inside import known, refuse
+from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [
     "chisquare", "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
@@ -72,10 +71,7 @@ class Line(NamedTuple):
 
 def _refuse_unless(holds: bool, what: str, instead: str) -> None:
     if not holds:
-        raise UnsupportedNumPyError(
-            f"scipy.stats.{what} is not supported on traced values{located(user_source())}: "
-            f"{instead}"
-        )
+        refuse(f"scipy.stats.{what}", instead)
 
 
 def on_one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
@@ -101,14 +97,16 @@ def rankdata(
 ) -> Any:
     """The ranks of elements, from 1 on; they have no derivative but 0.
 
+    Where there is NaN all ranks are NaN. Ranks that are integers (all but ``"average"``) stay so if
+    it is not known whether there is: then NaN counts as greater than any number.
+
     Examples
     --------
     >>> from functrans.scipy import stats
     >>> stats.rankdata([3.0, 1.0, 3.0])
     array([2.5, 1. , 2.5])
     """
-    _refuse_unless(nan_policy == "propagate", f"rankdata(..., nan_policy={nan_policy!r})",
-                   "choose the elements by np.where")  # fmt: skip
+    propagates("rankdata", nan_policy)
     x = stop_gradient(array(a))
     if axis is None:
         x, axis = x.reshape(-1), 0
@@ -125,6 +123,9 @@ def rankdata(
         return _RANKS[method](left, right, np.cumsum(differs))
 
     found = vmap(ranked)(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
+    unordered = np.any(np.isnan(rows), axis=-1, keepdims=True)
+    if method == "average" or known(np.any(unordered)):
+        found = np.where(unordered, np.nan, found)
     return np.moveaxis(found, -1, axis)
 
 
@@ -276,6 +277,7 @@ def ttest_1samp(
     >>> float(stats.ttest_1samp([1.0, 3.0], 1.0).statistic)
     1.0
     """
+    propagates("ttest_1samp", nan_policy)
     a, axis = on_one_axis(a, axis)
     mean, variance, n = _mean_and_variance(a, axis)
     return _student((mean - popmean) / np.sqrt(variance / n), n - 1, alternative)
@@ -294,7 +296,8 @@ def ttest_rel(
     >>> float(stats.ttest_rel([2.0, 3.0], [1.0, 0.0]).statistic)
     2.0
     """
-    return ttest_1samp(inexact(a) - inexact(b), 0.0, axis, nan_policy, alternative)
+    propagates("ttest_rel", nan_policy)
+    return ttest_1samp(inexact(a) - inexact(b), 0.0, axis, alternative=alternative)
 
 
 @answers("scipy.stats:ttest_ind")
@@ -311,6 +314,7 @@ def ttest_ind(
     >>> float(stats.ttest_ind([1.0, 3.0], [0.0, 2.0]).statistic.round(6))
     0.707107
     """
+    propagates("ttest_ind", nan_policy)
     _refuse_unless(method is None and trim == 0, "ttest_ind with trim= or method=", "leave it out")
     (a, axis), (b, _) = on_one_axis(a, axis), on_one_axis(b, axis)
     (mean, v1, n1), (other, v2, n2) = (_mean_and_variance(x, axis) for x in (a, b))

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import axes_of, inexact
 from functrans.numpy.reductions import mean, restored, std, sum
 from functrans.ops.elementwise.exponential import exp, log
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.entropy import entr, rel_entr
 from functrans.scipy.define import answers
-from functrans.trace.source import located, user_source
+from functrans.scipy.inside import refuse
 
 __all__ = [
     "entropy", "gmean", "gstd", "hmean", "kurtosis", "moment", "pmean", "sem", "skew", "variation",
@@ -22,12 +21,20 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _propagates(nan_policy: str) -> None:
-    if nan_policy != "propagate":
-        raise UnsupportedNumPyError(
-            f"nan_policy={nan_policy!r} is not supported on traced values"
-            f"{located(user_source())}: choose the elements by np.where"
-        )
+_WITHOUT_NAN = {
+    "omit": "leave NaN out first, as x[~np.isnan(x)] does",
+    "raise": "look for NaN in the plain array, before it is traced",
+}
+"""What to write in place of a policy."""
+
+
+def propagates(function: str, nan_policy: str) -> None:
+    """Refuse what is not arithmetic's way with NaN: what there is may not be known."""
+    if nan_policy == "propagate":
+        return
+    if nan_policy not in _WITHOUT_NAN:
+        raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
+    refuse(f"scipy.stats.{function}(..., nan_policy={nan_policy!r})", _WITHOUT_NAN[nan_policy])
 
 
 def _centred(a: Any, axis: Any) -> Any:
@@ -121,7 +128,7 @@ def moment(
     >>> float(stats.moment([1.0, 3.0], order=2))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("moment", nan_policy)
     a = inexact(a)
     if np.ndim(order):
         orders = [moment(a, n, axis, center=center, keepdims=keepdims) for n in order]
@@ -145,7 +152,7 @@ def skew(
     >>> float(stats.skew([1.0, 2.0, 3.0]))
     0.0
     """
-    _propagates(nan_policy)
+    propagates("skew", nan_policy)
     a = inexact(a)
     second, third = _variance(a, axis, keepdims), _central(a, 3, axis, keepdims)
     value = third / (second * sqrt(second))
@@ -166,7 +173,7 @@ def kurtosis(
     >>> float(stats.kurtosis([1.0, 3.0], fisher=False))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("kurtosis", nan_policy)
     a = inexact(a)
     second, fourth = _variance(a, axis, keepdims), _central(a, 4, axis, keepdims)
     value = fourth / (second * second)
@@ -188,7 +195,7 @@ def sem(
     >>> float(stats.sem([1.0, 3.0]))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("sem", nan_policy)
     a = inexact(a)
     return std(a, axis, ddof=ddof, keepdims=keepdims) / math.sqrt(_size(a, axis))
 
@@ -205,7 +212,7 @@ def variation(
     >>> float(stats.variation([1.0, 3.0]))
     0.5
     """
-    _propagates(nan_policy)
+    propagates("variation", nan_policy)
     a = inexact(a)
     return std(a, axis, ddof=ddof, keepdims=keepdims) / mean(a, axis, keepdims=keepdims)
 
@@ -233,7 +240,7 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     >>> stats.zscore([1.0, 3.0])
     array([-1.,  1.])
     """
-    _propagates(nan_policy)
+    propagates("zscore", nan_policy)
     a = inexact(a)
     deviation, middle = std(a, axis, ddof=ddof, keepdims=True), mean(a, axis, keepdims=True)
     rounded = deviation <= np.finfo(a.dtype).eps * np.abs(middle)
@@ -252,7 +259,7 @@ def zmap(
     >>> stats.zmap([5.0], [1.0, 3.0])
     array([3.])
     """
-    _propagates(nan_policy)
+    propagates("zmap", nan_policy)
     compare = inexact(compare)
     off = inexact(scores) - mean(compare, axis, keepdims=True)
     return off / std(compare, axis, ddof=ddof, keepdims=True)
@@ -271,7 +278,7 @@ def entropy(
     >>> float(stats.entropy([0.5, 0.5], base=2))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("entropy", nan_policy)
     pk = _shares(pk, axis)
     terms = entr(pk) if qk is None else rel_entr(pk, _shares(qk, axis))
     axes = axes_of(axis, terms.ndim)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from functrans import errors, grad, jit, testing, vmap
+from functrans import errors, grad, jit, testing, tree, vmap
 
 _rng = np.random.default_rng(6)
 X, Y = _rng.normal(size=9), _rng.normal(size=9)
@@ -111,9 +111,47 @@ def test_results_have_names():
     np.testing.assert_allclose(grad(named)(X)[0], 8.0)
 
 
+MET_BY_NAN = {
+    "gmean": lambda x: stats.gmean(abs(x)), "hmean": lambda x: stats.hmean(abs(x)),
+    "pmean": lambda x: stats.pmean(abs(x), 3), "gstd": lambda x: stats.gstd(abs(x)),
+    "entropy": lambda x: stats.entropy(abs(x)),
+    "boxcox_llf": lambda x: stats.boxcox_llf(0.3, abs(x)),
+    "chisquare": lambda x: tuple(stats.chisquare(abs(x))),
+    **{name: (SMOOTH | RANKED)[name][0] for name in (
+        "pearsonr", "linregress", "ttest_1samp", "ttest_rel", "jarque_bera", "iqr", "deviation",
+        "trim_mean", "circmean", "circvar", "circstd", "rankdata average", "spearmanr",
+        "wasserstein", "energy",
+    )},
+    "describe": lambda x: (stats.describe(x).minmax, *stats.describe(x)[2:]),
+    "f_oneway": lambda x: tuple(stats.f_oneway(x, Y)),
+    "ttest_ind": lambda x: tuple(stats.ttest_ind(x, Y)), "zscore": stats.zscore,
+    "zmap": lambda x: stats.zmap(x, Y), "zmap of it": lambda x: stats.zmap(Y, x),
+    "moment": lambda x: stats.moment(x, 2), "variation": stats.variation, "sem": stats.sem,
+    "skew": stats.skew, "kurtosis": stats.kurtosis,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MET_BY_NAN)
+def test_nan_is_propagated(name):
+    function = MET_BY_NAN[name]
+    lanes = np.stack([X, X + 0.25])
+    lanes[0, 3] = np.nan
+    found = tree.leaves(vmap(function)(lanes))
+    for i, lane in enumerate(lanes):
+        for a, b in zip(found, tree.leaves(function(lane)), strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["min", "max", "dense", "ordinal", "average"])
+def test_ranks_beside_nan(method):
+    table = np.array([[3.0, np.nan, 1.0], [1.0, 2.0, 2.0]])
+    ranks = grad(lambda x: (np.sum(x), stats.rankdata(x, method, axis=1)), has_aux=True)(table)[1]
+    expected = stats.rankdata(table, method, axis=1)
+    np.testing.assert_array_equal(ranks, expected)
+    assert ranks.dtype == expected.dtype
+
+
 REFUSED = {
-    r"rankdata\(\.\.\., nan_policy='omit'\) is not supported .*: choose the elements":
-        lambda x: stats.rankdata(x, nan_policy="omit"),
     r"linregress of two points is not supported .*: write the line":
         lambda x: stats.linregress(x[:2], x[:2]).slope,
     r"ttest_ind with trim= or method= is not supported .*: leave it out":
