@@ -13,10 +13,12 @@ from tests.errors.words import X, located, message_of
 # -- NaN -------------------------------------------------------------------------------------------
 
 POLICIES = {
-    "circmean": (), "circstd": (), "circvar": (), "describe": (), "entropy": (), "iqr": (),
-    "kurtosis": (), "median_abs_deviation": (), "moment": (), "rankdata": (), "sem": (),
-    "skew": (), "ttest_1samp": (0.1,), "ttest_ind": (X,), "ttest_rel": (X,), "variation": (),
-    "zmap": (X,), "zscore": (),
+    **dict.fromkeys(
+        ["circmean", "circstd", "circvar", "describe", "entropy", "gmean", "gstd", "hmean", "iqr",
+         "kurtosis", "median_abs_deviation", "moment", "rankdata", "sem", "skew", "variation",
+         "zscore"], (),
+    ),
+    "pmean": (2,), "ttest_1samp": (0.1,), "ttest_ind": (X,), "ttest_rel": (X,), "zmap": (X,),
 }  # fmt: skip
 INSTEAD = {
     "omit": "leave NaN out first, as x[~np.isnan(x)] does",

@@ -10,6 +10,7 @@ The docstrings of `scipy.stats`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from functrans.api.host import callback
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, axes_of, inexact
 from functrans.numpy.joining import concatenate
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
@@ -356,9 +357,12 @@ def f_oneway(*samples: Any, axis: int = 0, equal_var: bool = True) -> Any:
 
 @answers("scipy.stats:chisquare")
 def chisquare(
-    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: int = 0, *, sum_check: bool = True
+    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: int | None = 0, *, sum_check: bool = True
 ) -> Any:
     """The statistic of the test by squares of frequencies, and its p-value.
+
+    With ``sum_check`` it raises where the sums of the frequencies and of those expected are not the
+    same, if they are known: under `jit` and `vmap` they are not.
 
     Examples
     --------
@@ -367,9 +371,35 @@ def chisquare(
     1.0
     """
     observed = inexact(f_obs)
-    expected = np.mean(observed, axis=axis, keepdims=True) if f_exp is None else inexact(f_exp)
-    value = np.sum((observed - expected) ** 2 / expected, axis=axis)
-    return Test(value, chdtrc(float(observed.shape[axis] - 1 - ddof), value))
+    if f_exp is None:
+        expected = np.mean(observed, axis=axis, keepdims=True)
+    else:
+        expected = inexact(f_exp)
+        if sum_check:
+            _check_sums(observed, expected, axis)
+    terms = (observed - expected) ** 2 / expected
+    value = np.sum(terms, axis=axis)
+    count = math.prod(terms.shape[i] for i in axes_of(axis, terms.ndim))
+    return Test(value, chdtrc(float(count - 1 - ddof), value))
+
+
+def _check_sums(observed: Any, expected: Any, axis: Any) -> None:
+    """Raise, as SciPy does, if sums are known and disagree by more than half of their digits."""
+    shape = np.broadcast_shapes(observed.shape, expected.shape)
+    tolerance = np.finfo(np.result_type(observed.dtype, expected.dtype)).eps ** 0.5
+    of_observed, of_expected = (
+        known(np.sum(np.broadcast_to(x, shape), axis=axis)) for x in (observed, expected)
+    )
+    if of_observed is None or of_expected is None:
+        return
+    with np.errstate(invalid="ignore"):
+        apart = abs(of_observed - of_expected) / np.minimum(of_observed, of_expected)
+    if np.any(apart > tolerance):
+        raise ValueError(
+            "For each axis slice, the sum of the observed frequencies must agree with the sum of "
+            f"the expected frequencies to a relative tolerance of {tolerance}, but the percent "
+            f"differences are:\n{apart}"
+        )
 
 
 @answers("scipy.stats:jarque_bera")

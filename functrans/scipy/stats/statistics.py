@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import axes_of, inexact
+from functrans.numpy.arrays import array, axes_of, inexact, inexact_pair
 from functrans.numpy.reductions import mean, restored, std, sum
+from functrans.ops.arrays.structural import broadcast_to
 from functrans.ops.elementwise.exponential import exp, log
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.entropy import entr, rel_entr
@@ -65,18 +66,33 @@ def _size(a: Any, axis: Any) -> int:
     return math.prod(a.shape[i] for i in axes_of(axis, a.ndim))
 
 
+def _sample(a: Any, dtype: Any, weights: Any) -> tuple[Any, Any]:
+    """Elements and their weights, which are of one dtype, that which is asked for if one is."""
+    if weights is None:
+        return array(a) if dtype is None else array(a).astype(dtype), None
+    both = inexact_pair(a, weights)
+    a, weights = both if dtype is None else (x.astype(dtype) for x in both)
+    return a, broadcast_to(weights, shape=a.shape)
+
+
 def _weighted_mean(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
     if weights is None:
         return mean(a, axis, keepdims=keepdims)
-    weights = inexact(weights)
-    return sum(a * weights, axis, keepdims=keepdims) / sum(weights + 0 * a, axis, keepdims=keepdims)
+    weights = weights.astype(a.dtype)
+    return sum(a * weights, axis, keepdims=keepdims) / sum(weights, axis, keepdims=keepdims)
+
+
+def _not_negative(a: Any) -> Any:
+    """NaN for what a harmonic mean and its kin are not defined for."""
+    return np.where(a < 0, np.nan, a)
 
 
 @answers("scipy.stats:gmean")
 def gmean(
-    a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *, keepdims: bool = False
-) -> Any:
-    """The geometric mean along an axis.
+    a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The geometric mean along an axis, of a sample (and weights) that are first cast to a dtype.
 
     Examples
     --------
@@ -84,12 +100,19 @@ def gmean(
     >>> float(stats.gmean([1.0, 4.0]))
     2.0
     """
-    return exp(_weighted_mean(log(inexact(a)), axis, weights, keepdims))
+    propagates("gmean", nan_policy)
+    a, weights = _sample(a, dtype, weights)
+    return exp(_weighted_mean(log(a), axis, weights, keepdims))
 
 
 @answers("scipy.stats:hmean")
-def hmean(a: Any, axis: Any = 0, *, weights: Any = None, keepdims: bool = False) -> Any:
-    """The harmonic mean along an axis.
+def hmean(
+    a: Any, axis: Any = 0, dtype: Any = None, *, weights: Any = None,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The harmonic mean along an axis, of a sample (and weights) that are first cast to a dtype.
+
+    It is NaN if an element is negative.
 
     Examples
     --------
@@ -97,12 +120,19 @@ def hmean(a: Any, axis: Any = 0, *, weights: Any = None, keepdims: bool = False)
     >>> float(stats.hmean([1.0, 1.0]))
     1.0
     """
-    return 1 / _weighted_mean(1 / inexact(a), axis, weights, keepdims)
+    propagates("hmean", nan_policy)
+    a, weights = _sample(a, dtype, weights)
+    return 1 / _weighted_mean(1 / _not_negative(a), axis, weights, keepdims)
 
 
 @answers("scipy.stats:pmean")
-def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, keepdims: bool = False) -> Any:
+def pmean(
+    a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
     """The power mean of exponent ``p`` along an axis; the geometric mean for ``p == 0``.
+
+    The sample (and weights) are first cast to a dtype. It is NaN if an element is negative.
 
     Examples
     --------
@@ -110,9 +140,12 @@ def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, keepdims: bool 
     >>> float(stats.pmean([1.0, 3.0], 1))
     2.0
     """
+    propagates("pmean", nan_policy)
     if p == 0:
-        return gmean(a, axis, None, weights, keepdims=keepdims)
-    return power(_weighted_mean(power(inexact(a), p), axis, weights, keepdims), 1 / p)
+        return gmean(a, axis, dtype, weights, keepdims=keepdims)
+    a, weights = _sample(a, dtype, weights)
+    powers = power(_not_negative(inexact(a)), p)
+    return power(_weighted_mean(powers, axis, weights, keepdims), 1 / p)
 
 
 @answers("scipy.stats:moment")
@@ -218,7 +251,9 @@ def variation(
 
 
 @answers("scipy.stats:gstd")
-def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False) -> Any:
+def gstd(
+    a: Any, axis: Any = 0, ddof: int = 1, *, nan_policy: str = "propagate", keepdims: bool = False
+) -> Any:
     """The geometric standard deviation along an axis.
 
     Examples
@@ -227,6 +262,7 @@ def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False) -> Any
     >>> float(stats.gstd([2.0, 2.0]))
     1.0
     """
+    propagates("gstd", nan_policy)
     return exp(std(log(inexact(a)), axis, ddof=ddof, keepdims=keepdims))
 
 

@@ -1,5 +1,7 @@
 """Statistics of samples as people write them, within a trace, against SciPy's outside of one."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -29,6 +31,13 @@ SMOOTH = {
     "df": (lambda x: stats.ttest_ind(x, N, equal_var=False).df, M),
     "f_oneway": (lambda x: tuple(stats.f_oneway(x, N, M + 1)), M),
     "chisquare": (lambda x: tuple(stats.chisquare(x)), P),
+    "expected": (
+        lambda x: tuple(stats.chisquare(x, P[::-1] + np.ones((2, 1)), 1, 1, sum_check=False)), P
+    ),
+    "of all": (lambda x: tuple(stats.chisquare(x, axis=None)), M**2),
+    "gmean of weights": (lambda w: stats.gmean(M[:5, 0] ** 2, weights=w), P),
+    "hmean of weights": (lambda w: stats.hmean(M[:5, 0] ** 2, weights=w), P),
+    "pmean of weights": (lambda w: stats.pmean(M[:5, 0] ** 2, -2, weights=w), P),
     "jarque_bera": (lambda x: tuple(stats.jarque_bera(x)), X),
     "describe": (lambda x: tuple(stats.describe(x, bias=False))[2:], M),
     "minmax": (lambda x: stats.describe(x).minmax, M),
@@ -109,6 +118,51 @@ def test_results_have_names():
         return found.statistic - found.correlation + stats.ttest_rel(x, Y).df * x[0]
 
     np.testing.assert_allclose(grad(named)(X)[0], 8.0)
+
+
+MEANS = {"gmean": (), "hmean": (), "pmean": (2.5,), "pmean of 0": (0,), "pmean of -2": (-2,)}
+ELEMENTS = {
+    "floats": M**2 + 0.5,
+    "single": (M**2).astype(np.float32),
+    "half": (M**2).astype(np.float16),
+    "integers": (9 * abs(M)).astype(np.int8),
+    "negative": M,
+}
+
+
+@pytest.mark.parametrize("dtype", [None, np.float32, np.float16, np.int8])
+@pytest.mark.parametrize("of", ELEMENTS)
+@pytest.mark.parametrize("name", MEANS)
+def test_dtypes_of_means(name, of, dtype):
+    mean = getattr(stats, name.split()[0])
+    for weights in (None, N[:6] ** 2, (9 * abs(N[:6])).astype(int)):
+
+        def function(x, weights=weights):
+            return mean(x, *MEANS[name], dtype=dtype, weights=weights)
+
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The .* mean is only defined", RuntimeWarning)
+            expected, found = function(ELEMENTS[of]), vmap(function)(ELEMENTS[of][None])[0]
+        assert found.dtype == expected.dtype
+        rtol = 4 * float(np.finfo(expected.dtype).eps)
+        np.testing.assert_allclose(found, expected, rtol=rtol)
+
+
+def test_sums_of_frequencies_that_are_known():
+    counts, others = np.array([[1.0, 3.0], [4.0, 2.0]]), np.array([2.0, 2.0])
+
+    def of(x, **options):
+        return stats.chisquare(x, others, axis=1, **options).statistic
+
+    with pytest.raises(ValueError, match="must agree") as ours:
+        grad(lambda x: of(x)[0])(counts)
+    with pytest.raises(ValueError, match="must agree") as scipys:
+        of(counts)
+    assert str(ours.value) == str(scipys.value)
+    expected = of(counts, sum_check=False)
+    np.testing.assert_allclose(jit(of)(counts), expected)
+    np.testing.assert_allclose(vmap(of)(counts[None])[0], expected)
+    assert np.isfinite(grad(lambda x: of(x[:1])[0])(counts)).all()
 
 
 MET_BY_NAN = {
