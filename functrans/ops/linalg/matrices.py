@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -168,12 +169,12 @@ def check_square(x: Aval, name: str) -> None:
         )
 
 
-def same_square(name: str) -> Any:
-    """The type rule of what makes square matrices of square matrices."""
+def same_square(name: str, results: int = 1) -> Any:
+    """The type rule of what makes square matrices, one or several, of square matrices."""
 
-    def infer(a: Aval, **params: Any) -> Aval:
+    def infer(a: Aval, **params: Any) -> Aval | tuple[Aval, ...]:
         check_square(a, name)
-        return a.update()
+        return a.update() if results == 1 else (a.update(),) * results
 
     return infer
 
@@ -244,6 +245,19 @@ def broadcast_leading(first: Shape, second: Shape) -> Shape:
             f"the leading axes of stacks of matrices, {first} and {second}, do not broadcast"
             f"{located(user_source())}"
         ) from None
+
+
+def filled_by_matrix(function: Callable[..., Any], operands: Sequence[Any], *outs: Any) -> Any:
+    """Plain arrays, filled with what a function of one matrix gives for each matrix of stacks.
+
+    They stay as they are where there are no elements: LAPACK takes no empty matrices.
+    """
+    first = operands[0]
+    for at in np.ndindex(*first.shape[:-2]) if first.size and outs[0].size else ():
+        found = function(*(x[at] for x in operands))
+        for out, x in zip(outs, found if len(outs) > 1 else (found,), strict=True):
+            out[at] = x
+    return outs if len(outs) > 1 else outs[0]
 
 
 # -- samples ---------------------------------------------------------------------------------------
