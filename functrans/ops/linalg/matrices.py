@@ -202,13 +202,19 @@ def _operations(eqn: Eqn, of_graph: Any) -> int:
     return 4 * rows * sizes + ONE_MATRIX * prod(batch)
 
 
-def compiled(rule: Lazy) -> Emit:
-    """The compiled form of an operation on matrices of floats."""
-    return Emit(
-        rule,
-        applies=lambda eqn, target: eqn.outputs[0].aval.dtype in FLOATS,
-        operations=_operations,
-    )
+def compiled(
+    rule: Lazy, unrolled: Callable[[Any], int] = lambda limits: limits.largest
+) -> Emit:
+    """The compiled form of an operation on matrices of floats.
+
+    Those of so many rows are ``unrolled``, others LAPACK's, where a target has it.
+    """
+
+    def applies(eqn: Eqn, target: Any) -> bool:
+        fits = target.routines or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
+        return fits and eqn.outputs[0].aval.dtype in FLOATS
+
+    return Emit(rule, applies=applies, operations=_operations)
 
 
 def decomposed(rule: Lazy) -> Emit:
@@ -217,7 +223,7 @@ def decomposed(rule: Lazy) -> Emit:
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
         small = rows * columns <= target.matrices.largest_alone
-        if 0 in eqn.inputs[0].aval.shape:
+        if 0 in eqn.inputs[0].aval.shape or not target.routines:
             return False  # what NumPy makes of nothing may be something
         return eqn.inputs[0].aval.dtype in FLOATS and (small or prod(leading) > 1)
 
