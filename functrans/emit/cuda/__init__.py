@@ -1,0 +1,1 @@
+"""Kernels of the loop language as Numba-CUDA source."""

@@ -1,0 +1,248 @@
+"""The functions that printed CUDA kernels call: for each, its device code and its meaning.
+
+A kernel is compiled with `names`, and emulated with `meanings`; both are made of one table, so that
+neither knows a name that the other does not. Half floats are uint16 in memory and float32 numbers in
+expressions, each rounded to what a half float can be; bool is uint8 in memory.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.caches import once
+from functrans.emit.cuda import meanings as meaning_of
+from functrans.emit.cuda import memory, numbers, teams
+from functrans.emit.cuda.site import Site, numba_type
+
+FLOATS = ("float32", "float64")
+SIGNED = ("int8", "int16", "int32", "int64")
+INTEGERS = (*SIGNED, "uint8", "uint16", "uint32", "uint64")
+NUMBERS = ("bool", *INTEGERS, *FLOATS)
+SIZED = ("float64", "float32", "int64", "int32", "int16", "uint64", "uint32", "uint16")
+
+Rule = Callable[..., str | None]
+"""From the operands' types (by their names) to the result's; None if it is not for such operands."""
+
+
+class Name(NamedTuple):
+    """A function that kernels call."""
+
+    parameters: str
+    rule: Rule
+    code: numbers.Code
+    meaning: meaning_of.Meaning | None
+    """None if it is of the running thread, and has a method of the emulator's with its name."""
+    literal: bool = False
+    """Whether its operands must be written as literals."""
+
+
+def _alike(*dtypes: str) -> Rule:
+    """Operands of one dtype out of some, which is the result's."""
+    return lambda *kinds: kinds[0] if len({*kinds}) == 1 and kinds[0] in dtypes else None
+
+
+def _of(result: str, *dtypes: str) -> Rule:
+    return lambda kind: result if kind in dtypes else None
+
+
+def _no_operands(result: str) -> Rule:
+    return lambda: result
+
+
+def _where(condition: str, x: str, y: str) -> str | None:
+    return _alike(*NUMBERS)(x, y) if condition == "bool" else None
+
+
+def _checked(position: str, extent: str, flag: str) -> str | None:
+    return position if (position, extent, flag) == ("int64", "int64", "int64*") else None
+
+
+def _required(condition: str, value: str, status: str, flag: str) -> str | None:
+    fine = (condition, status, flag) == ("bool", "int64", "int64*")
+    return value if fine and value in NUMBERS else None
+
+
+def _bits_as(result: str) -> Rule:
+    size = np.dtype(result).itemsize
+    return lambda kind: result if kind in SIZED and np.dtype(kind).itemsize == size else None
+
+
+def _read(pointer: str, position: str) -> str | None:
+    return pointer[:-1] if pointer.endswith("*") and position == "int64" else None
+
+
+def _fits(pointer: str, position: str, count: int) -> bool:
+    if not pointer.endswith("*") or position != "int64":
+        return False
+    return np.dtype(pointer[:-1]).itemsize * count <= memory.WIDEST
+
+
+def _load(count: int) -> Rule:
+    def rule(pointer: str, position: str) -> str | None:
+        return f"{pointer[:-1]} x {count}" if _fits(pointer, position, count) else None
+
+    return rule
+
+
+def _store(count: int) -> Rule:
+    def rule(pointer: str, position: str, *values: str) -> str | None:
+        fits = _fits(pointer, position, count)
+        return "none" if fits and {*values} == {pointer[:-1]} else None
+
+    return rule
+
+
+def _atomic(op: str) -> Rule:
+    takes = INTEGERS if op in ("and", "or", "xor") else (*INTEGERS, *FLOATS)
+    lying = {"bool": "uint8"} | ({} if op in ("and", "or", "xor") else {"float32": "uint16"})
+
+    def rule(pointer: str, position: str, value: str) -> str | None:
+        if not pointer.endswith("*") or position != "int64":
+            return None
+        element = pointer[:-1]
+        fits = (element == value and value in takes) or lying.get(value) == element
+        return "none" if fits else None
+
+    return rule
+
+
+def _shuffle(value: str, count: str) -> str | None:
+    return value if value in NUMBERS and count == "int64" else None
+
+
+def _space(dtype: Any, count: Any) -> str | None:
+    fine = dtype in NUMBERS and dtype != "bool" and isinstance(count, int) and count > 0
+    return f"{dtype}*" if fine else None
+
+
+def _two(rule: Rule, code: numbers.Code, meaning: meaning_of.Meaning) -> Name:
+    return Name("x y", rule, code, meaning)
+
+
+def _one(rule: Rule, code: numbers.Code, meaning: meaning_of.Meaning) -> Name:
+    return Name("x", rule, code, meaning)
+
+
+_ANY, _INTEGER, _FLOAT = _alike(*NUMBERS), _alike(*INTEGERS), _alike(*FLOATS)
+_WIDTHS = (2, 4, 8, 16)
+_ATOMIC = ("add", "mul", "min", "max", "and", "or", "xor")
+
+TABLE: dict[str, Name] = {
+    "where": Name("condition x y", _where, numbers.where, meaning_of.where),
+    "min": _two(_ANY, numbers.extremum("<"), meaning_of.smaller),
+    "max": _two(_ANY, numbers.extremum(">"), meaning_of.larger),
+    "half_min": _two(_FLOAT, numbers.extremum("<="), meaning_of.first_smaller),
+    "half_max": _two(_FLOAT, numbers.extremum(">="), meaning_of.first_larger),
+    "checked": Name("position extent flag", _checked, numbers.checked, meaning_of.checked),
+    "required": Name("condition value status flag", _required, numbers.required, meaning_of.required),
+    "fma": Name("x y z", _FLOAT, numbers.fma, meaning_of.fma),
+    "sqrt": _one(_FLOAT, numbers.llvm("sqrt"), meaning_of.square_root),
+    "copysign": _two(_FLOAT, numbers.llvm("copysign"), meaning_of.copysign),
+    "idiv": _two(_INTEGER, numbers.division, meaning_of.division),
+    "irem": _two(_alike(*INTEGERS, *FLOATS), numbers.remainder, meaning_of.remainder),
+    "shl": _two(_INTEGER, numbers.shift("shl"), meaning_of.shift_left),
+    "shr": _two(_INTEGER, numbers.shift("ashr"), meaning_of.shift_right),
+    "lshr": _two(_INTEGER, numbers.shift("lshr"), meaning_of.logical_shift_right),
+    "as_int64": _one(_of("int64", *FLOATS), numbers.truncated, meaning_of.integer(np.int64)),
+    "as_int32": _one(_of("int32", *FLOATS), numbers.truncated, meaning_of.integer(np.int32)),
+    "as_uint64": _one(_of("uint64", *FLOATS), numbers.as_uint64, meaning_of.as_uint64),
+    "half": Name("bits", _of("float32", "uint16"), numbers.half, meaning_of.half),
+    "half_bits": _one(_of("uint16", "float32"), numbers.half_bits, meaning_of.half_bits),
+    "as_half": _one(_of("float32", "float32"), numbers.rounded_to_half, meaning_of.rounded_to_half),
+    "half_of_double": _one(
+        _of("float32", "float64"), numbers.rounded_to_half, meaning_of.rounded_to_half
+    ),
+    "floor": _one(_FLOAT, numbers.llvm("floor"), np.floor),
+    "ceil": _one(_FLOAT, numbers.llvm("ceil"), np.ceil),
+    "trunc": _one(_FLOAT, numbers.libdevice("trunc"), np.trunc),
+    "rint": _one(_FLOAT, numbers.libdevice("rint"), np.rint),
+    **{
+        f"bits_as_{name}": _one(_bits_as(name), numbers.bits_as, meaning_of.bits_as(np.dtype(name)))
+        for name in SIZED
+    },
+    "read": Name("x position", _read, memory.read, meaning_of.read),
+    **{
+        f"load{n}": Name("x position", _load(n), memory.load(n), meaning_of.load(n))
+        for n in _WIDTHS
+    },
+    **{
+        f"read{n}": Name(
+            "x position", _load(n), memory.load(n, constant=True), meaning_of.load_constant(n)
+        )
+        for n in _WIDTHS
+    },
+    **{
+        f"store{n}": Name(
+            " ".join(["x", "position", *(f"value{i}" for i in range(n))]),
+            _store(n),
+            memory.store(n),
+            meaning_of.store(n),
+        )
+        for n in _WIDTHS
+    },
+    **{
+        f"atomic_{op}": Name("x position value", _atomic(op), memory.atomic(op), meaning_of.atomic(op))
+        for op in _ATOMIC
+    },
+    "shared": Name("dtype count", _space, memory.shared, None, literal=True),
+    "local": Name("dtype count", _space, memory.local, None, literal=True),
+    "thread": Name("", _no_operands("int64"), teams.special_register("tid.x"), None),
+    "threads": Name("", _no_operands("int64"), teams.special_register("ntid.x"), None),
+    "block": Name("", _no_operands("int64"), teams.special_register("ctaid.x"), None),
+    "blocks": Name("", _no_operands("int64"), teams.special_register("nctaid.x"), None),
+    "barrier": Name("", _no_operands("none"), teams.barrier, None),
+    "warp_barrier": Name("", _no_operands("none"), teams.warp_barrier, None),
+    "shuffle_down": Name("value count", _shuffle, teams.shuffle(teams.DOWN), None),
+    "shuffle_xor": Name("value count", _shuffle, teams.shuffle(teams.XOR), None),
+}
+
+NAMES = frozenset(TABLE)
+"""What is in `names`: nothing else in printed kernels is called so."""
+
+SHUFFLES = {"shuffle_down": meaning_of.shuffle_down, "shuffle_xor": meaning_of.shuffle_xor}
+"""What a warp's threads get for what they give."""
+
+
+@once
+def names() -> dict[str, Any]:
+    """The functions by their names, for Numba's CUDA compiler."""
+    return {name: _intrinsic(name, entry) for name, entry in TABLE.items()}
+
+
+def meanings(thread: Any) -> dict[str, Any]:
+    """The functions by their names, for an emulator: those of a running thread are its methods."""
+    return {
+        name: getattr(thread, name) if entry.meaning is None else entry.meaning
+        for name, entry in TABLE.items()
+    }
+
+
+def _intrinsic(name: str, entry: Name) -> Any:
+    from numba.core.errors import TypingError
+    from numba.cuda.extending import intrinsic
+
+    def typed(context: Any, *kinds: Any) -> Any:
+        operands = tuple(getattr(kind, "literal_value", str(kind)) for kind in kinds)
+        if entry.literal and not all(hasattr(kind, "literal_value") for kind in kinds):
+            raise TypingError(f"{name}({', '.join(operands)}): the operands must be literals")
+        result = entry.rule(*operands)
+        if result is None:
+            raise TypingError(f"{name}({', '.join(map(str, operands))}) is not defined")
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return entry.code(Site(context, builder, operands, result), *args)
+
+        return numba_type(result)(*kinds), generate
+
+    parameters = [
+        inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        for each in ("context", *entry.parameters.split())
+    ]
+    # what Numba reads the number of operands from
+    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    typed.__name__ = name
+    return intrinsic(typed)

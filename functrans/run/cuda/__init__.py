@@ -1,0 +1,1 @@
+"""Programs on NVIDIA GPUs: compiling kernels, and running them."""
