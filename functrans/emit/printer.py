@@ -25,6 +25,7 @@ from functrans.loop.scalar import BOOL, Scalar, postorder
 from functrans.loop.statements import (
     Assign,
     Barrier,
+    Buffer,
     Call,
     For,
     If,
@@ -91,6 +92,14 @@ class Printer:
     def to_memory(self, value: str, dtype: np.dtype[Any]) -> str:
         """A number as it is in memory."""
         return f"half_bits({value})" if dtype == HALF else value
+
+    def place(self, one: Buffer, indices: Sequence[str]) -> str:
+        """An element, as it stands on the left of an assignment."""
+        return f"{self.names[one]}[{', '.join(indices) or '()'}]"
+
+    def place_of(self, one: Buffer, indices: Sequence[str]) -> str:
+        """An element that is read."""
+        return self.place(one, indices)
 
     def root(self, x: str) -> str:
         """The square root of a number."""
@@ -184,7 +193,7 @@ class Printer:
 
     def store(self, statement: Store) -> None:
         *indices, value = self.texts(expressions(statement))
-        place = f"{self.names[statement.target]}[{', '.join(indices) or '()'}]"
+        place = self.place(statement.target, indices)
         dtype = statement.target.dtype
         if statement.op is not None:
             value = self.combined(statement.op, dtype, self.read(place, dtype), value)
@@ -308,13 +317,13 @@ class Printer:
             case "size":
                 return f"n{node.attribute}"
             case "load":
-                return self.read(f"{self.names[node.attribute]}[()]", node.dtype)
+                return self.read(self.place_of(node.attribute, ()), node.dtype)
         return self.named(node)
 
     def _operation(self, node: Scalar, args: list[str]) -> str:
         match node.op:
             case "load":
-                return self.read(f"{self.names[node.attribute]}[{', '.join(args)}]", node.dtype)
+                return self.read(self.place_of(node.attribute, args), node.dtype)
             case "convert":
                 return _converted(node.args[0].dtype, node.dtype, args[0])
             case "bitcast":

@@ -176,9 +176,7 @@ class Interpreter:
         memory.written[at] = True
 
     def _reduce(self, statement: Reduce) -> None:
-        partials = [
-            [part] * statement.lanes for part in self.identities(statement)
-        ]
+        partials = [[part] * statement.lanes for part in self.identities(statement)]
         for offset in self.offsets(statement):
             self.statements(statement.body)
             lane = offset % statement.lanes

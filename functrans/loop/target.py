@@ -381,6 +381,8 @@ class Grid(NamedTuple):
     """Loops of so many iterations together share a kernel, of one team: a launch takes longer."""
     largest_local: int = 1024
     """Bytes of rows that a thread may have to itself."""
+    shared: int = 48 << 10
+    """Bytes of shared memory of a block."""
 
 
 @dataclass(frozen=True)
@@ -459,7 +461,7 @@ CUDA = Target(
     stages=("vectorise", "split_reductions", "batch_partition"),
     routines=False,
     grid=Grid(),
-    reductions=Reductions(blocks=1024, few_iterations=1024, long=1 << 15, blocks_of_lanes=False),
+    reductions=Reductions(blocks=256, few_iterations=64, long=1 << 16, blocks_of_lanes=False),
     fusion=Fusion(worth_a_kernel=1),
     loops=Loops(largest_scratch=48 << 10, largest_stack=48 << 10, wide_columns=1, most_pieces=1),
     products=Products(smallest_work=1 << 62),

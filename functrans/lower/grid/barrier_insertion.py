@@ -46,7 +46,7 @@ class Touched(NamedTuple):
     first_read: frozenset[Buffer] = frozenset()
     first_written: frozenset[Buffer] = frozenset()
 
-    def __or__(self, other: Touched) -> Touched:  # type: ignore[override]
+    def __or__(self, other: Touched) -> Touched:
         return Touched(*(x | y for x, y in zip(self, other, strict=True)))
 
     def meets(self, other: Touched) -> bool:

@@ -57,7 +57,9 @@ def _in_band(loops: Sequence[For], inside: Body) -> Body:
 
 def _team(loops: Sequence[For], inside: Body, private: int, grid: Grid) -> int:
     """How many threads do an iteration of a band, which keeps so many bytes to itself."""
-    longest = max(map(_extent, walk(inside)), default=1)
+    # a sum without lanes goes down columns, which neighbouring threads read side by side
+    shared = [each for each in walk(inside) if not loops or not _is_of_columns(each)]
+    longest = max(map(_extent, shared), default=1)
     if longest < grid.shortest and private <= grid.largest_local:
         return 1
     each = grid.iterations if loops else 1
@@ -88,6 +90,10 @@ def _extent(statement: Statement) -> int:
         case Reduce():
             return prod(counter.attribute[2] or 1 for counter, *_ in statement.loops)
     return 1
+
+
+def _is_of_columns(statement: Statement) -> bool:
+    return isinstance(statement, Reduce) and statement.lanes == 1
 
 
 def _perfect(loop: For) -> list[For]:
@@ -183,10 +189,10 @@ class _Deal:
         inside = of_one_thread(loops[-1].body)
         if len(loops) > 1 and not all(map(_is_from_zero, loops)):
             loops, inside = loops[:1], of_one_thread(loop.body)
-        (dealt, *bounds), inside = self._flattened(
+        (dealt, start, stop), inside = self._flattened(
             [(each.index, each.start, each.stop) for each in loops], inside
         )
-        return For(dealt, *bounds, inside, lanes=self.team)
+        return For(dealt, start, stop, inside, lanes=self.team)
 
     def _flattened(
         self, loops: Sequence[tuple[Scalar, Scalar, Scalar]], inside: Body
@@ -205,9 +211,7 @@ class _Deal:
         if _extent(statement) < self.grid.shortest:
             return alone
         innermost = statement.loops[-1][0].attribute[2] or 1
-        constant = all(
-            start is ZERO and stop.op == "const" for _, start, stop in statement.loops
-        )
+        constant = all(start is ZERO and stop.op == "const" for _, start, stop in statement.loops)
         if len(statement.loops) == 1 or innermost >= self.team or not constant:
             return replace(alone, lanes=self.team)
         one, values = coalesced([counter for counter, *_ in statement.loops])
@@ -235,5 +239,3 @@ def coalesced(counters: Sequence[Scalar]) -> tuple[Scalar, dict[Scalar, Scalar]]
         rest = Scalar("idiv", (rest, const(count, INDEX)), INDEX)
     values[counters[0]] = rest
     return one, values
-
-

@@ -202,9 +202,7 @@ def _operations(eqn: Eqn, of_graph: Any) -> int:
     return 4 * rows * sizes + ONE_MATRIX * prod(batch)
 
 
-def compiled(
-    rule: Lazy, unrolled: Callable[[Any], int] = lambda limits: limits.largest
-) -> Emit:
+def compiled(rule: Lazy, unrolled: Callable[[Any], int] = lambda limits: limits.largest) -> Emit:
     """The compiled form of an operation on matrices of floats.
 
     Those of so many rows are ``unrolled``, others LAPACK's, where a target has it.
