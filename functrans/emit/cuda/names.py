@@ -160,8 +160,8 @@ TABLE: dict[str, Name] = {
     ),
     "floor": _one(_FLOAT, numbers.llvm("floor"), np.floor),
     "ceil": _one(_FLOAT, numbers.llvm("ceil"), np.ceil),
-    "trunc": _one(_FLOAT, numbers.libdevice("trunc"), np.trunc),
-    "rint": _one(_FLOAT, numbers.libdevice("rint"), np.rint),
+    "trunc": _one(_FLOAT, numbers.libdevice("__nv_trunc"), np.trunc),
+    "rint": _one(_FLOAT, numbers.libdevice("__nv_rint"), np.rint),
     **{
         f"bits_as_{name}": _one(_bits_as(name), numbers.bits_as, meaning_of.bits_as(np.dtype(name)))
         for name in SIZED

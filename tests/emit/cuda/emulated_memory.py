@@ -80,8 +80,12 @@ class History:
             self._compare(before, reader, f"writes {name}, which", "reads")
         if together and (last.stamp != stamp or last.thread != thread):
             if not ordered(last.stamp, stamp):
-                stamp = stamp if last.stamp == stamp else stamp._replace(
-                    block=stamp.block if last.stamp.block == stamp.block else MANY, warp=MANY
+                stamp = (
+                    stamp
+                    if last.stamp == stamp
+                    else stamp._replace(
+                        block=stamp.block if last.stamp.block == stamp.block else MANY, warp=MANY
+                    )
                 )
                 thread = MANY
         self.writes[place] = Access(stamp, thread, atomic)
@@ -93,8 +97,10 @@ class History:
         if same or ordered(before, stamp):
             return
         other = "others" if thread == MANY else f"thread {thread}"
-        where = "" if before.block == stamp.block else (
-            " of other blocks" if before.block == MANY else f" of block {before.block}"
+        where = (
+            ""
+            if before.block == stamp.block
+            else (" of other blocks" if before.block == MANY else f" of block {before.block}")
         )
         raise Mistake(f"race: it {here} {other}{where} {there} with no barrier between")
 
@@ -144,9 +150,7 @@ class Memory:
 
     def __setitem__(self, position, value):
         self._checked(position)
-        if type(value) is not self.type and not (
-            type(value) is np.bool_ and self.type is np.uint8
-        ):
+        if type(value) is not self.type and not (type(value) is np.bool_ and self.type is np.uint8):
             got = getattr(value, "dtype", type(value).__name__)
             raise Mistake(f"{got} is stored in {self.name}, which holds {self.array.dtype}")
         if self.history is not None:

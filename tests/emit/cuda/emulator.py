@@ -6,6 +6,7 @@ What depends on that order, or on memory that nobody wrote, is a mistake and fou
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def emulate(source, arguments, blocks, threads, seed=0, written=None):
 class Thread:
     """One thread of the block that is running."""
 
-    __slots__ = ("body", "index", "locals", "request", "reply", "stamp", "warp")
+    __slots__ = ("body", "index", "locals", "reply", "request", "stamp", "warp")
 
     def __init__(self, index, stamp):
         self.index = index
@@ -138,14 +139,14 @@ class Machine:
         """Have all threads of a block run to their ends."""
         if not waits:
             for thread in self.shuffled(self.crew):
-                self._step(source, thread, lambda: kernel(*passed))
+                self._step(source, thread, partial(kernel, *passed))
             return
         for thread in self.crew:
             thread.body = kernel(*passed)
         ready = self.crew
         while ready:
             for thread in self.shuffled(ready):
-                thread.request = self._step(source, thread, lambda: next_request(thread))
+                thread.request = self._step(source, thread, partial(next_request, thread))
             ready = self._released(source)
 
     def _step(self, source, thread, work):

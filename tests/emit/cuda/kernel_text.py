@@ -222,9 +222,7 @@ _OPERATORS = {
     "abs": _absolute,
     "range": _range,
     "np": SimpleNamespace(**{name: _converter(name) for name in _DTYPES}),
-    "math": SimpleNamespace(
-        inf=np.float64(math.inf), nan=np.float64(math.nan), sqrt=_square_root
-    ),
+    "math": SimpleNamespace(inf=np.float64(math.inf), nan=np.float64(math.nan), sqrt=_square_root),
 }
 
 
