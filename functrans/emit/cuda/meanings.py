@@ -6,6 +6,7 @@ without a warning where `np.errstate` says so, which is the caller's business.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 from functrans.loop.failures import OUT_OF_BOUNDS
 
 Meaning = Callable[..., Any]
+
+_FIRST = np.int64(0)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -39,13 +42,13 @@ def first_larger(x: Any, y: Any) -> Any:
 def checked(position: Any, extent: Any, flag: Any) -> Any:
     if 0 <= position < extent:
         return position
-    flag[0] = np.int64(OUT_OF_BOUNDS)
+    flag[_FIRST] = np.int64(OUT_OF_BOUNDS)
     return position.dtype.type(0)
 
 
 def required(condition: Any, value: Any, status: Any, flag: Any) -> Any:
     if not condition:
-        flag[0] = status
+        flag[_FIRST] = status
     return value
 
 
@@ -70,15 +73,15 @@ def _rounded(above: int, below: int, kind: Any) -> float:
     """A fraction, whose denominator is a power of two, as the nearest float of a kind."""
     about = np.finfo(kind)
     sign, above = (-1 if above < 0 else 1), abs(above)
-    exponent = above.bit_length() - below.bit_length()  # the value is in [2**e, 2**(e + 1))
+    exponent = above.bit_length() - below.bit_length()  # that of the value, or one more
+    exponent -= above << max(-exponent, 0) < below << max(exponent, 0)
     unit = max(exponent, int(about.minexp)) - int(about.nmant)  # of the last place
     scaled, rest_of = (above << -unit, below) if unit < 0 else (above, below << unit)
     whole, rest = divmod(scaled, rest_of)
     if 2 * rest > rest_of or (2 * rest == rest_of and whole & 1):
         whole += 1
-    if unit >= 0 and whole.bit_length() + unit > int(about.maxexp):
-        return sign * float("inf")
-    return sign * float(whole) * 2.0**unit if unit > -1000 else sign * float(np.ldexp(float(whole), unit))
+    too_large = whole.bit_length() + unit > int(about.maxexp)
+    return sign * (math.inf if too_large else math.ldexp(whole, unit))
 
 
 def copysign(x: Any, y: Any) -> Any:
@@ -103,7 +106,7 @@ def shift_left(x: Any, y: Any) -> Any:
 def shift_right(x: Any, y: Any) -> Any:
     """Arithmetic: the sign comes in from the left."""
     bits = 8 * x.dtype.itemsize
-    return x.dtype.type(int(x) >> (int(y) if 0 <= y < bits else bits - 1 if x.dtype.kind == "i" else bits))
+    return x.dtype.type(int(x) >> (int(y) if 0 <= y < bits else bits))
 
 
 def logical_shift_right(x: Any, y: Any) -> Any:
@@ -148,10 +151,6 @@ def rounded_to_half(x: Any) -> Any:
     return half(half_bits(x))
 
 
-def rounding(function: Any) -> Meaning:
-    return lambda x: function(x)
-
-
 def square_root(x: Any) -> Any:
     with np.errstate(invalid="ignore"):
         return np.sqrt(x)
@@ -193,12 +192,8 @@ def store(count: int) -> Meaning:
     return code
 
 
-def _product(x: Any, y: Any) -> Any:
-    return x & y if x.dtype.kind == "b" else x * y
-
-
 _COMBINED: dict[str, Meaning] = {
-    "add": lambda x, y: x + y,  # (of truth values NumPy's own sum is the disjunction)
+    "add": lambda x, y: x + y,  # (the sum of truth values is NumPy's: whether one is true)
     "mul": lambda x, y: x * y,
     "min": smaller,
     "max": larger,
@@ -218,7 +213,7 @@ def atomic(op: str) -> Meaning:
                 return np.uint8(_COMBINED[op](np.bool_(old), value))
             if old.dtype == value.dtype:
                 return _COMBINED[op](old, value)
-            return half_bits((_OF_HALVES | _COMBINED | _OF_HALVES)[op](half(old), value))
+            return half_bits((_COMBINED | _OF_HALVES)[op](half(old), value))
 
         memory.update(position, combined)
 

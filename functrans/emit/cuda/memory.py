@@ -30,9 +30,7 @@ def load(count: int, constant: bool = False) -> Code:
             number = _constant_load(site, place, align)
         else:
             number = build.load(place, align=align)
-        words = [
-            build.extract_element(number, _index(site, i)) for i in range(number.type.count)
-        ]
+        words = [build.extract_element(number, _index(site, i)) for i in range(number.type.count)]
         return site.several([part for word in words for part in _parts(site, word)])
 
     return code
@@ -99,13 +97,17 @@ def _constant_load(site: Site, place: Any, align: int) -> Any:
 # -- memory of a block, or of a thread ---------------------------------------------------------
 
 
-def shared(site: Site, *_: Any) -> Any:
-    from numba.cuda import cgutils
+def _building() -> Any:
+    from numba.core import cgutils
 
+    return cgutils
+
+
+def shared(site: Site, *_: Any) -> Any:
     name, count = site.operands
     element = site.type(name)
     space = site.ir.ArrayType(element, count)
-    memory = cgutils.add_global_variable(site.builder.module, space, "_shared", SHARED)
+    memory = _building().add_global_variable(site.builder.module, space, "_shared", SHARED)
     memory.linkage = "internal"
     memory.align = WIDEST
     memory.initializer = site.undefined(space)
@@ -114,10 +116,8 @@ def shared(site: Site, *_: Any) -> Any:
 
 
 def local(site: Site, *_: Any) -> Any:
-    from numba.cuda import cgutils
-
     name, count = site.operands
-    memory = cgutils.alloca_once(site.builder, site.ir.ArrayType(site.type(name), count))
+    memory = _building().alloca_once(site.builder, site.ir.ArrayType(site.type(name), count))
     memory.align = WIDEST
     return site.builder.bitcast(memory, site.pointer(site.type(name)))
 

@@ -1,8 +1,8 @@
 """The functions that printed CUDA kernels call: for each, its device code and its meaning.
 
-A kernel is compiled with `names`, and emulated with `meanings`; both are made of one table, so that
-neither knows a name that the other does not. Half floats are uint16 in memory and float32 numbers in
-expressions, each rounded to what a half float can be; bool is uint8 in memory.
+A kernel is compiled with `names`, and emulated with `meanings`; both are made of one table, so
+that neither knows a name that the other does not. Half floats are uint16 in memory and float32
+numbers in expressions, each rounded to what a half float can be; bool is uint8 in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUMBERS = ("bool", *INTEGERS, *FLOATS)
 SIZED = ("float64", "float32", "int64", "int32", "int16", "uint64", "uint32", "uint16")
 
 Rule = Callable[..., str | None]
-"""From the operands' types (by their names) to the result's; None if it is not for such operands."""
+"""From the operands' types, by their names, to the result's; None if it takes no such operands."""
 
 
 class Name(NamedTuple):
@@ -138,7 +138,9 @@ TABLE: dict[str, Name] = {
     "half_min": _two(_FLOAT, numbers.extremum("<="), meaning_of.first_smaller),
     "half_max": _two(_FLOAT, numbers.extremum(">="), meaning_of.first_larger),
     "checked": Name("position extent flag", _checked, numbers.checked, meaning_of.checked),
-    "required": Name("condition value status flag", _required, numbers.required, meaning_of.required),
+    "required": Name(
+        "condition value status flag", _required, numbers.required, meaning_of.required
+    ),
     "fma": Name("x y z", _FLOAT, numbers.fma, meaning_of.fma),
     "sqrt": _one(_FLOAT, numbers.llvm("sqrt"), meaning_of.square_root),
     "copysign": _two(_FLOAT, numbers.llvm("copysign"), meaning_of.copysign),
@@ -158,8 +160,8 @@ TABLE: dict[str, Name] = {
     ),
     "floor": _one(_FLOAT, numbers.llvm("floor"), np.floor),
     "ceil": _one(_FLOAT, numbers.llvm("ceil"), np.ceil),
-    "trunc": _one(_FLOAT, numbers.libdevice("trunc"), np.trunc),
-    "rint": _one(_FLOAT, numbers.libdevice("rint"), np.rint),
+    "trunc": _one(_FLOAT, numbers.libdevice("__nv_trunc"), np.trunc),
+    "rint": _one(_FLOAT, numbers.libdevice("__nv_rint"), np.rint),
     **{
         f"bits_as_{name}": _one(_bits_as(name), numbers.bits_as, meaning_of.bits_as(np.dtype(name)))
         for name in SIZED
@@ -185,7 +187,9 @@ TABLE: dict[str, Name] = {
         for n in _WIDTHS
     },
     **{
-        f"atomic_{op}": Name("x position value", _atomic(op), memory.atomic(op), meaning_of.atomic(op))
+        f"atomic_{op}": Name(
+            "x position value", _atomic(op), memory.atomic(op), meaning_of.atomic(op)
+        )
         for op in _ATOMIC
     },
     "shared": Name("dtype count", _space, memory.shared, None, literal=True),
@@ -215,7 +219,9 @@ SHUFFLES = {
 @once
 def names() -> dict[str, Any]:
     """The functions by their names, for Numba's CUDA compiler."""
-    return {name: _intrinsic(name, entry) for name, entry in TABLE.items()}
+    from numba.cuda.extending import intrinsic
+
+    return {name: intrinsic(typed(name)) for name in TABLE}
 
 
 def meanings(thread: Any) -> dict[str, Any]:
@@ -226,11 +232,13 @@ def meanings(thread: Any) -> dict[str, Any]:
     }
 
 
-def _intrinsic(name: str, entry: Name) -> Any:
+def typed(name: str) -> Any:
+    """What Numba makes an intrinsic of: from the types of operands to a signature, and code."""
     from numba.core.errors import TypingError
-    from numba.cuda.extending import intrinsic
 
-    def typed(context: Any, *kinds: Any) -> Any:
+    entry = TABLE[name]
+
+    def function(context: Any, *kinds: Any) -> Any:
         operands = tuple(getattr(kind, "literal_value", str(kind)) for kind in kinds)
         if entry.literal and not all(hasattr(kind, "literal_value") for kind in kinds):
             raise TypingError(f"{name}({', '.join(operands)}): the operands must be literals")
@@ -248,6 +256,6 @@ def _intrinsic(name: str, entry: Name) -> Any:
         for each in ("context", *entry.parameters.split())
     ]
     # what Numba reads the number of operands from
-    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    typed.__name__ = name
-    return intrinsic(typed)
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__name__ = name
+    return function

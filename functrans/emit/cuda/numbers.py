@@ -74,7 +74,7 @@ def libdevice(name: str) -> Code:
 
     def code(site: Site, *values: Any) -> Any:
         suffix = "f" if site.dtype().itemsize == 4 else ""
-        return site.call(f"__nv_{name}{suffix}", values[0].type, *values)
+        return site.call(name + suffix, values[0].type, *values)
 
     return code
 
@@ -90,7 +90,7 @@ def remainder(site: Site, x: Any, y: Any) -> Any:
     build, dtype = site.builder, site.dtype()
     if dtype.kind == "f":
         # LLVM's own instruction would be x - trunc(x / y) * y here, which is not
-        return libdevice("fmod")(site, x, y)
+        return libdevice("__nv_fmod")(site, x, y)
     return build.srem(x, y) if dtype.kind == "i" else build.urem(x, y)
 
 
@@ -124,7 +124,7 @@ def truncated(site: Site, x: Any) -> Any:
 def _rounded_to(site: Site, x: Any) -> Any:
     # only a double can be a little less than the least 32-bit integer
     fine = site.dtype().itemsize == 4 or site.result == "int64"
-    return x if fine else libdevice("trunc")(site, x)
+    return x if fine else libdevice("__nv_trunc")(site, x)
 
 
 def as_uint64(site: Site, x: Any) -> Any:

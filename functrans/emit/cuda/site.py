@@ -21,14 +21,19 @@ GLOBAL, SHARED = 1, 3
 
 def numba_type(name: str) -> Any:
     """The Numba type with a name."""
-    from numba.cuda import types
-
+    types = _types()
     if name.endswith("*"):
         return types.CPointer(numba_type(name[:-1]))
     if " x " in name:
         element, count = name.split(" x ")
         return types.UniTuple(numba_type(element), int(count))
     return getattr(types, "boolean" if name == "bool" else name)
+
+
+def _types() -> Any:
+    from numba.cuda import types
+
+    return types
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Site:
 
     def dtype(self, position: int = 0) -> np.dtype[Any]:
         """The dtype of an operand, or of what it points to."""
-        return np.dtype(self.operands[position].removesuffix("*"))
+        return np.dtype(str(self.operands[position]).removesuffix("*"))
 
     def type(self, name: str) -> Any:
         """LLVM's type of a value."""
@@ -55,7 +60,7 @@ class Site:
 
     @property
     def ir(self) -> Any:
-        """llvmlite's module of that name."""
+        """The module that LLVM's types and constants are made with."""
         from llvmlite import ir
 
         return ir

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ def of_programs() -> Any:
     return _for_cpu(_of_library())
 
 
+def of_cubins() -> Any:
+    """A new hash of all but the text that code for a GPU follows from."""
+    return _of_cuda().copy()
+
+
 def _for_cpu(circumstances: Any) -> Any:
     """The same for as much of this CPU as code shall be compiled for."""
     circumstances = circumstances.copy()
@@ -60,6 +66,28 @@ def _of_library() -> Any:
     circumstances = _of_process().copy()
     circumstances.update("".join(_sources()).encode())
     return circumstances
+
+
+@once
+def _of_cuda() -> Any:
+    # what a kernel calls is in this library, too
+    circumstances = _of_library().copy()
+    circumstances.update("\n".join(map(str, _cuda())).encode())
+    return circumstances
+
+
+_CUDA_PACKAGES = (
+    "numba-cuda", "cuda-core", "cuda-bindings", "cuda-toolkit", "nvidia-nvvm", "nvidia-nvjitlink",
+)  # fmt: skip
+
+
+def _cuda() -> Iterator[object]:
+    """Which compiler of CUDA kernels is installed, and which other one is asked for."""
+    for package in _CUDA_PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            yield f"{package} {metadata.version(package)}"
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        yield f"{variable} {os.environ.get(variable)}"
 
 
 def _llvm() -> Iterator[object]:

@@ -1,0 +1,133 @@
+"""What a kernel takes of a multiprocessor, read from the linker's log, and how many fit: occupancy.
+
+The limits are those of the table "Technical Specifications per Compute Capability" in NVIDIA's CUDA
+Programming Guide; how registers and shared memory are dealt out is that of the CUDA Toolkit's
+occupancy calculator (cuda_occupancy.h).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from functrans.emit.cuda.site import WARP
+
+
+class Resources(NamedTuple):
+    """What a kernel takes."""
+
+    registers: int
+    """Of 32 bits, for a thread."""
+    spill_stores: int
+    """Bytes that a thread stores in local memory since it has not enough registers."""
+    spill_loads: int
+    """Bytes that it loads again from there."""
+    stack: int
+    """Bytes of local memory of a thread: arrays of its own, and what is spilled."""
+    shared: int
+    """Bytes of shared memory of a block."""
+
+    @property
+    def spills(self) -> int:
+        """Bytes that a thread moves to and from local memory for want of registers."""
+        return self.spill_stores + self.spill_loads
+
+
+class Occupancy(NamedTuple):
+    """How much of a multiprocessor a kernel can keep busy."""
+
+    blocks: int
+    """That are there at the same time."""
+    warps: int
+    fraction: float
+    """Of the warps that there may be."""
+    limit: str
+    """What there is too little of for more: registers, shared memory, threads or blocks."""
+
+
+class Multiprocessor(NamedTuple):
+    """What the multiprocessors of an architecture have."""
+
+    registers: int = 65536
+    registers_of_a_thread: int = 255
+    warps: int = 64
+    blocks: int = 32
+    threads_of_a_block: int = 1024
+    shared: int = 228 * 1024
+    shared_of_a_block: int = 227 * 1024
+    schedulers: int = 4
+    """Each with its own part of the registers."""
+    register_unit: int = 256
+    """Registers are given to a warp in multiples of this many."""
+    shared_unit: int = 128
+    """Bytes of shared memory are given to a block in multiples of this many."""
+    reserved: int = 1024
+    """Bytes of shared memory that the system takes in each block."""
+
+
+MULTIPROCESSORS = {
+    "sm_80": Multiprocessor(shared=164 * 1024, shared_of_a_block=163 * 1024),
+    "sm_90": Multiprocessor(),
+    "sm_100": Multiprocessor(),
+}
+"""The architectures that are known, by their names."""
+
+_USED = re.compile(r"ptxas info +: Used (\d+) registers(.*)")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def parse(log: str) -> Resources:
+    """What the assembler says of the one kernel that it has translated."""
+    used, frame = _USED.search(log), _FRAME.search(log)
+    if used is None or frame is None:
+        raise ValueError(f"the linker's log does not say what the kernel takes:\n{log}")
+    stack, stores, loads = map(int, frame.groups())
+    shared = _SHARED.search(used[2])
+    return Resources(int(used[1]), stores, loads, stack, int(shared[1]) if shared else 0)
+
+
+def occupancy(
+    resources: Resources, threads: int, architecture: str = "sm_90", dynamic_shared: int = 0
+) -> Occupancy:
+    """How many blocks of so many threads a multiprocessor holds at the same time.
+
+    Parameters
+    ----------
+    resources : Resources
+    threads : int
+        Of a block.
+    architecture : str
+        A key of `MULTIPROCESSORS`.
+    dynamic_shared : int
+        Bytes of shared memory that a launch adds to those that the kernel declares.
+    """
+    machine = MULTIPROCESSORS[architecture]
+    warps = -(-threads // WARP)
+    shared = resources.shared + dynamic_shared
+    held = {
+        "threads": machine.warps // warps,
+        "blocks": machine.blocks,
+        "registers": _by_registers(machine, resources.registers) // warps,
+        "shared memory": machine.shared
+        // _multiple(shared + machine.reserved, machine.shared_unit),
+    }
+    if threads > machine.threads_of_a_block:
+        held["threads"] = 0
+    if shared > machine.shared_of_a_block:
+        held["shared memory"] = 0
+    if resources.registers > machine.registers_of_a_thread:
+        held["registers"] = 0
+    limit = min(held, key=lambda name: held[name])
+    blocks = held[limit]
+    return Occupancy(blocks, blocks * warps, blocks * warps / machine.warps, limit)
+
+
+def _by_registers(machine: Multiprocessor, registers: int) -> int:
+    """The warps that the registers are enough for."""
+    of_a_warp = _multiple(max(registers, 1) * WARP, machine.register_unit)
+    return machine.registers // machine.schedulers // of_a_warp * machine.schedulers
+
+
+def _multiple(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

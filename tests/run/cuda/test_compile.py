@@ -1,0 +1,180 @@
+"""Kernels to cubins, without a GPU: what comes out, and what is kept on disk."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from functrans import config
+from functrans.run.cuda import compile as compiling
+from functrans.run.cuda.compile import CompilerMissing, compile_cubin, function_name, key_of
+from tests.emit.cuda.special import needs_compiler
+
+SCALE = """def scale(flag, x, out, n):
+    i = block() * threads() + thread()
+    if i < n:
+        out[i] = read(x, i) * np.float32({factor})
+"""
+SIGNATURE = ("int64*", "float32*", "float32*", "int64")
+ELF = b"\x7fELF"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache on disk, and nothing in memory."""
+    monkeypatch.setattr(config, "cache", True)
+    monkeypatch.setattr(config, "cache_dir", tmp_path / "cache")
+    compiling._compiled.cache_clear()
+    yield tmp_path / "cache"
+    compiling._compiled.cache_clear()
+
+
+@pytest.fixture
+def never(monkeypatch):
+    """After this is called, nothing can be compiled any more."""
+
+    def forbid():
+        compiling._compiled.cache_clear()
+        monkeypatch.setattr(compiling, "_ptx", None)
+
+    return forbid
+
+
+@needs_compiler
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_a_kernel_is_compiled_for_an_architecture(architecture):
+    cubin = compile_cubin(SCALE.format(factor=2), SIGNATURE, architecture, threads=256)
+    assert cubin.name == "scale"
+    assert cubin.code.startswith(ELF)
+    assert b"scale" in cubin.code
+    assert f".target {architecture}" in cubin.ptx
+    assert ".visible .entry scale(" in cubin.ptx
+    assert ".maxntid 256" in cubin.ptx
+    assert 4 <= cubin.resources.registers <= 32
+    assert cubin.resources[1:] == (0, 0, 0, 0)
+
+
+@needs_compiler
+def test_shared_and_local_memory_are_counted():
+    text = """def kernel(flag, x, out, n):
+    tile = shared("float64", 128)
+    row = local("float64", 50)
+    for i in range(50):
+        row[i] = x[i]
+    tile[thread()] = row[n]
+    barrier()
+    out[thread()] = tile[127 - thread()]
+"""
+    resources = compile_cubin(text, ("int64*", "float64*", "float64*", "int64")).resources
+    assert resources.shared == 1024
+    assert resources.stack >= 400
+    assert resources.spills == 0
+
+
+@needs_compiler
+def test_registers_are_fewer_in_large_blocks_and_spilled():
+    numbers = range(90)
+    loads = "".join(f"    v{i} = x[n + {i}]\n" for i in numbers)
+    stores = "".join(f"    out[n + {i}] = v{i} * factor\n" for i in numbers)
+    text = f"def kernel(flag, x, out, n):\n{loads}    barrier()\n    factor = out[n]\n{stores}"
+    free = compile_cubin(text, SIGNATURE)
+    bounded = compile_cubin(text, SIGNATURE, threads=1024)
+    assert free.resources.registers > 64
+    assert free.resources.spills == 0
+    assert bounded.resources.registers <= 64
+    assert bounded.resources.spills > 0
+
+
+@needs_compiler
+def test_the_same_text_is_compiled_once(folder, never):
+    first = compile_cubin(SCALE.format(factor=3), SIGNATURE)
+    assert compile_cubin(SCALE.format(factor=3), SIGNATURE) is first
+    never()
+    again = compile_cubin(SCALE.format(factor=3), SIGNATURE)
+    assert again is not first
+    assert again == first
+    with pytest.raises(TypeError):  # another one would have to be compiled
+        compile_cubin(SCALE.format(factor=4), SIGNATURE)
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", [b"", b"\0", b"not a cubin at all"])
+def test_a_damaged_file_is_not_looked_at(folder, damage):
+    first = compile_cubin(SCALE.format(factor=5), SIGNATURE)
+    [path] = folder.iterdir()
+    content = path.read_bytes()
+    path.write_bytes(damage + content[len(damage) :] if damage else b"")
+    compiling._compiled.cache_clear()
+    assert compile_cubin(SCALE.format(factor=5), SIGNATURE) == first
+    assert path.read_bytes() == content  # it was put there again
+
+
+def test_keys_differ_in_whatever_code_follows_from():
+    text = SCALE.format(factor=2)
+    keys = {
+        key_of(text, SIGNATURE, "sm_90"),
+        key_of(text.replace("i <", "i <="), SIGNATURE, "sm_90"),
+        key_of(text, ("int64*", "float32*", "float64*", "int64"), "sm_90"),
+        key_of(text, SIGNATURE, "sm_80"),
+        key_of(text, SIGNATURE, "sm_90", 128),
+    }
+    assert len(keys) == 5
+    assert key_of(text, SIGNATURE, "sm_90") in keys
+
+
+@needs_compiler
+def test_two_processes_compile_to_the_same():
+    # what is kept must not depend on what else was compiled
+    script = (
+        "import hashlib, sys\n"
+        "from functrans.run.cuda.compile import compile_cubin\n"
+        f"source, types = {SCALE!r}, {SIGNATURE!r}\n"
+        "for factor in sys.argv[1:]:\n"
+        "    cubin = compile_cubin(source.format(factor=factor), types)\n"
+        "print(hashlib.sha256(cubin.ptx.encode() + cubin.code).hexdigest())\n"
+    )
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", script, *factors], capture_output=True, text=True, check=True
+        ).stdout
+        for factors in (["2"], ["7", "3", "2"])
+    )
+    assert first == second != ""
+
+
+@needs_compiler
+def test_threads_compile_at_the_same_time(folder):
+    texts = [SCALE.format(factor=factor) for factor in range(10, 16)] * 2
+    with ThreadPoolExecutor(4) as pool:
+        cubins = list(pool.map(lambda text: compile_cubin(text, SIGNATURE), texts))
+    assert cubins[:6] == cubins[6:]
+    assert len({cubin.code for cubin in cubins}) == 6
+    assert len(list(folder.iterdir())) == 6
+
+
+def test_an_architecture_has_a_name():
+    with pytest.raises(ValueError, match=r"'sm_90', not '9\.0'"):
+        compile_cubin(SCALE.format(factor=2), SIGNATURE, "9.0")
+
+
+def test_a_source_defines_one_function():
+    assert function_name("def f(x):\n    pass\n") == "f"
+    with pytest.raises(ValueError, match="one function, not 2"):
+        function_name("def f(x):\n    pass\ndef g(x):\n    pass\n")
+
+
+def test_missing_packages_are_named(monkeypatch):
+    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "cuda.core")
+    with pytest.raises(CompilerMissing) as error:
+        compile_cubin(SCALE.format(factor=21), SIGNATURE)
+    assert str(error.value) == (
+        "kernels for CUDA are compiled with cuda-core, not installed here: "
+        'pip install "functrans[cuda]"'
+    )
+
+
+def test_a_package_that_is_not_there_is_found_out():
+    assert compiling._is_there("functrans.run")
+    assert not compiling._is_there("functrans.gone")
+    assert not compiling._is_there("gone_entirely.below")
