@@ -365,6 +365,8 @@ def _binary(op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
 
 
 def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
+    if dtype == BOOL:
+        return f"({x} != {number(0, source)})"
     if dtype == HALF:
         return f"half_of_double({x})" if source == np.float64 else _typed(f"np.float32({x})", dtype)
     if source.kind == "f" and dtype.kind in "iu":

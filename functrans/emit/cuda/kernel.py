@@ -180,7 +180,7 @@ class _Printer(Printer):
         self.line(f"{failed} = np.int32(flag[0] != 0)")
         self._across([failed], ["or"], [INT32])
         (condition,) = self.texts((statement.condition,))
-        self.line(f"if not {condition} or {failed} != 0:")
+        self.line(f"if not {condition} or {failed} != np.int32(0):")
         self.line("    break")
 
     def barrier(self) -> None:
@@ -279,7 +279,7 @@ class _Printer(Printer):
         return f"np.uint8({value})" if dtype == BOOL else value
 
     def _from_parts(self, place: str, dtype: np.dtype[np.generic]) -> str:
-        return f"({place} != 0)" if dtype == BOOL else place
+        return f"({place} != np.uint8(0))" if dtype == BOOL else place
 
     # -- memory ---------------------------------------------------------------------------------
 

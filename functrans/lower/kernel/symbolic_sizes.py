@@ -28,17 +28,18 @@ def parametrise(
 
     ``homes`` are the buffers that other ones live in.
     """
-    largest = target.kernels.largest_constant
-    kernel, buffers, sizes = _Parametriser(nest.scratch, homes, largest).run(nest.body)
+    kernel, buffers, sizes = _Parametriser(nest.scratch, homes, target).run(nest.body)
     return replace(kernel, team=nest.team), buffers, sizes
 
 
 class _Parametriser:
     def __init__(
-        self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer], largest: int
+        self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer], target: Target
     ) -> None:
-        self.largest = largest
+        self.largest = target.kernels.largest_constant
         self.scratch = set(scratch)
+        # shared memory is laid out when a kernel is compiled
+        self.constant = self.scratch if target.grid is not None else set()
         self.homes = homes
         self.slots: dict[int, Scalar] = {}
         self.buffers: dict[Buffer, Buffer] = {}
@@ -54,6 +55,8 @@ class _Parametriser:
 
     def buffer(self, old: Buffer) -> Buffer:
         old = self.homes.get(old, old)
+        if old not in self.buffers and old in self.constant:
+            self.buffers[old] = old
         if old not in self.buffers:
             # the first extent takes no part in finding an element
             shape = tuple(
