@@ -1,0 +1,160 @@
+"""A plan as launches: its kernels compiled and loaded, called with addresses on a stream.
+
+The temporaries of a call share one allocation, where the plan puts them. What is launched a second
+time with the same addresses is captured as a CUDA graph, and replayed from then on: a pool gives
+the same addresses again to a program that is called in a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from functrans.emit.cuda.kernel import emit
+from functrans.emit.printer import in_memory
+from functrans.errors import DeviceError
+from functrans.locks import lock
+from functrans.loop.scalar import BOOL
+from functrans.loop.statements import Buffer, Kernel
+from functrans.loop.target import Grid
+from functrans.loop.walk import may_fail
+from functrans.lower.grid.launch import iterations, launch
+from functrans.lower.plan import Plan, Step
+from functrans.run.cuda.compile import CompilerMissing, Cubin, compile_cubin
+from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
+from functrans.run.cuda.memory import allocate
+
+WORTH_A_GRAPH = 2
+"""So many launches are worth being captured."""
+
+
+class Compiled(NamedTuple):
+    """A kernel of a plan: its text, and what came of it.
+
+    Parameters
+    ----------
+    source : str
+    cubin : Cubin
+    """
+
+    source: str
+    cubin: Cubin
+
+
+def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
+    """The cubin of a kernel.
+
+    Raises
+    ------
+    DeviceError
+        If the packages that compile it are missing.
+    """
+    source = emit(kernel, grid)
+    signature = (
+        "int64*",
+        *(f"{_in_memory(one)}*" for one in kernel.buffers),
+        *["int64"] * kernel.sizes,
+    )
+    try:
+        cubin = compile_cubin(source, signature, architecture, launch(kernel, grid).threads)
+    except CompilerMissing as error:
+        raise DeviceError(str(error)) from error
+    return Compiled(source, cubin)
+
+
+def _in_memory(one: Buffer) -> str:
+    return "uint8" if one.dtype == BOOL else str(in_memory(one.dtype))
+
+
+class Launch(NamedTuple):
+    """A launch of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        That was loaded.
+    blocks, threads : int
+    buffers : tuple of int
+        Which addresses it is given: of the inputs, the outputs, the temporaries.
+    sizes : tuple of int
+    """
+
+    kernel: Any
+    blocks: int
+    threads: int
+    buffers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+class Launches:
+    """A plan on a device.
+
+    Parameters
+    ----------
+    plan : Plan
+    grid : Grid
+    driver : Driver
+    """
+
+    def __init__(self, plan: Plan, grid: Grid, driver: Driver) -> None:
+        self.driver = driver
+        self.arena = plan.arena
+        self.offsets = tuple(plan.offsets.values())
+        self.may_fail = any(may_fail(kernel.body) for kernel in plan.kernels)
+        slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
+        architecture = driver.properties.architecture
+        loaded = {
+            kernel: driver.load(cubin.code, cubin.name)
+            for kernel in plan.kernels
+            for _, cubin in [compiled(kernel, grid, architecture)]
+        }
+        self.launches = [
+            _launch(step, loaded[step.kernel], grid, slots)
+            for step in plan.steps
+            if iterations(step.kernel, step.sizes)
+        ]
+        self._last: tuple[int, ...] = ()
+        self._graph: LaunchGraph | None = None
+        self._lock = lock()
+
+    def run(self, addresses: Sequence[int], flag: int, stream: Stream) -> None:
+        """Launch all kernels on memory at some addresses: of the inputs, then of the outputs."""
+        arena = allocate(self.driver, self.arena, stream)
+        given = (flag, *addresses, *(arena.address + offset for offset in self.offsets))
+        if len(self.launches) < WORTH_A_GRAPH:
+            self._put(given, stream)
+            return
+        # (a graph that is being replayed on one stream must not be changed for another)
+        with self._lock:
+            if given != self._last:
+                self._last = given
+                self._put(given, stream)
+                return
+            if self._graph is None or self._captured != given:
+                self._graph = self.driver.capture(
+                    lambda within: self._put(given, within), self._graph
+                )
+                self._captured = given
+            self.driver.replay(self._graph, stream)
+
+    _captured: tuple[int, ...] = ()
+
+    def _put(self, given: Sequence[int], stream: Stream) -> None:
+        flag, *addresses = given
+        launch = self.driver.launch
+        for kernel, blocks, threads, buffers, sizes in self.launches:
+            arguments = [flag, *[addresses[slot] for slot in buffers], *sizes]
+            launch(kernel, blocks, threads, arguments, stream)
+
+
+def _launch(step: Step, loaded: Any, grid: Grid, slots: dict[Buffer, int]) -> Launch:
+    shape = launch(step.kernel, grid)
+    return Launch(
+        loaded,
+        shape.blocks(iterations(step.kernel, step.sizes)),
+        shape.threads,
+        tuple(slots[one] for one in step.buffers),
+        step.sizes,
+    )
+
+
