@@ -125,7 +125,6 @@ def dynamic_shared(site: Site, *_: Any) -> Any:
     memory = module.globals.get(_DYNAMIC)
     if memory is None:
         memory = _building().add_global_variable(module, space, _DYNAMIC, SHARED)
-        memory.linkage = "external"
         memory.align = WIDEST
     zero, offset = (site.constant(site.integer(32), each) for each in (0, start))
     place = site.builder.gep(memory, [zero, offset])
