@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from functrans.emit.source import in_memory, written_tuple
+from functrans.emit.printer import in_memory, written_tuple
 from functrans.loop.statements import Buffer, Kernel
 from functrans.lower.plan import Plan
 

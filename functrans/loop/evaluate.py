@@ -22,6 +22,7 @@ from functrans.loop.scalar import Scalar, meaning
 from functrans.loop.statements import (
     Address,
     Assign,
+    Barrier,
     Buffer,
     Call,
     For,
@@ -73,7 +74,7 @@ def evaluate(
     Fault
         If an element is read that was not written, or is not in its buffer.
     """
-    run = _Run(kernel, memory, sizes, routines)
+    run = Interpreter(kernel, memory, sizes, routines)
     with np.errstate(all="ignore"):
         band = kernel.band
         if not band:
@@ -90,7 +91,7 @@ def evaluate(
     return run.status
 
 
-class _Run:
+class Interpreter:
     def __init__(
         self,
         kernel: Kernel,
@@ -144,6 +145,8 @@ class _Run:
                     self.statements(statement.body)
             case Call():
                 self._call(statement)
+            case Barrier():
+                """One after another is what a barrier is about."""
 
     def chunks(self, band: Sequence[For]) -> Iterator[tuple[dict[Scalar, Any], range]]:
         """The iterations of a band of loops; of the innermost one, as many as it has lanes."""
@@ -173,26 +176,32 @@ class _Run:
         memory.written[at] = True
 
     def _reduce(self, statement: Reduce) -> None:
-        *outer, (index, start, stop) = statement.loops
-        partials = [
-            [np.asarray(identity(op, target.dtype), target.dtype)[()]] * statement.lanes
+        partials = [[part] * statement.lanes for part in self.identities(statement)]
+        for offset in self.offsets(statement):
+            self.statements(statement.body)
+            lane = offset % statement.lanes
+            for own, op, value in zip(partials, statement.ops, statement.values, strict=True):
+                own[lane] = combined(op, own[lane], self.value(value))
+        for target, op, own in zip(statement.targets, statement.ops, partials, strict=True):
+            self.known[target] = combined_by_halves(op, own)
+
+    def identities(self, statement: Reduce) -> list[Any]:
+        """What the sums of a reduction begin with."""
+        return [
+            np.asarray(identity(op, target.dtype), target.dtype)[()]
             for op, target in zip(statement.ops, statement.targets, strict=True)
         ]
+
+    def offsets(self, statement: Reduce, first: int = 0, step: int = 1) -> Iterator[int]:
+        """The terms of a reduction, by their places in the innermost loop: every so many."""
+        *outer, (index, start, stop) = statement.loops
         ranges = [range(int(self.value(a)), int(self.value(b))) for _, a, b in outer]
         for position in product(*ranges):
             self.known.update((i, np.int64(n)) for (i, *_), n in zip(outer, position, strict=True))
-            first = int(self.value(start))
-            for number in range(first, int(self.value(stop))):
+            begin = int(self.value(start))
+            for number in range(begin + first, int(self.value(stop)), step):
                 self.known[index] = np.int64(number)
-                self.statements(statement.body)
-                lane = (number - first) % statement.lanes
-                for own, op, value in zip(partials, statement.ops, statement.values, strict=True):
-                    own[lane] = combined(op, own[lane], self.value(value))
-        for target, op, own in zip(statement.targets, statement.ops, partials, strict=True):
-            while len(own) > 1:
-                half = len(own) // 2
-                own = [combined(op, own[i], own[half + i]) for i in range(half)]
-            self.known[target] = own[0]
+                yield number - begin
 
     def _call(self, statement: Call) -> None:
         assert self.routines is not None, "the kernel calls library routines"
@@ -288,6 +297,14 @@ class _Run:
     def _demand(self, memory: Memory, one: Buffer, at: tuple[int, ...]) -> None:
         if not memory.written[at]:
             raise Fault(f"{one}[{', '.join(map(str, at))}] is read before it is written")
+
+
+def combined_by_halves(op: str, parts: Sequence[Any]) -> Any:
+    """The parts of a sum, which are a power of two: each of the first half with one of the last."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [combined(op, parts[i], parts[half + i]) for i in range(half)]
+    return parts[0]
 
 
 def combined(op: str, x: Any, y: Any) -> Any:

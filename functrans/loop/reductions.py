@@ -117,6 +117,8 @@ def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
         for op, target in zip(whole.ops, whole.targets, strict=True)
     ):
         return whole
+    if whole.lanes > 1 and not lengths.blocks_of_lanes:
+        return whole
     steps = 1
     for depth in reversed(range(len(whole.loops))):
         counter, start, stop = whole.loops[depth]

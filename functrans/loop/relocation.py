@@ -69,7 +69,7 @@ class Relocation:
         return new, (*prefix, *inner)
 
     def statements(self, statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        """The statements on the new memory: inside of a loop, so without loops in parallel."""
+        """The statements on the new memory."""
         return tuple(map(self.statement, statements))
 
     def statement(self, old: Statement) -> Statement:
@@ -86,8 +86,6 @@ class Relocation:
             element=self._element,
             buffer=lambda one: self.moved.get(one, (one,))[0],
         )
-        if isinstance(new, For):
-            return replace(new, parallel=False)
         if isinstance(old, Call) and isinstance(new, Call) and old.rows is not None:
             # the new buffers may have axes in front
             axes = {n: self._axis(old.arguments[n], axis) for n, axis in old.rows.axes.items()}

@@ -238,7 +238,12 @@ class Call:
         return replace(self, arguments=tuple(arguments))
 
 
-Statement = Store | Let | Assign | For | Reduce | If | While | Call
+@dataclass(frozen=True, eq=False)
+class Barrier:
+    """The threads of a team wait for each other, and see what the others have written."""
+
+
+Statement = Store | Let | Assign | For | Reduce | If | While | Call | Barrier
 
 
 def band(body: Sequence[Statement]) -> tuple[For, ...]:
@@ -271,12 +276,18 @@ class Kernel:
     body : tuple of statements
     scratch : tuple of Buffer
         Buffers of constant shape that live on the stack, one for each thread.
+    team : int
+        In a grid, how many threads do an iteration of the band together; 0 where there is no grid.
+        One has the scratch to itself. Of several, all do the statements alike, but that the first
+        alone does the stores, and that loops and sums of so many lanes are dealt to them; the
+        scratch is theirs together.
     """
 
     buffers: tuple[Buffer, ...]
     sizes: int
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...] = ()
+    team: int = 0
 
     @property
     def band(self) -> tuple[For, ...]:

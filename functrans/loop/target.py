@@ -107,6 +107,9 @@ class Reductions(NamedTuple):
     accumulators: int = 4
     """Vectors of sums side by side: an addition takes about so many cycles, and two are begun in
     each."""
+    blocks_of_lanes: bool = True
+    """Whether a sum that is dealt to lanes is one of partial sums, too: lanes in a vector may stop
+    to be added up, threads would have to wait for each other."""
     shortest: int = 16
     """A sum of fewer numbers has one accumulator."""
 
@@ -356,6 +359,32 @@ class Arena(NamedTuple):
     """Temporaries of so many bytes at most are not worth the search for the best place."""
 
 
+class Grid(NamedTuple):
+    """A grid of threads, in blocks, of which warps go in step. None was measured: no GPU was there.
+
+    A team is the threads that do one iteration of a kernel's band: one of them, a warp, or a block.
+    """
+
+    warp: int = 32
+    """Threads that go in step."""
+    block: int = 256
+    """Threads of a block, where teams are smaller than that."""
+    largest_team: int = 1024
+    """Threads of a block at most."""
+    shortest: int = 16
+    """Loops of fewer iterations are one thread's."""
+    iterations: int = 8
+    """A thread of a team does about so many iterations of a long loop."""
+    teams: int = 1024
+    """So many teams keep a machine busy; where there are fewer, they are larger."""
+    little: int = 2048
+    """Loops of so many iterations together share a kernel, of one team: a launch takes longer."""
+    largest_local: int = 1024
+    """Bytes of rows that a thread may have to itself."""
+    shared: int = 48 << 10
+    """Bytes of shared memory of a block."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A machine.
@@ -373,6 +402,10 @@ class Target:
         time: one where threads share a range, more where there is a grid.
     stages : tuple of str
         Which of the `Stage` that can be left out there are.
+    routines : bool
+        Whether loops may call those of BLAS and LAPACK.
+    grid : Grid or None
+        The threads of a GPU, to which loops with lanes are dealt; None for a CPU.
     unrolling, materialisation, ... : thresholds
         One record for each stage that has some.
     """
@@ -383,6 +416,8 @@ class Target:
     cache_ways: int = 8
     parallel_loops: int = 1
     stages: tuple[Stage, ...] = STAGES
+    routines: bool = True
+    grid: Grid | None = None
     unrolling: Unrolling = Unrolling()
     materialisation: Materialisation = Materialisation()
     recomputation: Recomputation = Recomputation()
@@ -408,6 +443,8 @@ class Target:
 
     def lanes(self, itemsize: int) -> int:
         """How many numbers of so many bytes are done at once."""
+        if self.grid is not None:
+            return self.grid.warp
         if "vectorise" not in self.stages:
             return 1
         return max(self.vector_bytes // itemsize, 1)
@@ -415,3 +452,20 @@ class Target:
 
 CPU = Target()
 """A CPU with vectors of 64 bytes."""
+
+CUDA = Target(
+    vector_bytes=128,
+    cache_line=128,
+    cache=1 << 17,
+    parallel_loops=8,
+    stages=("vectorise", "split_reductions", "batch_partition"),
+    routines=False,
+    grid=Grid(),
+    reductions=Reductions(blocks=256, few_iterations=64, long=1 << 16, blocks_of_lanes=False),
+    fusion=Fusion(worth_a_kernel=1),
+    loops=Loops(largest_scratch=48 << 10, largest_stack=48 << 10, wide_columns=1, most_pieces=1),
+    products=Products(smallest_work=1 << 62),
+    batch_partition=BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
+    arena=Arena(word=256),
+)
+"""A GPU of NVIDIA's, of compute capability 8.0 or later."""

@@ -12,6 +12,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Barrier,
     Buffer,
     Call,
     For,
@@ -113,6 +114,8 @@ class Printer:
                 yield from self.statements(statement.body, depth + 1)
             case Call():
                 yield f"{indent}call {statement.symbol}({', '.join(_arguments(statement, words))})"
+            case Barrier():
+                yield f"{indent}barrier"
 
     def _reduce(self, statement: Reduce, words: list[str], depth: int) -> Iterator[str]:
         bounds, values = words[: 2 * len(statement.loops)], words[2 * len(statement.loops) :]

@@ -9,6 +9,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Barrier,
     Buffer,
     Call,
     For,
@@ -58,6 +59,8 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
                 elif isinstance(argument, Address):
                     found.extend(argument.indices)
             return tuple(found)
+        case Barrier():
+            return ()
 
 
 def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -175,3 +178,5 @@ def rebuilt(
                 reads=tuple(map(buffer, statement.reads)),
                 writes=tuple(map(buffer, statement.writes)),
             )
+        case Barrier():
+            return statement

@@ -19,6 +19,8 @@ from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
+from functrans.lower.grid.barrier_insertion import with_barriers
+from functrans.lower.grid.thread_mapping import map_threads
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
@@ -154,6 +156,20 @@ def work_sharing(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests))
 
 
+def thread_mapping(draft: Draft) -> Draft:
+    """Map loops to a grid: iterations of bands become threads, or teams of them.
+
+    `grid/thread_mapping.py`. Here a loop over rows gets a warp or a block for each row.
+
+    Expects nests, whose independent loops say so.
+    Leaves nests that are a kernel each, and say how many threads do an iteration.
+    """
+    grid = draft.target.grid
+    assert grid is not None
+    nests = [part for nest in draft.nests for part in map_threads(nest, grid)]
+    return replace(draft, nests=tuple(nests))
+
+
 def buffer_donation(draft: Draft) -> Draft:
     """Donate buffers: results are written into inputs that the caller gives up.
 
@@ -176,6 +192,19 @@ def kernel_construction(draft: Draft) -> Draft:
     """
     made = Steps(draft.target, draft.chosen.subprograms, draft.homes, _formal(draft.target))
     return replace(draft, steps=tuple(made.of(draft.nests)))
+
+
+def barrier_insertion(draft: Draft) -> Draft:
+    """Insert barriers, where the threads of a team need what another one has written.
+
+    `grid/barrier_insertion.py`.
+
+    Expects steps.
+    Leaves steps whose teams wait where they must.
+    """
+    done = {step.kernel: with_barriers(step.kernel) for step in draft.steps}
+    steps = tuple(replace(step, kernel=done[step.kernel]) for step in draft.steps)
+    return replace(draft, steps=steps)
 
 
 def memory_planning(draft: Draft) -> Draft:
@@ -213,10 +242,26 @@ KERNELS = (
     Stage("kernel construction", kernel_construction, checks.steps_fit_kernels, printing.kernels),
 )
 
+GRID_KERNELS = (
+    KERNELS[0],
+    Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
+    *KERNELS[1:],
+    Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),
+)
+"""The same for a grid of threads."""
+
 MEMORY = (Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),)
 
 STAGES = (*GRAPH, *LOOPS, *KERNELS, *MEMORY)
-"""All stages, in order."""
+"""All stages for a CPU, in order."""
+
+GRID_STAGES = (*GRAPH, *LOOPS, *GRID_KERNELS, *MEMORY)
+"""All stages for a GPU."""
+
+
+def _kernels(target: Target) -> Sequence[Stage]:
+    return KERNELS if target.grid is None else GRID_KERNELS
+
 
 Watch = Callable[[Stage, Draft, float], None]
 """Is told of each stage, of what it has left, and how many seconds it took."""
@@ -241,7 +286,7 @@ def plan(
     given = tuple(inputs[number] for number in donated)
     draft = Draft(target, graph, inputs, _Inner(target).lower, given, whole=True)
     draft = _with_loops(_run(GRAPH, draft, watch), watch)
-    done = _run((*KERNELS, *MEMORY), draft, watch).plan
+    done = _run((*_kernels(target), *MEMORY), draft, watch).plan
     assert done is not None
     return done
 
@@ -327,7 +372,7 @@ def _formal(target: Target) -> Callable[[Graph], Formal]:
 
     def lower(graph: Graph) -> Formal:
         draft = Draft(target, graph, _inputs(graph, "x"), _Inner(target).lower)
-        done = _run(KERNELS, _with_loops(_run(GRAPH[1:], draft)))
+        done = _run(_kernels(target), _with_loops(_run(GRAPH[1:], draft)))
         return done.steps, (*done.inputs, *done.chosen.outputs)
 
     return lower

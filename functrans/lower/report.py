@@ -11,6 +11,7 @@ from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Assign,
+    Barrier,
     Buffer,
     Call,
     For,
@@ -134,6 +135,8 @@ class _Outline:
                 written = ", ".join(self.name(one) for one in statement.writes)
                 read = ", ".join(self.name(one) for one in statement.reads)
                 return f"{written} = {statement.symbol}({read})"
+            case Barrier():
+                return "barrier"
 
     def name(self, one: Buffer) -> str:
         return self.names.get(one, one.name)

@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 
 from functrans.loop.evaluate import Memory, evaluate
+from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.walk import stored
 from functrans.run.foreign import blas
 
@@ -49,6 +50,9 @@ def evaluate_plan(plan, operands, order=range):
                 if other is not one and first < places[one][1] and places[one][0] < end:
                     memory[other].written[...] = False
         given = [memory[one] for one in step.buffers]
-        status = evaluate(step.kernel, given, step.sizes, call_routine, order) or status
+        if step.kernel.team:
+            status = evaluate_grid(step.kernel, given, step.sizes, order) or status
+        else:
+            status = evaluate(step.kernel, given, step.sizes, call_routine, order) or status
     assert all(memory[one].written.all() for one in plan.outputs)
     return [memory[one].array for one in plan.outputs], status

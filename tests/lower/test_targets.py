@@ -16,7 +16,7 @@ from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.graph import Graph
 from functrans.loop.domain import Fault
 from functrans.loop.statements import For, Reduce
-from functrans.loop.target import CPU, STAGES
+from functrans.loop.target import CPU, CUDA, STAGES
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
@@ -37,6 +37,14 @@ SMALL = target(
 )
 """A machine for which small arrays are large."""
 
+SMALL_CUDA = target(
+    CUDA,
+    grid={"warp": 2, "block": 4, "largest_team": 4, "shortest": 3, "iterations": 2, "teams": 3},
+    reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
+    unrolling={"longest": 2, "sums": 1, "elements": 2},
+)
+"""A GPU for which small arrays are large."""
+
 TARGETS = {
     "CPU": CPU,
     "no vectors": target(vector_bytes=8, stages=()),
@@ -47,6 +55,8 @@ TARGETS = {
     "small": SMALL,
     "grid": target(SMALL, parallel_loops=2),
     "grid without vectors": target(SMALL, parallel_loops=3, stages=()),
+    "CUDA": CUDA,
+    "small CUDA": SMALL_CUDA,
     **{f"drawn {seed}": thresholds.draw(np.random.default_rng(seed))[0] for seed in range(2)},
 }
 
@@ -281,7 +291,7 @@ def test_targets_are_values():
     assert repr(target(cache=1)) != repr(CPU) == repr(target())
     for own in fields(CPU):
         value = getattr(CPU, own.name)
-        assert isinstance(value, (int, tuple))
+        assert isinstance(value, (int, tuple)) or value is None
 
 
 def test_temporaries_that_share_a_place_destroy_each_other():

@@ -36,6 +36,20 @@ def test_the_same_as_numpy(x, method):
                 assert known_dtype == np.asarray(expected).dtype
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_of_narrow_integers(dtype):
+    least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = np.array([[least, greatest, least, greatest, 0]], dtype)
+
+    def function(x):
+        return np.quantile(x, 0.3, axis=-1)
+
+    # NumPy's own overflow
+    expected = function(x.astype(np.int64))
+    for found in (jit(function)(x), vmap(function)(x), jit(vmap(function))(x)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("method", _PLACES)
 def test_derivatives(method):
     testing.check_grads(lambda x: np.quantile(x, 0.33, method=method), (ARRAYS["vector"],), order=1)

@@ -275,3 +275,27 @@ def test_real_functions_of_real_matrices():
     for name in ("sqrtm", "logm"):
         with pytest.raises(np.linalg.LinAlgError, match="is complex: convert it"):
             jit(getattr(linalg, name))(-np.eye(2))
+
+
+# eigenvalues of 0 and of 0.1 beside others
+SINGULAR = np.fft.ifft([3.0, 0.1, 0.0, 0.1]).real
+
+
+@pytest.mark.parametrize("options", [{}, {"tol": 0.5}])
+@pytest.mark.parametrize("c", [SINGULAR, SINGULAR * 1j, definite[0]])
+def test_circulant_of_least_squares(c, options):
+    def solved(b, of=linalg):
+        return of.solve_circulant(c, b, singular="lstsq", **options)
+
+    # SciPy takes one column at a time
+    expected = np.stack([solved(b, scipy.linalg) for b in columns.T], axis=1)
+    for found in (jit(solved)(columns), jvp(solved, (columns,), (columns,))[1]):  # it is linear
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        assert found.dtype == expected.dtype
+
+
+def test_circulant_that_is_nearly_singular():
+    nearly = SINGULAR + 1e-17
+    for of in (linalg, scipy.linalg):
+        with pytest.raises(np.linalg.LinAlgError, match=r"^near singular circulant matrix\."):
+            grad(lambda b, of=of: np.sum(of.solve_circulant(nearly, b)))(columns[:, 0])

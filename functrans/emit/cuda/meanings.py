@@ -223,6 +223,11 @@ def atomic(op: str) -> Meaning:
 # -- shuffles: of what all threads of a warp give, what each of them gets ------------------------
 
 
+def shuffle(values: Sequence[Any], lanes: Sequence[Any]) -> list[Any]:
+    """From the thread with a number."""
+    return [values[int(n)] for n in lanes]
+
+
 def shuffle_down(values: Sequence[Any], counts: Sequence[Any]) -> list[Any]:
     """From the thread so many places above; past the last one a thread keeps its own."""
     last = len(values) - 1

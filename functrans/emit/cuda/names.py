@@ -206,6 +206,7 @@ TABLE: dict[str, Name] = {
     "blocks": Name("", _no_operands("int64"), teams.special_register("nctaid.x"), None),
     "barrier": Name("", _no_operands("none"), teams.barrier, None),
     "warp_barrier": Name("", _no_operands("none"), teams.warp_barrier, None),
+    "shuffle": Name("value lane", _shuffle, teams.shuffle(teams.INDEX), None),
     "shuffle_down": Name("value count", _shuffle, teams.shuffle(teams.DOWN), None),
     "shuffle_xor": Name("value count", _shuffle, teams.shuffle(teams.XOR), None),
 }
@@ -213,7 +214,11 @@ TABLE: dict[str, Name] = {
 NAMES = frozenset(TABLE)
 """What is in `names`: nothing else in printed kernels is called so."""
 
-SHUFFLES = {"shuffle_down": meaning_of.shuffle_down, "shuffle_xor": meaning_of.shuffle_xor}
+SHUFFLES = {
+    "shuffle": meaning_of.shuffle,
+    "shuffle_down": meaning_of.shuffle_down,
+    "shuffle_xor": meaning_of.shuffle_xor,
+}
 """What a warp's threads get for what they give."""
 
 

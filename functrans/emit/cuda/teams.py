@@ -29,8 +29,8 @@ def warp_barrier(site: Site) -> Any:
     return site.nothing()
 
 
-DOWN, XOR = 2, 3
-"""NVVM's numbers for the directions of a shuffle."""
+INDEX, DOWN, XOR = 0, 2, 3
+"""NVVM's numbers for where a shuffle takes its values from."""
 
 
 def shuffle(direction: int) -> Code:

@@ -19,7 +19,9 @@ import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder
+from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Buffer, Call, For, If, Statement, Store
+from functrans.loop.substitution import substituted
 from functrans.loop.target import BatchPartition, Target
 from functrans.loop.walk import carries_a_local, expressions, stored, walk
 from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
@@ -190,18 +192,26 @@ def _blocked(nest: Nest, extent: int, limits: BatchPartition) -> For:
     block = index("rows", -(-extent // length))
     start, stop = block_range(block, length, const(extent, INDEX))
 
-    def cut(statement: Statement) -> Statement:
+    def rows(loop: For) -> tuple[Statement, ...]:
+        if length == 1:
+            return substituted(loop.body, {loop.index: block}, Simplifier())
+        return (replace(loop, start=start, stop=stop, repeatable=False, whole=False),)
+
+    def cut(statement: Statement) -> tuple[Statement, ...]:
         match statement:
             case For() if _is_over_rows(statement, extent):
-                return replace(statement, start=start, stop=stop, repeatable=False, whole=False)
+                return rows(statement)
             case For():
-                return replace(statement, body=tuple(map(cut, statement.body)))
+                return (replace(statement, body=all_cut(statement.body)),)
             case Call():
-                return statement.for_rows(start, Scalar("sub", (stop, start), INDEX))
+                return (statement.for_rows(start, Scalar("sub", (stop, start), INDEX)),)
             case Store() if statement.target not in nest.scratch:
                 # all blocks have found the same; one of them writes it
-                return If(eq(block, ZERO), (statement,))
-        return statement
+                return (If(eq(block, ZERO), (statement,)),)
+        return (statement,)
+
+    def all_cut(body: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(part for each in body for part in cut(each))
 
     count = const(block.attribute[2], INDEX)
-    return For(block, ZERO, count, tuple(map(cut, nest.body)), parallel=True)
+    return For(block, ZERO, count, all_cut(nest.body), parallel=True)

@@ -55,7 +55,7 @@ class Steps:
             if call is not None:
                 yield from self._called(call)
                 continue
-            kernel, arguments, sizes = parametrise(nest.body, nest.scratch, self.homes, self.target)
+            kernel, arguments, sizes = parametrise(nest, self.homes, self.target)
             extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
             yield Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work)
 

@@ -8,28 +8,29 @@ largest constant of the target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Kernel, Statement, size
 from functrans.loop.target import Target
 from functrans.loop.walk import rebuilt
+from functrans.lower.nest.bodies import Nest
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "min", "max", "where"})
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
 
 
 def parametrise(
-    body: Sequence[Statement],
-    scratch: Sequence[Buffer],
-    homes: Mapping[Buffer, Buffer],
-    target: Target,
+    nest: Nest, homes: Mapping[Buffer, Buffer], target: Target
 ) -> tuple[Kernel, list[Buffer], list[int]]:
     """A kernel whose sizes are arguments; the buffers and the sizes to call it with.
 
     ``homes`` are the buffers that other ones live in.
     """
-    return _Parametriser(scratch, homes, target.kernels.largest_constant).run(body)
+    largest = target.kernels.largest_constant
+    kernel, buffers, sizes = _Parametriser(nest.scratch, homes, largest).run(nest.body)
+    return replace(kernel, team=nest.team), buffers, sizes
 
 
 class _Parametriser:

@@ -51,12 +51,15 @@ class Nest:
         Roughly the number of scalar operations.
     part : bool
         Whether it writes a part of a join, as others do.
+    team : int
+        In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
     """
 
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...]
     work: int
     part: bool = False
+    team: int = 0
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
@@ -109,7 +112,7 @@ class NestBuilder:
         scratch += tuple(row for root in nest.roots for row in root.scratch)
         work = sum(root.work for root in nest.roots)
         is_shared = partial(_is_worth_sharing, least=self.target.fusion.worth_a_kernel)
-        bodies = _distribute(units, set(scratch), is_shared)
+        bodies = _distribute(units, set(scratch), is_shared, self.target)
         total = sum(map(_iterations, filter(is_shared, bodies))) or 1
         if len(bodies) == 1:
             return [Nest(bodies[0], scratch, work, any(root.part for root in nest.roots))]
@@ -332,6 +335,7 @@ def _distribute(
     units: Sequence[tuple[Statement, ...]],
     scratch: set[Buffer],
     is_shared: Callable[[Sequence[Statement]], bool],
+    target: Target,
 ) -> list[tuple[Statement, ...]]:
     """Loop fission: a kernel for each long loop, which threads may share, and one for all the rest.
 
@@ -341,18 +345,18 @@ def _distribute(
     long: list[tuple[Statement, ...]] = []
     short: list[Statement] = []
     for unit in units:
-        groups = _groups(unit, scratch, is_shared)
-        if any(map(is_shared, groups)):
-            long += groups
+        parts = groups(unit, scratch, is_shared)
+        if any(map(is_shared, parts)):
+            long += parts
         else:
             short += unit
     bodies = [body for body in (*long, tuple(short)) if body]
-    if len(bodies) > 1:
+    if len(bodies) > 1 and target.grid is None:
         bodies = [body if is_shared(body) else tuple(map(_serial, body)) for body in bodies]
     return bodies
 
 
-def _groups(
+def groups(
     unit: Sequence[Statement],
     scratch: set[Buffer],
     is_shared: Callable[[Sequence[Statement]], bool],

@@ -43,7 +43,7 @@ def split_reductions(
     extents = [extent_of(loop) for loop in root.loops]
     folds = [fold for fold in root.folds if _is_splittable(fold, root.folds, blocks)]
     steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
-    if prod(extents) > limits.few_iterations or steps < limits.long:
+    if _sharers(root, prod(extents), target) > limits.few_iterations or steps < limits.long:
         return [root]
     inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))
@@ -69,6 +69,14 @@ def split_reductions(
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
+
+
+def _sharers(root: Root, iterations: int, target: Target) -> int:
+    """Among how many threads, or blocks of a grid, the iterations of a root can be shared as is."""
+    if target.grid is None or root.vectorises_folds(target):
+        return iterations
+    # sums of columns are a thread's each
+    return iterations // target.grid.block
 
 
 def _trip_count(fold: Scalar) -> int:

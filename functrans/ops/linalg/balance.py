@@ -19,6 +19,7 @@ from functrans.ops.linalg.matrices import (
     INDEX,
     check_square,
     far_apart,
+    filled_by_matrix,
     of_matrices,
     on_columns,
     on_rows,
@@ -37,12 +38,13 @@ def _infer_balance(a: Aval, **params: bool) -> tuple[Aval, Aval, Aval]:
     return a.update(), vector, vector.update(dtype=INDEX)
 
 
-def _balance(a: Any, *, permuted: bool, scaled: bool) -> tuple[Any, Any, Any]:
-    balanced, scales = np.empty_like(a), np.empty(a.shape[:-1], SCALE)
-    order = np.empty(a.shape[:-1], INDEX)
-    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        balanced[at], (scales[at], order[at]) = _scipy_balance(a[at], permuted, scaled, 1)
-    return balanced, scales, order
+def _balance(a: Any, *, permuted: bool, scaled: bool) -> Any:
+    def of_one(x: Any) -> Any:
+        balanced, (scales, order) = _scipy_balance(x, permuted, scaled, 1)
+        return balanced, scales, order
+
+    scales, order = np.empty(a.shape[:-1], SCALE), np.empty(a.shape[:-1], INDEX)
+    return filled_by_matrix(of_one, [a], np.empty_like(a), scales, order)
 
 
 def _jvp_balance(primals: Any, tangents: Any, outs: Any, **params: bool) -> tuple[Any, None, None]:

@@ -16,7 +16,12 @@ from functrans.ir.types import Aval
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import place, zeros
 from functrans.ops.define import lazy, primitive
-from functrans.ops.linalg.matrices import above, on_rows, promoted
+from functrans.ops.linalg.matrices import (
+    above,
+    filled_by_matrix,
+    on_rows,
+    promoted,
+)
 from functrans.ops.samples import Domain, cases
 
 _solve_banded = lazy("scipy.linalg:solve_banded")
@@ -63,11 +68,12 @@ def _infer_banded(bands: Aval, b: Aval, *, upper: int) -> Aval:
 
 
 def _banded(bands: Any, b: Any, *, upper: int) -> Any:
-    x = np.zeros_like(b)
     lower = bands.shape[-2] - 1 - upper
-    for at in np.ndindex(*b.shape[:-2]) if b.size else ():
-        x[at] = _solve_banded((lower, upper), bands[at], b[at], check_finite=False)
-    return x
+
+    def of_one(bands: Any, b: Any) -> Any:
+        return _solve_banded((lower, upper), bands, b, check_finite=False)
+
+    return filled_by_matrix(of_one, [bands, b], np.zeros_like(b))
 
 
 def _tangent_of_bands(bands: Any, b: Any, out: Any, d_bands: Any, *, upper: int) -> Any:

@@ -213,7 +213,10 @@ regular_samples = cases(
 
 inv_p: Primitive = of_matrices(
     "inv",
-    emit=lazy("functrans.ops.linalg.compiled.matrices:inv"),
+    emit=compiled(
+        lazy("functrans.ops.linalg.compiled.matrices:inv"),
+        lambda limits: limits.largest_inverted,
+    ),
     infer=same_square("inv"),
     numpy=np.linalg.inv,
     jvp=[lambda a, out, da: negative(matmul(matmul(out, da), out))],
@@ -277,7 +280,7 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cofactor: Primitive = of_matrices(
     "cofactor",
-    emit=lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
+    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:cofactor"), lambda limits: 0),
     infer=same_square("cofactor"),
     numpy=_cofactors,
     jvp=_jvp_cofactor,

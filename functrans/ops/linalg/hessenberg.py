@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, is_complex
+from functrans.ir.types import is_complex
 from functrans.ops.arrays.structural import broadcast_to, cast, iota, reshape, zeros
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import absolute, masked
@@ -20,13 +20,14 @@ from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.linalg.matrices import (
     INDEX,
     adjoint,
-    check_square,
     columns_of,
+    filled_by_matrix,
     of_matrices,
     product,
     reciprocal_where_apart,
     regular,
     rows_of,
+    same_square,
 )
 from functrans.ops.reductions.reduce import reduce_max
 from functrans.ops.samples import cases
@@ -34,16 +35,11 @@ from functrans.ops.samples import cases
 _scipy_hessenberg = lazy("scipy.linalg:hessenberg")
 
 
-def _infer_hessenberg(a: Aval) -> tuple[Aval, Aval]:
-    check_square(a, "hessenberg")
-    return a.update(), a.update()
+def _hessenberg(a: Any) -> Any:
+    def of_one(x: Any) -> Any:
+        return _scipy_hessenberg(x, calc_q=True)
 
-
-def _hessenberg(a: Any) -> tuple[Any, Any]:
-    h, q = np.empty_like(a), np.empty_like(a)
-    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        h[at], q[at] = _scipy_hessenberg(a[at], calc_q=True)
-    return h, q
+    return filled_by_matrix(of_one, [a], np.empty_like(a), np.empty_like(a))
 
 
 def _jvp_hessenberg(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
@@ -83,7 +79,7 @@ def _rounding(x: Any) -> Any:
 
 hessenberg_p: Primitive = of_matrices(
     "hessenberg",
-    infer=_infer_hessenberg,
+    infer=same_square("hessenberg", 2),
     numpy=_hessenberg,
     several=True,
     jvp=_jvp_hessenberg,

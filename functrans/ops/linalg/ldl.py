@@ -23,6 +23,7 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
     far_apart,
+    filled_by_matrix,
     of_matrices,
     positive_definite,
     product,
@@ -40,12 +41,12 @@ def _infer_ldl(a: Aval, *, lower: bool, hermitian: bool) -> tuple[Aval, Aval, Av
     return a.update(), a.update(), a.update(shape=a.shape[:-1], dtype=INDEX)
 
 
-def _ldl(a: Any, **params: bool) -> tuple[Any, Any, Any]:
-    factor, middle = np.empty_like(a), np.empty_like(a)
+def _ldl(a: Any, **params: bool) -> Any:
+    def of_one(x: Any) -> Any:
+        return _scipy_ldl(x, **params)
+
     order = np.empty(a.shape[:-1], INDEX)
-    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        factor[at], middle[at], order[at] = _scipy_ldl(a[at], **params)
-    return factor, middle, order
+    return filled_by_matrix(of_one, [a], np.empty_like(a), np.empty_like(a), order)
 
 
 def _jvp_ldl(

@@ -23,6 +23,7 @@ from functrans.ops.linalg.matrices import (
     check_matrices,
     columns_of,
     far_apart,
+    filled_by_matrix,
     of_matrices,
     on_rows,
     product,
@@ -44,18 +45,21 @@ def _infer_lu(a: Aval) -> tuple[Aval, Aval, Aval]:
     return a.update(), pivots, a.update(shape=(*leading, m), dtype=PIVOT)
 
 
-def _lu(a: Any) -> tuple[Any, Any, Any]:
+def _lu(a: Any) -> Any:
     """Both factors in one, which rows changed places, and the order that this makes."""
     *leading, m, n = a.shape
-    factors = np.array(a)
+
+    def of_one(x: Any) -> Any:
+        factors, pivots = _lu_factor(x, check_finite=False)
+        order = np.arange(m)
+        for i, other in enumerate(pivots):
+            order[[i, other]] = order[[other, i]]
+        return factors, pivots, order
+
     pivots = np.empty((*leading, min(m, n)), PIVOT)
     order = np.empty((*leading, m), PIVOT)
     order[...] = np.arange(m)
-    for at in np.ndindex(*leading) if a.size else ():
-        factors[at], pivots[at] = _lu_factor(a[at], check_finite=False)
-        for i, other in enumerate(pivots[at]):
-            order[at][[i, other]] = order[at][[other, i]]
-    return factors, pivots, order
+    return filled_by_matrix(of_one, [a], np.array(a), pivots, order)
 
 
 def rows_in_order(x: Any, order: Any) -> Any:

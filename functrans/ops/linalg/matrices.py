@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -168,12 +169,12 @@ def check_square(x: Aval, name: str) -> None:
         )
 
 
-def same_square(name: str) -> Any:
-    """The type rule of what makes square matrices of square matrices."""
+def same_square(name: str, results: int = 1) -> Any:
+    """The type rule of what makes square matrices, one or several, of square matrices."""
 
-    def infer(a: Aval, **params: Any) -> Aval:
+    def infer(a: Aval, **params: Any) -> Aval | tuple[Aval, ...]:
         check_square(a, name)
-        return a.update()
+        return a.update() if results == 1 else (a.update(),) * results
 
     return infer
 
@@ -201,13 +202,17 @@ def _operations(eqn: Eqn, of_graph: Any) -> int:
     return 4 * rows * sizes + ONE_MATRIX * prod(batch)
 
 
-def compiled(rule: Lazy) -> Emit:
-    """The compiled form of an operation on matrices of floats."""
-    return Emit(
-        rule,
-        applies=lambda eqn, target: eqn.outputs[0].aval.dtype in FLOATS,
-        operations=_operations,
-    )
+def compiled(rule: Lazy, unrolled: Callable[[Any], int] = lambda limits: limits.largest) -> Emit:
+    """The compiled form of an operation on matrices of floats.
+
+    Those of so many rows are ``unrolled``, others LAPACK's, where a target has it.
+    """
+
+    def applies(eqn: Eqn, target: Any) -> bool:
+        fits = target.routines or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
+        return fits and eqn.outputs[0].aval.dtype in FLOATS
+
+    return Emit(rule, applies=applies, operations=_operations)
 
 
 def decomposed(rule: Lazy) -> Emit:
@@ -216,7 +221,7 @@ def decomposed(rule: Lazy) -> Emit:
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
         small = rows * columns <= target.matrices.largest_alone
-        if 0 in eqn.inputs[0].aval.shape:
+        if 0 in eqn.inputs[0].aval.shape or not target.routines:
             return False  # what NumPy makes of nothing may be something
         return eqn.inputs[0].aval.dtype in FLOATS and (small or prod(leading) > 1)
 
@@ -244,6 +249,19 @@ def broadcast_leading(first: Shape, second: Shape) -> Shape:
             f"the leading axes of stacks of matrices, {first} and {second}, do not broadcast"
             f"{located(user_source())}"
         ) from None
+
+
+def filled_by_matrix(function: Callable[..., Any], operands: Sequence[Any], *outs: Any) -> Any:
+    """Plain arrays, filled with what a function of one matrix gives for each matrix of stacks.
+
+    They stay as they are where there are no elements: LAPACK takes no empty matrices.
+    """
+    first = operands[0]
+    for at in np.ndindex(*first.shape[:-2]) if first.size and outs[0].size else ():
+        found = function(*(x[at] for x in operands))
+        for out, x in zip(outs, found if len(outs) > 1 else (found,), strict=True):
+            out[at] = x
+    return outs if len(outs) > 1 else outs[0]
 
 
 # -- samples ---------------------------------------------------------------------------------------

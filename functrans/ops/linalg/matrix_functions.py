@@ -26,6 +26,7 @@ from functrans.ops.linalg.matrices import (
     check_square,
     columns_of,
     far_apart,
+    filled_by_matrix,
     of_matrices,
     promoted,
     regular,
@@ -44,17 +45,17 @@ def _exponentials(a: Any) -> Any:
 
 def _logarithms(a: Any) -> Any:
     """Those of real matrices have to be real."""
-    result = np.zeros_like(a)
-    # SciPy takes single precision for inaccurate, and says so
-    wide = a.astype(np.result_type(a.dtype, np.float64))
-    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        one = _logm(wide[at])
-        if np.iscomplexobj(one) and not np.iscomplexobj(a):
+
+    def of_one(x: Any) -> Any:
+        # SciPy takes single precision for inaccurate, and says so
+        logarithm = _logm(x.astype(np.result_type(x.dtype, np.float64)))
+        if np.iscomplexobj(logarithm) and not np.iscomplexobj(x):
             raise np.linalg.LinAlgError(
                 "the logarithm of this real matrix is complex: convert it by .astype(complex)"
             )
-        result[at] = one
-    return result
+        return logarithm
+
+    return filled_by_matrix(of_one, [a], np.zeros_like(a))
 
 
 def _along(of_stack: Any) -> Any:

@@ -26,6 +26,7 @@ from functrans.ops.linalg.matrices import (
     columns_of,
     decomposed,
     far_apart,
+    filled_by_matrix,
     of_matrices,
     product,
     rows_of,
@@ -141,11 +142,12 @@ r_p: Primitive = of_matrices(
 
 
 def _pivots(a: Any) -> Any:
+    def of_one(x: Any) -> Any:
+        return _scipy_qr(x, mode="r", pivoting=True)[1]
+
     order = np.zeros((*a.shape[:-2], a.shape[-1]), np.int32)
     order[...] = np.arange(a.shape[-1])
-    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        order[at] = _scipy_qr(a[at], mode="r", pivoting=True)[1]
-    return order
+    return filled_by_matrix(of_one, [a], order)
 
 
 pivots_p: Primitive = of_matrices(

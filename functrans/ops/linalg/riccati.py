@@ -24,6 +24,7 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
     far_apart,
+    filled_by_matrix,
     identity,
     product,
     promoted,
@@ -46,11 +47,11 @@ def _infer(a: Aval, b: Aval, q: Aval, r: Aval) -> Aval:
 
 
 def _for_each(solver: Lazy) -> Any:
-    def solve(a: Any, b: Any, q: Any, r: Any) -> Any:
-        x = np.zeros_like(a)
-        for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-            x[at] = solver(a[at], b[at], _half(q[at]), _half(r[at]))
-        return x
+    def of_one(a: Any, b: Any, q: Any, r: Any) -> Any:
+        return solver(a, b, _half(q), _half(r))
+
+    def solve(a: Any, *others: Any) -> Any:
+        return filled_by_matrix(of_one, [a, *others], np.zeros_like(a))
 
     return solve
 

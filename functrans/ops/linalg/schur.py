@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, is_complex
+from functrans.ir.types import is_complex
 from functrans.ops.arrays.structural import reduce_sum, zeros
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import absolute, masked, select
@@ -32,9 +32,9 @@ from functrans.ops.linalg.matrices import (
     above,
     adjoint,
     beside,
-    check_square,
     columns_of,
     far_apart,
+    filled_by_matrix,
     identity,
     of_matrices,
     on_columns,
@@ -43,6 +43,7 @@ from functrans.ops.linalg.matrices import (
     reciprocal_where_apart,
     rounding,
     rows_of,
+    same_square,
     transposed,
     triangle,
 )
@@ -51,16 +52,8 @@ from functrans.ops.samples import cases
 _scipy_schur = lazy("scipy.linalg:schur")
 
 
-def _infer_schur(a: Aval) -> tuple[Aval, Aval]:
-    check_square(a, "schur")
-    return a.update(), a.update()
-
-
-def _schur(a: Any) -> tuple[Any, Any]:
-    t, q = np.empty_like(a), np.empty_like(a)
-    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        t[at], q[at] = _scipy_schur(a[at])
-    return t, q
+def _schur(a: Any) -> Any:
+    return filled_by_matrix(_scipy_schur, [a], np.empty_like(a), np.empty_like(a))
 
 
 def _jvp_schur(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
@@ -138,7 +131,7 @@ def _within_pairs(t: Any, change: Any) -> Any:
 
 schur_p: Primitive = of_matrices(
     "schur",
-    infer=_infer_schur,
+    infer=same_square("schur", 2),
     numpy=_schur,
     several=True,
     jvp=_jvp_schur,

@@ -21,6 +21,7 @@ from functrans.ops.linalg.matrices import (
     adjoint,
     check_square,
     far_apart,
+    filled_by_matrix,
     of_matrices,
     positive_definite,
     product,
@@ -49,10 +50,7 @@ def _infer_sylvester(a: Aval, b: Aval, q: Aval) -> Aval:
 
 
 def _sylvester(a: Any, b: Any, q: Any) -> Any:
-    x = np.zeros_like(q)
-    for at in np.ndindex(*q.shape[:-2]) if q.size else ():
-        x[at] = _solve_sylvester(a[at], b[at], q[at])
-    return x
+    return filled_by_matrix(_solve_sylvester, [a, b, q], np.zeros_like(q))
 
 
 def _jvp_sylvester(primals: Any, tangents: Any, outs: Any) -> Any:
@@ -89,15 +87,15 @@ sylvester_p: Primitive = primitive(
 
 
 def _square_root(a: Any) -> Any:
-    root = np.zeros_like(a)
-    for at in np.ndindex(*a.shape[:-2]) if a.size else ():
-        one = _sqrtm(a[at])
-        if one.dtype.kind == "c" and a.dtype.kind != "c":
+    def of_one(x: Any) -> Any:
+        root = _sqrtm(x)
+        if np.iscomplexobj(root) and not np.iscomplexobj(x):
             raise np.linalg.LinAlgError(
                 "the square root of this real matrix is complex: convert it by .astype(complex)"
             )
-        root[at] = one
-    return root
+        return root
+
+    return filled_by_matrix(of_one, [a], np.zeros_like(a))
 
 
 sqrtm_p: Primitive = of_matrices(

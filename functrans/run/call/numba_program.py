@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import cached_property
-from functrans.emit.source import in_memory
+from functrans.emit.printer import in_memory
 from functrans.ir.types import Aval
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.loop.statements import Kernel

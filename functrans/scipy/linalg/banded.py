@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.linalg
 
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import inexact
+from functrans.numpy.arrays import inexact, known
+from functrans.numpy.fft import fft, ifft
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, reshape
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
@@ -175,11 +177,31 @@ def solve_circulant(
 ) -> Any:
     """``x`` with ``circulant(c) @ x = b``; for other axes and leading ones see SciPy's.
 
-    The matrix is filled in: memory and time are those of `solve`, and a singular matrix raises.
+    The matrix is filled in: memory and time are those of `solve`. A singular matrix raises, one
+    that is nearly so where it is known: under `jit` and `vmap` it is not. With
+    ``singular="lstsq"``, ``x`` is that of least squares, by Fourier transforms.
     """
     column = fnp.moveaxis(inexact(c), caxis, -1)
     right = fnp.moveaxis(inexact(b), baxis, -1)
     leading = broadcast_leading(column.shape[:-1], right.shape[:-1])
     right = broadcast_to(right, shape=(*leading, right.shape[-1]))
-    x = ops.solve(circulant_of(column), right[..., None])[..., 0]
+    values = fft(column)
+    nothing = _next_to_nothing(values, tol)
+    if singular == "raise":
+        if known(fnp.any(nothing)):
+            raise np.linalg.LinAlgError("near singular circulant matrix.")
+        x = ops.solve(circulant_of(column), right[..., None])[..., 0]
+    else:
+        parts = fft(right) / fnp.where(nothing, 1, values)
+        x = ifft(fnp.where(nothing, 0, parts))
+        x = x if "c" in (column.dtype.kind, right.dtype.kind) else x.real
     return fnp.moveaxis(x, -1, outaxis)
+
+
+def _next_to_nothing(values: Any, tol: Any) -> Any:
+    """Which eigenvalues are no more than rounding errors, or than a tolerance."""
+    sizes = abs(values)
+    if tol is None:
+        eps = float(np.finfo(float).eps)
+        tol = sizes.max(axis=-1, keepdims=True, initial=0) * (values.shape[-1] * eps)
+    return sizes <= tol

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.derivatives import grad
+from functrans.api.derivatives import grad, jvp
 from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import inexact
+from functrans.numpy.text import asarray_chkfinite
 from functrans.ops.define import lazy
-from functrans.scipy.inside import refuse, refuse_options, within_traces
+from functrans.scipy.define import double
+from functrans.scipy.inside import known, refuse, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import implicit_minimum, within
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.scalar import dense_solve, said_of
@@ -100,6 +102,18 @@ def _cost(residuals: Function, loss: str, f_scale: Any) -> Function:
     return lambda x: f_scale**2 * np.sum(of_square((residuals(x) / f_scale) ** 2)) / 2
 
 
+def _weighted(slopes: Any, value: Any, loss: str, f_scale: Any) -> Any:
+    """The Jacobian that makes Gauss's and Newton's approximation of the Hessian, as SciPy has it.
+
+    Each row is multiplied by the root of the second derivative of the loss by its residual.
+    """
+    if loss == "linear":
+        return slopes
+    pull = grad(_cost(lambda r: r, loss, f_scale))
+    _, bends = jvp(pull, (value,), (np.ones_like(value),))
+    return slopes * np.sqrt(np.maximum(bends, np.finfo(bends.dtype).eps))[:, None]
+
+
 def _by_scipy(residuals: Function, guess: Any, bounds: Any, options: dict[str, Any]) -> Any:
     """The minimum that SciPy finds within bounds, or for a loss of its own."""
     pair: Any = (-np.inf, np.inf) if bounds is None else bounds
@@ -168,6 +182,11 @@ def least_squares(
     scipy.optimize.OptimizeResult
         With ``x``, ``cost``, ``fun``, ``jac``, ``grad`` and ``success``.
 
+    Raises
+    ------
+    UnsupportedNumPyError
+        For ``callback``, and for a ``loss`` that is a function.
+
     Examples
     --------
     >>> import numpy as np
@@ -177,6 +196,7 @@ def least_squares(
     >>> jacrev(fit)(np.array([1.0, 2.0, 4.0]))[0]
     array([ 0.833333,  0.333333, -0.166667])
     """
+    refuse_options("scipy.optimize.least_squares", [("callback", callback, "leave it out")])
     if not isinstance(loss, str):
         refuse("scipy.optimize.least_squares(..., loss=function)", f"use one of {list(_LOSSES)}")
     if loss not in _LOSSES:
@@ -196,6 +216,7 @@ def least_squares(
         x, success, count = _least_squares(residuals, guess, xtol, most)
     value, slopes = residuals(x), jacfwd(residuals)(x)
     cost = _cost(residuals, loss, f_scale)
+    slopes = _weighted(slopes, value, loss, f_scale)
     return result_of(
         x=x, cost=cost(x), fun=value, jac=slopes, grad=grad(cost)(x),
         success=success, status=np.where(success, 3, 0), nfev=count,
@@ -236,11 +257,27 @@ def curve_fit(
         The errors of ``ydata``, or their covariances.
     absolute_sigma : bool
         Whether they are errors, and not only in proportion to them.
+    check_finite : bool, optional
+        Whether to raise for infinities and NaN, of data that are known; so it is unless there is a
+        ``nan_policy``. Under `jit` and `vmap` they are not known.
+    nan_policy : {"raise", "omit"}, optional
+        What is done about NaN, in data that are known.
+    method : {"lm", "trf", "dogbox"}, optional
+        "lm" without bounds, else "trf".
+    **options
+        Those of `leastsq` for "lm", of `least_squares` for the others.
 
     Returns
     -------
     popt : array of shape (n,)
     pcov : array of shape (n, n)
+
+    Raises
+    ------
+    ValueError
+        For data with infinities or NaN that are not to be left out.
+    UnsupportedNumPyError
+        For ``full_output``, and for a ``nan_policy`` where data are not known.
 
     Examples
     --------
@@ -253,11 +290,12 @@ def curve_fit(
     array([ 0.833333,  0.333333, -0.166667])
     """
     refuse_options("scipy.optimize.curve_fit", [("full_output", full_output, "leave it out")])
-    xs = xdata if callable(getattr(xdata, "keys", None)) else inexact(xdata)
-    ys = inexact(ydata).reshape(-1)
+    by_steps = _by_levenberg_marquardt(method, bounds, options)
+    xs = xdata if _is_table(xdata) else double(xdata)
+    errors = None if sigma is None else inexact(sigma)
+    xs, ys, errors = _looked_at(xs, double(ydata).reshape(-1), errors, check_finite, nan_policy)
     if p0 is None:
         p0 = _start(len(inspect.signature(f).parameters) - 1, bounds)
-    errors = None if sigma is None else inexact(sigma)
     lower = np.linalg.cholesky(errors) if errors is not None and errors.ndim == 2 else None
     guess = vector(p0)
 
@@ -267,17 +305,68 @@ def curve_fit(
             return np.linalg.solve(lower, rest)
         return rest if errors is None else rest / errors
 
-    if bounded(bounds):
-        p = least_squares(residuals, guess, bounds=bounds, **options).x
+    if by_steps:
+        fit = least_squares(residuals, guess, xtol=1e-9, max_nfev=200 * (guess.size + 1))
     else:
-        p, _, _ = _least_squares(residuals, guess, 1e-9, 200 * (guess.size + 1))
-    slopes = jacfwd(residuals)(p)
-    covariance = np.linalg.inv(slopes.T @ slopes)
+        most = {"max_nfev": options.pop("maxfev", None), **options}
+        fit = least_squares(residuals, guess, bounds=bounds, method=method or "trf", **most)
+    covariance = np.linalg.inv(fit.jac.T @ fit.jac)
     if not absolute_sigma:
         spare = ys.size - guess.size
-        scale = np.sum(residuals(p) ** 2) / spare if spare > 0 else np.inf
-        covariance = covariance * scale
-    return p, covariance
+        covariance = covariance * (2 * fit.cost / spare if spare > 0 else np.inf)
+    return fit.x, covariance
+
+
+def _is_table(x: Any) -> bool:
+    return callable(getattr(x, "keys", None))
+
+
+def _by_levenberg_marquardt(method: Any, bounds: Any, options: dict[str, Any]) -> bool:
+    """Whether a fit is one of `leastsq`, whose options are others than those of `least_squares`."""
+    if method not in (None, "lm", "trf", "dogbox"):
+        raise ValueError(f"`method` must be 'trf', 'dogbox' or 'lm', not {method!r}")
+    if method == "lm" and bounded(bounds):
+        raise ValueError(
+            "Method 'lm' only works for unconstrained problems. Use 'trf' or 'dogbox' instead."
+        )
+    if method in ("trf", "dogbox") or bounded(bounds):
+        return False
+    unknown = [name for name in options if name not in inspect.signature(leastsq).parameters]
+    if unknown:
+        raise TypeError(
+            f"curve_fit by method='lm' takes no {unknown[0]!r}: options of least_squares ask for "
+            "method='trf'"
+        )
+    return True
+
+
+def _looked_at(xs: Any, ys: Any, sigma: Any, check_finite: Any, nan_policy: Any) -> Any:
+    """Data of a fit, as far as they are known without infinities and NaN, or of NaN left out."""
+    if check_finite or (check_finite is None and nan_policy is None):
+        for data in (ys,) if _is_table(xs) else (xs, ys):
+            asarray_chkfinite(data)
+        return xs, ys, sigma
+    if nan_policy is None:
+        return xs, ys, sigma
+    if nan_policy == "propagate":
+        raise ValueError("`nan_policy='propagate'` is not supported by this function.")
+    if nan_policy not in ("raise", "omit"):
+        raise ValueError("nan_policy must be one of {None, 'raise', 'omit'}")
+    absent_x, absent_y = known(np.isnan(xs)), known(np.isnan(ys))
+    if absent_x is None or absent_y is None:
+        refuse(
+            f"scipy.optimize.curve_fit(..., nan_policy={nan_policy!r}) of data that are not known",
+            "look for NaN in the plain arrays, before they are traced",
+        )
+    absent = absent_x.any(axis=tuple(range(absent_x.ndim - 1))) | absent_y
+    if not absent.any():
+        return xs, ys, sigma
+    if nan_policy == "raise":
+        raise ValueError("The input contains nan values")
+    kept = np.flatnonzero(~absent)
+    for axis in range(0 if sigma is None else sigma.ndim):
+        sigma = np.take(sigma, kept, axis=axis)
+    return np.take(xs, kept, axis=-1), np.take(ys, kept), sigma
 
 
 def _start(size: int, bounds: Any) -> Any:

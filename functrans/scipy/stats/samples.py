@@ -10,6 +10,7 @@ The docstrings of `scipy.stats`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,16 +19,15 @@ import numpy as np
 from functrans.api.host import callback
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
-from functrans.errors import UnsupportedNumPyError
 from functrans.ir.types import Aval
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, axes_of, inexact
 from functrans.numpy.joining import concatenate
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
 from functrans.ops.elementwise.special.incomplete import betainc
 from functrans.scipy.define import answers
-from functrans.scipy.stats.statistics import kurtosis, skew
-from functrans.trace.source import located, user_source
+from functrans.scipy.inside import known, refuse
+from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [
     "chisquare", "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
@@ -72,10 +72,7 @@ class Line(NamedTuple):
 
 def _refuse_unless(holds: bool, what: str, instead: str) -> None:
     if not holds:
-        raise UnsupportedNumPyError(
-            f"scipy.stats.{what} is not supported on traced values{located(user_source())}: "
-            f"{instead}"
-        )
+        refuse(f"scipy.stats.{what}", instead)
 
 
 def on_one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
@@ -101,14 +98,16 @@ def rankdata(
 ) -> Any:
     """The ranks of elements, from 1 on; they have no derivative but 0.
 
+    Where there is NaN all ranks are NaN. Ranks that are integers (all but ``"average"``) stay so if
+    it is not known whether there is: then NaN counts as greater than any number.
+
     Examples
     --------
     >>> from functrans.scipy import stats
     >>> stats.rankdata([3.0, 1.0, 3.0])
     array([2.5, 1. , 2.5])
     """
-    _refuse_unless(nan_policy == "propagate", f"rankdata(..., nan_policy={nan_policy!r})",
-                   "choose the elements by np.where")  # fmt: skip
+    propagates("rankdata", nan_policy)
     x = stop_gradient(array(a))
     if axis is None:
         x, axis = x.reshape(-1), 0
@@ -125,6 +124,9 @@ def rankdata(
         return _RANKS[method](left, right, np.cumsum(differs))
 
     found = vmap(ranked)(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
+    unordered = np.any(np.isnan(rows), axis=-1, keepdims=True)
+    if method == "average" or known(np.any(unordered)):
+        found = np.where(unordered, np.nan, found)
     return np.moveaxis(found, -1, axis)
 
 
@@ -276,6 +278,7 @@ def ttest_1samp(
     >>> float(stats.ttest_1samp([1.0, 3.0], 1.0).statistic)
     1.0
     """
+    propagates("ttest_1samp", nan_policy)
     a, axis = on_one_axis(a, axis)
     mean, variance, n = _mean_and_variance(a, axis)
     return _student((mean - popmean) / np.sqrt(variance / n), n - 1, alternative)
@@ -294,7 +297,8 @@ def ttest_rel(
     >>> float(stats.ttest_rel([2.0, 3.0], [1.0, 0.0]).statistic)
     2.0
     """
-    return ttest_1samp(inexact(a) - inexact(b), 0.0, axis, nan_policy, alternative)
+    propagates("ttest_rel", nan_policy)
+    return ttest_1samp(inexact(a) - inexact(b), 0.0, axis, alternative=alternative)
 
 
 @answers("scipy.stats:ttest_ind")
@@ -311,6 +315,7 @@ def ttest_ind(
     >>> float(stats.ttest_ind([1.0, 3.0], [0.0, 2.0]).statistic.round(6))
     0.707107
     """
+    propagates("ttest_ind", nan_policy)
     _refuse_unless(method is None and trim == 0, "ttest_ind with trim= or method=", "leave it out")
     (a, axis), (b, _) = on_one_axis(a, axis), on_one_axis(b, axis)
     (mean, v1, n1), (other, v2, n2) = (_mean_and_variance(x, axis) for x in (a, b))
@@ -352,9 +357,12 @@ def f_oneway(*samples: Any, axis: int = 0, equal_var: bool = True) -> Any:
 
 @answers("scipy.stats:chisquare")
 def chisquare(
-    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: int = 0, *, sum_check: bool = True
+    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: int | None = 0, *, sum_check: bool = True
 ) -> Any:
     """The statistic of the test by squares of frequencies, and its p-value.
+
+    With ``sum_check`` it raises where the sums of the frequencies and of those expected are not the
+    same, if they are known: under `jit` and `vmap` they are not.
 
     Examples
     --------
@@ -363,9 +371,35 @@ def chisquare(
     1.0
     """
     observed = inexact(f_obs)
-    expected = np.mean(observed, axis=axis, keepdims=True) if f_exp is None else inexact(f_exp)
-    value = np.sum((observed - expected) ** 2 / expected, axis=axis)
-    return Test(value, chdtrc(float(observed.shape[axis] - 1 - ddof), value))
+    if f_exp is None:
+        expected = np.mean(observed, axis=axis, keepdims=True)
+    else:
+        expected = inexact(f_exp)
+        if sum_check:
+            _check_sums(observed, expected, axis)
+    terms = (observed - expected) ** 2 / expected
+    value = np.sum(terms, axis=axis)
+    count = math.prod(terms.shape[i] for i in axes_of(axis, terms.ndim))
+    return Test(value, chdtrc(float(count - 1 - ddof), value))
+
+
+def _check_sums(observed: Any, expected: Any, axis: Any) -> None:
+    """Raise, as SciPy does, if sums are known and disagree by more than half of their digits."""
+    shape = np.broadcast_shapes(observed.shape, expected.shape)
+    tolerance = np.finfo(np.result_type(observed.dtype, expected.dtype)).eps ** 0.5
+    of_observed, of_expected = (
+        known(np.sum(np.broadcast_to(x, shape), axis=axis)) for x in (observed, expected)
+    )
+    if of_observed is None or of_expected is None:
+        return
+    with np.errstate(invalid="ignore"):
+        apart = abs(of_observed - of_expected) / np.minimum(of_observed, of_expected)
+    if np.any(apart > tolerance):
+        raise ValueError(
+            "For each axis slice, the sum of the observed frequencies must agree with the sum of "
+            f"the expected frequencies to a relative tolerance of {tolerance}, but the percent "
+            f"differences are:\n{apart}"
+        )
 
 
 @answers("scipy.stats:jarque_bera")

@@ -18,7 +18,7 @@ from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.scipy.define import answers
 from functrans.scipy.stats.samples import on_one_axis
-from functrans.scipy.stats.statistics import kurtosis, skew
+from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [
     "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "iqr",
@@ -52,6 +52,7 @@ def describe(
     >>> float(stats.describe([1.0, 3.0]).variance)
     2.0
     """
+    propagates("describe", nan_policy)
     a, axis = on_one_axis(a, axis)
     return Description(
         a.shape[axis], (np.min(a, axis=axis), np.max(a, axis=axis)), np.mean(a, axis=axis),
@@ -72,6 +73,7 @@ def iqr(
     >>> float(stats.iqr([1.0, 2.0, 3.0]))
     1.0
     """
+    propagates("iqr", nan_policy)
     low, high = np.percentile(
         inexact(x), np.array(sorted(rng)), axis=axis, method=interpolation, keepdims=keepdims
     )
@@ -92,6 +94,7 @@ def median_abs_deviation(
     >>> float(stats.median_abs_deviation([1.0, 2.0, 5.0]))
     1.0
     """
+    propagates("median_abs_deviation", nan_policy)
     x = inexact(x)
     middle = center(x, axis=axis)
     if axis is not None:
@@ -115,7 +118,9 @@ def trim_mean(a: Any, proportiontocut: float, axis: int | None = 0) -> Any:
     cut = int(proportiontocut * n)
     if 2 * cut >= n:
         raise ValueError("Proportion too big.")
-    return np.mean(np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : n - cut], axis=0)
+    ordered = np.moveaxis(np.sort(a, axis=axis), axis, 0)
+    # NaN is last, and would be cut
+    return np.where(np.isnan(ordered[-1]), np.nan, np.mean(ordered[cut : n - cut], axis=0))
 
 
 @answers("scipy.stats:boxcox_llf")
@@ -158,6 +163,7 @@ def circmean(
     >>> float(stats.circmean([1.0, 2.0]).round(6))
     1.5
     """
+    propagates("circmean", nan_policy)
     s, c = _resultant(samples, high, low, axis)
     angle = np.arctan2(s, c)
     return np.where(angle < 0, angle + 2 * np.pi, angle) * ((high - low) / (2 * np.pi)) + low
@@ -176,6 +182,7 @@ def circvar(
     >>> float(stats.circvar([1.0, 1.0]).round(6))
     0.0
     """
+    propagates("circvar", nan_policy)
     return 1 - np.hypot(*_resultant(samples, high, low, axis))
 
 
@@ -192,6 +199,7 @@ def circstd(
     >>> float(stats.circstd([1.0, 2.0]).round(6))
     0.511046
     """
+    propagates("circstd", nan_policy)
     deviation = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis))))
     return deviation if normalize else deviation * ((high - low) / (2 * np.pi))
 

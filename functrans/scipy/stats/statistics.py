@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
-from functrans.numpy.arrays import axes_of, inexact
+from functrans.numpy.arrays import array, axes_of, inexact, inexact_pair
 from functrans.numpy.reductions import mean, restored, std, sum
+from functrans.ops.arrays.structural import broadcast_to
 from functrans.ops.elementwise.exponential import exp, log
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.entropy import entr, rel_entr
 from functrans.scipy.define import answers
-from functrans.trace.source import located, user_source
+from functrans.scipy.inside import refuse
 
 __all__ = [
     "entropy", "gmean", "gstd", "hmean", "kurtosis", "moment", "pmean", "sem", "skew", "variation",
@@ -22,12 +22,20 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _propagates(nan_policy: str) -> None:
-    if nan_policy != "propagate":
-        raise UnsupportedNumPyError(
-            f"nan_policy={nan_policy!r} is not supported on traced values"
-            f"{located(user_source())}: choose the elements by np.where"
-        )
+_WITHOUT_NAN = {
+    "omit": "leave NaN out first, as x[~np.isnan(x)] does",
+    "raise": "look for NaN in the plain array, before it is traced",
+}
+"""What to write in place of a policy."""
+
+
+def propagates(function: str, nan_policy: str) -> None:
+    """Refuse what is not arithmetic's way with NaN: what there is may not be known."""
+    if nan_policy == "propagate":
+        return
+    if nan_policy not in _WITHOUT_NAN:
+        raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
+    refuse(f"scipy.stats.{function}(..., nan_policy={nan_policy!r})", _WITHOUT_NAN[nan_policy])
 
 
 def _centred(a: Any, axis: Any) -> Any:
@@ -58,18 +66,33 @@ def _size(a: Any, axis: Any) -> int:
     return math.prod(a.shape[i] for i in axes_of(axis, a.ndim))
 
 
+def _sample(a: Any, dtype: Any, weights: Any) -> tuple[Any, Any]:
+    """Elements and their weights, which are of one dtype, that which is asked for if one is."""
+    if weights is None:
+        return array(a) if dtype is None else array(a).astype(dtype), None
+    both = inexact_pair(a, weights)
+    a, weights = both if dtype is None else (x.astype(dtype) for x in both)
+    return a, broadcast_to(weights, shape=a.shape)
+
+
 def _weighted_mean(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
     if weights is None:
         return mean(a, axis, keepdims=keepdims)
-    weights = inexact(weights)
-    return sum(a * weights, axis, keepdims=keepdims) / sum(weights + 0 * a, axis, keepdims=keepdims)
+    weights = weights.astype(a.dtype)
+    return sum(a * weights, axis, keepdims=keepdims) / sum(weights, axis, keepdims=keepdims)
+
+
+def _not_negative(a: Any) -> Any:
+    """NaN for what a harmonic mean and its kin are not defined for."""
+    return np.where(a < 0, np.nan, a)
 
 
 @answers("scipy.stats:gmean")
 def gmean(
-    a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *, keepdims: bool = False
-) -> Any:
-    """The geometric mean along an axis.
+    a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The geometric mean along an axis, of a sample (and weights) that are first cast to a dtype.
 
     Examples
     --------
@@ -77,12 +100,19 @@ def gmean(
     >>> float(stats.gmean([1.0, 4.0]))
     2.0
     """
-    return exp(_weighted_mean(log(inexact(a)), axis, weights, keepdims))
+    propagates("gmean", nan_policy)
+    a, weights = _sample(a, dtype, weights)
+    return exp(_weighted_mean(log(a), axis, weights, keepdims))
 
 
 @answers("scipy.stats:hmean")
-def hmean(a: Any, axis: Any = 0, *, weights: Any = None, keepdims: bool = False) -> Any:
-    """The harmonic mean along an axis.
+def hmean(
+    a: Any, axis: Any = 0, dtype: Any = None, *, weights: Any = None,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The harmonic mean along an axis, of a sample (and weights) that are first cast to a dtype.
+
+    It is NaN if an element is negative.
 
     Examples
     --------
@@ -90,12 +120,19 @@ def hmean(a: Any, axis: Any = 0, *, weights: Any = None, keepdims: bool = False)
     >>> float(stats.hmean([1.0, 1.0]))
     1.0
     """
-    return 1 / _weighted_mean(1 / inexact(a), axis, weights, keepdims)
+    propagates("hmean", nan_policy)
+    a, weights = _sample(a, dtype, weights)
+    return 1 / _weighted_mean(1 / _not_negative(a), axis, weights, keepdims)
 
 
 @answers("scipy.stats:pmean")
-def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, keepdims: bool = False) -> Any:
+def pmean(
+    a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
     """The power mean of exponent ``p`` along an axis; the geometric mean for ``p == 0``.
+
+    The sample (and weights) are first cast to a dtype. It is NaN if an element is negative.
 
     Examples
     --------
@@ -103,9 +140,12 @@ def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, keepdims: bool 
     >>> float(stats.pmean([1.0, 3.0], 1))
     2.0
     """
+    propagates("pmean", nan_policy)
     if p == 0:
-        return gmean(a, axis, None, weights, keepdims=keepdims)
-    return power(_weighted_mean(power(inexact(a), p), axis, weights, keepdims), 1 / p)
+        return gmean(a, axis, dtype, weights, keepdims=keepdims)
+    a, weights = _sample(a, dtype, weights)
+    powers = power(_not_negative(inexact(a)), p)
+    return power(_weighted_mean(powers, axis, weights, keepdims), 1 / p)
 
 
 @answers("scipy.stats:moment")
@@ -121,7 +161,7 @@ def moment(
     >>> float(stats.moment([1.0, 3.0], order=2))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("moment", nan_policy)
     a = inexact(a)
     if np.ndim(order):
         orders = [moment(a, n, axis, center=center, keepdims=keepdims) for n in order]
@@ -145,7 +185,7 @@ def skew(
     >>> float(stats.skew([1.0, 2.0, 3.0]))
     0.0
     """
-    _propagates(nan_policy)
+    propagates("skew", nan_policy)
     a = inexact(a)
     second, third = _variance(a, axis, keepdims), _central(a, 3, axis, keepdims)
     value = third / (second * sqrt(second))
@@ -166,7 +206,7 @@ def kurtosis(
     >>> float(stats.kurtosis([1.0, 3.0], fisher=False))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("kurtosis", nan_policy)
     a = inexact(a)
     second, fourth = _variance(a, axis, keepdims), _central(a, 4, axis, keepdims)
     value = fourth / (second * second)
@@ -188,7 +228,7 @@ def sem(
     >>> float(stats.sem([1.0, 3.0]))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("sem", nan_policy)
     a = inexact(a)
     return std(a, axis, ddof=ddof, keepdims=keepdims) / math.sqrt(_size(a, axis))
 
@@ -205,13 +245,15 @@ def variation(
     >>> float(stats.variation([1.0, 3.0]))
     0.5
     """
-    _propagates(nan_policy)
+    propagates("variation", nan_policy)
     a = inexact(a)
     return std(a, axis, ddof=ddof, keepdims=keepdims) / mean(a, axis, keepdims=keepdims)
 
 
 @answers("scipy.stats:gstd")
-def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False) -> Any:
+def gstd(
+    a: Any, axis: Any = 0, ddof: int = 1, *, nan_policy: str = "propagate", keepdims: bool = False
+) -> Any:
     """The geometric standard deviation along an axis.
 
     Examples
@@ -220,6 +262,7 @@ def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False) -> Any
     >>> float(stats.gstd([2.0, 2.0]))
     1.0
     """
+    propagates("gstd", nan_policy)
     return exp(std(log(inexact(a)), axis, ddof=ddof, keepdims=keepdims))
 
 
@@ -233,7 +276,7 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     >>> stats.zscore([1.0, 3.0])
     array([-1.,  1.])
     """
-    _propagates(nan_policy)
+    propagates("zscore", nan_policy)
     a = inexact(a)
     deviation, middle = std(a, axis, ddof=ddof, keepdims=True), mean(a, axis, keepdims=True)
     rounded = deviation <= np.finfo(a.dtype).eps * np.abs(middle)
@@ -252,7 +295,7 @@ def zmap(
     >>> stats.zmap([5.0], [1.0, 3.0])
     array([3.])
     """
-    _propagates(nan_policy)
+    propagates("zmap", nan_policy)
     compare = inexact(compare)
     off = inexact(scores) - mean(compare, axis, keepdims=True)
     return off / std(compare, axis, ddof=ddof, keepdims=True)
@@ -271,7 +314,7 @@ def entropy(
     >>> float(stats.entropy([0.5, 0.5], base=2))
     1.0
     """
-    _propagates(nan_policy)
+    propagates("entropy", nan_policy)
     pk = _shares(pk, axis)
     terms = entr(pk) if qk is None else rel_entr(pk, _shares(qk, axis))
     axes = axes_of(axis, terms.ndim)

@@ -139,7 +139,7 @@ class Machine:
     def barrier(self):
         raise AssertionError("the text of the kernel yields instead")
 
-    warp_barrier = shuffle_down = shuffle_xor = barrier
+    warp_barrier = shuffle = shuffle_down = shuffle_xor = barrier
 
     # -- running -------------------------------------------------------------------------------
 

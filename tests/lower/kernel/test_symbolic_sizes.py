@@ -8,6 +8,7 @@ from functrans.loop.scalar import const, idiv
 from functrans.loop.statements import For, Kernel, Store, buffer, load, size
 from functrans.loop.text import text
 from functrans.lower.kernel.symbolic_sizes import parametrise
+from functrans.lower.nest.bodies import Nest
 from tests.lower.by_hand import done_by
 
 F8 = np.dtype(float)
@@ -27,7 +28,7 @@ def copied(n, shift=0, scale=2.0):
 
 
 def kernel_of(body, scratch=(), homes=None):
-    return done_by(parametrise, body, scratch, homes=homes or {})
+    return done_by(parametrise, Nest(tuple(body), tuple(scratch), 0), homes or {})
 
 
 def printed(kernel):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from functrans import errors, grad, jacfwd, jacrev, jit, vmap
+from functrans import errors, grad, jacfwd, jacrev, jit, jvp, vmap
 from functrans.scipy import optimize
 
 START = np.array([-1.2, 1.0, 0.5])
@@ -142,6 +142,9 @@ def test_least_squares():
         {"sigma": np.linspace(0.1, 0.2, 12)},
         {"sigma": np.linspace(0.1, 0.2, 12), "absolute_sigma": True},
         {"sigma": np.diag(np.linspace(0.1, 0.2, 12)) + 0.01, "absolute_sigma": True},
+        {"method": "trf"},
+        {"method": "trf", "loss": "soft_l1", "f_scale": 0.05},
+        {"bounds": (0, 9), "loss": "cauchy", "f_scale": 0.05, "maxfev": 500},
     ],
 )
 def test_curve_fit(options):
@@ -149,6 +152,68 @@ def test_curve_fit(options):
     p, c = jit(lambda y: optimize.curve_fit(decay, TIMES, y, **options))(DATA)
     np.testing.assert_allclose(p, expected, rtol=1e-6)
     np.testing.assert_allclose(c, covariance, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["linear", "soft_l1", "huber", "cauchy", "arctan"])
+def test_the_jacobian_of_a_loss(loss):
+    def residuals(p, y):
+        return decay(TIMES, *p) - y
+
+    def jacobian(y, of=optimize.least_squares):
+        return of(residuals, [1.0, 1.0], args=(y,), loss=loss, f_scale=0.02).jac
+
+    expected = jacobian(DATA, scipy.optimize.least_squares)
+    np.testing.assert_allclose(jit(jacobian)(DATA), expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "sigma", [None, np.linspace(0.1, 0.2, 12), np.diag(np.linspace(0.1, 0.2, 12)) + 0.01]
+)
+def test_data_that_are_not_there(sigma):
+    times, data = TIMES.copy(), DATA.copy()
+    times[2] = data[5] = np.nan
+
+    def fit(y, of=optimize.curve_fit):
+        return of(decay, times, y, sigma=sigma, nan_policy="omit")
+
+    expected, covariance = fit(data, scipy.optimize.curve_fit)
+    p, c = jvp(fit, (data,), (np.ones(12),))[0]
+    np.testing.assert_allclose(p, expected, rtol=1e-6)
+    np.testing.assert_allclose(c, covariance, rtol=1e-4)
+    whole = jvp(lambda y: optimize.curve_fit(decay, TIMES, y, nan_policy="raise"), (DATA,), (DATA,))
+    np.testing.assert_allclose(
+        whole[0][0], scipy.optimize.curve_fit(decay, TIMES, DATA)[0], rtol=1e-6
+    )
+
+
+BROKEN = np.where(TIMES == TIMES[3], np.nan, DATA)
+AS_SCIPY = {
+    "NaN": {},
+    "NaN, asked for": {"check_finite": True},
+    "raise": {"nan_policy": "raise"},
+    "propagate": {"nan_policy": "propagate"},
+    "another policy": {"nan_policy": "drop"},
+    "within bounds": {"check_finite": False, "method": "lm", "bounds": (0, 9)},
+}
+
+
+@pytest.mark.parametrize("name", AS_SCIPY)
+def test_what_curve_fit_raises(name):
+    def fit(a, of=optimize.curve_fit):
+        return of(decay, TIMES, a * BROKEN, **AS_SCIPY[name])[0][0]
+
+    with pytest.raises(ValueError) as ours:
+        grad(fit)(1.0)
+    with pytest.raises(ValueError) as scipys:
+        fit(1.0, scipy.optimize.curve_fit)
+    assert str(ours.value) == str(scipys.value)
+
+
+def test_options_of_the_other_method():
+    with pytest.raises(TypeError, match=r"by method='lm' takes no 'loss': .* method='trf'"):
+        jit(lambda y: optimize.curve_fit(decay, TIMES, y, loss="huber"))(DATA)
+    with pytest.raises(ValueError, match=r"must be 'trf', 'dogbox' or 'lm', not 'newton'"):
+        jit(lambda y: optimize.curve_fit(decay, TIMES, y, method="newton"))(DATA)
 
 
 def test_derivatives_of_a_fit():

@@ -1,10 +1,12 @@
 """Statistics of samples as people write them, within a trace, against SciPy's outside of one."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from functrans import errors, grad, jit, testing, vmap
+from functrans import errors, grad, jit, testing, tree, vmap
 
 _rng = np.random.default_rng(6)
 X, Y = _rng.normal(size=9), _rng.normal(size=9)
@@ -29,6 +31,13 @@ SMOOTH = {
     "df": (lambda x: stats.ttest_ind(x, N, equal_var=False).df, M),
     "f_oneway": (lambda x: tuple(stats.f_oneway(x, N, M + 1)), M),
     "chisquare": (lambda x: tuple(stats.chisquare(x)), P),
+    "expected": (
+        lambda x: tuple(stats.chisquare(x, P[::-1] + np.ones((2, 1)), 1, 1, sum_check=False)), P
+    ),
+    "of all": (lambda x: tuple(stats.chisquare(x, axis=None)), M**2),
+    "gmean of weights": (lambda w: stats.gmean(M[:5, 0] ** 2, weights=w), P),
+    "hmean of weights": (lambda w: stats.hmean(M[:5, 0] ** 2, weights=w), P),
+    "pmean of weights": (lambda w: stats.pmean(M[:5, 0] ** 2, -2, weights=w), P),
     "jarque_bera": (lambda x: tuple(stats.jarque_bera(x)), X),
     "describe": (lambda x: tuple(stats.describe(x, bias=False))[2:], M),
     "minmax": (lambda x: stats.describe(x).minmax, M),
@@ -111,9 +120,92 @@ def test_results_have_names():
     np.testing.assert_allclose(grad(named)(X)[0], 8.0)
 
 
+MEANS = {"gmean": (), "hmean": (), "pmean": (2.5,), "pmean of 0": (0,), "pmean of -2": (-2,)}
+ELEMENTS = {
+    "floats": M**2 + 0.5,
+    "single": (M**2).astype(np.float32),
+    "half": (M**2).astype(np.float16),
+    "integers": (9 * abs(M)).astype(np.int8),
+    "negative": M,
+}
+
+
+@pytest.mark.parametrize("dtype", [None, np.float32, np.float16, np.int8])
+@pytest.mark.parametrize("of", ELEMENTS)
+@pytest.mark.parametrize("name", MEANS)
+def test_dtypes_of_means(name, of, dtype):
+    mean = getattr(stats, name.split()[0])
+    for weights in (None, N[:6] ** 2, (9 * abs(N[:6])).astype(int)):
+
+        def function(x, weights=weights):
+            return mean(x, *MEANS[name], dtype=dtype, weights=weights)
+
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The .* mean is only defined", RuntimeWarning)
+            expected, found = function(ELEMENTS[of]), vmap(function)(ELEMENTS[of][None])[0]
+        assert found.dtype == expected.dtype
+        rtol = 4 * float(np.finfo(expected.dtype).eps)
+        np.testing.assert_allclose(found, expected, rtol=rtol)
+
+
+def test_sums_of_frequencies_that_are_known():
+    counts, others = np.array([[1.0, 3.0], [4.0, 2.0]]), np.array([2.0, 2.0])
+
+    def of(x, **options):
+        return stats.chisquare(x, others, axis=1, **options).statistic
+
+    with pytest.raises(ValueError, match="must agree") as ours:
+        grad(lambda x: of(x)[0])(counts)
+    with pytest.raises(ValueError, match="must agree") as scipys:
+        of(counts)
+    assert str(ours.value) == str(scipys.value)
+    expected = of(counts, sum_check=False)
+    np.testing.assert_allclose(jit(of)(counts), expected)
+    np.testing.assert_allclose(vmap(of)(counts[None])[0], expected)
+    assert np.isfinite(grad(lambda x: of(x[:1])[0])(counts)).all()
+
+
+MET_BY_NAN = {
+    "gmean": lambda x: stats.gmean(abs(x)), "hmean": lambda x: stats.hmean(abs(x)),
+    "pmean": lambda x: stats.pmean(abs(x), 3), "gstd": lambda x: stats.gstd(abs(x)),
+    "entropy": lambda x: stats.entropy(abs(x)),
+    "boxcox_llf": lambda x: stats.boxcox_llf(0.3, abs(x)),
+    "chisquare": lambda x: tuple(stats.chisquare(abs(x))),
+    **{name: (SMOOTH | RANKED)[name][0] for name in (
+        "pearsonr", "linregress", "ttest_1samp", "ttest_rel", "jarque_bera", "iqr", "deviation",
+        "trim_mean", "circmean", "circvar", "circstd", "rankdata average", "spearmanr",
+        "wasserstein", "energy",
+    )},
+    "describe": lambda x: (stats.describe(x).minmax, *stats.describe(x)[2:]),
+    "f_oneway": lambda x: tuple(stats.f_oneway(x, Y)),
+    "ttest_ind": lambda x: tuple(stats.ttest_ind(x, Y)), "zscore": stats.zscore,
+    "zmap": lambda x: stats.zmap(x, Y), "zmap of it": lambda x: stats.zmap(Y, x),
+    "moment": lambda x: stats.moment(x, 2), "variation": stats.variation, "sem": stats.sem,
+    "skew": stats.skew, "kurtosis": stats.kurtosis,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MET_BY_NAN)
+def test_nan_is_propagated(name):
+    function = MET_BY_NAN[name]
+    lanes = np.stack([X, X + 0.25])
+    lanes[0, 3] = np.nan
+    found = tree.leaves(vmap(function)(lanes))
+    for i, lane in enumerate(lanes):
+        for a, b in zip(found, tree.leaves(function(lane)), strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["min", "max", "dense", "ordinal", "average"])
+def test_ranks_beside_nan(method):
+    table = np.array([[3.0, np.nan, 1.0], [1.0, 2.0, 2.0]])
+    ranks = grad(lambda x: (np.sum(x), stats.rankdata(x, method, axis=1)), has_aux=True)(table)[1]
+    expected = stats.rankdata(table, method, axis=1)
+    np.testing.assert_array_equal(ranks, expected)
+    assert ranks.dtype == expected.dtype
+
+
 REFUSED = {
-    r"rankdata\(\.\.\., nan_policy='omit'\) is not supported .*: choose the elements":
-        lambda x: stats.rankdata(x, nan_policy="omit"),
     r"linregress of two points is not supported .*: write the line":
         lambda x: stats.linregress(x[:2], x[:2]).slope,
     r"ttest_ind with trim= or method= is not supported .*: leave it out":

@@ -34,7 +34,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.statements import While as WhileLoop
-from functrans.loop.walk import scalars, walk
+from functrans.loop.walk import scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.compiled.statements import nest
 from functrans.ops.control.layout import GROWS, Scan, cut
@@ -78,8 +78,14 @@ class _Loop:
         self.in_locals: dict[int, dict[Position, Scalar]] = {}
         self.in_memory: dict[int, Buffer] = {}
 
-    def _call(self, loop: Sequence[Statement], inner: Sequence[Inner], work: int) -> None:
-        stack = tuple(row for each in inner for row in each.scratch)
+    def _call(
+        self,
+        loop: Sequence[Statement],
+        inner: Sequence[Inner],
+        work: int,
+        private: Sequence[Buffer] = (),
+    ) -> None:
+        stack = (*(row for each in inner for row in each.scratch), *private)
         self.at.call((*self.before, *loop, *self.after), work=work, stack=stack)
 
     def scan(self) -> None:
@@ -101,8 +107,15 @@ class _Loop:
         parity = Scalar("and", (self.counter, ONE), INDEX)
         body = self._step(self.body, parity, self._row(steps), self.stacks)
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
+        loop = For(self.counter, ZERO, steps, body)
+        if not self.init and not self.loop.counted:
+            # steps that hand nothing on are independent, with what they compute on the way
+            shared = {*self.body.scratch, *self.stacks}
+            private = sorted(stored(body) - shared, key=lambda each: each.name)
+            self._call((replace(loop, parallel=True),), [self.body], work, private)
+            return
         rest = [each for stack in self.stacks for each in self._cleared(stack, steps)]
-        self._call((For(self.counter, ZERO, steps, body), *rest), [self.body], work)
+        self._call((loop, *rest), [self.body], work)
 
     def _cleared(self, stack: Buffer, steps: Scalar) -> tuple[Statement, ...]:
         """Zeros in the rows of a stack that has room for more steps than there are."""

@@ -86,7 +86,7 @@ def counts(eqn: Eqn) -> Counts:
 
 def fits_blas(eqn: Eqn, target: Target) -> bool:
     """Whether BLAS has a routine for the numbers of a contraction."""
-    return eqn.outputs[0].aval.dtype in ROUTINES
+    return target.routines and eqn.outputs[0].aval.dtype in ROUTINES
 
 
 def is_large(eqn: Eqn, target: Target) -> bool:

@@ -5,6 +5,9 @@ builtin exception that Python or NumPy would have raised in its place, so that c
 know of `functrans` catches it too. Each docstring holds code that fails and code that does not.
 """
 
+from functrans.errors.base import FunctransError
+from functrans.errors.devices import DeviceError, DeviceMemoryError
+
 __all__ = [
     "ArgnumsError",
     "AxesError",
@@ -12,6 +15,8 @@ __all__ = [
     "BranchError",
     "CarryError",
     "CustomRuleError",
+    "DeviceError",
+    "DeviceMemoryError",
     "DtypeError",
     "FunctransError",
     "GradientCheckError",
@@ -35,20 +40,6 @@ __all__ = [
     "UnsupportedAttributeError",
     "UnsupportedNumPyError",
 ]
-
-
-class FunctransError(Exception):
-    """The base of every exception that `functrans` raises on purpose.
-
-    Fails::
-
-        grad(f)(x)                      # any of the errors below
-
-    Fix::
-
-        try: grad(f)(x)
-        except FunctransError as error: print(error)    # which line, which argument, what to write
-    """
 
 
 # ---- values that a trace does not have ----------------------------------------------------------

@@ -1,0 +1,78 @@
+"""Address linearisation: kernels on flat memory, in which an element has one index.
+
+Expects a kernel. Leaves one whose buffers all have one axis: pointers to what lies in C order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Kernel, Statement, buffer, load
+from functrans.loop.walk import rebuilt
+
+
+def flattened(kernel: Kernel, starts: Mapping[Buffer, Scalar]) -> Kernel:
+    """The kernel on flat memory; some buffers begin behind the start of theirs."""
+    return _Flattening(kernel, starts).kernel()
+
+
+class _Flattening:
+    def __init__(self, kernel: Kernel, starts: Mapping[Buffer, Scalar]) -> None:
+        self.given = kernel
+        self.starts = starts
+        self.simplify = Simplifier()
+        self.flat = {
+            one: buffer(one.name, one.dtype, (one.shape[0] if one.shape else 1,))
+            for one in kernel.buffers
+        }
+        self.flat |= {row: buffer(row.name, row.dtype, (row.count,)) for row in kernel.scratch}
+
+    def kernel(self) -> Kernel:
+        given = self.given
+        return replace(
+            given,
+            buffers=tuple(self.flat[one] for one in given.buffers),
+            scratch=tuple(self.flat[row] for row in given.scratch),
+            body=self.statements(given.body),
+        )
+
+    def statements(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(
+            rebuilt(
+                each,
+                body=self.statements,
+                values=self.expressions,
+                indices=self.expressions,
+                element=self.element,
+                buffer=lambda one: self.flat[one],
+            )
+            for each in body
+        )
+
+    def expressions(self, given: Sequence[Scalar]) -> list[Scalar]:
+        replaced: dict[Scalar, Scalar] = {}
+        for node in postorder(given):
+            if node.op == "load":
+                inner = self.simplify.substitute(node.args, replaced)
+                replaced[node] = load(
+                    self.flat[node.attribute], (self.place(node.attribute, inner),)
+                )
+        return self.simplify.substitute(given, replaced)
+
+    def element(
+        self, one: Buffer, position: tuple[Scalar, ...]
+    ) -> tuple[Buffer, tuple[Scalar, ...]]:
+        return self.flat[one], (self.place(one, self.expressions(position)),)
+
+    def place(self, one: Buffer, position: Sequence[Scalar]) -> Scalar:
+        """Where an element is in flat memory."""
+        total: Scalar = ZERO
+        for i, extent in zip(position, one.shape, strict=True):
+            total = Scalar("add", (Scalar("mul", (total, extent), INDEX), i), INDEX)
+        if one in self.starts:
+            total = Scalar("add", (self.starts[one], total), INDEX)
+        return self.simplify(total)

@@ -1,0 +1,298 @@
+"""Kernels of a grid as Numba-CUDA source: a function of one thread, which knows its place.
+
+What a thread does is an iteration of the band, or its share of one that a team does. Its place in
+the grid gives the indices of the band. Buffers are pointers to flat memory, in which bool is uint8
+and half floats are uint16. Sums that are dealt to a team are combined through shared memory down to
+a warp, and by shuffles within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+import numpy as np
+
+from functrans.emit.cuda.flattening import flattened
+from functrans.emit.cuda.names import NAMES
+from functrans.emit.printer import Printer, computed, in_memory
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import BOOL, Scalar, const
+from functrans.loop.statements import (
+    Buffer,
+    Call,
+    For,
+    Kernel,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+from functrans.loop.target import Grid
+from functrans.loop.walk import may_fail, stored
+from functrans.lower.grid.launch import Launch, launch
+
+INT32 = np.dtype(np.int32)
+
+
+def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
+    """The source of a kernel as a function of a thread.
+
+    Its arguments are the error flag (a pointer to int64), the buffers (pointers), and the sizes
+    (int64).
+    """
+    shape = launch(kernel, grid)
+    place = index("team", shape.teams)
+    starts: dict[Buffer, Scalar] = {}
+    if kernel.team > 1 and shape.teams > 1:
+        starts = {
+            row: Scalar("mul", (place, const(row.count, INDEX)), INDEX) for row in kernel.scratch
+        }
+    return _Printer(flattened(kernel, starts), shape, grid.warp, place).function(name)
+
+
+class _Printer(Printer):
+    """Prints a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        On flat memory.
+    shape : Launch
+    warp : int
+        Threads that go in step.
+    place : Scalar
+        Which of the teams of a block this is.
+    """
+
+    def __init__(self, kernel: Kernel, shape: Launch, warp: int, place: Scalar) -> None:
+        super().__init__(kernel, NAMES)
+        self.shape = shape
+        self.warp = warp
+        self.team = kernel.team
+        self.together = kernel.team > 1
+        """Whether what is printed is for all threads of a team alike."""
+        self.constant = set(kernel.buffers) - stored(kernel.body)
+        self.memory: list[str] = []
+        self.parts: dict[tuple[int, str], str] = {}
+        self.within = self.named(place)
+        self.lane = self.unique("lane")
+
+    def function(self, name: str) -> str:
+        arguments = [self.names[one] for one in self.kernel.buffers]
+        arguments += [f"n{slot}" for slot in range(self.kernel.sizes)]
+        head = f"def {name}({', '.join(['flag', *arguments])}):"
+        for row in self.kernel.scratch:
+            count = row.count * (self.shape.teams if self.together else 1)
+            space = "shared" if self.together else "local"
+            self.memory.append(
+                f'    {self.names[row]} = {space}("{in_memory(row.dtype)}", {count})'
+            )
+        with self._in_the_grid():
+            band = self.kernel.band
+            self.statements(band[-1].body if band else self.kernel.body)
+        return "\n".join([head, *self.memory, *(self.lines or ["    pass"])]) + "\n"
+
+    @contextmanager
+    def _in_the_grid(self) -> Iterator[None]:
+        """Where a thread is in the grid: its iteration of the band, and its place in a team."""
+        threads, teams = self.shape
+        iteration = self.unique("iteration")
+        if self.together:
+            within = teams > 1
+            self.line(f"{self.lane} = {f'irem(thread(), {self.team})' if within else 'thread()'}")
+            if within:
+                self.line(f"{self.within} = idiv(thread(), {self.team})")
+                self.line(f"{iteration} = block() * {teams} + {self.within}")
+            else:
+                self.line(f"{iteration} = block()")
+        else:
+            self.line(f"{iteration} = block() * {threads} + thread()")
+        band = self.kernel.band
+        extents = [self.texts([self._extent(loop)])[0] for loop in band]
+        total = " * ".join(extents) or "1"
+        if self.together and teams == 1:
+            self._band(band, extents, iteration)
+            yield
+            return
+        with self.block(f"if {iteration} < {total}:"):
+            self._band(band, extents, iteration)
+            yield
+
+    def _extent(self, loop: For) -> Scalar:
+        assert loop.start is ZERO, "the loops of a band begin at 0"
+        return loop.stop
+
+    def _band(self, band: Sequence[For], extents: Sequence[str], iteration: str) -> None:
+        """The indices of the band: quotient and remainders of the number of an iteration."""
+        rest = iteration
+        for number in range(len(band) - 1, 0, -1):
+            name, extent = self.named(band[number].index), extents[number]
+            self.line(f"{name} = irem({rest}, {extent})")
+            if number > 1:
+                quotient = self.unique("rest")
+                self.line(f"{quotient} = idiv({rest}, {extent})")
+                rest = quotient
+            else:
+                rest = f"idiv({rest}, {extent})"
+        if band:
+            self.line(f"{self.named(band[0].index)} = {rest}")
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def statements(self, statements: Sequence[Statement]) -> None:
+        for stores, run in groupby(statements, lambda each: isinstance(each, Store)):
+            if stores and self.together:
+                with self.block(f"if {self.lane} == 0:"):
+                    super().statements(list(run))
+                self.forget()
+            else:
+                super().statements(list(run))
+
+    def loop(self, statement: For, start: str, stop: str) -> None:
+        if not self.together or statement.lanes == 1:
+            super().loop(statement, start, stop)
+            return
+        with self._dealt(self.named(statement.index), start, stop):
+            self.statements(statement.body)
+        self.forget()
+
+    @contextmanager
+    def _dealt(self, name: str, start: str, stop: str) -> Iterator[None]:
+        """A loop of which each thread of the team does its share."""
+        first = self.lane if start == "0" else f"{start} + {self.lane}"
+        with self.counting(name, first, stop, str(self.team)), self._alone():
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        before, self.together = self.together, False
+        yield
+        self.together = before
+
+    def leave(self, statement: While) -> None:
+        if not self.together or not may_fail((statement,)):
+            super().leave(statement)
+            return
+        # other threads of the team may have seen it before this one: all leave together
+        failed = self.unique("failed")
+        self.line(f"{failed} = np.int32(flag[0] != 0)")
+        self._across([failed], ["or"], [INT32])
+        (condition,) = self.texts((statement.condition,))
+        self.line(f"if not {condition} or {failed} != 0:")
+        self.line("    break")
+
+    def barrier(self) -> None:
+        self.line("barrier()" if self.team > self.warp else "warp_barrier()")
+
+    def call(self, statement: Call) -> None:
+        raise AssertionError(f"a kernel of a grid calls {statement.symbol}")
+
+    # -- reductions -----------------------------------------------------------------------------
+
+    def reduction(self, statement: Reduce) -> None:
+        targets = [self.named(target) for target in statement.targets]
+        self.start_of_sums(statement, targets)
+        dealt = self.together and statement.lanes > 1
+        self._terms(statement, targets, statement.loops, dealt)
+        if dealt:
+            dtypes = [target.dtype for target in statement.targets]
+            self._across(targets, statement.ops, dtypes)
+        self.forget()
+
+    def _terms(
+        self,
+        statement: Reduce,
+        targets: Sequence[str],
+        loops: Sequence[tuple[Scalar, Scalar, Scalar]],
+        dealt: bool,
+    ) -> None:
+        if not loops:
+            self.terms(statement, targets)
+            return
+        (counter, *bounds), *inner = loops
+        start, stop = self.texts(bounds)
+        if inner or not dealt:
+            with self.counting(self.named(counter), start, stop):
+                self._terms(statement, targets, inner, dealt)
+            return
+        with self._dealt(self.named(counter), start, stop):
+            self._terms(statement, targets, inner, dealt)
+
+    def _across(
+        self, names: Sequence[str], ops: Sequence[str], dtypes: Sequence[np.dtype[np.generic]]
+    ) -> None:
+        """Combine what the threads of the team have, by halves; all get what comes out."""
+        if self.team <= self.warp:
+            self._across_warp(names, ops, dtypes)
+            for name in names:
+                self.line(f"{name} = shuffle({name}, 0)")
+            return
+        rows = [self._parts(number, dtype) for number, dtype in enumerate(dtypes)]
+        together = list(zip(names, ops, dtypes, rows, strict=True))
+        for name, _, dtype, row in together:
+            self.line(f"{row}[{self.lane}] = {self._in_parts(name, dtype)}")
+        self.line("barrier()")
+        width = self.team // 2
+        while width >= self.warp:
+            with self.block(f"if {self.lane} < {width}:"):
+                for _, op, dtype, row in together:
+                    here = self._from_parts(f"{row}[{self.lane}]", dtype)
+                    there = self._from_parts(f"{row}[{self.lane} + {width}]", dtype)
+                    value = self.combined(op, dtype, here, there)
+                    self.line(f"{row}[{self.lane}] = {self._in_parts(value, dtype)}")
+            self.line("barrier()")
+            width //= 2
+        with self.block(f"if {self.lane} < {self.warp}:"):
+            for name, _, dtype, row in together:
+                self.line(f"{name} = {self._from_parts(f'{row}[{self.lane}]', dtype)}")
+            self._across_warp(names, ops, dtypes)
+            with self.block(f"if {self.lane} == 0:"):
+                for name, _, dtype, row in together:
+                    self.line(f"{row}[0] = {self._in_parts(name, dtype)}")
+        self.line("barrier()")
+        for name, _, dtype, row in together:
+            self.line(f"{name} = {self._from_parts(f'{row}[0]', dtype)}")
+        # what is in the rows may be another sum's from now on
+        self.line("barrier()")
+
+    def _across_warp(
+        self, names: Sequence[str], ops: Sequence[str], dtypes: Sequence[np.dtype[np.generic]]
+    ) -> None:
+        width = min(self.team, self.warp) // 2
+        while width:
+            for name, op, dtype in zip(names, ops, dtypes, strict=True):
+                value = self.combined(op, dtype, name, f"shuffle_down({name}, {width})")
+                self.line(f"{name} = {value}")
+            width //= 2
+
+    def _parts(self, number: int, dtype: np.dtype[np.generic]) -> str:
+        """A row of shared memory with a number of each thread."""
+        kind = "uint8" if dtype == BOOL else str(computed(dtype))
+        if (number, kind) not in self.parts:
+            name = self.parts[number, kind] = self.unique("parts")
+            self.memory.append(f'    {name} = shared("{kind}", {self.team})')
+        return self.parts[number, kind]
+
+    def _in_parts(self, value: str, dtype: np.dtype[np.generic]) -> str:
+        return f"np.uint8({value})" if dtype == BOOL else value
+
+    def _from_parts(self, place: str, dtype: np.dtype[np.generic]) -> str:
+        return f"({place} != 0)" if dtype == BOOL else place
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def read(self, place: str, dtype: np.dtype[np.generic]) -> str:
+        return self._from_parts(super().read(place, dtype), dtype)
+
+    def to_memory(self, value: str, dtype: np.dtype[np.generic]) -> str:
+        return self._in_parts(super().to_memory(value, dtype), dtype)
+
+    def place_of(self, one: Buffer, indices: Sequence[str]) -> str:
+        if one in self.constant:
+            return f"read({self.names[one]}, {indices[0]})"
+        return super().place_of(one, indices)
+
+    def root(self, x: str) -> str:
+        return f"sqrt({x})"

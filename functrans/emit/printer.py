@@ -1,0 +1,412 @@
+"""Pretty-printing of the loop language as Python source: what the printers for Numba share.
+
+They are written with the plainest means: one number after another, no vectors. An expression that
+is used several times, or is long, is put on a line of its own; it is computed again once memory or
+locals that it reads may have changed (common subexpressions, in the scope of a block).
+
+Numba has no arithmetic of half floats. They are uint16 in memory, and float32 numbers, each rounded
+to what a half float can be, in expressions: that is how a CPU computes with them. bfloat16 numbers
+are uint16 throughout: nothing is done to them but to move them.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.types import is_bfloat16
+from functrans.loop.functions import expanded
+from functrans.loop.nodes import INDEX, identity
+from functrans.loop.scalar import BOOL, Scalar, postorder
+from functrans.loop.statements import (
+    Assign,
+    Barrier,
+    Buffer,
+    Call,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+from functrans.loop.walk import expressions, loaded, may_fail, stored, walk
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+}  # fmt: skip
+_BOOL_INFIX = {"add": "|", "mul": "&", "min": "&", "max": "|", "sub": "^"}
+HALF = np.dtype(np.float16)
+_NATURAL = (np.dtype(np.float64), INDEX, BOOL)
+"""Numba's own types for float and int expressions: nothing else needs its type written."""
+
+LONGEST = 60
+"""An expression longer than this gets a line and a name."""
+
+
+class Printer:
+    """Prints the statements of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    taken : iterable of str
+        What no variable is called, besides Python's keywords.
+    """
+
+    def __init__(self, kernel: Kernel, taken: Iterable[str]) -> None:
+        self.kernel = kernel
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[Any, str] = {}
+        self.scopes: list[dict[Scalar, str]] = [{}]
+        self.taken = {*keyword.kwlist, "flag", "np", "math", "range", *taken}
+        self.taken |= {f"n{slot}" for slot in range(kernel.sizes)}
+        self.taken |= {call.symbol for call in walk(kernel.body) if isinstance(call, Call)}
+        self.counts: dict[str, int] = {}
+        self.expansions: dict[Scalar, Scalar] = {}
+        self.changing_memory = loaded(kernel.body) & stored(kernel.body)
+        self.changing: dict[Scalar, bool] = {
+            target: not isinstance(statement, Let)
+            for kinds in (Let, (Assign, Reduce))
+            for statement in walk(kernel.body)
+            if isinstance(statement, kinds)
+            for target in statement.targets
+        }
+        for buffer in (*kernel.buffers, *kernel.scratch):
+            self.names[buffer] = self.unique(buffer.name)
+
+    # -- what a printer says of its own ---------------------------------------------------------
+
+    def read(self, place: str, dtype: np.dtype[Any]) -> str:
+        """The number in a place of memory."""
+        return f"half({place})" if dtype == HALF else place
+
+    def to_memory(self, value: str, dtype: np.dtype[Any]) -> str:
+        """A number as it is in memory."""
+        return f"half_bits({value})" if dtype == HALF else value
+
+    def place(self, one: Buffer, indices: Sequence[str]) -> str:
+        """An element, as it stands on the left of an assignment."""
+        return f"{self.names[one]}[{', '.join(indices) or '()'}]"
+
+    def place_of(self, one: Buffer, indices: Sequence[str]) -> str:
+        """An element that is read."""
+        return self.place(one, indices)
+
+    def root(self, x: str) -> str:
+        """The square root of a number."""
+        raise NotImplementedError
+
+    def reduction(self, statement: Reduce) -> None:
+        """Print a reduction."""
+        raise NotImplementedError
+
+    def call(self, statement: Call) -> None:
+        """Print the call of a library routine."""
+        raise NotImplementedError
+
+    def barrier(self) -> None:
+        """Print where threads wait for each other."""
+        raise NotImplementedError
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """What is printed meanwhile stands below a line, and names in it are known there only."""
+        self.line(head)
+        self.depth += 1
+        self.scopes.append({})
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self.scopes.pop()
+        self.depth -= 1
+
+    def unique(self, label: str) -> str:
+        """A name that nothing else has."""
+        name = label
+        while name in self.taken:
+            self.counts[label] = count = self.counts.get(label, 0) + 1
+            name = f"{label}_{count}"
+        self.taken.add(name)
+        return name
+
+    def named(self, node: Scalar) -> str:
+        """The name of an index or a local."""
+        if node not in self.names:
+            self.names[node] = self.unique(node.attribute[0])
+        return self.names[node]
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def statements(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            self.statement(statement)
+
+    def statement(self, statement: Statement) -> None:
+        match statement:
+            case Store():
+                self.store(statement)
+            case Let() | Assign():
+                values = self.texts(statement.values)
+                targets = [self.named(target) for target in statement.targets]
+                self.line(f"{', '.join(targets)} = {', '.join(values)}")
+                self.forget()
+            case For():
+                start, stop = self.texts((statement.start, statement.stop))
+                self.loop(statement, start, stop)
+            case Reduce():
+                self.reduction(statement)
+            case If():
+                (condition,) = self.texts((statement.condition,))
+                with self.block(f"if {condition}:"):
+                    self.statements(statement.body)
+                if statement.otherwise:
+                    with self.block("else:"):
+                        self.statements(statement.otherwise)
+                self.forget()
+            case While():
+                self.forget()
+                with self.block("while True:"):
+                    self.statements(statement.prepare)
+                    self.leave(statement)
+                    self.statements(statement.body)
+                self.forget()
+            case Call():
+                self.call(statement)
+            case Barrier():
+                self.barrier()
+                self.forget()
+
+    def store(self, statement: Store) -> None:
+        *indices, value = self.texts(expressions(statement))
+        place = self.place(statement.target, indices)
+        dtype = statement.target.dtype
+        if statement.op is not None:
+            value = self.combined(statement.op, dtype, self.read(place, dtype), value)
+        self.line(f"{place} = {self.to_memory(value, dtype)}")
+        self.forget()
+
+    def leave(self, statement: While) -> None:
+        """Leave a loop once its condition does not hold, or something has failed."""
+        (condition,) = self.texts((statement.condition,))
+        failed = " or flag[0] != 0" if may_fail((statement,)) else ""
+        self.line(f"if not {condition}{failed}:")
+        self.line("    break")
+
+    def forget(self) -> None:
+        """Memory or a local may have changed: what follows from those is computed again."""
+        for scope in self.scopes:
+            for node in [node for node in scope if self._is_changing(node)]:
+                del scope[node]
+
+    def _is_changing(self, node: Scalar) -> bool:
+        """Whether an expression may be another number later, in the same iteration of its loops."""
+        for each in postorder([node], known=self.changing):
+            self.changing[each] = (
+                each.op == "load" and each.attribute in self.changing_memory
+            ) or any(self.changing[arg] for arg in each.args)
+        return self.changing[node]
+
+    def loop(self, statement: For, start: str, stop: str) -> None:
+        with self.counting(self.named(statement.index), start, stop):
+            self.statements(statement.body)
+        self.forget()
+
+    @contextmanager
+    def counting(self, name: str, start: str, stop: str, step: str = "1") -> Iterator[None]:
+        """A counting loop; in its later iterations, what changes in it has changed."""
+        self.forget()
+        bounds = stop if start == "0" and step == "1" else f"{start}, {stop}"
+        with self.block(f"for {name} in range({bounds}{f', {step}' if step != '1' else ''}):"):
+            yield
+
+    def start_of_sums(self, statement: Reduce, targets: Iterable[str]) -> None:
+        """The numbers that the sums of a reduction begin with."""
+        for name, op, target in zip(targets, statement.ops, statement.targets, strict=True):
+            self.line(f"{name} = {number(identity(op, target.dtype), target.dtype)}")
+
+    def terms(self, statement: Reduce, targets: Iterable[str]) -> None:
+        """Combine one term with each of some sums."""
+        self.statements(statement.body)
+        values = self.texts(statement.values)
+        for name, op, target, value in zip(
+            targets, statement.ops, statement.targets, values, strict=True
+        ):
+            self.line(f"{name} = {self.combined(op, target.dtype, name, value)}")
+
+    def combined(self, op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
+        return _typed(_binary(op, dtype, x, y), dtype)
+
+    # -- expressions ----------------------------------------------------------------------------
+
+    def texts(self, roots: Sequence[Scalar]) -> list[str]:
+        """Expressions; what is long or used several times is put on lines of its own before."""
+        roots = expanded(roots, self.expansions)
+        uses: dict[Scalar, int] = {}
+        for node in postorder(roots):
+            for arg in node.args:
+                uses[arg] = uses.get(arg, 0) + 1
+        for root in roots:
+            uses[root] = uses.get(root, 0) + 1
+        return [self._visit(root, uses) for root in roots]
+
+    def _visit(self, root: Scalar, uses: dict[Scalar, int]) -> str:
+        local: dict[Scalar, str] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in local:
+                stack.pop()
+                continue
+            known = next((s[node] for s in reversed(self.scopes) if node in s), None)
+            if known is not None:
+                local[node] = known
+                continue
+            first = node.args[:1] if node.op in ("guard", "unlikely") else node.args
+            missing = [arg for arg in first if arg not in local]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            local[node] = self._write(node, [local[arg] for arg in first], uses)
+        return local[root]
+
+    def _write(self, node: Scalar, args: list[str], uses: dict[Scalar, int]) -> str:
+        if node.op in ("guard", "unlikely"):
+            return self._choice(node, args[0], uses)
+        if not node.args:
+            return self.leaf(node)
+        text = self._operation(node, args)
+        if (uses.get(node, 0) > 1 or len(text) > LONGEST) and node.op != "index":
+            name = self.unique("v")
+            self.line(f"{name} = {text}")
+            self.scopes[-1][node] = text = name
+        return text
+
+    def _choice(self, node: Scalar, condition: str, uses: dict[Scalar, int]) -> str:
+        """One of two values, of which only that one is computed."""
+        name = self.unique("v")
+        with self.block(f"if {condition}:"):
+            self.line(f"{name} = {self._visit(node.args[1], uses)}")
+        with self.block("else:"):
+            self.line(f"{name} = {self._visit(node.args[2], uses)}")
+        self.scopes[-1][node] = name
+        return name
+
+    def leaf(self, node: Scalar) -> str:
+        """An expression without operands."""
+        match node.op:
+            case "const":
+                return number(node.attribute, node.dtype)
+            case "zero":
+                return number(0, node.dtype)
+            case "size":
+                return f"n{node.attribute}"
+            case "load":
+                return self.read(self.place_of(node.attribute, ()), node.dtype)
+        return self.named(node)
+
+    def _operation(self, node: Scalar, args: list[str]) -> str:
+        match node.op:
+            case "load":
+                return self.read(self.place_of(node.attribute, args), node.dtype)
+            case "convert":
+                return _converted(node.args[0].dtype, node.dtype, args[0])
+            case "bitcast":
+                if node.dtype == HALF:
+                    return f"half(np.uint16({args[0]}))"
+                bits = f"half_bits({args[0]})" if node.args[0].dtype == HALF else args[0]
+                return f"bits_as_{in_memory(node.dtype)}({bits})"
+            case "lookup":
+                table = ", ".join(number(x, node.dtype) for x in node.attribute)
+                return f"({table})[{args[0]}]"
+            case "where":
+                return f"where({', '.join(args)})"
+            case "checked":
+                return f"checked({args[0]}, {args[1]}, flag)"
+            case "required":
+                return f"required({args[0]}, {args[1]}, {node.attribute}, flag)"
+            case "neg":
+                return _typed(f"-{args[0]}", node.dtype)
+            case "abs":
+                return _typed(f"abs({args[0]})", node.dtype)
+            case "not":
+                return (
+                    f"(not {args[0]})" if node.dtype == BOOL else _typed(f"~{args[0]}", node.dtype)
+                )
+            case "sqrt":
+                return _typed(self.root(args[0]), node.dtype)
+        if len(args) == 2:
+            return _typed(_binary(node.op, node.args[0].dtype, *args), node.dtype)
+        return _typed(f"{node.op}({', '.join(args)})", node.dtype)
+
+
+def _binary(op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
+    infix = (_INFIX | _BOOL_INFIX if dtype == BOOL else _INFIX).get(op)
+    if infix is None:
+        # of a zero and a negative one NumPy gives the second, but of half floats the first
+        first = dtype == HALF and op in ("min", "max")
+        return f"{'half_' if first else ''}{op}({x}, {y})"
+    return f"({x} {infix} {y})"
+
+
+def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
+    if dtype == HALF:
+        return f"half_of_double({x})" if source == np.float64 else _typed(f"np.float32({x})", dtype)
+    if source.kind == "f" and dtype.kind in "iu":
+        # as C does it: the machine has no other instructions
+        machine = np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else INDEX)
+        if dtype == np.uint64:
+            return f"as_uint64({x})"
+        x = f"as_{machine}({x})"
+        return x if dtype == machine else f"np.{dtype}({x})"
+    return f"np.{dtype}({x})"
+
+
+def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the arrays that hold numbers of a dtype."""
+    return np.dtype(np.uint16) if dtype == HALF or is_bfloat16(dtype) else dtype
+
+
+def computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype == HALF else dtype
+
+
+def _typed(text: str, dtype: np.dtype[Any]) -> str:
+    if dtype == HALF:
+        return f"as_half({text})"
+    return text if dtype in _NATURAL else f"np.{dtype}({text})"
+
+
+def written_tuple(texts: Iterable[str]) -> str:
+    elements = list(texts)
+    return f"({', '.join(elements)}{',' if len(elements) == 1 else ''})"
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> str:
+    if dtype == BOOL:
+        return str(bool(value))
+    if dtype == INDEX:
+        # there is no literal of the least one: it is the negative of a number that is too large
+        return str(int(value)) if value > np.iinfo(INDEX).min else f"(np.int64({value + 1}) - 1)"
+    if dtype.kind != "f":
+        return f"np.{in_memory(dtype)}({int(value)})"
+    value = float(value)
+    text = repr(value) if np.isfinite(value) else f"math.{value}".replace("-", "")
+    if not np.isfinite(value) and value < 0:
+        text = f"-{text}"
+    return text if dtype == np.float64 else f"np.{computed(dtype)}({text})"

@@ -1,0 +1,231 @@
+"""Interpreter of kernels for a grid: blocks, and the threads between barriers, in any order.
+
+What a kernel means that says how many threads are in a team (`functrans.loop.statements.Kernel`).
+The threads of a team are coroutines, which give way at barriers. Two that touch an element without
+one between them, of which one writes, are a data race, and a `Fault`; so are threads that do not
+come to the same barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.loop.domain import Fault
+from functrans.loop.evaluate import Interpreter, Memory, combined, combined_by_halves, evaluate
+from functrans.loop.statements import (
+    Assign,
+    Barrier,
+    Buffer,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    While,
+)
+from functrans.loop.walk import may_fail
+
+Order = Callable[[int], Iterable[int]]
+
+
+class Wait(NamedTuple):
+    """Where a thread waits for the others, and what it brings: its parts of sums, its status."""
+
+    at: Barrier | Reduce | While
+    parts: tuple[Any, ...] = ()
+
+
+Thread = Generator[Wait, tuple[Any, ...], None]
+
+
+def evaluate_grid(
+    kernel: Kernel, memory: Sequence[Memory], sizes: Sequence[int], order: Order = range
+) -> int:
+    """Run a kernel on arrays; gives its status: 0, or how it has failed.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    memory : sequence of Memory
+        What its buffers are.
+    sizes : sequence of int
+    order : callable
+        The order of so many teams, and of so many threads.
+
+    Raises
+    ------
+    Fault
+        If an element is read that was not written, or is not in its buffer; if threads race, or
+        wait in different places.
+    """
+    if kernel.team == 1:
+        return evaluate(kernel, memory, sizes, order=order)
+    first = Interpreter(kernel, memory, sizes, None)
+    band = kernel.band
+    with np.errstate(all="ignore"):
+        starts = [
+            {**outside, band[-1].index: np.int64(number)}
+            for outside, inside in first.chunks(band)
+            for number in inside
+        ] if band else [{}]  # fmt: skip
+        body = band[-1].body if band else kernel.body
+        for number in order(len(starts)):
+            team = _Team(kernel, memory, sizes, starts[number])
+            team.run(body, order)
+            first.status = team.status or first.status
+    return first.status
+
+
+class _Team:
+    """The threads that do one iteration of a band.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    memory : sequence of Memory
+    sizes : sequence of int
+    known : dict
+        The indices of the band.
+    """
+
+    def __init__(
+        self, kernel: Kernel, memory: Sequence[Memory], sizes: Sequence[int], known: dict[Any, Any]
+    ) -> None:
+        self.touched: dict[tuple[Buffer, tuple[int, ...]], tuple[set[int], set[int]]] = {}
+        self.threads = [
+            _Thread(self, number, kernel, memory, sizes) for number in range(kernel.team)
+        ]
+        self.threads[0].clear_scratch()
+        for thread in self.threads:
+            thread.memory = self.threads[0].memory
+            thread.known = dict(known)
+
+    @property
+    def status(self) -> int:
+        return next((each.status for each in self.threads if each.status), 0)
+
+    def touch(self, thread: int, one: Buffer, at: tuple[int, ...], writes: bool) -> None:
+        """Take note that a thread touches an element, which no other thread may have."""
+        readers, writers = self.touched.setdefault((one, at), (set(), set()))
+        others = (writers | readers if writes else writers) - {thread}
+        if others:
+            raise Fault(
+                f"threads {min(others)} and {thread} of a team meet at "
+                f"{one}[{', '.join(map(str, at))}] without a barrier between"
+            )
+        (writers if writes else readers).add(thread)
+
+    def run(self, body: Sequence[Statement], order: Order) -> None:
+        running = [thread.team_statements(body) for thread in self.threads]
+        given: tuple[Any, ...] | None = None
+        while True:
+            waits: dict[int, Wait | None] = {}
+            for number in order(len(running)):
+                try:
+                    # a coroutine that has not begun takes nothing
+                    waits[number] = running[number].send(given)  # type: ignore[arg-type]
+                except StopIteration:
+                    waits[number] = None
+            places = {wait and wait.at for wait in waits.values()}
+            if len(places) > 1:
+                raise Fault("the threads of a team do not come to the same barrier")
+            (place,) = places
+            match place:
+                case None:
+                    return
+                case Reduce() | While():
+                    given = _combined(place, [waits[n] for n in range(len(running))])
+                case Barrier():
+                    self.touched.clear()
+                    given = ()
+
+
+def _combined(place: Reduce | While, waits: Sequence[Wait | None]) -> tuple[Any, ...]:
+    """What the parts of all threads come to."""
+    parts = zip(*(wait.parts for wait in waits if wait is not None), strict=True)
+    if isinstance(place, While):
+        return tuple(map(any, parts))
+    return tuple(combined_by_halves(op, own) for op, own in zip(place.ops, parts, strict=True))
+
+
+class _Thread(Interpreter):
+    """One thread of a team."""
+
+    def __init__(
+        self,
+        team: _Team,
+        number: int,
+        kernel: Kernel,
+        memory: Sequence[Memory],
+        sizes: Sequence[int],
+    ) -> None:
+        super().__init__(kernel, memory, sizes, None)
+        self.team = team
+        self.number = number
+
+    def team_statements(self, body: Sequence[Statement]) -> Thread:
+        """Statements that the threads of the team do together."""
+        for statement in body:
+            yield from self._team_statement(statement)
+
+    def _team_statement(self, statement: Statement) -> Thread:
+        match statement:
+            case Barrier():
+                yield Wait(statement)
+            case Store() if self.number:
+                return
+            case For(lanes=lanes):
+                start, stop = (int(self.value(x)) for x in (statement.start, statement.stop))
+                if lanes > 1:
+                    self.iterations(statement, range(start + self.number, stop, lanes))
+                    return
+                for number in range(start, stop):
+                    self.known[statement.index] = np.int64(number)
+                    yield from self.team_statements(statement.body)
+            case Reduce() if statement.lanes > 1:
+                results = yield Wait(statement, tuple(self._own_parts(statement)))
+                self.known.update(zip(statement.targets, results, strict=True))
+            case If():
+                holds = self.value(statement.condition)
+                yield from self.team_statements(statement.body if holds else statement.otherwise)
+            case While():
+                while True:
+                    yield from self.team_statements(statement.prepare)
+                    if not self.value(statement.condition):
+                        break
+                    if may_fail((statement,)):
+                        # what a thread has failed at must not keep the others waiting
+                        (failed,) = yield Wait(statement, (bool(self.team.status),))
+                        if failed:
+                            break
+                    yield from self.team_statements(statement.body)
+            case Store() | Let() | Assign() | Reduce():
+                self.statement(statement)
+            case _:
+                raise Fault("a team calls no library routine")
+
+    def _own_parts(self, statement: Reduce) -> list[Any]:
+        """The parts of sums that this thread makes."""
+        parts = self.identities(statement)
+        for _ in self.offsets(statement, self.number, statement.lanes):
+            self.statements(statement.body)
+            terms = [self.value(value) for value in statement.values]
+            parts = [
+                combined(op, part, term)
+                for op, part, term in zip(statement.ops, parts, terms, strict=True)
+            ]
+        return parts
+
+    def _demand(self, memory: Memory, one: Buffer, at: tuple[int, ...]) -> None:
+        self.team.touch(self.number, one, at, writes=False)
+        super()._demand(memory, one, at)
+
+    def _store(self, statement: Store, value: Any) -> None:
+        at = self._position(statement.target, [self.value(i) for i in statement.indices])
+        super()._store(statement, value)
+        self.team.touch(self.number, statement.target, at, writes=True)

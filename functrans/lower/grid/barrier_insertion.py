@@ -1,0 +1,141 @@
+"""Barrier insertion: the threads of a team wait where one needs what another has written.
+
+Expects the kernel of a team, without barriers. Leaves it with one wherever a thread might read
+memory too early, or write to it too late: between two statements of which one writes what the other
+reads or writes, unless the first thread alone does both. Nothing is known of elements: what two
+statements do to one buffer is in conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import (
+    Barrier,
+    Buffer,
+    For,
+    If,
+    Kernel,
+    Statement,
+    Store,
+    While,
+)
+from functrans.loop.walk import children, expressions, loaded, stored
+
+Body = tuple[Statement, ...]
+
+_BARRIER = Barrier()
+
+
+class Touched(NamedTuple):
+    """What has been read and written since the threads last waited, and by whom.
+
+    Parameters
+    ----------
+    read, written : frozenset of Buffer
+        By any thread.
+    first_read, first_written : frozenset of Buffer
+        By the first thread, in stores that it does alone.
+    """
+
+    read: frozenset[Buffer] = frozenset()
+    written: frozenset[Buffer] = frozenset()
+    first_read: frozenset[Buffer] = frozenset()
+    first_written: frozenset[Buffer] = frozenset()
+
+    def __or__(self, other: Touched) -> Touched:
+        return Touched(*(x | y for x, y in zip(self, other, strict=True)))
+
+    def meets(self, other: Touched) -> bool:
+        """Whether a thread must not do the one before another has done the other."""
+        return bool(
+            (self.written & (other._read | other._written))
+            | (self._written & (other.read | other.written))
+            | (self.read & (other.written | other.first_written))
+            | (self.first_read & other.written)
+        )
+
+    @property
+    def _read(self) -> frozenset[Buffer]:
+        return self.read | self.first_read
+
+    @property
+    def _written(self) -> frozenset[Buffer]:
+        return self.written | self.first_written
+
+
+_NOTHING = Touched()
+
+
+def with_barriers(kernel: Kernel) -> Kernel:
+    """The kernel, with barriers if it is a team's."""
+    if kernel.team <= 1:
+        return kernel
+    return replace(kernel, body=_in_band(kernel.body, len(kernel.band)))
+
+
+def _in_band(body: Body, depth: int) -> Body:
+    if depth:
+        (loop,) = body
+        assert isinstance(loop, For)
+        return (replace(loop, body=_in_band(loop.body, depth - 1)),)
+    # a team does one iteration: what comes after is another kernel
+    return _Insertion().statements(body, _NOTHING)[0]
+
+
+class _Insertion:
+    def statements(self, body: Sequence[Statement], before: Touched) -> tuple[Body, Touched]:
+        """The statements with barriers, and what has been touched since the last one."""
+        done: list[Statement] = []
+        for statement in body:
+            own = touched(statement)
+            if before.meets(own):
+                done.append(_BARRIER)
+                before = _NOTHING
+            inside, after = self._inside(statement, own)
+            done.append(inside)
+            before = before | after
+        return tuple(done), before
+
+    def _inside(self, statement: Statement, own: Touched) -> tuple[Statement, Touched]:
+        match statement:
+            case For(lanes=1):
+                body, after = self.statements(statement.body, _NOTHING)
+                return replace(statement, body=self._around(body, after, own)), own
+            case If():
+                body, _ = self.statements(statement.body, _NOTHING)
+                otherwise, _ = self.statements(statement.otherwise, _NOTHING)
+                return replace(statement, body=body, otherwise=otherwise), own
+            case While():
+                prepare, after = self.statements(statement.prepare, _NOTHING)
+                asked = Touched(read=_loaded([statement.condition]))
+                body, last = self.statements(statement.body, after | asked)
+                body = self._around(body, last, own)
+                return replace(statement, prepare=prepare, body=body), own
+        return statement, own
+
+    def _around(self, body: Body, last: Touched, own: Touched) -> Body:
+        """The body of a loop, whose next iteration must not begin too early."""
+        return (*body, _BARRIER) if last.meets(own) else body
+
+
+def touched(statement: Statement) -> Touched:
+    """What a statement of a team reads and writes."""
+    if isinstance(statement, Store):
+        read = _loaded(expressions(statement))
+        if statement.op is not None:
+            read |= {statement.target}
+        return Touched(first_read=read, first_written=frozenset({statement.target}))
+    if isinstance(statement, (If, While)) or (isinstance(statement, For) and statement.lanes == 1):
+        result = Touched(read=_loaded(expressions(statement)))
+        for each in children(statement):
+            result = result | touched(each)
+        return result
+    return Touched(frozenset(loaded([statement])), frozenset(stored([statement])))
+
+
+def _loaded(roots: Sequence[Scalar]) -> frozenset[Buffer]:
+    return frozenset(node.attribute for node in postorder(roots) if node.op == "load")

@@ -1,0 +1,55 @@
+"""Launch configuration: the threads of a kernel's blocks, and the blocks of its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Kernel
+from functrans.loop.target import Grid
+
+
+class Launch(NamedTuple):
+    """The blocks of a kernel.
+
+    Parameters
+    ----------
+    threads : int
+        Of a block.
+    teams : int
+        How many teams the threads of a block are.
+    """
+
+    threads: int
+    teams: int
+
+    def blocks(self, iterations: int) -> int:
+        """How many blocks do so many iterations of the band."""
+        return -(-iterations // self.teams)
+
+
+def launch(kernel: Kernel, grid: Grid) -> Launch:
+    """The blocks of a kernel: warps share one, as far as there is room for what each keeps.
+
+    A larger team has a block to itself, since it waits at the barriers of the block.
+    """
+    team = kernel.team
+    if not kernel.band or team > grid.warp:
+        return Launch(team, 1)
+    teams = grid.block // team
+    if team > 1:
+        private = sum(row.nbytes for row in kernel.scratch)
+        teams = max(min(teams, grid.shared // max(private, 1)), 1)
+    return Launch(team * teams, teams)
+
+
+def iterations(kernel: Kernel, sizes: Sequence[int]) -> int:
+    """How many iterations the band of a kernel has; one without a band."""
+
+    def number(bound: Scalar) -> int:
+        value: int = bound.attribute
+        return sizes[value] if bound.op == "size" else value
+
+    return prod(number(loop.stop) - number(loop.start) for loop in kernel.band)
