@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from functrans import config
+from functrans.errors import DeviceError
 from functrans.run.cuda import compile as compiling
-from functrans.run.cuda.compile import CompilerMissing, compile_cubin, function_name, key_of
+from functrans.run.cuda.compile import compile_cubin, function_name, key_of
 from tests.emit.cuda.special import needs_compiler
 
 SCALE = """def scale(flag, x, out, n):
@@ -160,7 +161,7 @@ def test_a_source_defines_one_function():
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(compiling, "_is_there", lambda module: module != "cuda.core")
-    with pytest.raises(CompilerMissing) as error:
+    with pytest.raises(DeviceError) as error:
         compile_cubin(SCALE.format(factor=21), SIGNATURE)
     assert str(error.value) == (
         "kernels for CUDA are compiled with cuda-core, not installed here: "
