@@ -10,6 +10,8 @@ from functrans.emit.cuda import numbers
 from functrans.emit.cuda.numbers import Code
 from functrans.emit.cuda.site import GLOBAL, SHARED, Site
 
+_DYNAMIC = "_dynamic_shared"
+
 WIDEST = 16
 """Bytes that a thread can load or store at once, if their address is a multiple of that."""
 
@@ -113,6 +115,21 @@ def shared(site: Site, *_: Any) -> Any:
     memory.initializer = site.undefined(space)
     generic = site.builder.addrspacecast(memory, site.pointer(space))
     return site.builder.bitcast(generic, site.pointer(element))
+
+
+def dynamic_shared(site: Site, *_: Any) -> Any:
+    """Shared memory whose size the launch says: more of it than a kernel can declare."""
+    name, start = site.operands
+    space = site.ir.ArrayType(site.integer(8), 0)
+    module = site.builder.module
+    memory = module.globals.get(_DYNAMIC)
+    if memory is None:
+        memory = _building().add_global_variable(module, space, _DYNAMIC, SHARED)
+        memory.align = WIDEST
+    zero, offset = (site.constant(site.integer(32), each) for each in (0, start))
+    place = site.builder.gep(memory, [zero, offset])
+    place = site.builder.bitcast(place, site.pointer(site.type(name), SHARED))
+    return site.builder.addrspacecast(place, site.pointer(site.type(name)))
 
 
 def local(site: Site, *_: Any) -> Any:

@@ -119,6 +119,11 @@ def _space(dtype: Any, count: Any) -> str | None:
     return f"{dtype}*" if fine else None
 
 
+def _dynamic(dtype: Any, start: Any) -> str | None:
+    fine = isinstance(start, int) and start >= 0 and _space(dtype, 1) is not None
+    return f"{dtype}*" if fine and start % np.dtype(dtype).itemsize == 0 else None
+
+
 def _two(rule: Rule, code: numbers.Code, meaning: meaning_of.Meaning) -> Name:
     return Name("x y", rule, code, meaning)
 
@@ -193,6 +198,7 @@ TABLE: dict[str, Name] = {
         for op in _ATOMIC
     },
     "shared": Name("dtype count", _space, memory.shared, None, literal=True),
+    "dynamic_shared": Name("dtype start", _dynamic, memory.dynamic_shared, None, literal=True),
     "local": Name("dtype count", _space, memory.local, None, literal=True),
     "thread": Name("", _no_operands("int64"), teams.special_register("tid.x"), None),
     "threads": Name("", _no_operands("int64"), teams.special_register("ntid.x"), None),

@@ -18,6 +18,7 @@ import numpy as np
 from functrans.caches import cached, once
 from functrans.emit.cuda import names as emit_names
 from functrans.emit.cuda.site import numba_type
+from functrans.errors import DeviceError
 from functrans.locks import importing
 from functrans.run.code import cache, fingerprint
 from functrans.run.cuda.resources import Resources, parse
@@ -31,10 +32,6 @@ _PACKAGES = {
     "cuda.bindings.nvjitlink": "cuda-bindings",
 }
 """The modules that compiling takes, and the packages that have them."""
-
-
-class CompilerMissing(ImportError):
-    """Packages that compile CUDA kernels are not installed."""
 
 
 class Cubin(NamedTuple):
@@ -72,7 +69,7 @@ def compile_cubin(
 
     Raises
     ------
-    CompilerMissing
+    DeviceError
         If packages are not installed.
     """
     return _compiled(source, signature, architecture, threads)
@@ -108,11 +105,11 @@ def require_compiler() -> None:
 
     Raises
     ------
-    CompilerMissing
+    DeviceError
     """
     absent = missing()
     if absent:
-        raise CompilerMissing(
+        raise DeviceError(
             f"kernels for CUDA are compiled with {', '.join(absent)}, not installed here: "
             'pip install "functrans[cuda]"'
         )

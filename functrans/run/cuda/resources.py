@@ -101,7 +101,17 @@ def occupancy(
         A key of `MULTIPROCESSORS`.
     dynamic_shared : int
         Bytes of shared memory that a launch adds to those that the kernel declares.
+
+    Raises
+    ------
+    ValueError
+        If the architecture is not known.
     """
+    if architecture not in MULTIPROCESSORS:
+        known = ", ".join(MULTIPROCESSORS)
+        raise ValueError(
+            f"the multiprocessors of {architecture} are not known, those of {known} are"
+        )
     machine = MULTIPROCESSORS[architecture]
     warps = -(-threads // WARP)
     shared = resources.shared + dynamic_shared

@@ -108,9 +108,12 @@ class History:
 class Memory:
     """A buffer, as kernels see it: a pointer to numbers."""
 
-    __slots__ = ("array", "base", "count", "history", "kind", "name", "size", "type", "written")
+    __slots__ = (
+        "array", "base", "count", "history", "kind", "name", "size", "space", "type", "written",
+    )  # fmt: skip
 
-    def __init__(self, array, name, history=None, written=None):
+    def __init__(self, array, name, history=None, written=None, space="global"):
+        self.space = space
         self.array = array
         self.name = name
         self.history = history
@@ -146,6 +149,8 @@ class Memory:
 
     def constant(self, position):
         """An element that no thread writes."""
+        if self.space != "global":
+            raise Mistake(f"{self.name} is {self.space} memory: no constant, but loaded as others")
         return self._read(position, constant=True)
 
     def __setitem__(self, position, value):
@@ -161,6 +166,8 @@ class Memory:
 
     def update(self, position, function):
         """Replace an element, at once for all other threads."""
+        if self.space == "local":
+            raise Mistake(f"{self.name} is of one thread: it takes no atomic operations")
         self._checked(position)
         if self.written is not None and not self.written[position]:
             raise Mistake(f"{self._element(position)} is updated, and was never written")

@@ -20,7 +20,7 @@ class KernelError(Exception):
     """What a kernel did wrong, and in which line of its text."""
 
 
-def emulate(source, arguments, blocks, threads, seed=0, written=None):
+def emulate(source, arguments, blocks, threads, seed=0, written=None, dynamic_shared=0):
     """Run a kernel.
 
     Parameters
@@ -36,12 +36,14 @@ def emulate(source, arguments, blocks, threads, seed=0, written=None):
     written : dict of int to array of bool, optional
         For some of the arguments, by their positions: which elements somebody has written. The
         others may not be read; those that the kernel writes are entered.
+    dynamic_shared : int, optional
+        Bytes of shared memory that the launch adds to what the kernel declares.
 
     Raises
     ------
     KernelError
     """
-    machine = Machine(blocks, threads, seed)
+    machine = Machine(blocks, threads, seed, dynamic_shared)
     kernel, waits = compiled(source, machine)
     passed = machine.arguments(kernel, arguments, written or {})
     with np.errstate(all="ignore"):
@@ -68,7 +70,8 @@ class Thread:
 class Machine:
     """A grid of threads, of which one runs at a time; and what they ask it for."""
 
-    def __init__(self, blocks, threads, seed):
+    def __init__(self, blocks, threads, seed, dynamic_shared):
+        self.dynamic_bytes = dynamic_shared
         self.size, self.width = np.int64(blocks), np.int64(threads)
         self.random = random.Random(seed)
         self.everywhere = History(self)
@@ -109,17 +112,29 @@ class Machine:
 
     def shared(self, place, dtype, count):
         if place not in self.memory:
-            self.memory[place] = self._space(f"shared {dtype}", dtype, count, self.within)
+            self.memory[place] = self._array("shared", dtype, count, self.within)
+        return self.memory[place]
+
+    def dynamic_shared(self, place, dtype, start):
+        if place not in self.memory:
+            size = np.dtype(dtype).itemsize
+            stop = start + (self.dynamic_bytes - start) // size * size
+            numbers = self.dynamic[start:stop].view(dtype)
+            # an element is written if its first byte is
+            mask = self.dynamic_written[start:stop:size]
+            name = f"dynamic shared {dtype}"
+            self.memory[place] = Memory(numbers, name, self.within, mask, "shared")
         return self.memory[place]
 
     def local(self, place, dtype, count):
         known = self.running.locals
         if place not in known:
-            known[place] = self._space(f"local {dtype}", dtype, count, None)
+            known[place] = self._array("local", dtype, count, None)
         return known[place]
 
-    def _space(self, name, dtype, count, history):
-        return Memory(poisoned(dtype, int(count)), name, history, np.zeros(int(count), bool))
+    def _array(self, space, dtype, count, history):
+        written = np.zeros(int(count), bool)
+        return Memory(poisoned(dtype, int(count)), f"{space} {dtype}", history, written, space)
 
     def barrier(self):
         raise AssertionError("the text of the kernel yields instead")
@@ -132,6 +147,8 @@ class Machine:
         """Make the threads of a block, and memory that they share."""
         self.number = np.int64(block)
         self.memory = {}
+        self.dynamic = poisoned(np.uint8, self.dynamic_bytes)
+        self.dynamic_written = np.zeros(self.dynamic_bytes, bool)
         self.within = History(self)
         self.crew = [Thread(i, Stamp(block, 0, i // WARP, 0)) for i in range(int(self.width))]
 

@@ -16,7 +16,7 @@ from tests.emit.cuda.emulated_memory import Memory, Mistake
 
 FILENAME = "<kernel>"
 WAITING = {"barrier", "warp_barrier", *SHUFFLES}
-PLACES = {"shared", "local"}
+PLACES = {"shared", "local", "dynamic_shared"}
 
 
 def compiled(source, machine):
@@ -159,10 +159,6 @@ def _truth(x):
     return x
 
 
-def _absolute(x):
-    return abs(WIDENED.get(type(x), type(x))(x))
-
-
 def _range(*bounds):
     for bound in bounds:
         if type(bound) is not np.int64:
@@ -209,7 +205,7 @@ _COMPARISONS = {
     "NotEq": ("!=", lambda x, y: x != y),
 }
 _DTYPES = (
-    "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float32", "float64",
 )  # fmt: skip
 _OPERATORS = {
@@ -219,7 +215,7 @@ _OPERATORS = {
     "_Invert": _inverse,
     "_Not": lambda x: ~_truth(x),
     "_truth": _truth,
-    "abs": _absolute,
+    "abs": abs,
     "range": _range,
     "np": SimpleNamespace(**{name: _converter(name) for name in _DTYPES}),
     "math": SimpleNamespace(inf=np.float64(math.inf), nan=np.float64(math.nan), sqrt=_square_root),

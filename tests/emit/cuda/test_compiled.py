@@ -178,6 +178,19 @@ def test_threads_barriers_and_the_memory_of_a_block():
     assert ".local" not in text  # what is indexed by constants is in registers
 
 
+def test_dynamic_shared_memory_is_one_array():
+    text = ptx(
+        "s, t = dynamic_shared('float32', 0), dynamic_shared('float32', 1024)\n"
+        "s[thread()], t[thread()] = a[n], a[n + 1]\n"
+        "barrier()\n"
+        "o[n] = s[3] + t[4]",
+        "float32", "float32",
+    )  # fmt: skip
+    [name] = re.findall(r"\.extern \.shared \.align 16 \.b8 (\w+)\[", text)
+    assert f"[{name}+12]" in text
+    assert f"[{name}+1040]" in text
+
+
 def test_failures_raise_the_flag():
     text = ptx("o[checked(n, 7, flag)] = required(n < 3, a[n], 5, flag)", "float32", "float32")
     assert re.search(r"st\.global\.u64", text)

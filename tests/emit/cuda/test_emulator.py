@@ -5,7 +5,9 @@ import time
 import numpy as np
 import pytest
 
+from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.emulator import KernelError, emulate
+from tests.emit.cuda.special import needs_compiler
 
 TREE = """def kernel(flag, x, out, n):
     tile = shared("float32", 256)
@@ -62,6 +64,12 @@ def test_sums_by_shuffles(seed):
     x, out = whole(1000), np.zeros(1, np.float32)
     emulate(WARP_SUM, [flag(), x, out, 1000], 1, 128, seed)
     assert out[0] == x.sum()
+
+
+@needs_compiler
+@pytest.mark.parametrize("text", [TREE, WARP_SUM])
+def test_what_is_emulated_is_what_is_compiled(text):
+    assert compile_cubin(text, ("int64*", "float32*", "float32*", "int64")).resources.spills == 0
 
 
 def test_shuffles_by_flipped_bits():
@@ -138,6 +146,14 @@ WRONG = {
         of_lines(I, "out[i] = x[i]", "x[i] = read(out, i)"),
         "and was written before",
     ),
+    "a constant in shared memory": (
+        of_lines("t = shared('float32', 64)", "t[thread()] = x[0]", "out[0] = read(t, thread())"),
+        "is shared memory",
+    ),
+    "an atomic operation on what is the thread's own": (
+        of_lines("t = local('float32', 1)", "t[0] = x[0]", "atomic_add(t, 0, x[0])"),
+        "takes no atomic operations",
+    ),
     "a vector that is not aligned": (
         of_lines("a, b = load2(x, 2 * thread() + 1)"),
         "no multiple of 2 elements",
@@ -208,6 +224,25 @@ def test_barriers_order_and_warps_are_in_step_after_theirs():
     np.testing.assert_array_equal(out[:128], np.tile(expected, 2))
     with pytest.raises(KernelError, match="race"):
         run(text.replace("thread() ^ 1", "63 - thread()"))  # of another warp
+
+
+def test_dynamic_shared_memory_is_of_the_size_that_the_launch_says():
+    text = of_lines(
+        "t = dynamic_shared('float32', 0)",
+        "u = dynamic_shared('int64', 256)",
+        "t[thread()] = x[thread()]",
+        "u[thread()] = thread()",
+        "barrier()",
+        "out[block() * 64 + thread()] = t[63 - thread()] + np.float32(u[63 - thread()])",
+    )
+    expected = (whole(64) + np.arange(64, dtype=np.float32))[::-1]
+    out = run(text, dynamic_shared=768)
+    # the second array begins where the first one ends
+    np.testing.assert_array_equal(out[:128], np.tile(expected, 2))
+    with pytest.raises(KernelError, match=r"\[63\] is outside of it: it has 63 elements"):
+        run(text, dynamic_shared=760)
+    with pytest.raises(KernelError, match="race"):
+        run(text.replace("256", "248"), dynamic_shared=768)
 
 
 def test_integers_are_those_of_the_compiler():

@@ -55,6 +55,13 @@ def test_shared_memory_of_a_launch_counts():
     assert occupancy(taking(), 256, dynamic_shared=100 * 1024).blocks == 2
 
 
+def test_an_architecture_that_is_not_known():
+    with pytest.raises(
+        ValueError, match="of sm_42 are not known, those of sm_80, sm_90, sm_100 are"
+    ):
+        occupancy(taking(), 256, "sm_42")
+
+
 def test_architectures_differ_in_shared_memory():
     found = {name: occupancy(taking(16, 64 * 1024), 256, name).blocks for name in MULTIPROCESSORS}
     assert found == {"sm_80": 2, "sm_90": 3, "sm_100": 3}
