@@ -78,6 +78,14 @@ def _default_cpu() -> str | None:
     return text or None
 
 
+def _default_fallback() -> str | None:
+    text = os.environ.get("FUNCTRANS_CUDA_FALLBACK", "").strip().lower()
+    if text and text != "host":
+        _ignored("FUNCTRANS_CUDA_FALLBACK", "'host'")
+        return None
+    return text or None
+
+
 def _ignored(name: str, wanted: str) -> None:
     warnings.warn(
         f"the environment variable {name} is {os.environ[name]!r}, which is not {wanted}: ignored",
@@ -114,6 +122,11 @@ cpu: str | None = _default_cpu()
 (vectors of 16 bytes), ``"x86-64-v3"`` (32 bytes) or ``"x86-64-v4"`` (64 bytes), as far as the CPU
 has them. None: all that the CPU has. It counts when something is compiled. From the environment
 variable FUNCTRANS_CPU."""
+
+cuda_fallback: str | None = _default_fallback()
+"""What becomes of operations without a kernel for a GPU, in programs that run on one: None, and
+they are refused; or ``"host"``, and their operands are copied there and their results back. It
+counts when something is compiled. From the environment variable FUNCTRANS_CUDA_FALLBACK."""
 
 cache: bool = _default_truth("FUNCTRANS_CACHE", True)
 """Whether compiled code is kept on disk. Off if the environment variable FUNCTRANS_CACHE is 0."""
@@ -163,6 +176,10 @@ def _backend(value: Any) -> Any:
     return value if isinstance(value, str) and value in BACKENDS else _WRONG
 
 
+def _fallback(value: Any) -> Any:
+    return value if value is None or value == "host" else _WRONG
+
+
 def _cpu(value: Any) -> Any:
     return value if value is None or (isinstance(value, str) and value in _CPUS) else _WRONG
 
@@ -181,6 +198,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "parallel_threshold": (_not_negative, "an integer, 0 or more"),
     "backend": (_backend, _ONE_OF_THEM),
     "cpu": (_cpu, f"None, or one of {', '.join(_CPUS)}"),
+    "cuda_fallback": (_fallback, "None or 'host'"),
     "cache": (_truth, "True or False"),
     "cache_dir": (_folder, "a path, or None"),
     "cache_bytes": (_not_negative, "an integer, 0 or more"),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Aval, aval_of, describe, is_inexact, is_supported, unsupported
 from functrans.ops.indexing.selected import Selected, refuse
 from functrans.trace.absent import UNKNOWN
@@ -125,7 +126,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
 
     ``name(*place)`` is what a message calls it.
     """
-    if isinstance(x, (Tracer, float, complex)):
+    if isinstance(x, (Tracer, float, complex, OnDevice)):
         return x
     if isinstance(x, int):
         if not -(2**63) <= x < 2**63:
@@ -152,7 +153,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
 
 def is_foreign(x: Any) -> bool:
     """Whether a leaf has to be looked at by `as_array` before its type is known."""
-    return not isinstance(x, (np.ndarray, np.generic, Tracer, float, int))
+    return not isinstance(x, (np.ndarray, np.generic, Tracer, float, int, OnDevice))
 
 
 _LABELLED = ("pandas", "polars", "xarray")
@@ -195,7 +196,7 @@ def value_of_leaf(x: Any) -> Any:
     """The value of an array, number or tracer; `UNKNOWN` if a tracer has none."""
     if isinstance(x, Tracer):
         return x._known_value
-    return x if isinstance(x, (np.ndarray, np.generic)) else aval_of(x).dtype.type(x)
+    return x if isinstance(x, (np.ndarray, np.generic, OnDevice)) else aval_of(x).dtype.type(x)
 
 
 def known_values(leaves: Sequence[Any]) -> list[Any] | None:

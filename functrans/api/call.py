@@ -7,6 +7,7 @@ from typing import Any
 
 from functrans import config
 from functrans.ir.graph import Graph
+from functrans.ir.on_device import device_of
 from functrans.ops.calls.call import call_primitive
 from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
 from functrans.run.call.jitted import runnable
@@ -19,7 +20,7 @@ def compiled_call(
     if config.check_floats:
         return by_numpy(graph, operands)
     try:
-        return runnable(graph, backend=backend)(*operands)
+        return runnable(graph, backend=device_of(operands) or backend)(*operands)
     except COMPILED_CODES as error:
         raise explained(error, graph, operands) from None
 

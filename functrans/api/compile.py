@@ -24,7 +24,14 @@ from functrans.api.arguments import (
 from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
-from functrans.api.options import Named, check_apart, check_backend, leaves_of, named
+from functrans.api.options import (
+    Named,
+    check_apart,
+    check_backend,
+    check_device,
+    leaves_of,
+    named,
+)
 from functrans.api.outside import Outside
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
@@ -33,6 +40,7 @@ from functrans.api.transformed import P, Q, R, Transformed
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
+from functrans.ir.on_device import OnDevice, device_of
 from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace.stage import Staged, stage
@@ -284,7 +292,8 @@ class Jitted(Transformed[P, R]):
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
-        path = Path(staged.graph, staged.captures, flat.result, decisions, donated, self._backend)
+        backend = device_of(arrays) or self._backend
+        path = Path(staged.graph, staged.captures, flat.result, decisions, donated, backend)
         return path, staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Any]:
@@ -327,6 +336,8 @@ def _leaf_key(x: Any) -> Any:
         return x.dtype, x.shape
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape, kind  # a subclass: `as_array` is to look at it
+    if isinstance(x, OnDevice):
+        return x.dtype, x.shape, x.device
     return kind
 
 
@@ -340,6 +351,7 @@ def jit(
     donate_argnames: str | Iterable[str] = (),
     max_paths: int = 16,
     backend: str | None = None,
+    device: str | None = None,
 ) -> Jitted[P, R]: ...
 
 
@@ -352,6 +364,7 @@ def jit(
     donate_argnames: str | Iterable[str] = (),
     max_paths: int = 16,
     backend: str | None = None,
+    device: str | None = None,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -364,6 +377,7 @@ def jit(
     donate_argnames: str | Iterable[str] = (),
     max_paths: int = 16,
     backend: str | None = None,
+    device: str | None = None,
 ) -> Any:
     """Compile a function to machine code.
 
@@ -397,6 +411,10 @@ def jit(
     backend : {"native", "numba"}, optional
         What makes machine code: our own use of LLVM, or Numba, from the source that
         ``lower(*args).source()`` shows. Without it, ``functrans.config.backend``.
+    device : str, optional
+        An NVIDIA GPU to run on: ``"cuda"``, ``"cuda:1"``. Arguments that are there already
+        (`functrans.device_put`) have the function run there without this, and its results stay
+        there; without such an argument they are NumPy arrays.
 
     Returns
     -------
@@ -413,7 +431,9 @@ def jit(
     DtypeError
         If an argument that is not static is no number or array.
     ValueError
-        If there is no such back end.
+        If there is no such back end, or it is not of the device.
+    DeviceError
+        If there is no such device, or what is needed to use it is missing.
     PathLimitError
         If calls go more than ``max_paths`` different ways through Python's branches.
 
@@ -449,10 +469,12 @@ def jit(
             donate_argnames=donate_argnames,
             max_paths=max_paths,
             backend=backend,
+            device=device,
         )
     check_callable(function, "jit")
     check_backend("jit(backend=...)", backend)
+    where = check_device("jit(device=...)", device, backend)
     static = named(function, "static", static_argnums, static_argnames)
     donated = named(function, "donate", donate_argnums, donate_argnames)
     check_apart(function, static, donated)
-    return Jitted(function, static, donated, max_paths, backend)
+    return Jitted(function, static, donated, max_paths, where or backend)

@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 from functrans import config
 from functrans.api.arguments import Argnums, argument_name, name_of
 from functrans.errors import ArgnumsError
+from functrans.ops.define import lazy
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
+
+
+_device = lazy("functrans.run.cuda.driver:name_of")
 
 
 class Named(NamedTuple):
@@ -49,6 +53,16 @@ def check_backend(option: str, backend: str | None) -> None:
     if backend is not None and backend not in config.BACKENDS:
         names = " or ".join(map(repr, config.BACKENDS))
         raise ValueError(f"{option} must be {names}, not {backend!r}")
+
+
+def check_device(option: str, device: str | None, backend: str | None) -> str | None:
+    """The full name of a GPU that is there, or None for the CPU; raises if it is not."""
+    if device is None or device == "cpu":
+        return None
+    name: str = _device(device)
+    if backend is not None:
+        raise ValueError(f"{option} has a compiler of its own: leave out backend={backend!r}")
+    return name
 
 
 def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> None:

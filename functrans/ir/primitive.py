@@ -76,6 +76,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from functrans.ir.on_device import appliers, is_any_on_device
 from functrans.ir.types import Aval, interned, is_bfloat16
 from functrans.locks import lock
 
@@ -265,8 +266,15 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]
         return _in_float32(primitive, operands, params)
     interpreter = current.get()
     if interpreter is None:
-        return primitive.numpy(*operands, **params)
+        return compute(primitive, operands, params)
     return interpreter.bind(primitive, operands, params)
+
+
+def compute(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What a primitive gives for arrays: by NumPy, or where they are."""
+    if appliers and is_any_on_device(operands):
+        return appliers[-1](primitive, operands, params)
+    return primitive.numpy(*operands, **params)
 
 
 def _computes_on_stored(primitive: Primitive, operands: tuple[Any, ...]) -> bool:

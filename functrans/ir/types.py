@@ -8,6 +8,7 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.errors import DtypeError
+from functrans.ir.on_device import OnDevice
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -184,7 +185,7 @@ def aval_of(value: Any) -> Aval:
     weak = _PYTHON_SCALARS.get(type(value))
     if weak is not None:
         return weak
-    if isinstance(value, (np.ndarray, np.generic)) and is_supported(value.dtype):
+    if isinstance(value, (np.ndarray, np.generic, OnDevice)) and is_supported(value.dtype):
         return interned(value.shape, value.dtype)
     raise TypeError(f"not an array of bool, integer, float or complex dtype: {describe(value)}")
 

@@ -15,7 +15,7 @@ import numpy as np
 from functrans.caches import cached
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
-from functrans.ir.primitive import Piecewise, Primitive, bind, current
+from functrans.ir.primitive import Piecewise, Primitive, bind, compute, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.source import Source, located, user_source
@@ -192,7 +192,7 @@ class Trace:
                 break
         else:
             if not self.rewriting:
-                return primitive.numpy(*operands, **params)
+                return compute(primitive, operands, params)
         outs = self.record(primitive, operands, params)
         return outs if primitive.several else outs[0]
 
@@ -278,7 +278,7 @@ class Trace:
     ) -> tuple[Tracer, ...]:
         avals = [atom.aval for atom in atoms]
         try:
-            results = primitive.numpy(*values, **params)
+            results = compute(primitive, values, params)
         except Exception as error:
             infer(primitive, tuple(avals), params)
             if self.source is not None:
@@ -329,7 +329,7 @@ class Trace:
 
     def _compute(self, eqn: Eqn) -> None:
         values = [x.value if isinstance(x, Literal) else self.values[x] for x in eqn.inputs]
-        results = eqn.primitive.numpy(*values, **eqn.params)
+        results = compute(eqn.primitive, values, eqn.params)
         for var, value in zip(
             eqn.outputs, results if eqn.primitive.several else (results,), strict=True
         ):

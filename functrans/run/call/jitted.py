@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # a third of what importing the library takes would be the compiler: it comes with its first use
 compile_graph = lazy("functrans.run.call.compiled:compile_graph")
 
+on_device = lazy("functrans.run.cuda.program:runnable")
+
 _compiling = lock()
 
 
@@ -51,6 +53,12 @@ def program(graph: Graph, donated: tuple[int, ...] = (), backend: str | None = N
 def runnable(
     graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None
 ) -> Callable[..., Sequence[Any]]:
-    """The compiled form of a graph, to be called only: made here, or found on disk."""
+    """The compiled form of a graph, to be called only: made here, or found on disk.
+
+    The ``backend`` may be a device: ``"cuda:0"``.
+    """
+    if backend is not None and backend.startswith("cuda"):
+        found: Callable[..., Sequence[Any]] = on_device(graph, backend)
+        return found
     with _compiling:
         return _runnable(graph, donated, backend or config.backend)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import is_bfloat16
 from functrans.run.cuda import answers, dlpack
 from functrans.run.cuda.driver import Driver, driver
@@ -24,7 +25,7 @@ _FULL, _HEAD = 64, 4
 """How many elements are printed all, and how many of those that are more."""
 
 
-class DeviceArray(NDArrayOperatorsMixin):
+class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     """An array in the memory of a GPU, C-contiguous. `functrans.device_put` makes one.
 
     It is a value: what is computed from it is another array, and nothing changes it in place. Work

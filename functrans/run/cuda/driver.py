@@ -282,6 +282,11 @@ def ordinal_of(device: Any) -> int:
     raise DeviceError(f'a device is "cuda", "cuda:0", "cuda:1", ... or "cpu", not {device!r}')
 
 
+def name_of(device: str) -> str:
+    """The full name of a device that is there: ``"cuda:0"`` for ``"cuda"``."""
+    return driver(device).device
+
+
 def absent(device: str, ordinals: Sequence[int]) -> str:
     """The words about a GPU that is not there."""
     there = ", ".join(f'"cuda:{each}"' for each in ordinals) or "no GPU"

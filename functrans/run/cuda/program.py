@@ -7,7 +7,7 @@ on the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,9 @@ from functrans.caches import cached
 from functrans.errors import DeviceError
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
-from functrans.ir.types import Aval
+from functrans.ir.on_device import appliers, device_of, evaluators, is_any_on_device
+from functrans.ir.primitive import Primitive, bind
+from functrans.ir.types import Aval, aval_of
 from functrans.locks import lock
 from functrans.loop.failures import FAILURES
 from functrans.loop.target import CUDA, Target
@@ -36,6 +38,7 @@ from functrans.run.cuda.launches import Launches
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Pending, Status, pending
 from functrans.trace.source import located
+from functrans.trace.stage import rewrite
 
 _WORD = 8
 """Bytes of a status word."""
@@ -67,6 +70,7 @@ class DeviceProgram:
             None if segment.call is not None else _planned(segment.graph, target)
             for segment in self.segments
         ]
+        self._whole = [segment.graph for segment in self.segments] == [apart]
         self._parts = [
             None if plan is None else Launches(plan, target.grid, on) for plan in self.plans
         ]
@@ -78,6 +82,7 @@ class DeviceProgram:
         values: dict[Atom, DeviceArray] = {
             var: _seen_as(x, var.aval) for var, x in zip(self._inputs, given, strict=True)
         }
+        made: Sequence[DeviceArray] = ()
         for segment, part in zip(self.segments, self._parts, strict=True):
             operands = [values[var] for var in segment.inputs]
             if part is not None:
@@ -86,11 +91,11 @@ class DeviceProgram:
                     words.append((Status(word, self._explain(given)),))
             else:
                 made = self._on_host(segment, operands)
-            values.update(zip(segment.outputs or self._outputs, made, strict=True))
+            values.update(zip(segment.outputs, made, strict=not self._whole))
             for var in segment.dead:
                 del values[var]
         found = pending(words)
-        results = [values.get(atom) or self._constant(atom) for atom in self._outputs]
+        results = made if self._whole else [self._value(atom, values) for atom in self._outputs]
         return tuple(
             DeviceArray(x.memory, aval.shape, np.dtype(aval.dtype), found)
             for x, aval in zip(results, self.graph.out_avals, strict=True)
@@ -123,9 +128,10 @@ class DeviceProgram:
                 )
         return found
 
-    def _constant(self, atom: Atom) -> DeviceArray:
-        assert isinstance(atom, Literal)
-        return put([np.asarray(atom.value, atom.aval.dtype)], self.driver)[0]
+    def _value(self, atom: Atom, values: Mapping[Atom, DeviceArray]) -> DeviceArray:
+        if isinstance(atom, Literal):
+            return put([np.asarray(atom.value, atom.aval.dtype)], self.driver)[0]
+        return values[atom]
 
     def _explain(self, inputs: Sequence[DeviceArray]) -> Any:
         """From a failure's number to the exception that NumPy raises for the same inputs."""
@@ -207,6 +213,49 @@ _compiling = lock()
 @cached(1024)
 def _program(graph: Graph, on: Driver, fallback: str | None) -> DeviceProgram:
     return DeviceProgram(optimise(graph), on)
+
+
+def runnable(graph: Graph, device: str) -> Callable[..., Sequence[Any]]:
+    """A graph on a device, as a function whose results are where its arguments are.
+
+    With a device array among these, results are device arrays; else they are NumPy's.
+    """
+    made = program(graph, device)
+
+    def call(*arrays: Any) -> Sequence[Any]:
+        results = made(*arrays)
+        if is_any_on_device(arrays):
+            return results
+        return [x if x.ndim else x[()] for x in to_host(results)]
+
+    return call
+
+
+def _evaluated(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
+    device = device_of(inputs)
+    assert device is not None
+    return program(graph, device)(*inputs)
+
+
+@cached(1024)
+def _of_one(primitive: Primitive, avals: tuple[Aval, ...], params: tuple[Any, ...]) -> Graph:
+    """A graph of one operation."""
+
+    def apply(*operands: Any) -> Sequence[Any]:
+        found = bind(primitive, operands, dict(params))
+        return tuple(found) if primitive.several else (found,)
+
+    return rewrite(apply, avals)
+
+
+def _applied(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    graph = _of_one(primitive, tuple(map(aval_of, operands)), tuple(params.items()))
+    results = _evaluated(graph, operands)
+    return results if primitive.several else results[0]
+
+
+appliers.append(_applied)
+evaluators.append(_evaluated)
 
 
 def program(graph: Graph, device: str) -> DeviceProgram:

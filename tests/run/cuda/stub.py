@@ -448,9 +448,9 @@ def _precedes(uses, clock):
 
 
 @contextmanager
-def stubs(*capacities):
+def stubs(*capacities, kind=Stub):
     """GPUs in place of those of the machine: one for each capacity, or one. Leaks are found."""
-    made = [Stub(ordinal, size) for ordinal, size in enumerate(capacities or (1 << 30,))]
+    made = [kind(ordinal, size) for ordinal, size in enumerate(capacities or (1 << 30,))]
     _all.extend(made)
     try:
         with driver.using(*made):

@@ -1,0 +1,42 @@
+"""Arrays in the memory of a device: whoever made them computes with them.
+
+What is of a device is loaded with its first array. Until then nothing is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class OnDevice:
+    """An array in the memory of a device: it has a shape and a dtype, and NumPy's protocols."""
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def device(self) -> str:
+        """The name of the device."""
+        raise NotImplementedError
+
+
+appliers: list[Callable[[Any, Sequence[Any], dict[str, Any]], Any]] = []
+"""What applies a primitive to operands, of which some are on a device. The last one counts."""
+
+evaluators: list[Callable[[Any, Sequence[Any]], Sequence[Any]]] = []
+"""What computes a graph for inputs of which some are on a device. The last one counts."""
+
+
+def is_any_on_device(values: Iterable[Any]) -> bool:
+    """Whether some of the values are on a device."""
+    return bool(evaluators) and any(isinstance(x, OnDevice) for x in values)
+
+
+def device_of(values: Iterable[Any]) -> str | None:
+    """The device that some of the values are on, if there is one."""
+    return next((x.device for x in values if isinstance(x, OnDevice)), None)
