@@ -1,0 +1,209 @@
+"""What kernels call, run: in the emulator, and with ``pytest -m gpu`` on a GPU, to equal bits."""
+
+import numpy as np
+import pytest
+
+from functrans.emit.cuda.names import FLOATS, INTEGERS, NUMBERS, TABLE
+from functrans.run.cuda.compile import compile_cubin, missing
+from functrans.run.cuda.driver import driver
+from tests.emit.cuda.emulator import emulate
+from tests.emit.cuda.special import assert_same, needs_compiler, pairs
+
+
+def compiled(source, arguments, threads, architecture):
+    types = [f"{x.dtype}*" if isinstance(x, np.ndarray) else "int64" for x in arguments]
+    return compile_cubin(source, tuple(types), architecture, threads)
+
+
+def compile_and_emulate(source, arguments, blocks, threads):
+    """Run a kernel in the emulator, and see that it could run on a GPU."""
+    if not missing():
+        assert compiled(source, arguments, threads, "sm_90").resources.spills == 0
+    emulate(source, arguments, blocks, threads)
+
+
+def launch(source, arguments, blocks, threads):
+    """Run a kernel on a GPU; the arguments are as those of `emulate`."""
+    there = driver()
+    stream = there.stream()
+    arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+    cubin = compiled(source, arguments, threads, there.properties.architecture)
+    places = {id(array): there.allocate(max(array.nbytes, 1), stream) for array in arrays}
+    for array in arrays:
+        there.copy_in(places[id(array)], array, stream)
+    given = [places.get(id(each), each) for each in arguments]
+    there.launch(there.load(cubin.code, cubin.name), blocks, threads, given, stream)
+    for array in arrays:
+        there.copy_out(array, places[id(array)], stream)
+        there.free(places[id(array)], stream)
+    there.synchronize(stream)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(compile_and_emulate, id="emulator"),
+        pytest.param(launch, id="gpu", marks=[pytest.mark.gpu, needs_compiler]),
+    ]
+)
+def run(request):
+    return lambda *arguments: request.param(*arguments)
+
+
+def flag():
+    return np.zeros(1, np.int64)
+
+
+def in_memory(x):
+    return x.astype(np.uint8) if x.dtype == np.bool_ else np.ascontiguousarray(x)
+
+
+def defined(dtype):
+    """The names of functions of numbers of one dtype, and how many they take."""
+    for name, entry in TABLE.items():
+        count = len(entry.parameters.split())
+        if entry.meaning is not None and entry.rule is not None and 1 <= count <= 3:
+            try:
+                result = entry.rule(*[dtype] * count)
+            except TypeError:  # of what is no number
+                continue
+            if result is not None:
+                yield name, count, result
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_operations_on_special_numbers(run, dtype):
+    x, y = pairs(dtype)
+    if x.dtype.kind in "iu":  # what divides by zero, or overflows, is undefined
+        bad = (y == 0) | ((x == np.iinfo(dtype).min) & (y.astype(object) == -1))
+        x, y = x[~bad], y[~bad]
+    names = list(defined(dtype))
+    assert len(names) >= 2
+    read = "{0}[i] != np.uint8(0)" if dtype == "bool" else "{0}[i]"
+    lines = [
+        f"def kernel(flag, x, y, {', '.join(f'o{n}' for n in range(len(names)))}, n):",
+        "    i = block() * threads() + thread()",
+        "    if i < n:",
+        f"        a, b = {read.format('x')}, {read.format('y')}",
+        *(
+            f"        o{n}[i] = {name}({', '.join('aba'[:count])})"
+            for n, (name, count, _) in enumerate(names)
+        ),
+    ]
+    results = [in_memory(np.zeros(len(x), result)) for _, _, result in names]
+    arguments = [flag(), in_memory(x), in_memory(y), *results, len(x)]
+    run("\n".join(lines) + "\n", arguments, -(-len(x) // 256), 256)
+    with np.errstate(all="ignore"):
+        for (name, count, result), found in zip(names, results, strict=True):
+            rows = zip(*(x, y, x)[:count], strict=True)
+            expected = np.array([TABLE[name].meaning(*row) for row in rows], result)
+            assert_same(found, in_memory(expected), f"{name} of {dtype}")
+
+
+REDUCED = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, "float16", "bool"])
+def test_atomic_operations_of_many_threads_on_few_elements(run, dtype):
+    ops = [
+        op
+        for op in REDUCED
+        if dtype == "bool"
+        or TABLE[f"atomic_{op}"].rule(f"{dtype}*", "int64", dtype)
+        or (dtype == "float16" and op in ("add", "mul", "min", "max"))
+    ]
+    assert len(ops) >= 4
+    threads, blocks, few = 64, 4, 5
+    draw = np.random.default_rng(3)
+    # sums and products of these are exact in any order
+    x = draw.integers(0 if dtype == "bool" else 1, 3, threads * blocks)
+    x = np.where(draw.random(len(x)) < 0.95, 1, x).astype(dtype)
+    read = {"float16": "half(x[i])", "bool": "x[i] != np.uint8(0)"}.get(dtype, "x[i]")
+    lines = [
+        f"def kernel(flag, x, {', '.join(f'o_{op}' for op in ops)}):",
+        "    i = block() * threads() + thread()",
+        *(f"    atomic_{op}(o_{op}, irem(i, {few}), {read})" for op in ops),
+    ]
+    start = np.array([1, 3, 2, 7, 0]) % (2 if dtype == "bool" else 8)
+    results = [start.astype(dtype) for _ in ops]
+    stored = np.uint16 if dtype == "float16" else np.uint8 if dtype == "bool" else dtype
+    given = [flag(), x.view(stored), *(result.view(stored) for result in results)]
+    run("\n".join(lines) + "\n", given, blocks, threads)
+    for op, found in zip(ops, results, strict=True):
+        for k in range(few):
+            terms = np.append(start[k : k + 1].astype(dtype), x[k::few])
+            expected = REDUCED[op].reduce(terms, dtype=dtype)
+            assert found[k] == expected, (op, k)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_shuffles(run, dtype):
+    text = """def kernel(flag, x, o, p, q):
+    t = thread()
+    v = x[t]
+    o[t] = shuffle_down(v, 5)
+    p[t] = shuffle_xor(v, 9)
+    q[t] = shuffle(v, irem(t * 7, 32))
+"""
+    if dtype == "bool":
+        text = text.replace("x[t]", "x[t] != np.uint8(0)")
+    t = np.arange(64)
+    x = in_memory((np.arange(64) * 37 % 101).astype(dtype))
+    o, p, q = (np.zeros_like(x) for _ in range(3))
+    run(text, [flag(), x, o, p, q], 1, 64)
+    np.testing.assert_array_equal(o, x[np.where(t % 32 + 5 < 32, t + 5, t)])
+    np.testing.assert_array_equal(p, x[t ^ 9])
+    np.testing.assert_array_equal(q, x[t // 32 * 32 + t * 7 % 32])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count"), [("float32", 4), ("float64", 2), ("uint16", 8), ("uint8", 16), ("int8", 2)]
+)
+def test_wide_loads_and_stores(run, dtype, count):
+    names = ", ".join(f"v{i}" for i in range(count))
+    text = f"""def kernel(flag, x, y, o, n):
+    i = {count} * (block() * threads() + thread())
+    if i < n:
+        {names} = load{count}(x, i)
+        store{count}(o, i, {names})
+        {names} = read{count}(y, i)
+        store{count}(o, n + i, {names})
+"""
+    x = (np.arange(70 * count) * 31 % 127).astype(dtype)
+    y, o = x[::-1].copy(), np.zeros(140 * count, dtype)
+    run(text, [flag(), x, y, o, len(x)], 3, 32)
+    np.testing.assert_array_equal(o, np.concatenate([x, y]))
+
+
+def test_memory_of_blocks_and_threads(run):
+    text = """def kernel(flag, x, out, n):
+    tile = shared("float32", 256)
+    row = local("float32", 3)
+    t = thread()
+    i = block() * threads() + t
+    for k in range(3):
+        row[k] = x[checked(irem(i + k, n), n, flag)]
+    tile[t] = row[irem(i, 3)] if i < n else np.float32(0)
+    barrier()
+    half = 128
+    while half > 0:
+        if t < half:
+            tile[t] = tile[t] + tile[t + half]
+        barrier()
+        half = shr(half, 1)
+    if t == 0:
+        atomic_add(out, 0, tile[0])
+"""
+    n = 1000
+    x, out, failed = (np.arange(n) % 9).astype(np.float32), np.zeros(1, np.float32), flag()
+    run(text, [failed, x, out, n], 4, 256)
+    i = np.arange(n)
+    assert out[0] == x[(i + i % 3) % n].sum()
+    assert failed[0] == 0
