@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
-from functrans.errors import DeviceError
 from functrans.locks import lock
 from functrans.loop.scalar import BOOL
 from functrans.loop.statements import Buffer, Kernel
@@ -20,7 +19,7 @@ from functrans.loop.target import Grid
 from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import iterations, launch
 from functrans.lower.plan import Plan, Step
-from functrans.run.cuda.compile import CompilerMissing, Cubin, compile_cubin
+from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
 from functrans.run.cuda.memory import allocate
 
@@ -55,11 +54,8 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
         *(f"{_in_memory(one)}*" for one in kernel.buffers),
         *["int64"] * kernel.sizes,
     )
-    try:
-        cubin = compile_cubin(source, signature, architecture, launch(kernel, grid).threads)
-    except CompilerMissing as error:
-        raise DeviceError(str(error)) from error
-    return Compiled(source, cubin)
+    threads = launch(kernel, grid).threads
+    return Compiled(source, compile_cubin(source, signature, architecture, threads))
 
 
 def _in_memory(one: Buffer) -> str:
@@ -103,6 +99,7 @@ class Launches:
         self.may_fail = any(may_fail(kernel.body) for kernel in plan.kernels)
         slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
         architecture = driver.properties.architecture
+        driver.stream()  # whose device the kernels are loaded for
         loaded = {
             kernel: driver.load(cubin.code, cubin.name)
             for kernel in plan.kernels
