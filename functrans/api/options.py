@@ -13,7 +13,6 @@ from functrans.ops.define import lazy
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
-
 _device = lazy("functrans.run.cuda.driver:name_of")
 
 

@@ -5,7 +5,7 @@ What is of a device is loaded with its first array. Until then nothing is looked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class OnDevice:
         raise NotImplementedError
 
 
-appliers: list[Callable[[Any, Sequence[Any], dict[str, Any]], Any]] = []
+appliers: list[Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]] = []
 """What applies a primitive to operands, of which some are on a device. The last one counts."""
 
 evaluators: list[Callable[[Any, Sequence[Any]], Sequence[Any]]] = []

@@ -270,7 +270,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]
     return interpreter.bind(primitive, operands, params)
 
 
-def compute(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+def compute(primitive: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
     """What a primitive gives for arrays: by NumPy, or where they are."""
     if appliers and is_any_on_device(operands):
         return appliers[-1](primitive, operands, params)

@@ -104,9 +104,7 @@ class DeviceProgram:
     def _on_device(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The inputs on the device, of exactly the types of the graph."""
         if len(arrays) != len(self.graph.in_avals):
-            raise TypeError(
-                f"{len(arrays)} inputs: this program takes {len(self.graph.in_avals)}"
-            )
+            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self.graph.in_avals)}")
         found: list[Any] = list(arrays)
         from_host = [i for i, x in enumerate(arrays) if not isinstance(x, DeviceArray)]
         if from_host:
@@ -171,9 +169,9 @@ def _planned(graph: Graph, target: Target) -> Plan:
 
 
 def _no_kernel(eqn: Eqn) -> str:
-    name, where = eqn.primitive.name, "" if eqn.source is None else located(eqn.source)
+    where = "" if eqn.source is None else located(eqn.source)
     return (
-        f"{name} has no kernel for a GPU{where}: compute it on the host, or set "
+        f"{eqn.primitive.name} has no kernel for a GPU{where}: compute it on the host, or set "
         'functrans.config.cuda_fallback = "host" to have it copied there and back'
     )
 
@@ -194,7 +192,9 @@ def _run(
         x.memory.read(stream)
     made = [
         DeviceArray(
-            allocate(here, aval.size * aval.dtype.itemsize, stream), aval.shape, np.dtype(aval.dtype)
+            allocate(here, aval.size * aval.dtype.itemsize, stream),
+            aval.shape,
+            np.dtype(aval.dtype),
         )
         for aval in segment.graph.out_avals
     ]
@@ -211,7 +211,7 @@ _compiling = lock()
 
 
 @cached(1024)
-def _program(graph: Graph, on: Driver, fallback: str | None) -> DeviceProgram:
+def _program(graph: Graph, on: Any, fallback: str | None) -> DeviceProgram:
     return DeviceProgram(optimise(graph), on)
 
 
@@ -248,7 +248,7 @@ def _of_one(primitive: Primitive, avals: tuple[Aval, ...], params: tuple[Any, ..
     return rewrite(apply, avals)
 
 
-def _applied(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+def _applied(primitive: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
     graph = _of_one(primitive, tuple(map(aval_of, operands)), tuple(params.items()))
     results = _evaluated(graph, operands)
     return results if primitive.several else results[0]
@@ -260,8 +260,6 @@ evaluators.append(_evaluated)
 
 def program(graph: Graph, device: str) -> DeviceProgram:
     """The program of a graph on a device; it is made once, whichever threads ask."""
-    on = driver(device)
+    on: Any = driver(device)
     with _compiling:
         return _program(graph, on, config.cuda_fallback)
-
-
