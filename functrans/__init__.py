@@ -21,6 +21,7 @@ from functrans.api.closure import closure_convert, custom_gradient
 from functrans.api.compile import jit
 from functrans.api.custom import custom_jvp, custom_vjp
 from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
+from functrans.api.devices import device_put, devices
 from functrans.api.host import callback
 from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
 from functrans.api.linear import linear_transpose, linearize
@@ -47,6 +48,8 @@ __all__ = [
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
+    "device_put",
+    "devices",
     "errors",
     "eval_shape",
     "extend",

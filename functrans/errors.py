@@ -12,6 +12,8 @@ __all__ = [
     "BranchError",
     "CarryError",
     "CustomRuleError",
+    "DeviceError",
+    "DeviceMemoryError",
     "DtypeError",
     "FunctransError",
     "GradientCheckError",
@@ -432,6 +434,38 @@ class StepLimitError(FunctransError, RuntimeError):
     Fix::
 
         lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=40)
+    """
+
+
+# ---- devices -------------------------------------------------------------------------------------
+
+
+class DeviceError(FunctransError, RuntimeError):
+    """A device is not there, or cannot be used: the message says what is missing.
+
+    That may be a package, NVIDIA's driver, a GPU, or a GPU of that number; or something has gone
+    wrong on the GPU.
+
+    Fails::
+
+        device_put(x, "cuda:99")
+
+    Fix::
+
+        device_put(x, devices()[-1])        # one that is there: "cpu" always is
+    """
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A device has no room for an array, or for what a program needs meanwhile.
+
+    Fails::
+
+        [device_put(batch) for batch in batches]
+
+    Fix::
+
+        [np.asarray(device_put(batch)).sum() for batch in batches]      # one at a time
     """
 
 

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-# Numba alone takes longer to import than many a program takes to run. The last four are things
+# Numba alone takes longer to import than many a program takes to run. The last five are things
 # that a test or an example uses, and the library must never need.
-DEFERRED = ("numba", "llvmlite", "scipy", "jax", "ml_dtypes", "autograd", "matplotlib", "IPython")
+DEFERRED = ("numba", "llvmlite", "scipy", "cuda", "nvmath", "jax", "ml_dtypes", "autograd")
+DEFERRED += ("matplotlib", "IPython")
 
 
 def modules_loaded_by(code):

@@ -1,0 +1,76 @@
+"""Devices: which there are, and arrays put on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrans.ops.define import lazy
+
+_count = lazy("functrans.run.cuda.driver:count")
+_put = lazy("functrans.run.cuda.placement:put_leaves")
+
+
+def devices() -> tuple[str, ...]:
+    """Return the names of the devices that there are.
+
+    Returns
+    -------
+    tuple of str
+        ``"cpu"``, and ``"cuda:0"``, ``"cuda:1"``, ... for NVIDIA's GPUs. Where what is needed to
+        use one is not installed, there is none: ``functrans.device_put(x, "cuda")`` says what is
+        missing.
+
+    Examples
+    --------
+    >>> import functrans
+    >>> functrans.devices()[0]
+    'cpu'
+    """
+    return "cpu", *(f"cuda:{ordinal}" for ordinal in range(_count()))
+
+
+def device_put(x: Any, device: str = "cuda:0") -> Any:
+    """Put arrays on a device.
+
+    Functions that are given arrays on a GPU run there, and return arrays there. So what is used
+    again and again (parameters, data) is put there once.
+
+    Parameters
+    ----------
+    x : pytree
+        Its leaves are arrays or numbers: NumPy's, device arrays, or arrays of other packages on a
+        GPU (CuPy, PyTorch), which are taken without a copy where they are on that device already;
+        they must be C-contiguous, and must not be written to as long as they are in use here.
+    device : str
+        ``"cuda:0"``, ``"cuda:1"``, ...; ``"cuda"`` is the first. Or ``"cpu"``: then the leaves of
+        the result are NumPy's arrays.
+
+    Returns
+    -------
+    pytree
+        The same with device arrays as leaves, of the shapes and dtypes that NumPy gives them. An
+        array that is on the device already stays as it is.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such device, or what is needed to use it is missing.
+    DeviceMemoryError
+        If there is no room on it.
+    DtypeError
+        If a leaf is no array of bools, integers, floats or complex numbers.
+    ShapeError
+        If an array of another package is not C-contiguous.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import functrans
+    >>> batch = {"x": np.ones((2, 3)), "y": [1.0, 2.0]}
+    >>> there = functrans.device_put(batch, functrans.devices()[-1])  # a GPU, if there is one
+    >>> np.asarray(there["x"]).sum()
+    np.float64(6.0)
+    >>> functrans.device_put(there, "cpu")["y"]
+    [array(1.), array(2.)]
+    """
+    return _put(x, device)

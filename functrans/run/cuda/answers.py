@@ -1,0 +1,82 @@
+"""What answers for NumPy's operations on device arrays: tables, filled by who defines the answers.
+
+An operation that nothing here answers for is an error: its operands are not copied to the host in
+silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError
+from functrans.spelling import nearest
+from functrans.trace.source import located, user_source
+
+Answer = Callable[..., Any]
+
+ufunc: list[Answer] = []
+"""Answers for all ufuncs: called with (ufunc, method, inputs, kwargs). The last one counts."""
+
+function: list[Answer] = []
+"""Answers for NumPy's other functions: called with (function, args, kwargs). The last counts."""
+
+operators: dict[str, Answer] = {}
+"""What stands behind ``x[i]`` and iteration, by the names of Python's methods."""
+
+methods: dict[str, Answer] = {}
+"""The methods of a device array: functions of the array and the method's arguments."""
+
+attributes: dict[str, Callable[[Any], Any]] = {}
+"""The computed attributes, such as ``T``."""
+
+_INSTEAD = "functrans.jit compiles a function for the device, np.asarray(x) copies x to the host"
+
+
+def apply_ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``of(...)`` or ``of.method(...)`` means for device arrays."""
+    if ufunc:
+        return ufunc[-1](of, method, inputs, kwargs)
+    name = f"np.{of.__name__}" + ("" if method == "__call__" else f".{method}")
+    raise _unsupported(name)
+
+
+def apply_function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a NumPy function means for arguments with device arrays among them."""
+    if function:
+        return function[-1](of, args, kwargs)
+    module = getattr(of, "__module__", "numpy").replace("numpy", "np", 1)
+    raise _unsupported(f"{module}.{of.__name__}")
+
+
+def apply_operator(name: str, written: str, *args: Any) -> Any:
+    """What one of Python's own operators means, which messages show as it is written."""
+    answer = operators.get(name)
+    if answer is None:
+        raise _unsupported(written)
+    return answer(*args)
+
+
+def attribute(array: Any, name: str) -> Any:
+    """A method or computed attribute of a device array."""
+    method = methods.get(name)
+    if method is not None:
+        return method.__get__(array)
+    computed = attributes.get(name)
+    if computed is not None:
+        return computed(array)
+    if not name.startswith("_") and hasattr(np.ndarray, name):
+        raise UnsupportedAttributeError(_words(f"ndarray.{name}"))
+    close = nearest(name, {**methods, **attributes})
+    meant = f"; did you mean {close}?" if close else ""
+    raise AttributeError(f"a device array has no attribute {name!r}{meant}")
+
+
+def _unsupported(what: str) -> UnsupportedNumPyError:
+    return UnsupportedNumPyError(_words(what))
+
+
+def _words(what: str) -> str:
+    return f"{what} is not supported on device arrays{located(user_source())}: {_INSTEAD}"

@@ -1,0 +1,378 @@
+"""Arrays on a GPU."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import chain
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from functrans.ir.types import is_bfloat16
+from functrans.run.cuda import answers, dlpack
+from functrans.run.cuda.driver import Driver, driver
+from functrans.run.cuda.memory import Memory, allocate
+from functrans.run.cuda.pending import Pending, look
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+_FULL, _HEAD = 64, 4
+"""How many elements are printed all, and how many of those that are more."""
+
+
+class DeviceArray(NDArrayOperatorsMixin):
+    """An array in the memory of a GPU, C-contiguous. `functrans.device_put` makes one.
+
+    It is a value: what is computed from it is another array, and nothing changes it in place. Work
+    on it is put on a stream, and Python goes on; who looks at the numbers (``np.asarray(x)``,
+    ``float(x)``, ``print(x)``) waits for them, and is told if the program that made them failed.
+
+    CuPy, PyTorch and others take it without a copy, by DLPack or ``__cuda_array_interface__``.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    memory : Memory
+        Where it is, and in the order of which streams.
+    pending : tuple of Status
+        What has to be looked at before the numbers mean something.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "memory", "pending", "shape")
+
+    def __init__(
+        self,
+        memory: Memory,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        pending: Pending = (),
+    ) -> None:
+        self.memory = memory
+        self.shape = shape
+        self.dtype = dtype
+        self.pending = pending
+
+    # ---- what it is
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """The GPU that it is on: ``"cuda:0"``."""
+        return self.memory.driver.device
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        size, dtype = self.size, self.dtype
+        try:
+            # what is left out is not copied
+            values = to_host([self])[0] if size <= _FULL else _head(self)
+        except Exception as error:  # one must be able to print what has failed
+            said = f"failed: {type(error).__name__}: {error}"
+            return f"DeviceArray(shape={self.shape}, dtype={dtype}, device={self.device!r}, {said})"
+        text = np.array2string(values, separator=", ", prefix="DeviceArray(")
+        if size > _FULL:
+            text = f"{text[:-1]}, ...], shape={self.shape}"
+        elif not size:
+            text = f"[], shape={self.shape}"
+        return f"DeviceArray({text}, dtype={dtype}, device={self.device!r})"
+
+    # ---- looking at the numbers
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError(
+                f"an array on {self.device} cannot be had on the host without a copy: leave out "
+                "copy=False"
+            )
+        values = to_host([self])[0]
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def block_until_ready(self) -> DeviceArray:
+        """Wait until the array has been computed, and raise if that failed.
+
+        Returns
+        -------
+        DeviceArray
+            The same array.
+        """
+        here = self.memory.driver
+        stream = here.stream()
+        self.memory.read(stream)
+        here.synchronize(stream)
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise if the program that made the array has failed. Waits for it, if it could have."""
+        if self.pending:
+            look(self.pending)
+            self.pending = ()
+
+    def tolist(self) -> Any:
+        """The numbers as nested lists of Python's."""
+        return to_host([self])[0].tolist()
+
+    def item(self, *index: Any) -> Any:
+        """One element as a Python number: as ``ndarray.item``."""
+        return to_host([self])[0].item(*index)
+
+    def __bool__(self) -> bool:
+        return bool(to_host([self])[0])
+
+    def __int__(self) -> int:
+        return int(to_host([self])[0])
+
+    def __float__(self) -> float:
+        return float(to_host([self])[0])
+
+    def __complex__(self) -> complex:
+        return complex(to_host([self])[0])
+
+    def __index__(self) -> int:
+        return operator.index(to_host([self])[0])
+
+    def __format__(self, specification: str) -> str:
+        if self.shape:
+            return format(str(self), specification)
+        return format(self.item(), specification)
+
+    # ---- other arrays of the same numbers
+
+    def copy(self) -> DeviceArray:
+        """Return a copy on the same device, in memory of its own.
+
+        Returns
+        -------
+        DeviceArray
+        """
+        here = self.memory.driver
+        return self._copied(
+            here, lambda to, nbytes, stream: here.copy(to, self.memory.address, nbytes, stream)
+        )
+
+    def to_device(self, device: str) -> Any:
+        """Return the array on another device, or, on ``"cpu"``, as an ndarray.
+
+        Parameters
+        ----------
+        device : str
+            ``"cuda:1"``, or ``"cpu"``.
+
+        Returns
+        -------
+        DeviceArray or numpy.ndarray
+            The array itself, if it is there already.
+
+        Raises
+        ------
+        DeviceError
+            If there is no such device.
+        DeviceMemoryError
+            If there is no room.
+        """
+        if device == "cpu":
+            return to_host([self])[0]
+        there, here = driver(device), self.memory.driver
+        if there is here:
+            return self
+        return self._copied(
+            there,
+            lambda to, nbytes, stream: there.copy_from(
+                to, here, self.memory.address, nbytes, stream
+            ),
+        )
+
+    def _copied(self, there: Driver, copy: Callable[..., None]) -> DeviceArray:
+        stream = there.stream()
+        memory = allocate(there, self.nbytes, stream)
+        if self.nbytes:
+            self.memory.read(stream)
+            copy(memory.address, self.nbytes, stream)
+        return DeviceArray(memory, self.shape, self.dtype, self.pending)
+
+    def __copy__(self) -> DeviceArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # pickled as an ndarray: it may be read where the GPU is another one
+        return from_host, (to_host([self])[0], self.device)
+
+    # ---- other packages
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if is_bfloat16(self.dtype):
+            raise AttributeError(
+                "__cuda_array_interface__ has no name for bfloat16: hand the array over by DLPack "
+                "(torch.from_dlpack(x))"
+            )
+        self.check()
+        self.memory.show()
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.memory.address, False),
+            "strides": None,
+            "stream": self.memory.stream.handle,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, self.memory.driver.ordinal
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device is not None and dl_device[0] == dlpack.CPU:
+            if copy is False:
+                raise BufferError(f"an array on {self.device} is not on the host without a copy")
+            return to_host([self])[0].__dlpack__(max_version=max_version)
+        if dl_device is not None and dl_device != self.__dlpack_device__():
+            raise BufferError(f"an array on {self.device} cannot be handed over on {dl_device}")
+        if stream == 0:
+            raise BufferError("stream=0 could be either of two streams: pass 1 or 2 instead")
+        shown = self.copy() if copy else self
+        shown.check()
+        _hand_over(shown.memory, dlpack.LEGACY_STREAM if stream is None else stream)
+        return dlpack.capsule(
+            shown.memory.address,
+            shown.shape,
+            shown.dtype,
+            shown.__dlpack_device__(),
+            owner=shown,
+            versioned=max_version is not None and max_version[0] >= 1,
+            copied=bool(copy),
+        )
+
+    # ---- NumPy
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return answers.apply_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        return answers.apply_function(func, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return answers.apply_operator("__getitem__", "x[...]", self, index)
+
+    def __iter__(self) -> Any:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return answers.apply_operator("__iter__", "iteration", self)
+
+    def __getattr__(self, name: str) -> Any:
+        return answers.attribute(self, name)
+
+
+def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
+    """Copies of arrays on the host: all are waited for at once.
+
+    Raises
+    ------
+    Exception
+        If a program that made one of them has failed.
+    """
+    found = [np.empty(each.shape, each.dtype) for each in arrays]
+    words = tuple(dict.fromkeys(chain.from_iterable(each.pending for each in arrays)))
+    drivers = [each.memory.driver for each in arrays] + [each.memory.driver for each in words]
+    for here in dict.fromkeys(drivers):
+        stream = here.stream()
+        for array, values in zip(arrays, found, strict=True):
+            if array.memory.driver is here and values.nbytes:
+                array.memory.read(stream)
+                here.copy_out(values, array.memory.address, stream)
+        for one in words:
+            if one.memory.driver is here:
+                one.fetch(stream)
+        here.synchronize(stream)
+    for one in words:
+        one.check()
+    for array in arrays:
+        array.pending = ()
+    return found
+
+
+def from_host(values: np.ndarray[Any, Any], device: str) -> DeviceArray:
+    """A copy of an array of the host on a device."""
+    return put([values], driver(device))[0]
+
+
+def put(arrays: Sequence[np.ndarray[Any, Any]], there: Driver) -> list[DeviceArray]:
+    """Copies of arrays of the host on a GPU; they have been read when this returns.
+
+    Plain copies from pageable memory: the driver stages them through pinned memory of its own, in
+    pieces that overlap. Whether it has read the array when the call returns depends on the machine,
+    so the stream is waited for: once, for all of them.
+    """
+    stream = there.stream()
+    made, held = [], []
+    for array in arrays:
+        values = np.asarray(array, order="C")
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
+        memory = allocate(there, values.nbytes, stream)
+        if values.nbytes:
+            there.copy_in(memory.address, values, stream)
+            held.append(values)
+        made.append(DeviceArray(memory, values.shape, values.dtype))
+    if held:
+        there.synchronize(stream)
+    return made
+
+
+def _head(array: DeviceArray) -> np.ndarray[Any, Any]:
+    """The first numbers."""
+    return to_host([DeviceArray(array.memory, (_HEAD,), array.dtype, array.pending)])[0]
+
+
+def _hand_over(memory: Memory, handle: int) -> None:
+    """Have a stream of another package find the array computed."""
+    here = memory.driver
+    here.stream()
+    if handle == dlpack.LEGACY_STREAM:
+        # this one is always there: freeing the memory will wait for it, and not for the device
+        memory.read(here.foreign_stream(handle))
+        return
+    memory.show()
+    if handle != dlpack.UNORDERED:
+        here.wait(here.foreign_stream(handle), here.record(memory.stream))

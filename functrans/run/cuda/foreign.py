@@ -1,0 +1,96 @@
+"""Arrays of other packages that are on a GPU (CuPy, PyTorch, Numba, JAX), taken without a copy."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.types import is_supported, unsupported
+from functrans.run.cuda import dlpack
+from functrans.run.cuda.array import DeviceArray
+from functrans.run.cuda.dlpack import Description
+from functrans.run.cuda.driver import Driver, driver
+from functrans.run.cuda.memory import Memory
+
+_ON_A_GPU = (dlpack.CUDA, dlpack.MANAGED)
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether something is an array of another package on a GPU."""
+    if isinstance(x, (np.ndarray, np.generic, DeviceArray)):
+        return False
+    return _has_dlpack(x) or hasattr(x, "__cuda_array_interface__")
+
+
+def from_foreign(x: Any) -> DeviceArray:
+    """An array of another package, as it is, where it is: on the same device, without a copy.
+
+    Its owner is kept for as long as our streams use it. It must not be written to meanwhile.
+
+    Raises
+    ------
+    ShapeError
+        If it is not C-contiguous.
+    DtypeError
+        If its dtype is not supported.
+    """
+    if _has_dlpack(x):
+        here = driver(f"cuda:{x.__dlpack_device__()[1]}")
+        stream = here.stream()
+        try:
+            held = x.__dlpack__(stream=stream.handle, max_version=(1, 0))
+        except TypeError:  # written before DLPack 1
+            held = x.__dlpack__(stream=stream.handle)
+        found = dlpack.taken(held)
+    else:
+        found, here = _by_interface(x)
+        stream = here.stream()
+    _check(found, type(x))
+    nbytes = prod(found.shape) * found.dtype.itemsize
+    memory = Memory(here, found.address if nbytes else 0, nbytes, stream, owner=found.owner)
+    return DeviceArray(memory, found.shape, found.dtype)
+
+
+def _has_dlpack(x: Any) -> bool:
+    device = getattr(x, "__dlpack_device__", None)
+    return device is not None and hasattr(x, "__dlpack__") and device()[0] in _ON_A_GPU
+
+
+def _by_interface(x: Any) -> tuple[Description, Driver]:
+    """What ``__cuda_array_interface__`` says; our stream is made to wait for theirs."""
+    said = x.__cuda_array_interface__
+    if said.get("mask") is not None:
+        raise DtypeError(f"a masked {type(x).__name__} is not supported: fill in what is masked")
+    dtype: np.dtype[Any] = np.dtype(said["typestr"])
+    address, shape = int(said["data"][0]), tuple(said["shape"])
+    nowhere = not address or 0 in shape
+    here = driver() if nowhere else driver(f"cuda:{driver().ordinal_of(address)}")
+    stream = here.stream()
+    theirs = said.get("stream")
+    if theirs:
+        here.wait(stream, here.record(here.foreign_stream(int(theirs))))
+    return Description(address, shape, dtype, said.get("strides"), x), here
+
+
+def _check(found: Description, kind: type) -> None:
+    if not is_supported(found.dtype) or not found.dtype.isnative:
+        raise DtypeError(f"{kind.__name__}: {unsupported(np.empty(0, found.dtype))}")
+    if not is_contiguous(found):
+        raise ShapeError(
+            f"a {kind.__name__} of shape {found.shape} is not C-contiguous in memory (its strides, "
+            f"in bytes, are {found.strides}): pass x.contiguous() (PyTorch), or "
+            "cupy.ascontiguousarray(x)"
+        )
+
+
+def is_contiguous(found: Description) -> bool:
+    """Whether an array is C-contiguous: NumPy's meaning, where axes of extent 1 do not count."""
+    if found.strides is None or 0 in found.shape:
+        return True
+    expected = np.empty(found.shape, found.dtype).strides
+    return all(
+        n == 1 or a == b for n, a, b in zip(found.shape, found.strides, expected, strict=True)
+    )

@@ -1,0 +1,52 @@
+"""Pytrees of arrays to a device, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import DtypeError
+from functrans.ir.types import describe, instead_of, is_supported
+from functrans.run.cuda.array import DeviceArray, put, to_host
+from functrans.run.cuda.driver import Driver, driver
+from functrans.run.cuda.foreign import from_foreign, is_foreign
+from functrans.tree import core as tree
+
+
+def put_leaves(x: Any, device: str) -> Any:
+    """A pytree with its leaves on a device: `functrans.device_put`."""
+    # what there is not is said before anything is done
+    there = None if device == "cpu" else driver(device)
+    paths, structure = tree.flatten_with_path(x)
+    leaves = [_array(leaf, path) for path, leaf in paths]
+    placed = _to_host(leaves) if there is None else _to_gpu(leaves, there)
+    return tree.unflatten(structure, placed)
+
+
+def _array(leaf: Any, path: Any) -> DeviceArray | np.ndarray[Any, Any]:
+    """A leaf as an array, wherever it is now."""
+    if isinstance(leaf, DeviceArray):
+        return leaf
+    if is_foreign(leaf):
+        return from_foreign(leaf)
+    values = np.asarray(leaf)
+    if not is_supported(values.dtype):
+        raise DtypeError(
+            f"device_put: x{path} is {describe(leaf)}: expected a bool, integer, float or complex "
+            f"dtype, found {values.dtype}: {instead_of(values.dtype)}"
+        )
+    return values
+
+
+def _to_host(leaves: list[Any]) -> list[np.ndarray[Any, Any]]:
+    fetched = iter(to_host([each for each in leaves if isinstance(each, DeviceArray)]))
+    return [next(fetched) if isinstance(each, DeviceArray) else each for each in leaves]
+
+
+def _to_gpu(leaves: list[Any], there: Driver) -> list[DeviceArray]:
+    copied = iter(put([each for each in leaves if not isinstance(each, DeviceArray)], there))
+    return [
+        each.to_device(there.device) if isinstance(each, DeviceArray) else next(copied)
+        for each in leaves
+    ]
