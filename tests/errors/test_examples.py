@@ -12,6 +12,7 @@ import pytest
 import functrans
 from functrans import errors, extend, lax
 from functrans.testing import check_grads, check_primitive
+from tests.run.cuda.stub import stubs
 
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name != "nearest"]
 
@@ -43,6 +44,7 @@ PREPARED = {
     "CustomRuleError": "@custom_vjp\ndef f(x, y): return x * y",
     "GradientCheckError": "f = custom_jvp(np.sin)",
     "FunctransError": "f = np.round\nx = np.ones(3)",
+    "DeviceMemoryError": "batches = [np.ones(1000), np.ones(1000)]",
 }
 """What the example means by its ``f``, where it does not say."""
 
@@ -57,7 +59,8 @@ THEN = {
 
 def run(cls, heading):
     prepared, then = PREPARED.get(cls.__name__, ""), THEN.get(cls.__name__, "")
-    exec(f"{prepared}\n{code_of(cls, heading)}\n{then}", names())
+    with stubs(10_000):  # a GPU with little memory
+        exec(f"{prepared}\n{code_of(cls, heading)}\n{then}", names())
 
 
 @pytest.fixture(autouse=True)

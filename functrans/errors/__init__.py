@@ -5,6 +5,9 @@ builtin exception that Python or NumPy would have raised in its place, so that c
 know of `functrans` catches it too. Each docstring holds code that fails and code that does not.
 """
 
+from functrans.errors.base import FunctransError
+from functrans.errors.devices import DeviceError, DeviceMemoryError
+
 __all__ = [
     "ArgnumsError",
     "AxesError",
@@ -37,20 +40,6 @@ __all__ = [
     "UnsupportedAttributeError",
     "UnsupportedNumPyError",
 ]
-
-
-class FunctransError(Exception):
-    """The base of every exception that `functrans` raises on purpose.
-
-    Fails::
-
-        grad(f)(x)                      # any of the errors below
-
-    Fix::
-
-        try: grad(f)(x)
-        except FunctransError as error: print(error)    # which line, which argument, what to write
-    """
 
 
 # ---- values that a trace does not have ----------------------------------------------------------
@@ -434,38 +423,6 @@ class StepLimitError(FunctransError, RuntimeError):
     Fix::
 
         lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=40)
-    """
-
-
-# ---- devices -------------------------------------------------------------------------------------
-
-
-class DeviceError(FunctransError, RuntimeError):
-    """A device is not there, or cannot be used: the message says what is missing.
-
-    That may be a package, NVIDIA's driver, a GPU, or a GPU of that number; or something has gone
-    wrong on the GPU.
-
-    Fails::
-
-        device_put(x, "cuda:99")
-
-    Fix::
-
-        device_put(x, devices()[-1])        # one that is there: "cpu" always is
-    """
-
-
-class DeviceMemoryError(DeviceError, MemoryError):
-    """A device has no room for an array, or for what a program needs meanwhile.
-
-    Fails::
-
-        [device_put(batch) for batch in batches]
-
-    Fix::
-
-        [np.asarray(device_put(batch)).sum() for batch in batches]      # one at a time
     """
 
 

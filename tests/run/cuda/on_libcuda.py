@@ -1,0 +1,178 @@
+"""Runs the scenarios on cuda.core above libcuda.c: a process of its own, which test_core.py starts.
+
+Prints a line of JSON: for each scenario by its name, the traceback of its failure, or null.
+"""
+
+import ctypes
+import json
+import sys
+import traceback
+
+import numpy as np
+import pytest
+
+import functrans
+from functrans.errors import DeviceError
+from functrans.run.cuda import driver
+from functrans.run.cuda.core import count
+from tests.run.cuda import scenarios
+
+ROOM = 1 << 26
+OK, NO_DEVICE, MISMATCH, SYSTEM_NOT_READY = 0, 100, 803, 802
+
+CUBIN = b"fill 3\n"
+
+
+class Machine:
+    """What libcuda.c lets us change and see."""
+
+    def __init__(self, library):
+        self.library = ctypes.CDLL(library)
+        self.library.fake_log.restype = ctypes.c_char_p
+        self.set()
+
+    def set(self, gpus=2, version=13000, status=OK):
+        self.library.fake_machine(gpus, version, ROOM, status)
+
+    def log(self, action):
+        """What the driver was asked for while something was done, without addresses."""
+        self.library.fake_clear()
+        action()
+        lines = self.library.fake_log().decode().splitlines()
+        return [line.split(" 0x")[0] for line in lines]
+
+
+def message(action):
+    with pytest.raises(DeviceError) as caught:
+        action()
+    return str(caught.value)
+
+
+def what_is_missing_is_told_apart(machine):
+    machine.set(gpus=0)
+    assert message(lambda: count("cuda")) == (
+        'device="cuda": NVIDIA\'s driver finds no GPU on this machine'
+    )
+    assert functrans.devices() == ("cpu",)
+    machine.set(version=12040)
+    assert message(lambda: count("cuda")) == (
+        "device=\"cuda\": NVIDIA's driver on this machine is for CUDA 12.4, and the packages are "
+        "for CUDA 13: update the driver"
+    )
+    machine.set(status=MISMATCH)
+    assert "its parts are of different versions" in message(lambda: count("cuda"))
+    machine.set(status=SYSTEM_NOT_READY)
+    assert "CUDA_ERROR_SYSTEM_NOT_READY" in message(lambda: count("cuda"))
+    machine.set()
+    assert message(lambda: driver.driver("cuda:2")) == (
+        'there is no device "cuda:2" here: there are "cuda:0", "cuda:1"'
+    )
+    assert functrans.devices() == ("cpu", "cuda:0", "cuda:1")
+    assert driver.driver("cuda") is driver.driver("cuda:0") is not driver.driver("cuda:1")
+
+
+def a_gpu_says_what_it_is(machine):
+    about = driver.driver().properties
+    assert about == ("no GPU", "sm_90", 132, 1024, 227 << 10)
+
+
+def the_driver_is_asked_for_no_more_than_is_needed(machine):
+    there = driver.driver()
+    stream = there.stream()
+    own = f"{stream.handle:x}"
+    x = np.arange(4.0)
+    assert machine.log(lambda: functrans.device_put(x)) == [
+        f"allocate 32 {own}", "in 32", f"synchronize {own}", f"free 32 {own}",
+    ]  # fmt: skip
+    put = functrans.device_put(x)
+    assert machine.log(lambda: np.asarray(put)) == ["out 32", f"synchronize {own}"]
+    kernel = there.load(CUBIN, "fill")
+    launch = lambda: there.launch(kernel, 2, 64, (put.memory.address, 4, 0), stream)  # noqa: E731
+    assert machine.log(launch) == ["launch fill 2 64 0"]
+    assert machine.log(lambda: there.load(CUBIN, "fill", 49152)) == []
+    assert machine.log(lambda: there.load(CUBIN, "fill", 49153)) == ["shared fill 49153"]
+    graph = there.capture(lambda on: there.launch(kernel, 1, 1, (put.memory.address, 4, 1), on))
+    assert machine.log(lambda: there.replay(graph, stream)) == ["replay 1", "launch fill 1 1 0"]
+    # an update in place, not another instance
+    assert machine.log(
+        lambda: there.capture(
+            lambda on: there.launch(kernel, 1, 1, (put.memory.address, 4, 2), on), graph
+        )
+    ) == ["captured 1", "update"]
+
+
+def reading_on_another_stream_is_ordered_by_events(machine):
+    there = driver.driver()
+    x = scenarios.words(there, 4)
+    legacy, own = there.foreign_stream(1), f"{there.stream().handle:x}"
+    assert [line.split()[:2] for line in machine.log(lambda: x.memory.read(legacy))] == [
+        ["record"], ["wait", "1"],
+    ]  # fmt: skip
+    assert machine.log(lambda: x.memory.read(legacy)) == []
+    assert machine.log(x.memory.release) == ["record", f"wait {own}", f"free 32 {own}"]
+
+
+def what_the_driver_refuses_is_an_error_with_its_name(machine):
+    there = driver.driver()
+    stream = there.stream()
+    assert message(lambda: there.free(12345, stream)) == (
+        "the GPU's driver reports CUDA_ERROR_INVALID_VALUE: words"
+    )
+    # the context of the thread is as before
+    assert scenarios.words(there, 2).tolist() == [0, 0]
+
+
+def the_pool_keeps_what_it_has(machine):
+    from functrans.run.cuda.core import CoreDriver
+
+    asked = machine.log(lambda: CoreDriver(1))
+    assert "pool 1" in asked
+    assert "threshold ffffffffffffffff" in asked
+    driver.driver("cuda:0").stream()
+
+
+def arrays_move_between_gpus(machine):
+    scenarios.two_gpus(driver.driver("cuda:0"), driver.driver("cuda:1"))
+    driver.driver("cuda:0").stream()
+
+
+def freeing_another_gpus_memory_leaves_this_one_current(machine):
+    x = scenarios.words(driver.driver("cuda:1"), 2)
+    here = driver.driver("cuda:0")
+    stream = here.stream()
+    del x
+    here.synchronize(stream)  # would be refused if the other one were current
+
+
+OWN = [
+    what_is_missing_is_told_apart,
+    a_gpu_says_what_it_is,
+    the_driver_is_asked_for_no_more_than_is_needed,
+    reading_on_another_stream_is_ordered_by_events,
+    what_the_driver_refuses_is_an_error_with_its_name,
+    the_pool_keeps_what_it_has,
+    arrays_move_between_gpus,
+    freeing_another_gpus_memory_leaves_this_one_current,
+]
+NAMES = [each.__name__ for each in (*OWN, *scenarios.SCENARIOS)]
+
+
+def outcome(scenario, *arguments):
+    try:
+        scenario(*arguments)
+    except BaseException:
+        return traceback.format_exc()
+    return None
+
+
+def main(library):
+    machine = Machine(library)
+    found = {each.__name__: outcome(each, machine) for each in OWN}
+    machine.set()
+    there = driver.driver()
+    found |= {each.__name__: outcome(each, there, CUBIN) for each in scenarios.SCENARIOS}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
