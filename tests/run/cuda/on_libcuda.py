@@ -56,7 +56,7 @@ def what_is_missing_is_told_apart(machine):
     assert functrans.devices() == ("cpu",)
     machine.set(version=12040)
     assert message(lambda: count("cuda")) == (
-        "device=\"cuda\": NVIDIA's driver on this machine is for CUDA 12.4, and the packages are "
+        'device="cuda": NVIDIA\'s driver on this machine is for CUDA 12.4, and the packages are '
         "for CUDA 13: update the driver"
     )
     machine.set(status=MISMATCH)

@@ -156,9 +156,7 @@ def threads_have_streams_of_their_own(there, cubin):
             handles.add(there.stream().handle)
             for turn in range(20):
                 x = words(there, 256)
-                there.launch(
-                    kernel, 2, 64, (x.memory.address, 256, value + turn), there.stream()
-                )
+                there.launch(kernel, 2, 64, (x.memory.address, 256, value + turn), there.stream())
                 np.testing.assert_array_equal(np.asarray(x), value + turn)
                 assert shared.copy().tolist() == [0x0101010101010101] * 64
         except BaseException as error:
