@@ -235,10 +235,7 @@ class DeviceArray(NDArrayOperatorsMixin):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if is_bfloat16(self.dtype):
-            raise AttributeError(
-                "__cuda_array_interface__ has no name for bfloat16: hand the array over by DLPack "
-                "(torch.from_dlpack(x))"
-            )
+            raise AttributeError  # as if it were not there: __getattr__ says why
         self.check()
         self.memory.show()
         return {
@@ -301,6 +298,11 @@ class DeviceArray(NDArrayOperatorsMixin):
         return answers.apply_operator("__iter__", "iteration", self)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__cuda_array_interface__":
+            raise AttributeError(
+                f"{name} has no name for bfloat16: hand the array over by DLPack "
+                "(torch.from_dlpack(x))"
+            )
         return answers.attribute(self, name)
 
 

@@ -284,10 +284,9 @@ def ordinal_of(device: Any) -> int:
 
 def absent(device: str, ordinals: Sequence[int]) -> str:
     """The words about a GPU that is not there."""
-    there = ", ".join(f'"cuda:{each}"' for each in ordinals)
-    return (
-        f'there is no device "{device}" here: there {"is" if len(ordinals) == 1 else "are"} {there}'
-    )
+    there = ", ".join(f'"cuda:{each}"' for each in ordinals) or "no GPU"
+    are = "are" if len(ordinals) > 1 else "is"
+    return f'there is no device "{device}" here: there {are} {there}'
 
 
 def _after_fork_in_child() -> None:

@@ -127,10 +127,10 @@ def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
     if not nbytes:
         return Memory(driver, 0, 0, stream)
     try:
-        address = driver.allocate(nbytes, stream)
+        return Memory(driver, driver.allocate(nbytes, stream), nbytes, stream)
     except OutOfMemory:
-        address = _allocate_again(driver, nbytes, stream)
-    return Memory(driver, address, nbytes, stream)
+        pass
+    return Memory(driver, _allocate_again(driver, nbytes, stream), nbytes, stream)
 
 
 def give_back() -> None:

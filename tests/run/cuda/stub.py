@@ -132,7 +132,6 @@ class Stub:
         self._blocks = {}  # what is given out, by address
         self._pool = []  # freed, and kept: used again first, as a real pool does
         self._addresses = []
-        self._host = threading.local()
         self._lock = threading.RLock()
 
     # ---- streams
@@ -169,8 +168,9 @@ class Stub:
         join(stream.clock, event.clock)
 
     def happened(self, event):
-        if self.delayed_events:
-            return all(self._host_clock().get(key, 0) >= t for key, t in event.clock.items())
+        if self.delayed_events and not _precedes(event.clock, self._host_clock()):
+            return False
+        join(self._host_clock(), event.clock)  # the thread has seen it
         return True
 
     def elapsed(self, start, stop):
@@ -185,9 +185,9 @@ class Stub:
             join(self._host_clock(), self._now(each))
 
     def _host_clock(self):
-        if not hasattr(self._host, "clock"):
-            self._host.clock = {}
-        return self._host.clock
+        if not hasattr(_current, "clock"):
+            _current.clock = {}
+        return _current.clock
 
     def _now(self, stream):
         """What is done once all is done that is on the stream by now."""
@@ -438,6 +438,8 @@ class Stub:
 
 
 _current = threading.local()
+"""Of each thread: the driver whose device is current, and what the thread has waited for."""
+
 _all = []
 
 

@@ -1,0 +1,131 @@
+"""Failures that a kernel left on the device are raised when somebody looks."""
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import functrans
+from functrans.loop.failures import FAILURES, OUT_OF_BOUNDS, SINGULAR
+from functrans.run.cuda.array import DeviceArray, to_host
+from functrans.run.cuda.memory import allocate
+from functrans.run.cuda.pending import MOST, Status, look, pending
+
+
+def status(gpu, code=0, **options):
+    """A word that a kernel has set."""
+    stream = gpu.stream()
+    memory = allocate(gpu, 8, stream)
+    gpu.fill(memory.address, 0, 8, stream)
+    gpu.fill(memory.address, code, 1, stream)
+    return Status(memory, **options)
+
+
+def result(*words):
+    """An array that depends on these words."""
+    x = functrans.device_put(np.arange(3.0))
+    return DeviceArray(x.memory, x.shape, x.dtype, words)
+
+
+LOOKS = {
+    "np.asarray": np.asarray,
+    "tolist": lambda x: x.tolist(),
+    "item": lambda x: x.item(0),
+    "float": float,
+    "bool": bool,
+    "block_until_ready": lambda x: x.block_until_ready(),
+    "check": lambda x: x.check(),
+    "to_device": lambda x: x.to_device("cpu"),
+    "device_put": lambda x: functrans.device_put([x], "cpu"),
+    "pickle": pickle.dumps,
+    "__cuda_array_interface__": lambda x: x.__cuda_array_interface__,
+    "__dlpack__": lambda x: x.__dlpack__(),
+    "copy and look": lambda x: np.asarray(x.copy()),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_whoever_looks_is_told_each_time(gpu, look):
+    x = result(status(gpu, OUT_OF_BOUNDS))
+    for _ in range(2):
+        with pytest.raises(IndexError, match="an index is out of bounds"):
+            LOOKS[look](x)
+
+
+@pytest.mark.parametrize("code", sorted(FAILURES))
+def test_each_number_is_its_exception(gpu, code):
+    with pytest.raises(FAILURES[code].exception) as caught:
+        np.asarray(result(status(gpu, code)))
+    assert str(caught.value) == FAILURES[code].message
+
+
+def test_a_program_may_say_more(gpu):
+    told = {SINGULAR: KeyError("the third matrix")}
+    with pytest.raises(KeyError, match="the third matrix"):
+        np.asarray(result(status(gpu, SINGULAR, explain=told.__getitem__)))
+
+
+def test_where_all_is_well_one_looks_once(gpu):
+    word = status(gpu)
+    x = result(word)
+    assert np.asarray(x).tolist() == [0.0, 1.0, 2.0]
+    assert (word.known_good, x.pending) == (True, ())
+    before = gpu.count("copy_out")
+    np.asarray(x)
+    np.asarray(result(word))
+    assert gpu.count("copy_out") == before + 2
+
+
+def test_a_word_is_waited_for_together_with_the_numbers(gpu):
+    x, y = result(status(gpu)), result(status(gpu))
+    before = gpu.count("synchronize")
+    to_host([x, y])
+    assert gpu.count("synchronize") == before + 1
+
+
+def test_what_depends_on_a_failure_has_failed(gpu):
+    x, y = result(status(gpu, SINGULAR)), result(status(gpu))
+    z = result(*pending([x.pending, y.pending, (status(gpu),)]))
+    assert len(z.pending) == 3
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        np.asarray(z)
+    assert np.asarray(y).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_what_is_known_is_not_carried_on(gpu):
+    known, unknown = status(gpu), status(gpu)
+    look((known,))
+    assert pending([(known, unknown), (unknown,)]) == (unknown,)
+
+
+def test_a_long_computation_looks_now_and_then(gpu):
+    words = tuple(status(gpu) for _ in range(MOST + 1))
+    assert pending([words[:-1]]) == words[:-1]
+    assert pending([words]) == ()
+    assert all(each.known_good for each in words)
+    with pytest.raises(IndexError):
+        pending([tuple(status(gpu) for _ in range(MOST)), (status(gpu, OUT_OF_BOUNDS),)])
+
+
+def test_the_word_is_freed_with_the_results(gpu):
+    x = result(status(gpu, SINGULAR))
+    with pytest.raises(np.linalg.LinAlgError):
+        np.asarray(x)
+    del x
+    gc.collect()
+    assert gpu.used == 0
+
+
+def test_printing_a_failure_does_not_raise(gpu):
+    assert repr(result(status(gpu, SINGULAR))) == (
+        "DeviceArray(shape=(3,), dtype=float64, device='cuda:0', failed: LinAlgError: Singular "
+        "matrix)"
+    )
+
+
+def test_a_failure_on_one_gpu_is_seen_on_another(gpus):
+    x = result(status(gpus[0], SINGULAR)).to_device("cuda:1")
+    assert x.device == "cuda:1"
+    with pytest.raises(np.linalg.LinAlgError):
+        np.asarray(x)
