@@ -82,10 +82,9 @@ def _api(device: str) -> Any:
             import_module("cuda.core")
             return import_module("cuda.bindings.driver")
         except ImportError as error:
-            missing = (error.name or "cuda.core").replace(".", "-")
             raise DeviceError(
-                f'device="{device}" needs packages that are not installed here ({missing} is '
-                f"missing): {_INSTALL}"
+                f'device="{device}" needs the package cuda-core, which is not installed here: '
+                f"{_INSTALL}"
             ) from error
 
 
