@@ -2,9 +2,9 @@
 
 Devices, streams, events, the memory pool, modules, launches and graphs are cuda.core's. Allocation
 and copies go to the functions of the driver API (`cuda.bindings`) with plain integers, since who
-owns which memory is known already (`functrans.run.cuda.memory`). A launch by cuda.core takes less
-than half of the time that the same takes by ``cuLaunchKernel`` of cuda.bindings, with its arguments
-packed in Python (0.8 us against 1.8 us for six, without the time of the driver itself).
+owns which memory is known already (`functrans.run.cuda.memory`). A launch by cuda.core took
+some 0.8 us of six arguments, and 1.8 us by ``cuLaunchKernel`` of cuda.bindings with the arguments
+packed in Python: on the tests' libcuda, one run, so without what NVIDIA's driver takes.
 """
 
 from __future__ import annotations
