@@ -36,9 +36,11 @@ from functrans.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from functrans import random
+    from functrans.run.cuda.array import DeviceArray
 
 __all__ = [
     "Aval",
+    "DeviceArray",
     "callback",
     "checkpoint",
     "clear_caches",
@@ -84,6 +86,9 @@ def __getattr__(name: str) -> _Any:
     # its distributions are many primitives and tables: they are loaded when they are first used
     if name == "random":
         return _import_module(f"{__name__}.random")
+    # for those who have a GPU
+    if name == "DeviceArray":
+        return _import_module(f"{__name__}.run.cuda.array").DeviceArray
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

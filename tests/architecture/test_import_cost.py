@@ -20,6 +20,16 @@ def modules_loaded_by(code):
     return set(done.stdout.split())
 
 
+def test_importing_the_package_loads_nothing_of_other_devices():
+    script = "import functrans, sys\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "functrans.api.devices" in loaded
+    assert not [name for name in loaded if name.startswith("functrans.run.cuda")]
+
+
 def test_the_measurement_sees_what_is_loaded():
     assert "numba" in modules_loaded_by("import numba")
 

@@ -14,7 +14,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import is_bfloat16
 from functrans.run.cuda import answers, dlpack
-from functrans.run.cuda.driver import Driver, driver
+from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.memory import Memory, allocate
 from functrans.run.cuda.pending import Pending, look
 
@@ -215,11 +215,11 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
 
     def _copied(self, there: Driver, copy: Callable[..., None]) -> DeviceArray:
         stream = there.stream()
-        memory = allocate(there, self.nbytes, stream)
-        if self.nbytes:
+        made = empty(self.shape, self.dtype, stream, self.pending)
+        if made.nbytes:
             self.memory.read(stream)
-            copy(memory.address, self.nbytes, stream)
-        return DeviceArray(memory, self.shape, self.dtype, self.pending)
+            copy(made.memory.address, made.nbytes, stream)
+        return made
 
     def __copy__(self) -> DeviceArray:
         return self.copy()
@@ -307,6 +307,20 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         return answers.attribute(self, name)
 
 
+def empty(
+    shape: tuple[int, ...], dtype: np.dtype[Any], stream: Stream, pending: Pending = ()
+) -> DeviceArray:
+    """An array to be written by what is put on a stream next.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If there is no room.
+    """
+    memory = allocate(stream.driver, prod(shape) * dtype.itemsize, stream)
+    return DeviceArray(memory, shape, dtype, pending)
+
+
 def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
     """Copies of arrays on the host: all are waited for at once.
 
@@ -349,17 +363,19 @@ def put(arrays: Sequence[np.ndarray[Any, Any]], there: Driver) -> list[DeviceArr
     """
     stream = there.stream()
     made, held = [], []
-    for array in arrays:
-        values = np.asarray(array, order="C")
-        if not values.dtype.isnative:
-            values = values.astype(values.dtype.newbyteorder("="))
-        memory = allocate(there, values.nbytes, stream)
-        if values.nbytes:
-            there.copy_in(memory.address, values, stream)
-            held.append(values)
-        made.append(DeviceArray(memory, values.shape, values.dtype))
-    if held:
-        there.synchronize(stream)
+    try:
+        for array in arrays:
+            values = np.asarray(array, order="C")
+            if not values.dtype.isnative:
+                values = values.astype(values.dtype.newbyteorder("="))
+            one = empty(values.shape, values.dtype, stream)
+            if values.nbytes:
+                held.append(values)
+                there.copy_in(one.memory.address, values, stream)
+            made.append(one)
+    finally:
+        if held:
+            there.synchronize(stream)
     return made
 
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
-from functrans.errors import DeviceMemoryError
+from functrans.errors import DeviceError, DeviceMemoryError
 from functrans.locks import lock
 from functrans.run.cuda.driver import Driver, Event, OutOfMemory, Stream, inherited
 
@@ -111,7 +112,9 @@ class Memory:
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # the process gives all of it back
-            self.release()
+            # a device that has failed refuses everything, and who waited for it was told
+            with suppress(DeviceError):
+                self.release()
 
 
 def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:

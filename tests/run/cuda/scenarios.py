@@ -118,6 +118,7 @@ def memory_is_freed_while_something_is_captured(there, cubin):
 
 def memory_runs_out(there, cubin):
     x = words(there, 4, 1)
+    there.synchronize()
     used = there.memory_state().used
     with pytest.raises(DeviceMemoryError, match=f"{there.device} has no room for"):
         allocate(there, 1 << 45, there.stream())
@@ -127,6 +128,8 @@ def memory_runs_out(there, cubin):
 
 
 def memory_is_given_back(there, cubin):
+    gc.collect()
+    there.synchronize()
     before = there.memory_state().used
     x = words(there, 1000)
     assert there.memory_state().used >= before + 8000
@@ -150,10 +153,12 @@ def time_is_measured(there, cubin):
 def threads_have_streams_of_their_own(there, cubin):
     kernel = there.load(cubin, "fill")
     shared, failures, handles = words(there, 64, 1), [], set()
+    barrier = threading.Barrier(4)
 
     def work(value):
         try:
             handles.add(there.stream().handle)
+            barrier.wait(60)  # a stream that is gone may leave its handle to another
             for turn in range(20):
                 x = words(there, 256)
                 there.launch(kernel, 2, 64, (x.memory.address, 256, value + turn), there.stream())
@@ -168,8 +173,7 @@ def threads_have_streams_of_their_own(there, cubin):
     for thread in threads:
         thread.join()
     assert not failures, failures[0]
-    assert len(handles) == 4
-    assert there.stream().handle not in handles
+    assert len(handles | {there.stream().handle}) == 5
 
 
 def streams_of_others_are_waited_for(there, cubin):

@@ -1,6 +1,7 @@
 """Memory: in the order of which streams it is used and freed, and what happens when it runs out."""
 
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -50,6 +51,20 @@ def test_no_memory_at_all(gpu):
     assert made.address == 0
     del made
     assert gpu.calls == []
+
+
+def test_a_device_that_has_failed_is_not_complained_about_at_each_array(gpu, monkeypatch):
+    def refuses(*arguments):
+        raise DeviceError("an illegal address")
+
+    made, said = written(gpu), []
+    address, stream = made.address, made.stream
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "unraisablehook", said.append)
+        patched.setattr(gpu, "free", refuses)
+        del made
+    assert said == []
+    gpu.free(address, stream)
 
 
 def test_it_is_freed_where_an_exception_goes_by(gpu):

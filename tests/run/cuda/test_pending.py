@@ -1,7 +1,9 @@
 """Failures that a kernel left on the device are raised when somebody looks."""
 
+import contextvars
 import gc
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -106,6 +108,17 @@ def test_a_long_computation_looks_now_and_then(gpu):
     assert all(each.known_good for each in words)
     with pytest.raises(IndexError):
         pending([tuple(status(gpu) for _ in range(MOST)), (status(gpu, OUT_OF_BOUNDS),)])
+
+
+def test_a_word_of_another_thread_is_waited_for(gpu):
+    made, inside = [], contextvars.copy_context()
+    make = lambda: made.append(result(status(gpu, SINGULAR)))  # noqa: E731
+    thread = threading.Thread(target=inside.run, args=(make,))
+    thread.start()
+    thread.join()
+    for looks in (np.asarray, lambda x: x.check()):
+        with pytest.raises(np.linalg.LinAlgError):
+            looks(made[0])
 
 
 def test_the_word_is_freed_with_the_results(gpu):
