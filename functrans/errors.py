@@ -485,5 +485,9 @@ class GradientCheckError(FunctransError, AssertionError):
     """
 
 
+class DeviceError(FunctransError, RuntimeError):
+    """A GPU, or what is needed to use one, is not there."""
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Programs on NVIDIA GPUs: the driver, memory, arrays that live there, compiling and calling."""
