@@ -5,7 +5,8 @@
 ``exp(-2i pi j k / n)``, or ``I``; the two may be the same memory. ``?rfft(outer, points, inner, x,
 y)`` makes the first ``points // 2 + 1`` results of real numbers, and ``?irfft(outer, points, inner,
 x, y)`` makes ``points`` real numbers of so many complex ones. Nothing is divided by ``n``: that is
-fused with what comes next. The letters are those of LAPACK: ``c`` and ``z`` for complex numbers, ``s`` and ``d`` for real ones.
+fused with what comes next. The letters are those of LAPACK: ``c`` and ``z`` for complex numbers,
+``s`` and ``d`` for real ones.
 """
 
 from __future__ import annotations

@@ -38,10 +38,18 @@ HEURISTIC = np.dtype(
      ("waves_count", "<f4"), ("reserved", "<i4", (4,))]
 )  # fmt: skip
 
+ENUMERATIONS = {
+    module: {
+        one: enum.IntEnum(one, values) for one, values in RECORD[module]["enumerations"].items()
+    }
+    for module in ("cublas", "cublasLt", "cusolver", "cusolverDn", "cufft")
+}
+_BLAS = ENUMERATIONS["cublas"]
 # which enumeration an argument is of, by its name
 MEANINGS = {
-    "uplo": "FillMode", "trans": "Operation", "transa": "Operation", "transb": "Operation",
-    "side": "SideMode", "diag": "DiagType", "jobz": "EigMode",
+    "uplo": _BLAS["FillMode"], "side": _BLAS["SideMode"], "diag": _BLAS["DiagType"],
+    **dict.fromkeys(("trans", "transa", "transb"), _BLAS["Operation"]),
+    "jobz": ENUMERATIONS["cusolver"]["EigMode"],
 }  # fmt: skip
 
 SCALED = 48
@@ -102,12 +110,9 @@ class Memory:
 class Library:
     """A module of nvmath: its functions, which check their arguments, and its enumerations."""
 
-    def __init__(self, name, done, log, shared=()):
+    def __init__(self, name, done, log):
         record = RECORD[name]
-        self.__dict__.update(
-            {one: enum.IntEnum(one, values) for one, values in record["enumerations"].items()}
-        )
-        self._enums = {**{one: getattr(self, one) for one in record["enumerations"]}, **shared}
+        self.__dict__.update(ENUMERATIONS[name])
         for function, signature in record["functions"].items():
             setattr(self, function, self._checking(name, function, signature, done, log))
 
@@ -131,9 +136,9 @@ class Library:
             return
         least, most = LIMITS[kind]
         assert isinstance(value, (int, np.integer)) and least <= value <= most, where
-        meaning = self._enums.get(MEANINGS.get(name, ""))
+        meaning = MEANINGS.get(name)
         if name == "compute_type" and module == "cublasLt":
-            meaning = self._enums["ComputeType"]
+            meaning = ENUMERATIONS["cublas"]["ComputeType"]
         elif name == "type" and module == "cufft":
             meaning = self.Type
         elif name.endswith(
@@ -144,9 +149,9 @@ class Library:
             meaning = DATA_TYPE
         elif name == "attr":
             meaning = {
-                "matmul_desc_set_attribute": self._enums.get("MatmulDescAttribute"),
-                "matmul_preference_set_attribute": self._enums.get("MatmulPreferenceAttribute"),
-                "matrix_layout_set_attribute": self._enums.get("MatrixLayoutAttribute"),
+                "matmul_desc_set_attribute": self.MatmulDescAttribute,
+                "matmul_preference_set_attribute": self.MatmulPreferenceAttribute,
+                "matrix_layout_set_attribute": self.MatrixLayoutAttribute,
             }[function]
         if meaning is not None:
             assert isinstance(value, meaning), f"{where} is no {meaning}"
@@ -193,12 +198,16 @@ def apart(result, *operands):
     )
 
 
+SIZES = {
+    "TRANSA": 4, "TRANSB": 4, "BATCH_COUNT": 4, "STRIDED_BATCH_OFFSET": 8,
+    "MAX_WORKSPACE_BYTES": 8, "MIN_ALIGNMENT_A_BYTES": 4, "MIN_ALIGNMENT_B_BYTES": 4,
+    "MIN_ALIGNMENT_C_BYTES": 4, "MIN_ALIGNMENT_D_BYTES": 4,
+}  # fmt: skip
+"""The bytes of cuBLASLt's attributes."""
+
+
 class Light(Done):
     """cuBLASLt."""
-
-    SIZES = {"TRANSA": 4, "TRANSB": 4, "BATCH_COUNT": 4, "STRIDED_BATCH_OFFSET": 8,
-             "MAX_WORKSPACE_BYTES": 8, "MIN_ALIGNMENT_A_BYTES": 4, "MIN_ALIGNMENT_B_BYTES": 4,
-             "MIN_ALIGNMENT_C_BYTES": 4, "MIN_ALIGNMENT_D_BYTES": 4}  # fmt: skip
 
     def matmul_desc_create(self, compute, scale):
         pairs = {("COMPUTE_32F", "CUDA_R_32F"), ("COMPUTE_32F_FAST_TF32", "CUDA_R_32F"),
@@ -219,7 +228,7 @@ class Light(Done):
         return self.new(attributes={"MAX_WORKSPACE_BYTES": 0, **dict.fromkeys(names, 256)})
 
     def _set(self, handle, attribute, address, size):
-        assert size == self.SIZES[attribute.name]
+        assert size == SIZES[attribute.name]
         value = self.number(address, np.int32 if size == 4 else np.int64)
         assert attribute.name in self.live[handle].attributes
         self.live[handle].attributes[attribute.name] = int(value)
@@ -482,10 +491,12 @@ class Solver(Done):
         self._info(rest[4], 0)
 
 
+LETTERS = {"C2C": "FF", "Z2Z": "DD", "R2C": "fF", "C2R": "Ff", "D2Z": "dD", "Z2D": "Dd"}
+"""The dtypes before and after, of cuFFT's transforms."""
+
+
 class Fourier(Done):
     """cuFFT. Real numbers begin where complex ones could, and complex input of C2R is destroyed."""
-
-    TYPES = {"C2C": "FF", "Z2Z": "DD", "R2C": "fF", "C2R": "Ff", "D2Z": "dD", "Z2D": "Dd"}
 
     def set_auto_allocation(self, plan, automatic):
         self.live[plan].automatic = automatic
@@ -521,7 +532,7 @@ class Fourier(Done):
         one = self.live[plan]
         assert one.kind == kind
         self.memory.bytes(one.room, SCALED)[...] = 0xFF
-        letters = self.TYPES[kind]
+        letters = LETTERS[kind]
         source = self._lines(plan, x, one.given, letters[0])
         target = self._lines(plan, y, one.made, letters[1])
         if x != y:
@@ -619,14 +630,12 @@ class Machine:
         self.log = []
         self.done = [kind(self) for kind in (Blas, Light, Solver, Fourier)]
         blas, light, solver, fourier = self.done
-        cublas = Library("cublas", blas, self.log)
-        cusolver = Library("cusolver", solver, self.log)
-        shared = {**cublas._enums, **cusolver._enums}
-        cublas_lt = Library("cublasLt", light, self.log, shared)
+        cublas_lt = Library("cublasLt", light, self.log)
         cublas_lt.matmul_heuristic_result_dtype = HEURISTIC
         self.bindings = Bindings(
-            cublas, cublas_lt, cusolver, Library("cusolverDn", solver, self.log, shared),
-            Library("cufft", fourier, self.log), Driver(self, self.log), DATA_TYPE,
+            Library("cublas", blas, self.log), cublas_lt, Library("cusolver", solver, self.log),
+            Library("cusolverDn", solver, self.log), Library("cufft", fourier, self.log),
+            Driver(self, self.log), DATA_TYPE,
         )  # fmt: skip
 
     def called(self, name):
