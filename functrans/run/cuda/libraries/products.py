@@ -1,7 +1,8 @@
 """Matrix products by cuBLASLt: `gemm`, alone and for the matrices of a batch.
 
 The library is asked once for the algorithm of a problem: its shapes, leading dimensions, strides
-and how its matrices are aligned, which is what the answer depends on.
+and how its matrices are aligned, on which the answer depends. What is passed with it is kept, too,
+so that the next product of the kind is a look-up and a call.
 """
 
 from __future__ import annotations
@@ -23,28 +24,39 @@ ALIGNED = 256
 
 
 class Problem(NamedTuple):
-    """What the choice of an algorithm depends on."""
+    """A product but for where its matrices are, of which there is the alignment in bytes."""
 
     kind: str
     compute: str
-    transpose_a: bool
-    transpose_b: bool
+    flag_a: bytes
+    flag_b: bytes
     m: int
     n: int
     k: int
-    leading: tuple[int, int, int]
-    strides: tuple[int, int, int]
+    alpha: float
+    beta: float
+    lda: int
+    ldb: int
+    ldc: int
+    stride_a: int
+    stride_b: int
+    stride_c: int
     batch: int
-    alignments: tuple[int, int, int]
+    aligned_a: int
+    aligned_b: int
+    aligned_c: int
 
 
 class Algorithm(NamedTuple):
-    """A problem as the library has it, and how it is solved."""
+    """How a problem is solved: handles and addresses, and what must live as long as these."""
 
-    operation: Owned
-    layouts: tuple[Owned, Owned, Owned]
-    chosen: np.ndarray[Any, Any]
+    operation: int
+    layouts: tuple[int, int, int]
+    alpha: int
+    beta: int
+    chosen: int
     workspace: int
+    alive: tuple[object, ...]
 
 
 def gemm(
@@ -72,29 +84,21 @@ def gemm_batch_strided(
         for number in range(batch):
             _scale(numbers, handles, m, n, beta, c + number * stride_c * numbers.itemsize, ldc)
         return
-    problem = Problem(
-        numbers.kind, numbers.compute, flag_a != b"N", flag_b != b"N", m, n, k,
-        (lda, ldb, ldc), (stride_a, stride_b, stride_c), batch,
-        (_alignment(a), _alignment(b), _alignment(c)),
+    problem = (
+        numbers.kind, numbers.compute, flag_a, flag_b, m, n, k, alpha, beta,
+        lda, ldb, ldc, stride_a, stride_b, stride_c, batch,
+        min(a & -a, ALIGNED), min(b & -b, ALIGNED), min(c & -c, ALIGNED),
     )  # fmt: skip
-    algorithm = handles.products.get(problem)
-    if algorithm is None:
-        algorithm = _algorithm(numbers, handles, problem)
-        handles.products.remember(problem, algorithm)
-    scales = np.array([alpha, beta], numbers.dtype)
-    room = workspace(algorithm.workspace) if algorithm.workspace else 0
-    layouts = [one.handle for one in algorithm.layouts]
+    known: Algorithm | None = handles.products.get(problem)
+    if known is None:
+        known = _algorithm(numbers, handles, Problem(*problem))
+        handles.products.remember(problem, known)
+    room = workspace(known.workspace) if known.workspace else 0
+    first, second, result = known.layouts
     handles.libraries.cublas_lt.matmul(
-        handles.light, algorithm.operation.handle,
-        scales.ctypes.data, a, layouts[0], b, layouts[1],
-        scales[1:].ctypes.data, c, layouts[2], c, layouts[2],
-        algorithm.chosen["algo"].ctypes.data, room, algorithm.workspace, handles.stream,
+        handles.light, known.operation, known.alpha, a, first, b, second, known.beta, c, result,
+        c, result, known.chosen, room, known.workspace, handles.stream,
     )  # fmt: skip
-
-
-def _alignment(address: int) -> int:
-    """The largest power of two that an address is a multiple of, as far as it matters."""
-    return min(address & -address, ALIGNED)
 
 
 def _scale(numbers: Numbers, handles: Handles, m: int, n: int, beta: Any, c: int, ldc: int) -> None:
@@ -114,19 +118,23 @@ def _algorithm(numbers: Numbers, handles: Handles, problem: Problem) -> Algorith
     """Describe a problem to the library, and have it choose."""
     m, n, k = problem.m, problem.n, problem.k
     operation = _operation(numbers, handles, problem)
-    extents = (
-        (k, m) if problem.transpose_a else (m, k),
-        (n, k) if problem.transpose_b else (k, n),
-        (m, n),
+    layouts = (
+        _layout(numbers, handles, problem, m, k, problem.flag_a, problem.lda, problem.stride_a),
+        _layout(numbers, handles, problem, k, n, problem.flag_b, problem.ldb, problem.stride_b),
+        _layout(numbers, handles, problem, m, n, b"N", problem.ldc, problem.stride_c),
     )
-    places = zip(extents, problem.leading, problem.strides, strict=True)
-    first, second, result = (
-        _layout(numbers, handles, rows, columns, leading, problem.batch, stride)
-        for (rows, columns), leading, stride in places
+    first, second, result = (one.handle for one in layouts)
+    chosen = _choice(handles, problem, operation, (first, second, result))
+    scales = np.array([problem.alpha, problem.beta], numbers.dtype)
+    return Algorithm(
+        operation.handle,
+        (first, second, result),
+        scales.ctypes.data,
+        scales[1:].ctypes.data,
+        chosen["algo"].ctypes.data,
+        int(chosen["workspace_size"][0]),
+        (operation, layouts, chosen, scales),
     )
-    layouts = first, second, result
-    chosen = _choice(handles, problem, operation, layouts)
-    return Algorithm(operation, layouts, chosen, int(chosen["workspace_size"][0]))
 
 
 def _operation(numbers: Numbers, handles: Handles, problem: Problem) -> Owned:
@@ -135,31 +143,34 @@ def _operation(numbers: Numbers, handles: Handles, problem: Problem) -> Owned:
     made = library.matmul_desc_create(blas.ComputeType[numbers.compute], scales)
     operation = handles.owned(made, library.matmul_desc_destroy)
     attributes, flags = library.MatmulDescAttribute, blas.Operation
-    for attribute, turned in (
-        (attributes.TRANSA, problem.transpose_a),
-        (attributes.TRANSB, problem.transpose_b),
+    for attribute, flag in (
+        (attributes.TRANSA, problem.flag_a),
+        (attributes.TRANSB, problem.flag_b),
     ):
-        flag = flags.T if turned else flags.N
-        _set(library.matmul_desc_set_attribute, made, attribute, flag, np.int32)
+        turned = flags.N if flag == b"N" else flags.T
+        _set(library.matmul_desc_set_attribute, made, attribute, turned, np.int32)
     return operation
 
 
 def _layout(
-    numbers: Numbers, handles: Handles, rows: int, columns: int, leading: int, batch: int,
-    stride: int,
+    numbers: Numbers, handles: Handles, problem: Problem, rows: int, columns: int, flag: bytes,
+    leading: int, stride: int,
 ) -> Owned:  # fmt: skip
+    """The matrices of a batch as they are in memory, which may be their transposes."""
     library = handles.libraries.cublas_lt
+    if flag != b"N":
+        rows, columns = columns, rows
     made = library.matrix_layout_create(handles.kind(numbers), rows, columns, leading)
     layout = handles.owned(made, library.matrix_layout_destroy)
     attributes, set_one = library.MatrixLayoutAttribute, library.matrix_layout_set_attribute
-    if batch > 1:
-        _set(set_one, made, attributes.BATCH_COUNT, batch, np.int32)
+    if problem.batch > 1:
+        _set(set_one, made, attributes.BATCH_COUNT, problem.batch, np.int32)
         _set(set_one, made, attributes.STRIDED_BATCH_OFFSET, stride, np.int64)
     return layout
 
 
 def _choice(
-    handles: Handles, problem: Problem, operation: Owned, layouts: tuple[Owned, Owned, Owned]
+    handles: Handles, problem: Problem, operation: Owned, layouts: tuple[int, int, int]
 ) -> np.ndarray[Any, Any]:
     """What the library's heuristics put first."""
     library = handles.libraries.cublas_lt
@@ -168,12 +179,16 @@ def _choice(
     attributes, set_one = library.MatmulPreferenceAttribute, library.matmul_preference_set_attribute
     _set(set_one, made, attributes.MAX_WORKSPACE_BYTES, LARGEST_WORKSPACE, np.uint64)
     # unless told otherwise, it takes all matrices to begin at multiples of 256 bytes
-    for which, bytes_ in zip("ABCD", (*problem.alignments, problem.alignments[2]), strict=True):
-        attribute = attributes[f"MIN_ALIGNMENT_{which}_BYTES"]
-        _set(set_one, made, attribute, bytes_, np.uint32)
+    for which, aligned in (
+        ("A", problem.aligned_a),
+        ("B", problem.aligned_b),
+        ("C", problem.aligned_c),
+        ("D", problem.aligned_c),
+    ):
+        _set(set_one, made, attributes[f"MIN_ALIGNMENT_{which}_BYTES"], aligned, np.uint32)
     found = np.zeros(1, library.matmul_heuristic_result_dtype)
     count = np.zeros(1, np.int32)
-    first, second, result = (one.handle for one in layouts)
+    first, second, result = layouts
     library.matmul_algo_get_heuristic(
         handles.light, operation.handle, first, second, result, result, preference.handle,
         1, found.ctypes.data, count.ctypes.data,

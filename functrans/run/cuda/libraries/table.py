@@ -45,50 +45,49 @@ NUMBERS = {
 TF32 = NUMBERS["s"]._replace(compute="COMPUTE_32F_FAST_TF32")
 """float32 whose products are of numbers with 10 bits behind the point, on tensor cores."""
 
-_ROUTINES: Mapping[str, tuple[str, Routine]] = {
-    "gemm": ("sdhb", products.gemm),
-    "gemm_batch_strided": ("sdhb", products.gemm_batch_strided),
-    "syrk": ("sd", triangles.syrk),
-    "trsm": ("sd", triangles.trsm),
-    "trsv": ("sd", triangles.trsv),
-    "lacpy": ("sd", moves.lacpy),
-    "laset": ("sd", moves.laset),
-    "potrf": ("sd", factors.potrf),
-    "getrf": ("sd", factors.getrf),
-    "getrs": ("sd", factors.getrs),
-    "getri": ("sd", factors.getri),
-    "geqrf": ("sd", factors.geqrf),
-    "orgqr": ("sd", factors.orgqr),
-    "gelqf": ("sd", factors.gelqf),
-    "orglq": ("sd", factors.orglq),
-    "syevd": ("sd", spectra.syevd),
-    "gesdd": ("sd", spectra.gesdd),
-    "fft": ("cz", fourier.fft),
-    "rfft": ("sd", fourier.rfft),
-    "irfft": ("sd", fourier.irfft),
+_BY_LETTERS: Mapping[str, tuple[Routine, ...]] = {
+    "sdhb": (products.gemm, products.gemm_batch_strided),
+    "sd": (
+        triangles.syrk, triangles.trsm, triangles.trsv, moves.lacpy, moves.laset,
+        factors.potrf, factors.getrf, factors.getrs, factors.getri,
+        factors.geqrf, factors.orgqr, factors.gelqf, factors.orglq,
+        spectra.syevd, spectra.gesdd, fourier.rfft, fourier.irfft,
+    ),
+    "cz": (fourier.fft,),
+}  # fmt: skip
+
+_ROUTINES = {
+    letter + routine.__name__: routine
+    for letters, routines in _BY_LETTERS.items()
+    for routine in routines
+    for letter in letters
 }
-"""By their names without the letter, which is one of those beside them."""
+"""By their symbols: functions here have the names of the routines that they stand for."""
 
 _ON_THE_HOST_TOO = {
-    "potrf", "getrf", "getrs", "getri", "geqrf", "orgqr", "gelqf", "orglq", "syevd", "gesdd",
+    letter + routine.__name__
+    for letter in "sd"
+    for routine in (
+        factors.potrf, factors.getrf, factors.getrs, factors.getri, factors.geqrf, factors.orgqr,
+        factors.gelqf, factors.orglq, spectra.syevd, spectra.gesdd,
+    )
 }  # fmt: skip
 """Routines of which cuSOLVER does not promise that they leave all work to the stream."""
 
 
 def symbols() -> tuple[str, ...]:
     """Every symbol that there is an adapter for."""
-    return tuple(letter + name for name, (letters, _) in _ROUTINES.items() for letter in letters)
+    return tuple(_ROUTINES)
 
 
 def has(symbol: str) -> bool:
     """Whether a library does on a GPU what a symbol names."""
-    letters, _ = _ROUTINES.get(symbol[1:], ("", None))
-    return symbol[:1] != "" and symbol[:1] in letters
+    return symbol in _ROUTINES
 
 
 def capturable(symbol: str) -> bool:
     """Whether the call of a symbol may be part of a CUDA graph."""
-    return has(symbol) and symbol[1:] not in _ON_THE_HOST_TOO
+    return symbol in _ROUTINES and symbol not in _ON_THE_HOST_TOO
 
 
 def adapter(symbol: str) -> Adapter:
@@ -99,10 +98,7 @@ def adapter(symbol: str) -> Adapter:
     KeyError
         If there is none: ask `has`.
     """
-    letters, routine = _ROUTINES[symbol[1:]]
-    if symbol[0] not in letters:
-        raise KeyError(symbol)
     numbers = NUMBERS[symbol[0]]
-    if symbol[0] == "s" and config.matmul_precision == "tf32":
+    if numbers is NUMBERS["s"] and config.matmul_precision == "tf32":
         numbers = TF32
-    return partial(routine, numbers)
+    return partial(_ROUTINES[symbol], numbers)
