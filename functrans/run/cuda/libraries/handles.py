@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,33 @@ from functrans.run.cuda.libraries.bindings import Bindings, bindings, checked, f
 Workspace = Callable[[int], int]
 """Gives the address of so many bytes of device memory, aligned to 256, that last until the stream
 has done what is put there by the call at hand."""
+
+
+@contextmanager
+def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Iterator[Workspace]:
+    """Working memory from a stream-ordered pool, for calls that are put on its stream meanwhile.
+
+    All of it goes back to the pool at the end, in the order of the stream: after these calls.
+
+    Parameters
+    ----------
+    allocate : callable
+        Gives the address of so many bytes, aligned to 256.
+    free : callable
+        Takes an address back.
+    """
+    taken: list[int] = []
+
+    def take(nbytes: int) -> int:
+        taken.append(allocate(nbytes))
+        return taken[-1]
+
+    try:
+        yield take
+    finally:
+        for address in reversed(taken):
+            free(address)
+
 
 STREAMS = 64
 """Of so many streams a thread keeps handles."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, evaluate
+from functrans.loop.scalar import Scalar, evaluate, postorder
 from functrans.loop.statements import Address, Buffer, Call
 from functrans.run.cuda.libraries.handles import Handles, Workspace
 from functrans.run.cuda.libraries.table import Adapter, adapter
@@ -62,8 +62,10 @@ def library_step(call: Call, buffers: Sequence[Buffer], sizes: Sequence[int] = (
     """
 
     def number(expression: Scalar) -> Any:
-        known = {leaf: np.int64(sizes[leaf.attribute]) for leaf in _sizes_in(expression)}
-        return np.asarray(evaluate(expression, known))[()].item()
+        leaves = (node for node in postorder([expression]) if node.op == "size")
+        return evaluate(
+            expression, {leaf: np.int64(sizes[leaf.attribute]) for leaf in leaves}
+        ).item()
 
     def passed(argument: Address | Scalar | bytes) -> Any:
         if isinstance(argument, bytes):
@@ -76,14 +78,3 @@ def library_step(call: Call, buffers: Sequence[Buffer], sizes: Sequence[int] = (
         return Place(buffers.index(target), position * target.dtype.itemsize)
 
     return LibraryStep(call.symbol, adapter(call.symbol), tuple(map(passed, call.arguments)))
-
-
-def _sizes_in(expression: Scalar) -> set[Scalar]:
-    """The integer arguments of the kernel in an expression."""
-    found, stack = set(), [expression]
-    while stack:
-        node = stack.pop()
-        stack += node.args
-        if node.op == "size":
-            found.add(node)
-    return found

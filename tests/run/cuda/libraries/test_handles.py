@@ -8,7 +8,7 @@ import pytest
 
 from functrans import clear_caches
 from functrans.run.cuda.libraries import handles as module
-from functrans.run.cuda.libraries.handles import handles_for
+from functrans.run.cuda.libraries.handles import handles_for, pooled
 from functrans.run.cuda.libraries.table import adapter
 from tests.run.cuda.libraries.stub import Machine
 
@@ -103,3 +103,37 @@ def test_the_preference_lives_only_while_something_is_chosen():
     use(machine)
     made = machine.called("cublasLt.matmul_preference_create")
     assert made == machine.called("cublasLt.matmul_preference_destroy") == 1
+
+
+# ---- working memory ------------------------------------------------------------------------------
+
+
+def test_working_memory_goes_back_when_the_calls_are_on_the_stream():
+    machine, given, back = Machine(), [], []
+
+    def allocate(nbytes):
+        given.append(machine.memory.allocate(nbytes))
+        return given[-1]
+
+    n = 4
+    a, b, c = (machine.memory.place(np.eye(n)) for _ in range(3))
+    with pooled(allocate, back.append) as workspace:
+        handles = handles_for(machine.stream, machine.bindings)
+        adapter("dgemm")(handles, workspace, (b"N", b"N", n, n, n, 1.0, a, n, b, n, 0.0, c, n))
+        assert given and not back
+    assert back == given[::-1]
+
+
+def test_working_memory_goes_back_when_a_call_fails():
+    given, back = [], []
+
+    def allocate(nbytes):
+        if len(given) == 2:
+            raise MemoryError
+        given.append(nbytes)
+        return 256 * len(given)
+
+    with pytest.raises(MemoryError), pooled(allocate, back.append) as workspace:
+        for nbytes in (8, 16, 24):
+            workspace(nbytes)
+    assert given == [8, 16] and back == [512, 256]
