@@ -92,6 +92,8 @@ class Light(Done):
         operation, a, b, c, d, preference, wanted, results, count = rest
         aligned = self.live[preference].attributes
         assert aligned["MAX_WORKSPACE_BYTES"] >= SCALED and wanted == 1
+        # what is added to and what is made are the same memory here
+        assert aligned["MIN_ALIGNMENT_C_BYTES"] == aligned["MIN_ALIGNMENT_D_BYTES"]
         found = np.zeros(1, HEURISTIC)
         found["algo"]["data_"][0, :5] = operation, a, b, c, d
         alignments = [aligned[f"MIN_ALIGNMENT_{one}_BYTES"] for one in "ABC"]
