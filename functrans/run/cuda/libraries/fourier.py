@@ -155,6 +155,7 @@ def _transform(
     count, calls = (inner, outer) if along else (outer, inner)
     lines = Lines(run.type, points, before.line, after.line, inner, along, count)
     transform = _plan(handles, lines)
+    handles.uses(transform)
     plan, library = transform.plan.handle, handles.libraries.cufft
     if transform.workspace:
         library.set_work_area(plan, workspace(transform.workspace))

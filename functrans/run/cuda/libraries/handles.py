@@ -132,6 +132,7 @@ class Handles:
         self.products: Table[Any, Any] = Table(PROBLEMS)
         self.transforms: Table[Any, Any] = Table(TRANSFORMS)
         self._host = np.zeros(0, np.uint8)
+        self._kept: list[object] | None = None
 
     def owned(self, handle: int, destroy: Callable[[int], object]) -> Owned:
         """Something that a library has made in this context."""
@@ -185,6 +186,20 @@ class Handles:
     def kind(self, numbers: Numbers) -> Any:
         """A dtype as a member of ``cudaDataType``."""
         return self.libraries.data_type[numbers.kind]
+
+    @contextmanager
+    def captured(self) -> Iterator[list[object]]:
+        """Calls meanwhile are captured: what they use must live as long as their CUDA graph."""
+        self._kept = [self]
+        try:
+            yield self._kept
+        finally:
+            self._kept = None
+
+    def uses(self, something: object) -> None:
+        """Say what the work on the stream goes on using."""
+        if self._kept is not None:
+            self._kept.append(something)
 
     def on_host(self, nbytes: int) -> int:
         """The address of so many bytes of host memory, for the call at hand."""

@@ -16,6 +16,9 @@ from functrans.run.cuda.libraries.handles import Handles, Numbers, Workspace
 WORD = 4
 """The bytes that memory is set by."""
 
+LARGEST_PITCH = (1 << 31) - 1
+"""Rows of one command on memory are so many bytes apart at most."""
+
 
 def lacpy(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
@@ -111,7 +114,10 @@ def _set_words(
     handles: Handles, address: int, pitch: int, word: int, width: int, height: int
 ) -> None:
     driver = handles.libraries.driver
-    if height == 1:
+    if height > 1 and pitch > LARGEST_PITCH:
+        for row in range(height):
+            _set_words(handles, address + row * pitch, pitch, word, width, 1)
+    elif height == 1:
         checked(driver.cuMemsetD32Async(address, word, width, handles.stream))
     else:
         checked(driver.cuMemsetD2D32Async(address, pitch, word, width, height, handles.stream))
@@ -126,6 +132,10 @@ def copy(
     driver, size = handles.libraries.driver, numbers.itemsize
     if n == 1 or lda == ldb == m:
         checked(driver.cuMemcpyDtoDAsync(b, a, m * n * size, handles.stream))
+        return
+    if max(lda, ldb) * size > LARGEST_PITCH:
+        for j in range(n):
+            copy(numbers, handles, m, 1, a + j * lda * size, lda, b + j * ldb * size, ldb)
         return
     command = driver.CUDA_MEMCPY2D()
     command.srcMemoryType = command.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE

@@ -86,7 +86,7 @@ def has(symbol: str) -> bool:
 
 
 def capturable(symbol: str) -> bool:
-    """Whether the call of a symbol may be part of a CUDA graph."""
+    """Whether the call of a symbol may be part of a CUDA graph, under `Handles.captured`."""
     return symbol in _ROUTINES and symbol not in _ON_THE_HOST_TOO
 
 

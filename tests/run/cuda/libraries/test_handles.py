@@ -137,3 +137,32 @@ def test_working_memory_goes_back_when_a_call_fails():
         for nbytes in (8, 16, 24):
             workspace(nbytes)
     assert given == [8, 16] and back == [512, 256]
+
+
+# ---- CUDA graphs ---------------------------------------------------------------------------------
+
+
+def test_what_a_graph_uses_lives_as_long_as_what_it_keeps():
+    machine = Machine()
+    x = machine.memory.place(np.zeros(4))
+    with handles_for(machine.stream, machine.bindings).captured() as kept:
+        handles = handles_for(machine.stream, machine.bindings)
+        adapter("dtrsv")(handles, machine.memory.allocate, (b"U", b"N", b"U", 1, x, 1, x + 8, 1))
+        adapter("zfft")(handles, machine.memory.allocate, (b"F", 1, 2, 1, x, x))
+    del handles
+    used = len(machine.live)
+    clear_caches()
+    gc.collect()
+    assert used == len(machine.live) == 2  # a handle of cuBLAS, and a plan
+    kept.clear()
+    gc.collect()
+    assert machine.live == []
+
+
+def test_what_is_not_captured_is_not_kept():
+    machine = Machine()
+    handles = use(machine)
+    with handles.captured() as kept:
+        pass
+    use(machine)
+    assert kept == [handles]

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from functrans.run.cuda.libraries import moves
 from tests.run.cuda.libraries.calls import LETTERS, TOLERANCE, At, agree, by_library, column_major
 
 letters = pytest.mark.parametrize("letter", "sd")
@@ -108,6 +109,13 @@ def test_laset(letter, uplo):
     ):
         a, lda = matrix(letter, m, n, pad, pad)
         agree(f"{letter}laset", (uplo, m, n, *numbers, a, lda))
+
+
+def test_columns_that_are_too_far_apart_for_one_command(monkeypatch):
+    monkeypatch.setattr(moves, "LARGEST_PITCH", 16)
+    for uplo in (b"A", b"U", b"L"):
+        test_lacpy("d", uplo)
+        test_laset("d", uplo)
 
 
 # ---- factors -------------------------------------------------------------------------------------
