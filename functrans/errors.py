@@ -51,6 +51,10 @@ class FunctransError(Exception):
     """
 
 
+class DeviceError(FunctransError, RuntimeError):
+    """A GPU, or what is needed to use one, is not there."""
+
+
 # ---- values that a trace does not have ----------------------------------------------------------
 
 
@@ -483,10 +487,6 @@ class GradientCheckError(FunctransError, AssertionError):
 
         f.defjvp(lambda primals, tangents: (np.sin(primals[0]), np.cos(primals[0]) * tangents[0]))
     """
-
-
-class DeviceError(FunctransError, RuntimeError):
-    """A GPU, or what is needed to use one, is not there."""
 
 
 def __dir__() -> list[str]:
