@@ -70,6 +70,13 @@ def _default_backend() -> str:
     return text if text in BACKENDS else BACKENDS[0]
 
 
+def _default_precision() -> str:
+    text = os.environ.get("FUNCTRANS_MATMUL_PRECISION", "").strip().lower()
+    if text and text not in PRECISIONS:
+        _ignored("FUNCTRANS_MATMUL_PRECISION", _ONE_OF_THESE)
+    return text if text in PRECISIONS else PRECISIONS[0]
+
+
 def _default_cpu() -> str | None:
     text = os.environ.get("FUNCTRANS_CPU", "").strip()
     if text and text not in _CPUS:
@@ -99,6 +106,11 @@ BACKENDS = ("native", "numba")
 
 _ONE_OF_THEM = " or ".join(map(repr, BACKENDS))
 
+PRECISIONS = ("float32", "tf32")
+"""How products of float32 matrices are computed on a GPU."""
+
+_ONE_OF_THESE = " or ".join(map(repr, PRECISIONS))
+
 _CPUS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 _YES = {"1", "on", "yes", "true"}
@@ -127,6 +139,10 @@ cuda_fallback: str | None = _default_fallback()
 """What becomes of operations without a kernel for a GPU, in programs that run on one: None, and
 they are refused; or ``"host"``, and their operands are copied there and their results back. It
 counts when something is compiled. From the environment variable FUNCTRANS_CUDA_FALLBACK."""
+matmul_precision: str = _default_precision()
+"""How products of float32 matrices are computed on a GPU: ``"float32"``, or ``"tf32"`` on its
+tensor cores, with operands of 10 bits behind the point and sums in float32. It counts when
+something is compiled. From the environment variable FUNCTRANS_MATMUL_PRECISION."""
 
 cache: bool = _default_truth("FUNCTRANS_CACHE", True)
 """Whether compiled code is kept on disk. Off if the environment variable FUNCTRANS_CACHE is 0."""
@@ -180,6 +196,10 @@ def _fallback(value: Any) -> Any:
     return value if value is None or value == "host" else _WRONG
 
 
+def _precision(value: Any) -> Any:
+    return value if isinstance(value, str) and value in PRECISIONS else _WRONG
+
+
 def _cpu(value: Any) -> Any:
     return value if value is None or (isinstance(value, str) and value in _CPUS) else _WRONG
 
@@ -199,6 +219,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "backend": (_backend, _ONE_OF_THEM),
     "cpu": (_cpu, f"None, or one of {', '.join(_CPUS)}"),
     "cuda_fallback": (_fallback, "None or 'host'"),
+    "matmul_precision": (_precision, _ONE_OF_THESE),
     "cache": (_truth, "True or False"),
     "cache_dir": (_folder, "a path, or None"),
     "cache_bytes": (_not_negative, "an integer, 0 or more"),

@@ -1,0 +1,1 @@
+"""NVIDIA's libraries on device memory: cuBLAS, cuSOLVER and cuFFT for the calls of a plan."""

@@ -1,0 +1,209 @@
+"""Fourier transforms by cuFFT: along the middle axis of C-contiguous arrays, not scaled.
+
+``?fft(direction, outer, points, inner, x, y)`` transforms the complex array ``x`` of the shape
+``(outer, points, inner)`` to ``y`` of that shape, in the direction ``F``, which is that of
+``exp(-2i pi j k / n)``, or ``I``; the two may be the same memory. ``?rfft(outer, points, inner, x,
+y)`` makes the first ``points // 2 + 1`` results of real numbers, and ``?irfft(outer, points, inner,
+x, y)`` makes ``points`` real numbers of so many complex ones. Nothing is divided by ``n``: that is
+fused with what comes next. The letters are those of LAPACK: ``c`` and ``z`` for complex numbers,
+``s`` and ``d`` for real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from functrans.run.cuda.libraries.bindings import first_call
+from functrans.run.cuda.libraries.handles import Handles, Numbers, Owned, Workspace
+from functrans.run.cuda.libraries.moves import WORD, clear_words, copy
+
+FORWARD, INVERSE = -1, 1
+"""The directions, of which there is no enumeration."""
+
+
+class Lines(NamedTuple):
+    """What a plan is made for: lines of so many numbers, ``step`` apart in memory.
+
+    Parameters
+    ----------
+    type : str
+        ``C2C`` and the like.
+    points : int
+        Of the transform.
+    given, made : int
+        The numbers of a line before and after.
+    step : int
+        Between neighbours on a line.
+    along : bool
+        Whether the next line begins at the next number, and not behind the end of this one.
+    batch : int
+        How many lines.
+    """
+
+    type: str
+    points: int
+    given: int
+    made: int
+    step: int
+    along: bool
+    batch: int
+
+
+class Run(NamedTuple):
+    """Which transform: its type, the function that executes it, and which way if it has two."""
+
+    type: str
+    execute: str
+    direction: tuple[int, ...] = ()
+
+
+class Transform(NamedTuple):
+    """A plan of cuFFT, and the bytes that it works in."""
+
+    plan: Owned
+    workspace: int
+
+
+class Side(NamedTuple):
+    """An array before or after: so many numbers on a line, of so many bytes each."""
+
+    address: int
+    line: int
+    size: int
+
+
+def fft(numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]) -> None:
+    """From complex numbers to complex ones."""
+    direction, outer, points, inner, x, y = arguments
+    single, size = numbers.letter == "c", numbers.itemsize
+    run = Run(
+        "C2C" if single else "Z2Z",
+        "exec_c2c" if single else "exec_z2z",
+        (FORWARD if direction == b"F" else INVERSE,),
+    )
+    before, after = Side(x, points, size), Side(y, points, size)
+    _transform(numbers, handles, workspace, run, (outer, points, inner), before, after)
+
+
+def rfft(
+    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
+) -> None:
+    """From real numbers to complex ones."""
+    outer, points, inner, x, y = arguments
+    size = numbers.itemsize
+    run = Run("R2C", "exec_r2c") if numbers.letter == "s" else Run("D2Z", "exec_d2z")
+    before, after = Side(x, points, size), Side(y, points // 2 + 1, 2 * size)
+    _transform(numbers, handles, workspace, run, (outer, points, inner), before, after)
+
+
+def irfft(
+    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
+) -> None:
+    """From complex numbers to real ones.
+
+    cuFFT destroys what it is given, so that is a copy. What it makes of the imaginary parts of the
+    numbers that have no conjugates among the others is nowhere said; they count as 0 in NumPy.
+    """
+    outer, points, inner, x, y = arguments
+    if outer * inner == 0:
+        return
+    size, half = numbers.itemsize, points // 2 + 1
+    run = Run("C2R", "exec_c2r") if numbers.letter == "s" else Run("Z2D", "exec_z2d")
+    count = 2 * outer * half * inner
+    copied = workspace(count * size)
+    copy(numbers, handles, count, 1, x, count, copied, count)
+    for alone in {0, points // 2} if points % 2 == 0 else {0}:
+        _make_real(handles, copied, (outer, half, inner), alone, size)
+    before, after = Side(copied, half, 2 * size), Side(y, points, size)
+    _transform(numbers, handles, workspace, run, (outer, points, inner), before, after)
+
+
+def _make_real(
+    handles: Handles, x: int, shape: tuple[int, int, int], position: int, size: int
+) -> None:
+    """Clear the imaginary parts at one position along the middle axis."""
+    outer, points, inner = shape
+    first = x + position * inner * 2 * size + size
+    row = points * inner * 2 * size
+    if outer <= inner:
+        for number in range(outer):
+            clear_words(handles, first + number * row, 2 * size, size // WORD, inner)
+    else:
+        for number in range(inner):
+            clear_words(handles, first + number * 2 * size, row, size // WORD, outer)
+
+
+def _transform(
+    numbers: Numbers,
+    handles: Handles,
+    workspace: Workspace,
+    run: Run,
+    shape: tuple[int, int, int],
+    before: Side,
+    after: Side,
+) -> None:
+    """One call of cuFFT if the lines are evenly spaced, else one for each index of an axis.
+
+    cuFFT takes real numbers, too, from where a complex one could begin. Lines that begin in between
+    are transformed in copies that are shifted by one number.
+    """
+    outer, points, inner = shape
+    if outer * inner == 0:
+        return
+    along = inner > 1 and outer <= inner
+    count, calls = (inner, outer) if along else (outer, inner)
+    lines = Lines(run.type, points, before.line, after.line, inner, along, count)
+    transform = _plan(handles, lines)
+    handles.uses(transform)
+    plan, library = transform.plan.handle, handles.libraries.cufft
+    if transform.workspace:
+        library.set_work_area(plan, workspace(transform.workspace))
+    execute = getattr(library, run.execute)
+    unit = max(before.size, after.size)
+    source, target = before.address, after.address
+    shifted_source = shifted_target = 0
+    for number in range(calls):
+        read, write = (
+            number * side.size * (side.line * inner if along else 1) for side in (before, after)
+        )
+        if (source + read) % unit and not shifted_source:
+            total = outer * before.line * inner
+            shifted_source = _shifted(workspace, before, total, unit)
+            copy(numbers, handles, total, 1, source, total, shifted_source, total)
+        misplaced = (target + write) % unit
+        if misplaced and not shifted_target:
+            shifted_target = _shifted(workspace, after, outer * after.line * inner, unit)
+        given = (shifted_source if (source + read) % unit else source) + read
+        made = (shifted_target if misplaced else target) + write
+        execute(plan, given, made, *run.direction)
+        if misplaced:
+            # the lines of this call, and none between them
+            size = (inner * after.line, 1, 1) if along else (1, outer * after.line, inner)
+            rows, columns, leading = size
+            copy(numbers, handles, rows, columns, made, leading, target + write, leading)
+
+
+def _shifted(workspace: Workspace, side: Side, total: int, unit: int) -> int:
+    """Memory for an array that begins in between if the array does not, and the other way round."""
+    return workspace(total * side.size + unit) + side.size - side.address % unit
+
+
+def _plan(handles: Handles, lines: Lines) -> Transform:
+    found: Transform | None = handles.transforms.get(lines)
+    if found is not None:
+        return found
+    library = handles.libraries.cufft
+    made = first_call("cuFFT", library.create)
+    plan = handles.owned(made, library.destroy)
+    # its memory is ours, so that it comes from the pool
+    library.set_auto_allocation(made, 0)
+    given, after = (1, 1) if lines.along else (lines.given * lines.step, lines.made * lines.step)
+    size = library.make_plan_many64(
+        made, 1, [lines.points], [lines.given], lines.step, given, [lines.made], lines.step, after,
+        library.Type[lines.type], lines.batch,
+    )  # fmt: skip
+    library.set_stream(made, handles.stream)
+    found = Transform(plan, int(size))
+    handles.transforms.remember(lines, found)
+    return found

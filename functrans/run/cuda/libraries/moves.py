@@ -1,0 +1,162 @@
+"""Matrices that are filled, copied and transposed: the driver's memory commands, and cuBLAS.
+
+Matrices lie column by column, ``leading`` elements apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.run.cuda.libraries.bindings import checked
+from functrans.run.cuda.libraries.handles import Handles, Numbers, Workspace
+
+WORD = 4
+"""The bytes that memory is set by."""
+
+LARGEST_PITCH = (1 << 31) - 1
+"""Rows of one command on memory are so many bytes apart at most."""
+
+
+def lacpy(
+    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
+) -> None:
+    """Copy a matrix, or what of it is on the diagonal and above or below."""
+    uplo, m, n, a, lda, b, ldb = arguments
+    if uplo not in (b"U", b"L"):
+        copy(numbers, handles, m, n, a, lda, b, ldb)
+        return
+    order = min(m, n)
+    if order == 0:
+        return
+    library = handles.libraries.cublas
+    packed = workspace(order * (order + 1) // 2 * numbers.itemsize)
+    part = fill_mode(handles, uplo)
+    pack = getattr(library, f"{numbers.letter}trttp")
+    pack(handles.blas, part, order, a, lda, packed)
+    unpack = getattr(library, f"{numbers.letter}tpttr")
+    unpack(handles.blas, part, order, packed, b, ldb)
+    rows, columns, row, column = _rest(uplo, m, n)
+    beyond_a = a + (row + column * lda) * numbers.itemsize
+    beyond_b = b + (row + column * ldb) * numbers.itemsize
+    copy(numbers, handles, rows, columns, beyond_a, lda, beyond_b, ldb)
+
+
+def laset(
+    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
+) -> None:
+    """Set a matrix, or what is above or below the diagonal, to one number; the diagonal to one."""
+    uplo, m, n, others, diagonal, a, lda = arguments
+    order = min(m, n)
+    if order == 0:
+        return
+    if uplo not in (b"U", b"L"):
+        fill(numbers, handles, m, n, others, a, lda)
+    else:
+        count = order * (order + 1) // 2
+        packed = workspace(count * numbers.itemsize)
+        fill(numbers, handles, count, 1, others, packed, count)
+        unpack = getattr(handles.libraries.cublas, f"{numbers.letter}tpttr")
+        unpack(handles.blas, fill_mode(handles, uplo), order, packed, a, lda)
+        rows, columns, row, column = _rest(uplo, m, n)
+        beyond = a + (row + column * lda) * numbers.itemsize
+        fill(numbers, handles, rows, columns, others, beyond, lda)
+    fill(numbers, handles, 1, order, diagonal, a, lda + 1)
+
+
+def _rest(uplo: bytes, m: int, n: int) -> tuple[int, int, int, int]:
+    """What of a trapezoid its square triangle leaves out: its extents, and where it begins."""
+    return (m, max(n - m, 0), 0, m) if uplo == b"U" else (max(m - n, 0), n, n, 0)
+
+
+def fill_mode(handles: Handles, uplo: bytes) -> Any:
+    """The triangle that ``U`` or ``L`` says."""
+    mode = handles.libraries.cublas.FillMode
+    return mode.UPPER if uplo == b"U" else mode.LOWER
+
+
+def fill(
+    numbers: Numbers, handles: Handles, rows: int, columns: int, value: Any, a: int, leading: int
+) -> None:
+    """Set the elements of a matrix to a number."""
+    if rows == 0 or columns == 0:
+        return
+    if leading == rows:
+        rows, columns, leading = rows * columns, 1, rows * columns
+    words = np.array([value], numbers.dtype).view(np.uint32).tolist()
+    size = numbers.itemsize
+    if len(set(words)) == 1:
+        _set_words(handles, a, leading * size, words[0], rows * len(words), columns)
+        return
+    if rows == 1:
+        lines = [(a, leading, columns)]
+    else:
+        lines = [(a + j * leading * size, 1, rows) for j in range(columns)]
+    for start, apart, count in lines:
+        for i, word in enumerate(words):
+            _set_words(handles, start + i * WORD, apart * size, word, 1, count)
+
+
+def succeed(handles: Handles, info: int) -> None:
+    """Write LAPACK's word that all went well."""
+    _set_words(handles, info, WORD, 0, 1, 1)
+
+
+def clear_words(handles: Handles, address: int, pitch: int, width: int, height: int) -> None:
+    """Set ``height`` times ``width`` words to 0, which begin ``pitch`` bytes apart."""
+    if width and height:
+        _set_words(handles, address, pitch, 0, width, height)
+
+
+def _set_words(
+    handles: Handles, address: int, pitch: int, word: int, width: int, height: int
+) -> None:
+    driver = handles.libraries.driver
+    if height > 1 and pitch > LARGEST_PITCH:
+        for row in range(height):
+            _set_words(handles, address + row * pitch, pitch, word, width, 1)
+    elif height == 1:
+        checked(driver.cuMemsetD32Async(address, word, width, handles.stream))
+    else:
+        checked(driver.cuMemsetD2D32Async(address, pitch, word, width, height, handles.stream))
+
+
+def copy(
+    numbers: Numbers, handles: Handles, m: int, n: int, a: int, lda: int, b: int, ldb: int
+) -> None:
+    """Copy a matrix."""
+    if m == 0 or n == 0:
+        return
+    driver, size = handles.libraries.driver, numbers.itemsize
+    if n == 1 or lda == ldb == m:
+        checked(driver.cuMemcpyDtoDAsync(b, a, m * n * size, handles.stream))
+        return
+    if max(lda, ldb) * size > LARGEST_PITCH:
+        for j in range(n):
+            copy(numbers, handles, m, 1, a + j * lda * size, lda, b + j * ldb * size, ldb)
+        return
+    command = driver.CUDA_MEMCPY2D()
+    command.srcMemoryType = command.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+    command.srcDevice, command.srcPitch = a, lda * size
+    command.dstDevice, command.dstPitch = b, ldb * size
+    command.WidthInBytes, command.Height = m * size, n
+    checked(driver.cuMemcpy2DAsync(command, handles.stream))
+
+
+def transpose(
+    numbers: Numbers, handles: Handles, m: int, n: int, a: int, lda: int, b: int, ldb: int
+) -> None:
+    """Make ``b`` the transpose of the ``m`` times ``n`` matrix ``a``."""
+    if m == 0 or n == 0:
+        return
+    library = handles.libraries.cublas
+    one, zero = np.ones(1, numbers.dtype), np.zeros(1, numbers.dtype)
+    turned, same = library.Operation.T, library.Operation.N
+    add = getattr(library, f"{numbers.letter}geam_64")
+    # nothing of the second matrix is added, which may be the result itself
+    add(
+        handles.blas, turned, same, n, m, one.ctypes.data, a, lda,
+        zero.ctypes.data, b, ldb, b, ldb,
+    )  # fmt: skip

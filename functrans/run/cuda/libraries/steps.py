@@ -1,0 +1,80 @@
+"""A step of a plan that is one `Call`: which library, with which addresses and numbers.
+
+What does not change from one run of the plan to the next is worked out once: where in its buffer an
+address is, the numbers, the function that calls the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.loop.scalar import Scalar, evaluate, postorder
+from functrans.loop.statements import Address, Buffer, Call
+from functrans.run.cuda.libraries.handles import Handles, Workspace
+from functrans.run.cuda.libraries.table import Adapter, adapter
+
+
+class Place(NamedTuple):
+    """So many bytes behind the beginning of the memory of that number."""
+
+    memory: int
+    offset: int
+
+
+class LibraryStep(NamedTuple):
+    """A call whose addresses are still to come."""
+
+    symbol: str
+    adapter: Adapter
+    arguments: tuple[Any, ...]
+
+    def __call__(self, handles: Handles, workspace: Workspace, addresses: Sequence[int]) -> None:
+        """Put the call on the stream of the handles.
+
+        Parameters
+        ----------
+        handles : Handles
+        workspace : Workspace
+        addresses : sequence of int
+            Of the buffers that the step was made for, in their order.
+        """
+        passed = [
+            addresses[one.memory] + one.offset if type(one) is Place else one
+            for one in self.arguments
+        ]
+        self.adapter(handles, workspace, passed)
+
+
+def library_step(call: Call, buffers: Sequence[Buffer], sizes: Sequence[int] = ()) -> LibraryStep:
+    """Prepare a call.
+
+    Parameters
+    ----------
+    call : Call
+        Outside of any loop. Of its symbol, `functrans.run.cuda.libraries.table.has` holds.
+    buffers : sequence of Buffer
+        Those of its kernel.
+    sizes : sequence of int
+        The kernel's.
+    """
+
+    def number(expression: Scalar) -> Any:
+        leaves = (node for node in postorder([expression]) if node.op == "size")
+        return evaluate(
+            expression, {leaf: np.int64(sizes[leaf.attribute]) for leaf in leaves}
+        ).item()
+
+    def passed(argument: Address | Scalar | bytes) -> Any:
+        if isinstance(argument, bytes):
+            return argument
+        if isinstance(argument, Scalar):
+            return number(argument)
+        target, position = argument.target, 0
+        for index, extent in zip(argument.indices, target.shape, strict=True):
+            position = position * number(extent) + number(index)
+        return Place(buffers.index(target), position * target.dtype.itemsize)
+
+    return LibraryStep(call.symbol, adapter(call.symbol), tuple(map(passed, call.arguments)))

@@ -1,0 +1,104 @@
+"""Which library does what: from the symbol of a `Call` to the function that does it on a GPU.
+
+A symbol is a letter for the dtype and a routine of BLAS or LAPACK, as on the CPU, whose arguments
+are in the order of its documentation. To these come `gemm` for ``float16`` (``h``) and ``bfloat16``
+(``b``), summed in ``float32``, which their ``alpha`` and ``beta`` are, too; ``gemm_batch_strided``,
+whose arguments are those of `gemm` with a stride behind each leading dimension and the number of
+products at the end; and the Fourier transforms of `functrans.run.cuda.libraries.fourier`.
+
+An argument is an address on the device (of an element, not of its buffer), a number, or a flag as
+``bytes``. What `adapter` gives is called with `Handles`, a `Workspace` and these, and puts all of
+its work on the stream of the handles: it waits for nothing, except for what cuSOLVER does itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from functrans import config
+from functrans.run.cuda.libraries import factors, fourier, moves, products, spectra, triangles
+from functrans.run.cuda.libraries.handles import Handles, Numbers, Workspace
+
+Routine = Callable[[Numbers, Handles, Workspace, Sequence[Any]], None]
+
+Adapter = Callable[[Handles, Workspace, Sequence[Any]], None]
+
+FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+NUMBERS = {
+    one.letter: one
+    for one in (
+        Numbers("s", FLOAT, 4, "CUDA_R_32F", "COMPUTE_32F"),
+        Numbers("d", DOUBLE, 8, "CUDA_R_64F", "COMPUTE_64F"),
+        Numbers("h", FLOAT, 2, "CUDA_R_16F", "COMPUTE_32F"),
+        Numbers("b", FLOAT, 2, "CUDA_R_16BF", "COMPUTE_32F"),
+        Numbers("c", FLOAT, 8, "CUDA_C_32F", "COMPUTE_32F"),
+        Numbers("z", DOUBLE, 16, "CUDA_C_64F", "COMPUTE_64F"),
+    )
+}
+"""By the letters that symbols begin with."""
+
+TF32 = NUMBERS["s"]._replace(compute="COMPUTE_32F_FAST_TF32")
+"""float32 whose products are of numbers with 10 bits behind the point, on tensor cores."""
+
+_BY_LETTERS: Mapping[str, tuple[Routine, ...]] = {
+    "sdhb": (products.gemm, products.gemm_batch_strided),
+    "sd": (
+        triangles.syrk, triangles.trsm, triangles.trsv, moves.lacpy, moves.laset,
+        factors.potrf, factors.getrf, factors.getrs, factors.getri,
+        factors.geqrf, factors.orgqr, factors.gelqf, factors.orglq,
+        spectra.syevd, spectra.gesdd, fourier.rfft, fourier.irfft,
+    ),
+    "cz": (fourier.fft,),
+}  # fmt: skip
+
+_ROUTINES = {
+    letter + routine.__name__: routine
+    for letters, routines in _BY_LETTERS.items()
+    for routine in routines
+    for letter in letters
+}
+"""By their symbols: functions here have the names of the routines that they stand for."""
+
+_ON_THE_HOST_TOO = {
+    letter + routine.__name__
+    for letter in "sd"
+    for routine in (
+        factors.potrf, factors.getrf, factors.getrs, factors.getri, factors.geqrf, factors.orgqr,
+        factors.gelqf, factors.orglq, spectra.syevd, spectra.gesdd,
+    )
+}  # fmt: skip
+"""Routines of which cuSOLVER does not promise that they leave all work to the stream."""
+
+
+def symbols() -> tuple[str, ...]:
+    """Every symbol that there is an adapter for."""
+    return tuple(_ROUTINES)
+
+
+def has(symbol: str) -> bool:
+    """Whether a library does on a GPU what a symbol names."""
+    return symbol in _ROUTINES
+
+
+def capturable(symbol: str) -> bool:
+    """Whether the call of a symbol may be part of a CUDA graph, under `Handles.captured`."""
+    return symbol in _ROUTINES and symbol not in _ON_THE_HOST_TOO
+
+
+def adapter(symbol: str) -> Adapter:
+    """What calls the library for a symbol, as `config.matmul_precision` is now.
+
+    Raises
+    ------
+    KeyError
+        If there is none: ask `has`.
+    """
+    numbers = NUMBERS[symbol[0]]
+    if numbers is NUMBERS["s"] and config.matmul_precision == "tf32":
+        numbers = TF32
+    return partial(_ROUTINES[symbol], numbers)
