@@ -160,7 +160,7 @@ class Printer:
         match statement:
             case Store():
                 self.store(statement)
-            case Let() | Assign():
+            case Let() | Assign() if statement.targets:
                 values = self.texts(statement.values)
                 targets = [self.named(target) for target in statement.targets]
                 self.line(f"{', '.join(targets)} = {', '.join(values)}")

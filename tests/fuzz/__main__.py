@@ -19,11 +19,17 @@ LONGEST = 180
 """Seconds for one program: more is a failure."""
 
 
-def choose_mode(rng):
+def modes():
+    """The ways to run a program, each with how often it is drawn."""
     from tests.fuzz.checks import MODES
+    from tests.fuzz.grids import on_a_grid
 
-    weights = np.array([weight for _, weight in MODES.values()])
-    return list(MODES)[int(rng.choice(len(weights), p=weights / weights.sum()))]
+    return {**MODES, "on a grid": (on_a_grid, 5)}
+
+
+def choose_mode(rng):
+    weights = np.array([weight for _, weight in modes().values()])
+    return list(modes())[int(rng.choice(len(weights), p=weights / weights.sum()))]
 
 
 def attempt(seed, number):
@@ -33,7 +39,7 @@ def attempt(seed, number):
 
     rng = np.random.default_rng([seed, number])
     mode = choose_mode(rng)
-    check = checks.MODES[mode][0]
+    check = modes()[mode][0]
     program = programs.draw(rng)
     getattr(functrans, "clear_caches", int)()
     low = rng.random() < 0.6

@@ -1,0 +1,86 @@
+"""Random programs on a GPU that is none: plans for a grid, whose threads go in any order."""
+
+from typing import Any
+
+import numpy as np
+
+from functrans import config, grad, jit, vmap
+from functrans.ir.types import is_complex
+from functrans.loop.target import CUDA
+from functrans.lower import pipeline
+from functrans.lower.select.partition import compiled
+from functrans.lower.verify import verify
+from functrans.optimise import optimise
+from tests.emit.cuda.programs import emulate_plan
+from tests.fuzz.checks import Mismatch, compare, float_inputs, losses_of, nearby, precision
+from tests.loop.plans import evaluate_plan
+from tests.targets import target
+
+MOST = 12_000
+"""Elements of all values of a program: the interpreters go from number to number."""
+
+LOW = {
+    "grid": {
+        "warp": (2, 4),
+        "block": (4, 8),
+        "largest_team": (4, 16),
+        "shortest": (2, 3, 16),
+        "iterations": (1, 2, 8),
+        "teams": (1, 3, 1000),
+        "largest_local": (0, 64, 1024),
+    },
+    "reductions": {"blocks": (3, 5), "few_iterations": (1, 8, 64), "long": (16, 200, 1 << 16)},
+    "unrolling": {"longest": (2, 16), "sums": (1, 7), "elements": (1, 4, 64)},
+    "loops": {"largest_scratch": (64, 48 << 10), "largest_stack": (64, 48 << 10)},
+    "kernels": {"largest_constant": (2, 16)},
+}
+"""What thresholds of a GPU are drawn from."""
+
+
+def draw_target(rng) -> Any:
+    """A GPU for which small arrays are large."""
+    return target(
+        CUDA,
+        **{
+            record: {
+                name: options[int(rng.integers(len(options)))] for name, options in own.items()
+            }
+            for record, own in LOW.items()
+        },
+    )
+
+
+def on_a_grid(program, rng) -> None:
+    """A program, its gradient, or either for a batch: evaluated, or its text emulated."""
+    if sum(np.asarray(x).size for x in program.values(*program.inputs)) > MOST:
+        return
+    function: Any = program
+    inputs, moving = list(program.inputs), float_inputs(program)
+    if moving and rng.random() < 0.5:
+        function = grad(losses_of(program, rng)[0], argnums=moving)
+    if rng.random() < 0.3:
+        function = vmap(function)
+        inputs = [np.stack([x, x[..., ::-1] if x.ndim else x]) for x in inputs]
+    with np.errstate(all="ignore"):
+        expected = function(*inputs)
+        around = nearby(function, inputs, rng, precision(program))
+    graph = optimise(jit(function).lower(*inputs).graph())
+    emulated = rng.random() < 0.3
+    machine = CUDA if emulated else draw_target(rng)
+    values = [*graph.inputs, *(var for eqn in graph.eqns for var in eqn.outputs)]
+    if any(is_complex(var.aval.dtype) for var in values):
+        return
+    if len(graph.inputs) > len(inputs) or not all(compiled(eqn, machine) for eqn in graph.eqns):
+        return
+    plan = pipeline.plan(graph, machine)
+    if config.check_plans:
+        verify(plan)
+    if emulated:
+        found, status = emulate_plan(plan, inputs, seed=int(rng.integers(1 << 30)))
+    else:
+        found, status = evaluate_plan(plan, inputs, rng.permutation)
+    if status:
+        raise Mismatch(f"the program failed with {status}")
+    results = expected if isinstance(expected, (tuple, list)) else [expected]
+    near = [each if isinstance(each, (tuple, list)) else [each] for each in around]
+    compare("on a grid", found, results, near, precision(program))

@@ -1,0 +1,117 @@
+"""Every primitive with a kernel for a GPU: plans for a grid give what NumPy gives, in any order.
+
+There is no GPU. Plans are verified and evaluated, blocks and threads in random order; the text of
+kernels is emulated, and compiled to machine code.
+"""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from functrans.emit.cuda.kernel import emit
+from functrans.ir.evaluate import evaluate as by_numpy
+from functrans.loop.target import CUDA
+from functrans.lower import pipeline
+from functrans.lower.grid.launch import launch
+from functrans.lower.select.partition import compiled
+from functrans.lower.verify import verify
+from functrans.optimise import optimise
+from functrans.run.cuda.compile import compile_cubin
+from tests.emit.cuda.programs import emulate_plan, stored_as
+from tests.loop.plans import evaluate_plan
+from tests.lower.test_targets import SMALL_CUDA
+from tests.primitives.harness import cases
+
+HAS_COMPILER = importlib.util.find_spec("numba_cuda") is not None
+needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="numba-cuda is not installed")
+
+
+def with_kernels(dtype):
+    """The samples of each primitive all of which has kernels, optimised as a program would be."""
+    found = {}
+    for name, case in cases(dtype).items():
+        graph = optimise(case.graph())
+        if graph.eqns and all(compiled(eqn, CUDA) for eqn in graph.eqns):
+            own = found.setdefault(f"{case.primitive.name}-{np.dtype(dtype)}", {})
+            own[name] = graph, list(case.operands)[: len(graph.inputs)]
+    return found
+
+
+GROUPS = {**with_kernels(np.float64), **with_kernels(np.float32)}
+SMALLEST = {
+    name: min(
+        [each for each in own.values() if all(map(np.size, each[1]))] or own.values(),
+        key=lambda each: sum(map(np.size, each[1])),
+    )
+    for name, own in GROUPS.items()
+}
+
+
+def expect(graph, operands, found):
+    with np.errstate(all="ignore"):
+        wanted = by_numpy(graph, operands)
+    for mine, value in zip(found, map(np.asarray, wanted), strict=True):
+        assert (mine.shape, mine.dtype) == (value.shape, value.dtype)
+        rounding = 1e-10 if value.dtype == np.float64 else 2e-4
+        if value.dtype.kind != "f":
+            rounding = 0
+        np.testing.assert_allclose(mine, value, rtol=rounding, atol=rounding)
+
+
+@pytest.mark.parametrize("machine", [SMALL_CUDA, CUDA], ids=["small", "large"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_plans_give_what_numpy_gives_in_any_order(name, machine):
+    for number, (graph, operands) in enumerate(GROUPS[name].values()):
+        plan = pipeline.plan(graph, machine)
+        verify(plan)
+        order = np.random.default_rng(number).permutation
+        found, status = evaluate_plan(plan, operands, order)
+        assert status == 0
+        expect(graph, operands, found)
+
+
+def check_text(graph, operands):
+    found, status = emulate_plan(pipeline.plan(graph, CUDA), operands)
+    assert status == 0
+    expect(graph, operands, found)
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_kernels_as_they_are_printed(name):
+    check_text(*SMALLEST[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GROUPS)
+def test_kernels_as_they_are_printed_for_all_samples(name):
+    for each in GROUPS[name].values():
+        check_text(*each)
+
+
+def check_machine_code(graph, architecture):
+    for step in pipeline.plan(graph, CUDA).steps:
+        kernel = step.kernel
+        signature = (
+            "int64*",
+            *(f"{stored_as(one.dtype)}*" for one in kernel.buffers),
+            *["int64"] * kernel.sizes,
+        )
+        threads = launch(kernel, CUDA.grid).threads
+        made = compile_cubin(emit(kernel, CUDA.grid), signature, architecture, threads)
+        assert made.resources.spills == 0
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", list(SMALLEST)[::14])
+def test_kernels_become_machine_code_without_spills(name):
+    check_machine_code(SMALLEST[name][0], "sm_90")
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_all_kernels_become_machine_code_without_spills(name, architecture):
+    for graph, _ in GROUPS[name].values():
+        check_machine_code(graph, architecture)
