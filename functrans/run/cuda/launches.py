@@ -116,8 +116,10 @@ class Launches:
 
     def run(self, addresses: Sequence[int], flag: int, stream: Stream) -> None:
         """Launch all kernels on memory at some addresses: of the inputs, then of the outputs."""
-        arena = allocate(self.driver, self.arena, stream)
-        given = (flag, *addresses, *(arena.address + offset for offset in self.offsets))
+        given = (flag, *addresses)
+        if self.offsets:
+            arena = allocate(self.driver, self.arena, stream)  # until this returns
+            given += tuple([arena.address + offset for offset in self.offsets])
         if len(self.launches) < WORTH_A_GRAPH:
             self._put(given, stream)
             return

@@ -70,36 +70,71 @@ class DeviceProgram:
             None if segment.call is not None else _planned(segment.graph, target)
             for segment in self.segments
         ]
-        self._whole = [segment.graph for segment in self.segments] == [apart]
+        self._types = [(aval.shape, aval.dtype) for aval in graph.in_avals]
+        whole = [segment.graph for segment in self.segments] == [apart]
         self._parts = [
-            None if plan is None else Launches(plan, target.grid, on) for plan in self.plans
+            None
+            if plan is None
+            else _Part(Launches(plan, target.grid, on), segment.graph.out_avals)
+            for segment, plan in zip(self.segments, self.plans, strict=True)
         ]
+        self._whole: _Part | None = None
+        if whole and self._parts[0] is not None:
+            # complex numbers are pairs in the same memory
+            self._whole = _Part(self._parts[0].launches, graph.out_avals)
 
-    def __call__(self, *arrays: Any) -> tuple[DeviceArray, ...]:
+    def __call__(self, *arrays: Any) -> Sequence[DeviceArray]:
         stream = self.driver.stream()
-        given = self._on_device(arrays)
-        words: list[Pending] = [x.pending for x in given]
+        given = arrays if self._fit(arrays) else self._on_device(arrays)
+        words = [x.pending for x in given if x.pending]
+        part = self._whole
+        if part is None:
+            return self._in_segments(given, stream, words)
+        if part.launches.may_fail:
+            words.append(self._word(part, given, stream))
+        return part(given, stream, words)
+
+    def _fit(self, arrays: Sequence[Any]) -> bool:
+        """Whether these are arrays of the device, of exactly the types of the graph."""
+        if len(arrays) != len(self._types):
+            return False
+        here = self.driver
+        for x, (shape, dtype) in zip(arrays, self._types, strict=True):
+            if type(x) is not DeviceArray or x.memory.driver is not here:
+                return False
+            if x.shape != shape or x.dtype != dtype:
+                return False
+        return True
+
+    def _in_segments(
+        self, given: Sequence[DeviceArray], stream: Stream, words: list[Pending]
+    ) -> Sequence[DeviceArray]:
         values: dict[Atom, DeviceArray] = {
             var: _seen_as(x, var.aval) for var, x in zip(self._inputs, given, strict=True)
         }
-        made: Sequence[DeviceArray] = ()
         for segment, part in zip(self.segments, self._parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            if part is not None:
-                made, word = _run(part, segment, operands, stream)
-                if word is not None:
-                    words.append((Status(word, self._explain(given)),))
-            else:
+            if part is None:
                 made = self._on_host(segment, operands)
-            values.update(zip(segment.outputs, made, strict=not self._whole))
+            else:
+                if part.launches.may_fail:
+                    words.append(self._word(part, given, stream))
+                made = part(operands, stream, words)
+            values.update(zip(segment.outputs, made, strict=True))
             for var in segment.dead:
                 del values[var]
         found = pending(words)
-        results = made if self._whole else [self._value(atom, values) for atom in self._outputs]
-        return tuple(
+        results = [self._value(atom, values) for atom in self._outputs]
+        return [
             DeviceArray(x.memory, aval.shape, np.dtype(aval.dtype), found)
             for x, aval in zip(results, self.graph.out_avals, strict=True)
-        )
+        ]
+
+    def _word(self, part: _Part, inputs: Sequence[DeviceArray], stream: Stream) -> Pending:
+        """A status word for a call of a part that may fail, with what explains it."""
+        memory = allocate(self.driver, _WORD, stream)
+        self.driver.fill(memory.address, 0, _WORD, stream)
+        return (Status(memory, self._explain(inputs)),)
 
     def _on_device(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The inputs on the device, of exactly the types of the graph."""
@@ -183,28 +218,39 @@ def _seen_as(x: DeviceArray, aval: Aval) -> DeviceArray:
     return DeviceArray(x.memory, aval.shape, np.dtype(aval.dtype), x.pending)
 
 
-def _run(
-    part: Launches, segment: Segment, operands: Sequence[DeviceArray], stream: Stream
-) -> tuple[list[DeviceArray], Any]:
-    """The results of a compiled segment, and the word that says whether it failed, if it can."""
-    here = part.driver
-    for x in operands:
-        x.memory.read(stream)
-    made = [
-        DeviceArray(
-            allocate(here, aval.size * aval.dtype.itemsize, stream),
-            aval.shape,
-            np.dtype(aval.dtype),
-        )
-        for aval in segment.graph.out_avals
-    ]
-    word = None
-    if part.may_fail:
-        word = allocate(here, _WORD, stream)
-        here.fill(word.address, 0, _WORD, stream)
-    addresses = [x.memory.address for x in (*operands, *made)]
-    part.run(addresses, word.address if word is not None else 0, stream)
-    return made, word
+class _Part:
+    """A compiled part of a program, with the types of its results.
+
+    Parameters
+    ----------
+    launches : Launches
+    avals : sequence of Aval
+    """
+
+    def __init__(self, launches: Launches, avals: Sequence[Aval]) -> None:
+        self.launches = launches
+        self._results = [
+            (aval.size * aval.dtype.itemsize, aval.shape, np.dtype(aval.dtype)) for aval in avals
+        ]
+
+    def __call__(
+        self, operands: Sequence[DeviceArray], stream: Stream, words: Sequence[Pending]
+    ) -> list[DeviceArray]:
+        """The results; of a part that may fail, the last word is the one that it writes to."""
+        here = self.launches.driver
+        found = pending(words) if words else ()
+        addresses = []
+        for x in operands:
+            x.memory.read(stream)
+            addresses.append(x.memory.address)
+        results = []
+        for nbytes, shape, dtype in self._results:
+            memory = allocate(here, nbytes, stream)
+            addresses.append(memory.address)
+            results.append(DeviceArray(memory, shape, dtype, found))
+        flag = words[-1][-1].memory.address if self.launches.may_fail else 0
+        self.launches.run(addresses, flag, stream)
+        return results
 
 
 _compiling = lock()
