@@ -186,6 +186,10 @@ class _Printer(Printer):
     def barrier(self) -> None:
         self.line("barrier()" if self.team > self.warp else "warp_barrier()")
 
+    def atomic(self, op: str, target: Buffer, indices: Sequence[str], value: str) -> None:
+        (position,) = indices
+        self.line(f"atomic_{op}({self.names[target]}, {position}, {value})")
+
     def call(self, statement: Call) -> None:
         raise AssertionError(f"a kernel of a grid calls {statement.symbol}")
 
