@@ -86,9 +86,8 @@ class _Printer(Printer):
         for row in self.kernel.scratch:
             count = row.count * (self.shape.teams if self.together else 1)
             space = "shared" if self.together else "local"
-            self.memory.append(
-                f'    {self.names[row]} = {space}("{in_memory(row.dtype)}", {count})'
-            )
+            kind = "uint8" if row.dtype == BOOL else in_memory(row.dtype)
+            self.memory.append(f'    {self.names[row]} = {space}("{kind}", {count})')
         with self._in_the_grid():
             band = self.kernel.band
             self.statements(band[-1].body if band else self.kernel.body)

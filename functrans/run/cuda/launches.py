@@ -153,5 +153,3 @@ def _launch(step: Step, loaded: Any, grid: Grid, slots: dict[Buffer, int]) -> La
         tuple(slots[one] for one in step.buffers),
         step.sizes,
     )
-
-

@@ -104,9 +104,7 @@ class DeviceProgram:
     def _on_device(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The inputs on the device, of exactly the types of the graph."""
         if len(arrays) != len(self.graph.in_avals):
-            raise TypeError(
-                f"{len(arrays)} inputs: this program takes {len(self.graph.in_avals)}"
-            )
+            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self.graph.in_avals)}")
         found: list[Any] = list(arrays)
         from_host = [i for i, x in enumerate(arrays) if not isinstance(x, DeviceArray)]
         if from_host:
@@ -194,7 +192,9 @@ def _run(
         x.memory.read(stream)
     made = [
         DeviceArray(
-            allocate(here, aval.size * aval.dtype.itemsize, stream), aval.shape, np.dtype(aval.dtype)
+            allocate(here, aval.size * aval.dtype.itemsize, stream),
+            aval.shape,
+            np.dtype(aval.dtype),
         )
         for aval in segment.graph.out_avals
     ]
@@ -263,5 +263,3 @@ def program(graph: Graph, device: str) -> DeviceProgram:
     on = driver(device)
     with _compiling:
         return _program(graph, on, config.cuda_fallback)
-
-

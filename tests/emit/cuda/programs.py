@@ -44,9 +44,7 @@ def emulate_plan(plan, operands, grid=CUDA.grid, seed=0):
             if one in plan.offsets and not np.array_equal(before[one], written[one]):
                 _destroy(plan, one, written)
     assert all(written[one].all() for one in plan.outputs)
-    return [
-        arrays[one].view(one.dtype).reshape(one.extents) for one in plan.outputs
-    ], int(flag[0])
+    return [arrays[one].view(one.dtype).reshape(one.extents) for one in plan.outputs], int(flag[0])
 
 
 def _destroy(plan, changed, written):

@@ -170,7 +170,10 @@ class _Scan:
         here = (loops[self.axis] * threads + i) * chunk + k
         inside = here < self.extent
         fetched = guard(inside, self.element(loops, here), self.start)
-        body = [*self.dealt((i, k), Store(row, (i, k), fetched)), *self.scan_chunks(row, chunk, ends[0])]
+        body = [
+            *self.dealt((i, k), Store(row, (i, k), fetched)),
+            *self.scan_chunks(row, chunk, ends[0]),
+        ]
         distance = 1
         while distance < threads:
             old, new = ends
