@@ -24,15 +24,13 @@ _samples = cases(
 )  # fmt: skip
 
 
+_emit_sort = lazy("functrans.ops.reductions.compiled.merge_sort:sort")
+_emit_argsort = lazy("functrans.ops.reductions.compiled.merge_sort:argsort")
+
+
 def _has_grid(eqn: Eqn, target: Target) -> bool:
     """On a CPU, NumPy sorts."""
     return target.grid is not None
-
-
-def _emit(rule: str) -> Emit:
-    return Emit(
-        lazy(f"functrans.ops.reductions.compiled.merge_sort:{rule}"), _has_grid, _operations
-    )
 
 
 def _operations(eqn: Eqn, of_graph: Any) -> int:
@@ -52,7 +50,7 @@ argsort: Primitive = primitive(
     numpy=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
-    emit=_emit("argsort"),
+    emit=Emit(_emit_argsort, _has_grid, _operations),
     samples=_samples,
 )  # fmt: skip
 
@@ -62,6 +60,6 @@ sort: Primitive = primitive(
     numpy=lambda x, *, axis: np.sort(x, axis=axis),
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
-    emit=_emit("sort"),
+    emit=Emit(_emit_sort, _has_grid, _operations),
     samples=_samples,
 )  # fmt: skip
