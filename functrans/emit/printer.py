@@ -113,6 +113,10 @@ class Printer:
         """Print the call of a library routine."""
         raise NotImplementedError
 
+    def atomic(self, op: str, target: Buffer, indices: Sequence[str], value: str) -> None:
+        """Print what is done to an element in one step that no other thread comes into."""
+        raise NotImplementedError
+
     def barrier(self) -> None:
         """Print where threads wait for each other."""
         raise NotImplementedError
@@ -193,6 +197,9 @@ class Printer:
 
     def store(self, statement: Store) -> None:
         *indices, value = self.texts(expressions(statement))
+        if statement.atomic and statement.op is not None:
+            self.atomic(statement.op, statement.target, indices, value)
+            return
         place = self.place(statement.target, indices)
         dtype = statement.target.dtype
         if statement.op is not None:

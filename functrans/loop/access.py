@@ -77,6 +77,8 @@ class Access:
     writes : bool
     certain : bool
         Whether it is these elements; else it may be any one of them, which depends on data.
+    atomic : str or None
+        What an atomic store does, which may meet others that do the same.
     """
 
     buffer: Buffer
@@ -86,6 +88,7 @@ class Access:
     spans: tuple[int, ...]
     writes: bool
     certain: bool = True
+    atomic: str | None = None
 
     def flat(self, extra: Sequence[int] = (), extents: Sequence[int] = ()) -> tuple[Array, ...]:
         """The elements, the times of the first access to each, and the iterations.

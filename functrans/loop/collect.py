@@ -133,9 +133,10 @@ class Accesses:
             case Store():
                 self._read(expressions(statement))
                 element = statement.target, statement.indices
+                atomic = (statement.op or "set") if statement.atomic else None
                 if statement.op is not None:
-                    self._element(*element, self.mask, writes=False)
-                self._element(*element, self.mask, writes=True)
+                    self._element(*element, self.mask, writes=False, atomic=atomic)
+                self._element(*element, self.mask, writes=True, atomic=atomic)
             case Let() | Assign():
                 self._read(statement.values)
                 values = [self.values(value) for value in statement.values]
@@ -346,11 +347,17 @@ class Accesses:
                     stack.append((arg, narrowed))
 
     def _element(
-        self, one: Buffer, indices: Sequence[Scalar], mask: Array | None, *, writes: bool
+        self,
+        one: Buffer,
+        indices: Sequence[Scalar],
+        mask: Array | None,
+        *,
+        writes: bool,
+        atomic: str | None = None,
     ) -> None:
         elements = self._elements(one, indices, mask)
         certain = not any(isinstance(self.values(i), Unknown) for i in indices)
-        self._add(one, elements, mask, writes, certain)
+        self._add(one, elements, mask, writes, certain, atomic)
 
     def _elements(
         self, one: Buffer, indices: Sequence[Scalar], mask: Array | None, inside: bool = True
@@ -383,10 +390,16 @@ class Accesses:
         return total
 
     def _add(
-        self, one: Buffer, elements: Array, mask: Array | None, writes: bool, certain: bool = True
+        self,
+        one: Buffer,
+        elements: Array,
+        mask: Array | None,
+        writes: bool,
+        certain: bool = True,
+        atomic: str | None = None,
     ) -> None:
         start, spans = self.clock + writes, tuple(self.spans)
-        self.found.append(Access(one, elements, mask, start, spans, writes, certain))
+        self.found.append(Access(one, elements, mask, start, spans, writes, certain, atomic))
 
 
 LONGEST = 3

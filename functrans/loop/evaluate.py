@@ -170,8 +170,7 @@ class Interpreter:
         at = self._position(statement.target, [self.value(i) for i in statement.indices])
         memory = self.memory[statement.target]
         if statement.op is not None:
-            self._demand(memory, statement.target, at)
-            value = combined(statement.op, memory.array[at], value)
+            value = combined(statement.op, self._written(statement.target, at), value)
         memory.array[at] = value
         memory.written[at] = True
 
@@ -270,10 +269,8 @@ class Interpreter:
                 condition, yes, no = node.args
                 return done[yes if done[condition] else no]
             case "load":
-                memory = self.memory[node.attribute]
                 at = self._position(node.attribute, [done[i] for i in node.args])
-                self._demand(memory, node.attribute, at)
-                return memory.array[at]
+                return self._load(node.attribute, at)
             case "checked":
                 position, extent = (done[arg] for arg in node.args)
                 if 0 <= position < extent:
@@ -294,9 +291,15 @@ class Interpreter:
             raise Fault(f"{one}[{', '.join(map(str, at))}] is outside of {list(shape)}")
         return at
 
-    def _demand(self, memory: Memory, one: Buffer, at: tuple[int, ...]) -> None:
+    def _load(self, one: Buffer, at: tuple[int, ...]) -> Any:
+        return self._written(one, at)
+
+    def _written(self, one: Buffer, at: tuple[int, ...]) -> Any:
+        """An element, which somebody must have written."""
+        memory = self.memory[one]
         if not memory.written[at]:
             raise Fault(f"{one}[{', '.join(map(str, at))}] is read before it is written")
+        return memory.array[at]
 
 
 def combined_by_halves(op: str, parts: Sequence[Any]) -> Any:

@@ -2,8 +2,8 @@
 
 What a kernel means that says how many threads are in a team (`functrans.loop.statements.Kernel`).
 The threads of a team are coroutines, which give way at barriers. Two that touch an element without
-one between them, of which one writes, are a data race, and a `Fault`; so are threads that do not
-come to the same barrier.
+one between them, of which one writes, are a data race, and a `Fault`, unless both do the same in
+atomic stores; so are threads that do not come to the same barrier.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Team:
     def __init__(
         self, kernel: Kernel, memory: Sequence[Memory], sizes: Sequence[int], known: dict[Any, Any]
     ) -> None:
-        self.touched: dict[tuple[Buffer, tuple[int, ...]], tuple[set[int], set[int]]] = {}
+        self.touched: dict[tuple[Buffer, tuple[int, ...]], dict[str, set[int]]] = {}
         self.threads = [
             _Thread(self, number, kernel, memory, sizes) for number in range(kernel.team)
         ]
@@ -109,16 +109,20 @@ class _Team:
     def status(self) -> int:
         return next((each.status for each in self.threads if each.status), 0)
 
-    def touch(self, thread: int, one: Buffer, at: tuple[int, ...], writes: bool) -> None:
-        """Take note that a thread touches an element, which no other thread may have."""
-        readers, writers = self.touched.setdefault((one, at), (set(), set()))
-        others = (writers | readers if writes else writers) - {thread}
+    def touch(self, thread: int, one: Buffer, at: tuple[int, ...], how: str) -> None:
+        """Take note that a thread touches an element, which no other may have, but to do the same.
+
+        ``how`` is ``"read"``, ``"write"``, or what an atomic store does.
+        """
+        touched = self.touched.setdefault((one, at), {})
+        harmless = how if how != "write" else None
+        others = {n for other, own in touched.items() if other != harmless for n in own} - {thread}
         if others:
             raise Fault(
                 f"threads {min(others)} and {thread} of a team meet at "
                 f"{one}[{', '.join(map(str, at))}] without a barrier between"
             )
-        (writers if writes else readers).add(thread)
+        touched.setdefault(how, set()).add(thread)
 
     def run(self, body: Sequence[Statement], order: Order) -> None:
         running = [thread.team_statements(body) for thread in self.threads]
@@ -221,11 +225,12 @@ class _Thread(Interpreter):
             ]
         return parts
 
-    def _demand(self, memory: Memory, one: Buffer, at: tuple[int, ...]) -> None:
-        self.team.touch(self.number, one, at, writes=False)
-        super()._demand(memory, one, at)
+    def _load(self, one: Buffer, at: tuple[int, ...]) -> Any:
+        self.team.touch(self.number, one, at, "read")
+        return super()._load(one, at)
 
     def _store(self, statement: Store, value: Any) -> None:
         at = self._position(statement.target, [self.value(i) for i in statement.indices])
         super()._store(statement, value)
-        self.team.touch(self.number, statement.target, at, writes=True)
+        how = f"atomic {statement.op}" if statement.atomic else "write"
+        self.team.touch(self.number, statement.target, at, how)

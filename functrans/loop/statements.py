@@ -82,12 +82,25 @@ def local(dtype: Any, label: str = "t") -> Scalar:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """``target[indices] = value``, or with an ``op``, ``target[indices] op= value``."""
+    """``target[indices] = value``, or with an ``op``, ``target[indices] op= value``.
+
+    Parameters
+    ----------
+    target : Buffer
+    indices : tuple of Scalar
+    value : Scalar
+    op : str or None
+    atomic : bool
+        Whether no other thread comes between reading and writing, so that independent iterations
+        may meet in one element, if all do the same to it: in an order that nobody knows. Of those
+        without an ``op``, any may be the last.
+    """
 
     target: Buffer
     indices: tuple[Scalar, ...]
     value: Scalar
     op: str | None = None
+    atomic: bool = False
 
 
 @dataclass(frozen=True, eq=False)

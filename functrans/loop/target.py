@@ -465,6 +465,8 @@ CUDA = Target(
     fusion=Fusion(worth_a_kernel=1),
     loops=Loops(largest_scratch=48 << 10, largest_stack=48 << 10, wide_columns=1, most_pieces=1),
     products=Products(smallest_work=1 << 62),
+    # what is done at once is in shared memory
+    transforms=Transforms(long=2048, wide=1, largest_tile=24 << 10),
     batch_partition=BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
     arena=Arena(word=256),
 )

@@ -88,7 +88,8 @@ class Printer:
             case Store():
                 *position, value = words
                 sign = "=" if statement.op is None else f"{statement.op}="
-                yield f"{indent}{statement.target}[{', '.join(position)}] {sign} {value}"
+                note = "  # atomic" if statement.atomic else ""
+                yield f"{indent}{statement.target}[{', '.join(position)}] {sign} {value}{note}"
             case Let() | Assign():
                 word = "let" if isinstance(statement, Let) else "set"
                 targets = ", ".join(map(self.leaf, statement.targets))

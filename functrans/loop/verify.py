@@ -5,7 +5,7 @@ Checked is, on the accesses of a kernel as it is called (`functrans.loop.collect
 - what is read has been written before, at those elements: by an earlier kernel, earlier in this
   one, and for scratch, which belongs to a thread, in the same iteration of the band's loops;
 - the iterations of a loop that is parallel, or done in the lanes of vectors, do not meet: what one
-  writes, no other reads or writes;
+  writes, no other reads or writes, unless all do the same to it in atomic stores;
 - a loop whose last iterations may be done twice does not read what it has overwritten.
 
 That indices are inside of their buffers, that locals are declared where they are used, and that
@@ -117,19 +117,23 @@ def _check_apart(given: IndependentLoop, one: Buffer, own: Sequence[Access]) -> 
     total = size * prod(given.extents[d] for d in outer)
     if total > LARGEST:
         raise TooLarge
-    low = np.full(total, NEVER)
-    high = np.full(total, -1)
     first = np.full(total, NEVER)
+    written: dict[str | None, tuple[Array, Array]] = {}
     flat = [(access, _keys(access, size, outer, given.extents, (axis,))) for access in own]
     for access, (keys, times, iteration) in flat:
         if access.writes:
+            fresh = np.full(total, NEVER), np.full(total, -1)
+            low, high = written.setdefault(access.atomic, fresh)
             np.minimum.at(low, keys, iteration)
             np.maximum.at(high, keys, iteration)
             np.minimum.at(first, keys, times)
     label = given.loop.index.attribute[0]
     kind = "parallel loop" if given.loop.parallel else f"loop of {given.loop.lanes} lanes"
     for access, (keys, times, iteration) in flat:
-        met = (high[keys] >= 0) & ((low[keys] != iteration) | (high[keys] != iteration))
+        met = np.zeros(len(keys), bool)
+        for how, (low, high) in written.items():
+            if how is None or how != access.atomic:
+                met |= (high[keys] >= 0) & ((low[keys] != iteration) | (high[keys] != iteration))
         if met.any():
             element = int(keys[met][0]) % size
             verb = "write" if access.writes else "read and write"

@@ -145,7 +145,7 @@ def rebuilt(
         case Store():
             (value,) = values((statement.value,))
             target, position = element(statement.target, statement.indices)
-            return Store(target, position, value, statement.op)
+            return replace(statement, target=target, indices=position, value=value)
         case Let() | Assign():
             return replace(statement, values=tuple(values(statement.values)))
         case For():

@@ -86,9 +86,8 @@ class _Printer(Printer):
         for row in self.kernel.scratch:
             count = row.count * (self.shape.teams if self.together else 1)
             space = "shared" if self.together else "local"
-            self.memory.append(
-                f'    {self.names[row]} = {space}("{in_memory(row.dtype)}", {count})'
-            )
+            kind = "uint8" if row.dtype == BOOL else in_memory(row.dtype)
+            self.memory.append(f'    {self.names[row]} = {space}("{kind}", {count})')
         with self._in_the_grid():
             band = self.kernel.band
             self.statements(band[-1].body if band else self.kernel.body)
@@ -185,6 +184,10 @@ class _Printer(Printer):
 
     def barrier(self) -> None:
         self.line("barrier()" if self.team > self.warp else "warp_barrier()")
+
+    def atomic(self, op: str, target: Buffer, indices: Sequence[str], value: str) -> None:
+        (position,) = indices
+        self.line(f"atomic_{op}({self.names[target]}, {position}, {value})")
 
     def call(self, statement: Call) -> None:
         raise AssertionError(f"a kernel of a grid calls {statement.symbol}")

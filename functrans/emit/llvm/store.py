@@ -10,6 +10,7 @@ from functrans.loop.statements import Buffer, Store
 
 def store(ex: Expressions, statement: Store) -> None:
     """Put a value, or the vector of values of a vector loop, into memory."""
+    assert not statement.atomic, "iterations meet in an element, which are another thread's each"
     target, indices, vector = statement.target, statement.indices, ex.vector
     value = ex.wide(statement.value)
     if statement.op is not None:

@@ -171,7 +171,9 @@ class _Deal:
     def _is_worth_dealing(self, loop: For) -> bool:
         """Whether the team shares this loop, and not those inside of it."""
         loops = _perfect(loop)
-        if not all(self._is_own(each, loops) for each in walk(loops[-1].body)):
+        # lanes of a vector never meet; iterations of other loops may each have used a row anew
+        anew = [each for each in loops if each.lanes == 1]
+        if not all(self._is_own(each, anew) for each in walk(loops[-1].body)):
             return False
         within = max(map(_extent, walk(loops[-1].body)), default=1)
         own = prod(map(extent, loops))

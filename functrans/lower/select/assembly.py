@@ -145,6 +145,9 @@ def _stores(
     """
     before, (value,) = lower_folds([value], 1, roots.puller.simplify, roots.target)
     store = Store(target, place, value, op)
+    if roots.target.grid is not None:
+        # the elements of one part go to places of their own
+        return nest(loops, (*before, store), parallel=True)
     if before or not dense:
         return nest(loops, (*before, store))
     return nest(loops[:-1], vectorised(loops[-1], store, roots.target))

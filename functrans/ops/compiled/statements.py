@@ -10,12 +10,15 @@ from functrans.loop.statements import For, Statement, Store
 from functrans.loop.target import Target
 
 
-def nest(loops: Sequence[Scalar], body: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Plain loops, one inside another; nothing if one of them has no iteration."""
+def nest(
+    loops: Sequence[Scalar], body: Sequence[Statement], *, parallel: bool = False
+) -> tuple[Statement, ...]:
+    """Loops, one inside another; nothing if one of them has no iteration."""
     if any(loop.attribute[2] == 0 for loop in loops):
         return ()
     for loop in reversed(loops):
-        body = (For(loop, ZERO, const(loop.attribute[2], INDEX), tuple(body)),)
+        stop = const(loop.attribute[2], INDEX)
+        body = (For(loop, ZERO, stop, tuple(body), parallel=parallel),)
     return tuple(body)
 
 

@@ -5,6 +5,8 @@ The sum is in `structural`, because every other family needs it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,9 @@ from functrans.ops.arrays.structural import (
     reduce_sum,
     reshape,
 )
+from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.compiled.places import Index, whole
-from functrans.ops.define import primitive
+from functrans.ops.define import lazy, primitive
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.samples import booleans, cases, integers
@@ -159,15 +162,24 @@ def _pull_position(operation: str) -> Any:
             return read(0, (*index[:axis], k, *index[axis:]))
 
         extreme = fold(operation, [x.shape[axis]], element)
-
-        def candidate(k: Any) -> Any:
-            # the first NaN, if there is one: it is what the fold gives, and equal to nothing
-            found = scalar.eq(element(k), extreme) | scalar.ne(element(k), element(k))
-            return scalar.where(found, k, x.shape[axis])
-
-        return fold("min", [x.shape[axis]], candidate)
+        return first_of(extreme, element, x.shape[axis])
 
     return pull
+
+
+def first_of(extreme: Any, element: Callable[[Any], Any], extent: int) -> Any:
+    """Where the first of so many elements is that are equal to the extreme one."""
+
+    def candidate(k: Any) -> Any:
+        # the first NaN, if there is one: it is what the fold gives, and equal to nothing
+        found = scalar.eq(element(k), extreme) | scalar.ne(element(k), element(k))
+        return scalar.where(found, k, extent)
+
+    return fold("min", [extent], candidate)
+
+
+_emit_position = lazy("functrans.ops.reductions.compiled.positions:emit")
+_are_few = lazy("functrans.ops.reductions.compiled.positions:are_few")
 
 
 def _position(name: str, numpy: Any, operation: str) -> Primitive:
@@ -182,6 +194,7 @@ def _position(name: str, numpy: Any, operation: str) -> Primitive:
         jvp=ZERO_DERIVATIVE,
         batch=batch,
         pull=_pull_position(operation),
+        emit=Emit(partial(_emit_position, operation), _are_few, elements),
         samples=cases(
             ((3,), {"axis": 0}), ((2, 3), {"axis": 1}), ((2, 3, 4), {"axis": 1}),
             ((integers(-2, 2), (5, 2)), {"axis": 0}),

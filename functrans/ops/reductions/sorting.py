@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.loop.nodes import INDEX
-from functrans.ops.define import primitive
+from functrans.ops.compiled.emission import Emit
+from functrans.ops.define import lazy, primitive
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.samples import cases, integers
+
+if TYPE_CHECKING:
+    # the compiler's own, which is loaded with its first use
+    from functrans.loop.target import Target
 
 _samples = cases(
     ((3,), {"axis": 0}), ((2, 5), {"axis": 1}), ((4, 2, 3), {"axis": 1}), ((0, 2), {"axis": 0}),
     ((integers(-2, 2), (6,)), {"axis": 0}),
 )  # fmt: skip
+
+
+_emit_sort = lazy("functrans.ops.reductions.compiled.merge_sort:sort")
+_emit_argsort = lazy("functrans.ops.reductions.compiled.merge_sort:argsort")
+
+
+def _has_grid(eqn: Eqn, target: Target) -> bool:
+    """On a CPU, NumPy sorts."""
+    return target.grid is not None
+
+
+def _operations(eqn: Eqn, of_graph: Any) -> int:
+    """A comparison for each element and each doubling of the runs."""
+    (x,) = eqn.inputs
+    extent: int = x.aval.shape[eqn.params["axis"]]
+    return x.aval.size * max(extent.bit_length(), 1)
 
 
 def _batch(sort: Primitive, operands: Any, mapped: Any, axis: int) -> tuple[Any, int]:
@@ -28,6 +50,7 @@ argsort: Primitive = primitive(
     numpy=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
+    emit=Emit(_emit_argsort, _has_grid, _operations),
     samples=_samples,
 )  # fmt: skip
 
@@ -37,5 +60,6 @@ sort: Primitive = primitive(
     numpy=lambda x, *, axis: np.sort(x, axis=axis),
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
+    emit=Emit(_emit_sort, _has_grid, _operations),
     samples=_samples,
 )  # fmt: skip

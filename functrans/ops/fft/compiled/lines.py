@@ -63,6 +63,8 @@ class Lines(NamedTuple):
     lanes : int
         The length of vectors.
     simplify : Simplifier
+    shared : bool
+        Whether threads share all butterflies, and not only those of neighbouring lines.
     """
 
     points: int
@@ -70,6 +72,7 @@ class Lines(NamedTuple):
     dtype: np.dtype[Any]
     lanes: int
     simplify: Simplifier
+    shared: bool = False
 
     def memory(self) -> Parts:
         """Memory for all elements, those of the same number in their lines next to each other."""
@@ -128,10 +131,10 @@ class Lines(NamedTuple):
                 for k, (j, y) in enumerate(zip(places, butterfly(x), strict=True))
             )
 
-        return loop(
+        return self._loop(
             "block",
             blocks,
-            lambda block: loop(
+            lambda block: self._loop(
                 "place",
                 left,
                 lambda place: vector_loop(
@@ -160,10 +163,16 @@ class Lines(NamedTuple):
             if len(digits) < len(found) - 1:
                 # the first digit, of which results are neighbours, in the innermost loop
                 extent = found[-2 - len(digits)]
-                return loop("digit", extent, lambda digit: over((digit, *digits)))
+                return self._loop("digit", extent, lambda digit: over((digit, *digits)))
             return vector_loop("line", self.width, self.lanes, lambda line: at(digits, line))
 
         return over(())
+
+    def _loop(self, name: str, extent: int, body: Callable[[Scalar], Body]) -> Body:
+        """A loop over butterflies, none of which needs another."""
+        if self.shared:
+            return vector_loop(name, extent, self.lanes, body)
+        return loop(name, extent, body)
 
     def _taken(self, memory: Parts, read: Read | None, number: Scalar, line: Scalar) -> Pair:
         return read(number, line) if read else memory.load(self.place(number, line))

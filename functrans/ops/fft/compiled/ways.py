@@ -335,7 +335,8 @@ class _Transform:
         return (*outer[: self.axis], place, *outer[self.axis :], column)
 
     def _lines(self, points: int, width: int) -> Lines:
-        return Lines(points, width, self.dtype, self.lanes, self.at.simplify)
+        shared = self.at.target.grid is not None
+        return Lines(points, width, self.dtype, self.lanes, self.at.simplify, shared)
 
     def _turns(self, points: int) -> Parts | None:
         return self.tables.multiples(points) if len(radices(points)) > 1 else None

@@ -1,33 +1,140 @@
-"""Scatters: updates are written one after the other to a copy of the array."""
+"""Scatters: updates are written to a copy of the array.
+
+On a CPU one after the other. On a grid all at once: what they combine with what is there in atomic
+operations, in any order. Where an element is set more than once, the updates first contend for it
+by their numbers, and it is then taken from the one that has won.
+"""
 
 from __future__ import annotations
 
-from functrans.loop.nodes import index
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from functrans.ir.types import Aval
+from functrans.loop.nodes import INDEX, ZERO, bounded, guard, index
 from functrans.loop.reductions import lower_folds
-from functrans.loop.statements import Store
-from functrans.ops.compiled.emission import Emission
+from functrans.loop.scalar import Scalar, const, convert, idiv, irem
+from functrans.loop.statements import Statement, Store, load
+from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.indexing.positions import pull_indices
+from functrans.ops.indexing.positions import index_shape, pull_indices
+
+
+class _Scatter(NamedTuple):
+    """What is scattered.
+
+    Parameters
+    ----------
+    at : Emission
+    x, updates : Aval
+    axes : tuple of int
+        Those of ``x`` that are indexed.
+    shape : tuple of int
+        How many positions there are.
+    """
+
+    at: Emission
+    x: Aval
+    updates: Aval
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def loops(self) -> Position:
+        """Indices of all updates."""
+        return tuple(index("u", n) for n in self.updates.shape)
+
+    def pointed_at(self, loops: Position) -> list[Scalar]:
+        """Where the index arrays point, along each of the axes."""
+        indices = [operand.aval for operand in self.at.eqn.inputs[2:]]
+        return pull_indices(self.at.element, 2, loops, self.x, indices, self.axes)
+
+    def position(self, loops: Position) -> Position:
+        """The element that an update is for."""
+        ndim = len(self.shape)
+        own = dict(zip(self.axes, self.pointed_at(loops[:ndim]), strict=True))
+        rest = iter(loops[ndim:])
+        return tuple(own[a] if a in own else next(rest) for a in range(self.x.ndim))
+
+    @property
+    def work(self) -> int:
+        return 16 * self.at.eqn.inputs[-1].aval.size
 
 
 def emit(combine: str | None, at: Emission) -> None:
-    """Updates in order: where an element is set twice, the last one wins.
-
-    ``combine`` is the scalar operation of an update with what is there; None takes its place.
-    """
+    """Each update is combined with what is there by a scalar operation; None takes its place."""
     x, updates, *indices = (operand.aval for operand in at.eqn.inputs)
-    axes: tuple[int, ...] = at.eqn.params["axes"]
-    target = at.copied(0)
-    loops = tuple(index("u", n) for n in updates.shape)
-    ndim = updates.ndim - (x.ndim - len(axes))
-    found = pull_indices(at.element, 2, loops[:ndim], x, indices, axes)
-    own, rest = dict(zip(axes, found, strict=True)), iter(loops[ndim:])
-    position = [own[axis] if axis in own else next(rest) for axis in range(x.ndim)]
-    values = [at.element(1, loops), *position]
-    before, (value, *position) = lower_folds(values, 1, at.simplify, at.target)
-    store = Store(target, tuple(position), value, combine)
-    if before or updates.size == 0 or len(loops) == ndim or x.ndim - 1 in axes:
+    own = _Scatter(at, x, updates, at.eqn.params["axes"], index_shape(indices))
+    if at.target.grid is None:
+        in_order(own, combine)
+    elif combine is not None or at.eqn.params["unique"] or prod(own.shape) <= 1:
+        at_once(own, combine)
+    else:
+        last_of_each(own)
+
+
+def in_order(own: _Scatter, combine: str | None) -> None:
+    """Updates in order: where an element is set twice, the last one wins."""
+    at, loops = own.at, own.loops
+    before, store = _store(own, combine, loops)
+    if before or own.updates.size == 0 or len(own.shape) == len(loops) or _inside(own):
         statements = nest(loops, (*before, store))
     else:  # the numbers of a row go to places of their own: their order does not matter
         statements = nest(loops[:-1], vectorised(loops[-1], store, at.target))
-    at.call(statements, work=16 * at.eqn.inputs[-1].aval.size)
+    at.call(statements, work=own.work)
+
+
+def at_once(own: _Scatter, combine: str | None) -> None:
+    """All updates at the same time, in atomic operations: those that meet combine alike."""
+    loops = own.loops
+    before, store = _store(own, combine, loops, atomic=True)
+    own.at.call(nest(loops, (*before, store), parallel=True), work=own.work)
+
+
+def _store(
+    own: _Scatter, combine: str | None, loops: Position, atomic: bool = False
+) -> tuple[list[Statement], Store]:
+    """What an update does to the copy, and what must be computed before."""
+    at = own.at
+    target = at.copied(0)
+    values = [at.element(1, loops), *own.position(loops)]
+    before, (value, *position) = lower_folds(values, 1, at.simplify, at.target)
+    return before, Store(target, tuple(position), value, combine, atomic)
+
+
+def _inside(own: _Scatter) -> bool:
+    """Whether the index arrays say where along the last axis, too."""
+    return own.x.ndim - 1 in own.axes
+
+
+def last_of_each(own: _Scatter) -> None:
+    """Each element from the last update for it, found by an atomic maximum of their numbers."""
+    at, count = own.at, prod(own.shape)
+    number_dtype = np.dtype(np.int32 if count <= np.iinfo(np.int32).max else INDEX)
+    winners = at.scratch("winners", number_dtype, [own.x.shape[a] for a in own.axes])
+    fresh = tuple(index("w", n) for n in winners.extents)
+    loops = tuple(index("u", n) for n in own.shape)
+    number: Scalar = ZERO
+    for loop, extent in zip(loops, own.shape, strict=True):
+        number = number * extent + loop
+    found = [at.simplify(convert(number, number_dtype)), *own.pointed_at(loops)]
+    before, (own_number, *pointed_at) = lower_folds(found, 1, at.simplify, at.target)
+    contend = Store(winners, tuple(pointed_at), own_number, "max", atomic=True)
+    statements = (
+        *nest(fresh, (Store(winners, fresh, const(-1, number_dtype)),), parallel=True),
+        *nest(loops, (*before, contend), parallel=True),
+    )
+    at.call(statements, work=own.work, writes=(winners,))
+    element = at.loops(own.x.shape)
+    winner = convert(load(winners, [element[a] for a in own.axes]), INDEX)
+    rest = [i for axis, i in enumerate(element) if axis not in own.axes]
+    first = bounded(winner, count, "clip")
+    update: list[Scalar] = []
+    for extent in reversed(own.shape[1:]):
+        update.insert(0, irem(first, extent))
+        first = idiv(first, extent)
+    taken = at.element(1, (first, *update, *rest))
+    value = at.simplify(guard(winner >= 0, taken, at.element(0, element)))
+    at.compute(at.result(), element, range(len(element)), [Element(element, value)])

@@ -1,0 +1,43 @@
+"""Where the extremes of long lines are, on a grid: the extremes first, then the first of each.
+
+Each is a reduction of its own, which goes in blocks where it is long.
+"""
+
+from __future__ import annotations
+
+from functrans.ir.graph import Eqn
+from functrans.loop.nodes import fold
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import load
+from functrans.loop.target import Target
+from functrans.ops.compiled.emission import Element, Emission
+from functrans.ops.reductions.reduce import first_of
+
+
+def are_few(eqn: Eqn, target: Target) -> bool:
+    """Whether lines are too few for one thread or team each to keep a machine busy."""
+    if target.grid is None:
+        return False
+    (x,) = eqn.inputs
+    extent: int = x.aval.shape[eqn.params["axis"]]
+    is_last = eqn.params["axis"] == x.aval.ndim - 1
+    # neighbouring lines are neighbouring threads'
+    enough = target.reductions.few_iterations * (1 if is_last else target.grid.block)
+    is_long = extent >= target.reductions.blocks and x.aval.size >= target.reductions.long
+    return is_long and x.aval.size // extent <= enough
+
+
+def emit(operation: str, at: Emission) -> None:
+    """The extremes by an operation, and where they are."""
+    x, out = at.eqn.inputs[0].aval, at.eqn.outputs[0].aval
+    axis: int = at.eqn.params["axis"]
+    extremes = at.scratch("extremes", x.dtype, out.shape)
+    line = at.loops(out.shape)
+
+    def element(k: Scalar) -> Scalar:
+        return at.element(0, (*line[:axis], k, *line[axis:]))
+
+    extreme = fold(operation, [x.shape[axis]], element)
+    at.compute(extremes, line, range(len(line)), [Element(line, extreme)])
+    first = first_of(load(extremes, line), element, x.shape[axis])
+    at.compute(at.result(), line, range(len(line)), [Element(line, first)])
