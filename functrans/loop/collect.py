@@ -20,6 +20,7 @@ import numpy as np
 
 from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, masked_by
 from functrans.loop.domain import LARGEST, Fault, TooLarge, Unknown, Value, Values, aligned
+from functrans.loop.reshaping import as_in_kernel
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
     Assign,
@@ -84,10 +85,12 @@ class Accesses:
         if len(buffers) != len(self.kernel.buffers):
             raise Fault(f"{len(buffers)} buffers for a kernel of {len(self.kernel.buffers)}")
         for own, given in zip(self.kernel.buffers, buffers, strict=True):
-            shape = given.extents
             inner = tuple(self.values.number(extent) for extent in own.shape[1:])
-            if inner != shape[1:] or own.dtype != given.dtype or len(shape) != len(own.shape):
-                raise Fault(f"{own} of {own.dtype}[?, {inner}] stands for {given.dtype}{shape}")
+            shape = as_in_kernel(given.extents, inner, bool(own.shape))
+            if shape is None or own.dtype != given.dtype:
+                raise Fault(
+                    f"{own} of {own.dtype}[?, {inner}] stands for {given.dtype}{given.extents}"
+                )
             shapes[own] = shape
         for row in self.kernel.scratch:
             shapes[row] = tuple(map(self.values.number, row.shape))

@@ -18,6 +18,7 @@ from functrans.loop.domain import Fault
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import expanded
 from functrans.loop.nodes import identity
+from functrans.loop.reshaping import as_in_kernel
 from functrans.loop.scalar import Scalar, meaning
 from functrans.loop.statements import (
     Address,
@@ -47,6 +48,12 @@ class Memory:
     def __init__(self, array: Array, written: bool) -> None:
         self.array = array
         self.written = np.full(array.shape, written)
+
+    def reshaped(self, shape: tuple[int, ...]) -> Memory:
+        """The same memory in another shape."""
+        other = Memory(self.array.reshape(shape), written=False)
+        other.written = self.written.reshape(shape)
+        return other
 
 
 def evaluate(
@@ -100,13 +107,24 @@ class Interpreter:
         routines: Routines | None,
     ) -> None:
         self.kernel = kernel
-        self.memory: dict[Buffer, Memory] = dict(zip(kernel.buffers, memory, strict=True))
         self.sizes = sizes
         self.routines = routines
         self.status = 0
         self.known: dict[Scalar, Any] = {}
         """The values of indices and locals."""
         self.expanded: dict[Scalar, Scalar] = {}
+        self.memory: dict[Buffer, Memory] = {
+            one: self._in_kernel(one, given)
+            for one, given in zip(kernel.buffers, memory, strict=True)
+        }
+
+    def _in_kernel(self, one: Buffer, given: Memory) -> Memory:
+        """The memory that a buffer of the kernel stands for, in its shape."""
+        inner = [int(self.value(extent)) for extent in one.shape[1:]]
+        shape = as_in_kernel(given.array.shape, inner, bool(one.shape))
+        if shape is None:
+            raise Fault(f"{one} stands for an array of the shape {given.array.shape}")
+        return given if shape == given.array.shape else given.reshaped(shape)
 
     def clear_scratch(self) -> None:
         for row in self.kernel.scratch:

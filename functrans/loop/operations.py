@@ -141,12 +141,12 @@ class _Tally:
         return max(stop - start, 0) * self.loops(rest, {**at, index: start}, inside)
 
     def number(self, bound: Scalar, at: At) -> int | None:
-        """What an extent is, if that is not a matter of data."""
+        """What an extent is, if that is not a matter of data, or of loops further out."""
         if bound.op == "const":
             return int(bound.attribute)
         values: dict[Scalar, int] = dict(at)
         for node in postorder([bound]):
-            if node.op in ("load", "local"):
+            if node.op in ("load", "local") or (node.op == "index" and node not in values):
                 return None
             if node.op == "size":
                 values[node] = self.sizes[node.attribute]

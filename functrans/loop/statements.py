@@ -294,6 +294,8 @@ class Kernel:
         One has the scratch to itself. Of several, all do the statements alike, but that the first
         alone does the stores, and that loops and sums of so many lanes are dealt to them; the
         scratch is theirs together.
+    narrow : bool
+        In a grid, whether the number of a thread, among all, is known to fit into 31 bits.
     """
 
     buffers: tuple[Buffer, ...]
@@ -301,6 +303,7 @@ class Kernel:
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...] = ()
     team: int = 0
+    narrow: bool = False
 
     @property
     def band(self) -> tuple[For, ...]:

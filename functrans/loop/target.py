@@ -383,6 +383,17 @@ class Grid(NamedTuple):
     """Bytes of rows that a thread may have to itself."""
     shared: int = 48 << 10
     """Bytes of shared memory of a block."""
+    threads: int = 132 * 2048
+    """So many threads a machine holds at once: those of 132 multiprocessors."""
+    shortest_in_strips: int = 4096
+    """Shorter loops have no strips of 16 bytes: all of them is under way at once as it is."""
+    largest_strip: int = 400
+    """A strip has so few operations together: with more for each element, it is not memory that a
+    thread waits for, and code is longer for nothing."""
+    in_flight: int = 32
+    """Bytes of loads that a thread has under way. By Little's law 4.8 TB/s in 800 ns of latency are
+    29 KB for each of 132 multiprocessors, of 2048 threads 14 bytes each; twice as many, since not
+    all of these are at their loads."""
 
 
 @dataclass(frozen=True)

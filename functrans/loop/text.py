@@ -39,9 +39,10 @@ def text(kernel: Kernel) -> str:
     printer = Printer()
 
     def typed(one: Buffer) -> str:
-        return f"{one}: {one.dtype}[{', '.join(map(printer.leaf, one.shape))}]"
+        return f"{one}: {one.dtype}[{', '.join(map(printer.expression, one.shape))}]"
 
     lines = [f"kernel({', '.join(map(typed, kernel.buffers))}; {kernel.sizes} sizes)"]
+    lines[0] += "  # narrow" if kernel.narrow else ""
     lines += [f"  scratch {typed(row)}" for row in kernel.scratch]
     lines += printer.statements(kernel.body, 1)
     return "\n".join(lines)
@@ -129,6 +130,13 @@ class Printer:
         yield from self.statements(statement.body, depth + 1)
         for target, op, value in zip(statement.targets, statement.ops, values, strict=True):
             yield f"{'  ' * (depth + 1)}{self.leaf(target)} {op}= {value}"
+
+    def expression(self, root: Scalar) -> str:
+        """An expression on one line."""
+        words: dict[Scalar, str] = {}
+        for node in postorder([root]):
+            words[node] = self._operation(node, [words[arg] for arg in node.args])
+        return words[root]
 
     def _written(self, roots: Sequence[Scalar]) -> tuple[list[str], list[str]]:
         """Lines that name parts of expressions, and the expressions."""

@@ -15,11 +15,14 @@ from typing import NamedTuple
 from functrans.ir import check
 from functrans.ir.graph import Graph
 from functrans.loop.operations import operations_of
-from functrans.loop.statements import Buffer, buffer
+from functrans.loop.statements import Buffer, Kernel, buffer
 from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid.barrier_insertion import with_barriers
+from functrans.lower.grid.coalescing import coalesced
+from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import map_threads
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
@@ -28,7 +31,7 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
-from functrans.lower.plan import Plan
+from functrans.lower.plan import Plan, Step
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
@@ -194,6 +197,42 @@ def kernel_construction(draft: Draft) -> Draft:
     return replace(draft, steps=tuple(made.of(draft.nests)))
 
 
+def loop_coalescing(draft: Draft) -> Draft:
+    """Coalesce the loops of bands, where all arrays lie in memory as they go.
+
+    `grid/coalescing.py`. Here an elementwise kernel gets one index for arrays of any shape.
+
+    Expects steps.
+    Leaves steps with fewer loops in their bands, whose buffers stand for arrays of other shapes.
+    """
+    largest = draft.target.kernels.largest_constant
+    return _each_step(draft, lambda step: narrowed(coalesced(step, largest)))
+
+
+def strip_mining(draft: Draft) -> Draft:
+    """Strip-mine loops over neighbouring elements, of which a thread does as many as 16 bytes have.
+
+    `grid/strip_mining.py`, with `grid/unroll_and_jam.py`.
+
+    Expects steps.
+    Leaves steps in whose statements loads of neighbouring elements stand side by side.
+    """
+    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
+    assert grid is not None
+    return _each_step(draft, lambda step: strip_mined(step, grid, largest))
+
+
+def _each_step(draft: Draft, change: Callable[[Step], Step]) -> Draft:
+    """Steps changed one by one; those that call the same kernel do so afterwards."""
+    done: dict[tuple[Kernel, tuple[int, ...]], Step] = {}
+    for step in draft.steps:
+        if (step.kernel, step.sizes) not in done:
+            done[step.kernel, step.sizes] = change(step)
+    made = ((step, done[step.kernel, step.sizes]) for step in draft.steps)
+    steps = tuple(replace(new, buffers=old.buffers, work=old.work) for old, new in made)
+    return replace(draft, steps=steps)
+
+
 def barrier_insertion(draft: Draft) -> Draft:
     """Insert barriers, where the threads of a team need what another one has written.
 
@@ -246,6 +285,8 @@ GRID_KERNELS = (
     KERNELS[0],
     Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
     *KERNELS[1:],
+    Stage("loop coalescing", loop_coalescing, checks.steps_fit_kernels, printing.kernels),
+    Stage("strip mining", strip_mining, checks.steps_fit_kernels, printing.kernels),
     Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),
 )
 """The same for a grid of threads."""

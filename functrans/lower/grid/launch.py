@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Kernel
 from functrans.loop.target import Grid
+from functrans.lower.plan import Step
+
+NARROW = 2**31 - 2**11
+"""With so many threads at most, the number of each fits into 31 bits, in the last block too."""
 
 
 class Launch(NamedTuple):
@@ -53,3 +58,15 @@ def iterations(kernel: Kernel, sizes: Sequence[int]) -> int:
         return sizes[value] if bound.op == "size" else value
 
     return prod(number(loop.stop) - number(loop.start) for loop in kernel.band)
+
+
+def threads(kernel: Kernel, sizes: Sequence[int]) -> int:
+    """How many threads do the band of a kernel, those not counted that fill the last block."""
+    return iterations(kernel, sizes) * kernel.team
+
+
+def narrowed(step: Step) -> Step:
+    """The step, whose kernel knows whether 32 bits are enough for the numbers of its threads."""
+    if threads(step.kernel, step.sizes) > NARROW:
+        return step
+    return replace(step, kernel=replace(step.kernel, narrow=True))

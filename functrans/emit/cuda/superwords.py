@@ -1,0 +1,120 @@
+"""Superword-level parallelism: loads, and stores, of neighbouring elements become one.
+
+After Larsen and Amarasinghe, "Exploiting superword level parallelism" (2000). Elements are
+neighbours if their positions in flat memory differ by constants. A group of them may be loaded at
+once if the first one's position is always a multiple of their number: buffers begin at multiples of
+16 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from functrans.loop.divisibility import divisor
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier, from_terms
+from functrans.loop.statements import Buffer, Store
+
+WIDEST = 16
+"""Bytes of a load or store at most."""
+
+Terms = frozenset[tuple[Scalar, int]]
+
+
+class Group(NamedTuple):
+    """Neighbouring elements of a buffer.
+
+    Parameters
+    ----------
+    buffer : Buffer
+    first : Scalar
+        The position of the first one.
+    members : tuple
+        What is at each position from there on: loads, or stores.
+    """
+
+    buffer: Buffer
+    first: Scalar
+    members: tuple[Any, ...]
+
+
+def always_read(roots: Iterable[Scalar]) -> Iterator[Scalar]:
+    """The loads in expressions that are done whatever the data are."""
+    seen: set[Scalar] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op == "load":
+            yield node
+        # what is behind a condition may be outside of the buffer
+        stack.extend(node.args[:1] if node.op in ("guard", "unlikely") else node.args)
+
+
+def groups(
+    members: Iterable[Any],
+    element: Callable[[Any], tuple[Buffer, Scalar]],
+    simplify: Simplifier,
+) -> list[Group]:
+    """The groups among loads or stores, each of 2 to 16 neighbours that can be one access."""
+    rows: dict[tuple[Buffer, Terms], dict[int, Any]] = {}
+    written: dict[Terms, dict[Scalar, int]] = {}
+    for member in members:
+        one, position = element(member)
+        terms, constant = simplify.terms(position)
+        key = frozenset(terms.items())
+        written.setdefault(key, terms)
+        rows.setdefault((one, key), {})[constant] = member
+    return [
+        group
+        for (one, key), row in rows.items()
+        for group in _groups_of(one, written[key], row)
+    ]
+
+
+def _groups_of(one: Buffer, terms: dict[Scalar, int], row: dict[int, Any]) -> Iterator[Group]:
+    aligned = divisor(from_terms(terms, 0))
+    place = min(row)
+    last = max(row)
+    while place <= last:
+        count = WIDEST // one.dtype.itemsize
+        while count > 1 and not _is_group(row, place, count, aligned):
+            count //= 2
+        if count > 1:
+            members = tuple(row[place + number] for number in range(count))
+            yield Group(one, from_terms(terms, place), members)
+        following = [at for at in row if at >= place + max(count, 1)]
+        if not following:
+            return
+        place = min(following)
+
+
+def _is_group(row: dict[int, Any], place: int, count: int, aligned: int) -> bool:
+    if aligned % count or place % count:
+        return False
+    return all(place + number in row for number in range(count))
+
+
+def are_apart(stores: Sequence[Store], simplify: Simplifier) -> bool:
+    """Whether all values of some stores can be computed before any is stored."""
+    done: list[Store] = []
+    for store in stores:
+        loads = (x for x in postorder([*store.indices, store.value]) if x.op == "load")
+        if any(_may_meet(node, before, simplify) for node in loads for before in done):
+            return False
+        if store.op is not None:
+            return False
+        done.append(store)
+    return True
+
+
+def _may_meet(node: Scalar, store: Store, simplify: Simplifier) -> bool:
+    if node.attribute is not store.target:
+        return False
+    (position,), (place,) = node.args, store.indices
+    terms, constant = simplify.terms(position)
+    others, other = simplify.terms(place)
+    return terms != others or constant == other

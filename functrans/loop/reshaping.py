@@ -1,0 +1,28 @@
+"""Reshaping: the buffer of a kernel stands for an array of as many elements, in C order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+
+def as_in_kernel(
+    given: Sequence[int], inner: Sequence[int], has_axes: bool
+) -> tuple[int, ...] | None:
+    """The extents of an array as a kernel takes it; None if it cannot be taken so.
+
+    Parameters
+    ----------
+    given : sequence of int
+        The extents of the array.
+    inner : sequence of int
+        All extents of the kernel's buffer but the first, which follows.
+    has_axes : bool
+        Whether the kernel's buffer has any.
+    """
+    if not has_axes:
+        return () if prod(given) == 1 else None
+    if tuple(given[1:]) == tuple(inner) and given:
+        return tuple(given)
+    rows, rest = divmod(prod(given), prod(inner) or 1)
+    return None if rest or not prod(inner) else (rows, *inner)

@@ -1,0 +1,55 @@
+"""Contiguity: which accesses of a loop's body go from element to element, and how far at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from functrans.loop.affine import Coefficients
+from functrans.loop.divisibility import divisor
+from functrans.loop.nodes import ZERO
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Statement, Store
+from functrans.loop.walk import scalars, walk
+
+WIDEST = 16
+"""Bytes that a thread loads or stores at once at most, at an address that is a multiple of them."""
+
+Position = tuple[Scalar, ...]
+
+
+class Access(NamedTuple):
+    """An element that a body touches."""
+
+    buffer: Buffer
+    position: Position
+    is_store: bool
+
+
+def accesses(body: Sequence[Statement], values: Sequence[Scalar] = ()) -> Iterator[Access]:
+    """What statements, and expressions after them, touch."""
+    for node in (*scalars(body), *postorder(values)):
+        if node.op == "load":
+            yield Access(node.attribute, node.args, False)
+    for statement in walk(body):
+        if isinstance(statement, Store):
+            yield Access(statement.target, statement.indices, True)
+
+
+def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
+    """How many elements, from a multiple of so many iterations on, lie side by side and aligned.
+
+    It is a power of two, or 0 if iterations that follow one another do not touch neighbours.
+    """
+    position = access.position
+    if not position:
+        return 0
+    factors = [Coefficients(index).of(i) for i in position]
+    if factors[-1] != 1 or any(factor != 0 for factor in factors[:-1]):
+        return 0
+    (first,) = Simplifier().substitute(position[-1:], {index: ZERO})
+    most = divisor(first, sizes)
+    if any(i is not ZERO for i in position[:-1]):
+        most = min(most, divisor(access.buffer.shape[-1], sizes))
+    return min(most, WIDEST // access.buffer.dtype.itemsize)

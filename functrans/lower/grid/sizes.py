@@ -1,0 +1,121 @@
+"""The sizes that a kernel is called with, while stages change what it needs: new ones, old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, const, evaluate, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Kernel, Statement, load, size
+from functrans.loop.walk import rebuilt, scalars
+from functrans.lower.plan import Step
+
+Position = tuple[Scalar, ...]
+
+Element = Callable[[Buffer, Position], tuple[Buffer, Position]]
+"""Where an element is instead, of which the buffer and the indices are given."""
+
+
+class Sizes:
+    """Size arguments: a slot for each number.
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        Those that there are.
+    largest : int
+        Numbers that are no larger are constants.
+    """
+
+    def __init__(self, numbers: Sequence[int], largest: int) -> None:
+        self.numbers = list(numbers)
+        self.largest = largest
+
+    def of(self, number: int) -> Scalar:
+        """An expression for a number."""
+        if number <= self.largest:
+            return const(number, INDEX)
+        if number not in self.numbers:
+            self.numbers.append(number)
+        return size(self.numbers.index(number))
+
+    def value(self, expression: Scalar) -> int:
+        """The number that an expression of sizes and constants is."""
+        leaves = [node for node in postorder([expression]) if node.op == "size"]
+        return int(evaluate(expression, {leaf: self.numbers[leaf.attribute] for leaf in leaves}))
+
+
+class Rewriting:
+    """Rewrites statements: leaves of expressions replaced, elements of buffers elsewhere.
+
+    Parameters
+    ----------
+    values : mapping of Scalar to Scalar
+        What stands in the place of leaves.
+    element : callable
+        Is given the old indices, and gives new ones, which are left as they are.
+    simplify : Simplifier
+    """
+
+    def __init__(
+        self, values: Mapping[Scalar, Scalar], element: Element, simplify: Simplifier
+    ) -> None:
+        self.values = values
+        self.element = element
+        self.simplify = simplify
+
+    def statements(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(
+            rebuilt(
+                each,
+                body=self.statements,
+                values=self.expressions,
+                indices=self.expressions,
+                element=self.element,
+                buffer=lambda one: one,
+            )
+            for each in body
+        )
+
+    def expressions(self, given: Sequence[Scalar]) -> list[Scalar]:
+        replaced = dict(self.values)
+        for node in postorder(given):
+            if node.op == "load":
+                replaced[node] = load(*self.element(node.attribute, node.args))
+        return self.simplify.substitute(given, replaced)
+
+
+def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:
+    """The step with another kernel, which gets the sizes that it uses; all are numbered anew."""
+    extents = [extent for one in kernel.buffers for extent in one.shape]
+    nodes = [*scalars(kernel.body), *postorder(extents)]
+    used = sorted({node.attribute for node in nodes if node.op == "size"})
+    values = {size(old): size(new) for new, old in enumerate(used)}
+    kept = [sizes[slot] for slot in used]
+    if kept != list(sizes):
+        kernel = with_leaves(kernel, values)
+    extent = Sizes(kept, 0).value(kernel.parallel.stop) if kernel.parallel is not None else 0
+    return replace(
+        step, kernel=replace(kernel, sizes=len(kept)), sizes=tuple(kept), extent=extent
+    )
+
+
+def with_leaves(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
+    """A kernel with other leaves in its expressions, and in the extents of its buffers."""
+    simplify = Simplifier()
+    buffers: dict[Buffer, Buffer] = {}
+    for one in kernel.buffers:
+        shape = tuple(simplify.substitute(one.shape, values))
+        buffers[one] = one if shape == one.shape else Buffer(one.name, one.dtype, shape)
+
+    def element(one: Buffer, position: Position) -> tuple[Buffer, Position]:
+        return buffers.get(one, one), tuple(rewriting.expressions(position))
+
+    rewriting = Rewriting(values, element, simplify)
+    return replace(
+        kernel,
+        buffers=tuple(buffers.values()),
+        body=rewriting.statements(kernel.body),
+    )

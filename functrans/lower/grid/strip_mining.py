@@ -1,0 +1,275 @@
+"""Strip mining: a thread does several neighbouring iterations, so that it loads them at once.
+
+Expects a step. Leaves one whose loops over neighbouring elements go in strips: each thread does a
+strip of 16 bytes of the widest array, statement by statement (`unroll_and_jam.py`), so that its
+loads and stores stand side by side, where the printer makes one of them. A thread with little to
+load does several strips, a block's width apart, so that enough of its loads are under way. What is
+left at the end of an array is done one by one. Extents that strips rely on to divide are written
+as products, from which the alignment follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
+from functrans.loop.operations import operations, operations_of
+from functrans.loop.scalar import Scalar, const, maximum, minimum
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import For, If, Kernel, Reduce, Statement, While
+from functrans.loop.substitution import substituted
+from functrans.loop.target import Grid
+from functrans.loop.walk import carries_a_local
+from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours
+from functrans.lower.grid.sizes import Sizes, called, with_leaves
+from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
+from functrans.lower.plan import Step
+
+Body = tuple[Statement, ...]
+
+
+def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
+    """The step in strips, where it has loops over neighbouring elements.
+
+    ``largest`` is the largest number that is a constant in kernels.
+    """
+    sizes = Sizes(step.sizes, largest)
+    strips = _OfThreads if step.kernel.team == 1 else _OfTeams
+    kernel = strips(step.kernel, sizes, grid).kernel()
+    return step if kernel is step.kernel else called(step, kernel, sizes.numbers)
+
+
+class _Strips:
+    """What strips of threads, and of teams, have in common."""
+
+    def __init__(self, kernel: Kernel, sizes: Sizes, grid: Grid) -> None:
+        self.given = kernel
+        self.sizes = sizes
+        self.grid = grid
+        self.simplify = Simplifier()
+
+    def width(self, counter: Scalar, found: Sequence[Access]) -> int:
+        """How many iterations of a loop make a strip.
+
+        All that is stored lies side by side, and so do most of the arrays that are loaded from.
+        """
+        sides = {each: neighbours(each, counter, self.sizes.numbers) for each in set(found)}
+        in_memory = {each: n for each, n in sides.items() if each.buffer in self.given.buffers}
+        if not any(n > 1 for n in in_memory.values()):
+            return 1
+        if any(each.is_store and n <= 1 for each, n in sides.items()):
+            return 1
+        widest = max(each.buffer.dtype.itemsize for each, n in in_memory.items() if n > 1)
+        return min([WIDEST // widest, *(n for each, n in sides.items() if each.is_store)])
+
+    def limited(self, width: int, work: int) -> int:
+        """A narrower strip, if there is much to do for each iteration."""
+        while width > 1 and width * work > self.grid.largest_strip:
+            width //= 2
+        return width
+
+    def lanes(self, first: Scalar, width: int) -> list[Scalar]:
+        """The iterations of a strip."""
+        return [self.simplify(first * width + number) for number in range(width)]
+
+    def with_products(self, kernel: Kernel, width: int) -> Kernel:
+        """The kernel, in which extents of rows say that strips of so many divide them."""
+        numbers = self.sizes.numbers
+        extents = {extent for one in kernel.buffers for extent in one.shape[1:]}
+        values: dict[Scalar, Scalar] = {}
+        for extent in extents:
+            if extent.op == "size" and numbers[extent.attribute] % width == 0:
+                part = self.sizes.of(numbers[extent.attribute] // width)
+                values[extent] = self.simplify(part * width)
+        return with_leaves(kernel, values) if values else kernel
+
+
+class _OfThreads(_Strips):
+    """Strips of the innermost loop of a band whose iterations are a thread's each."""
+
+    def kernel(self) -> Kernel:
+        given = self.given
+        if not given.band or given.band[-1].start is not ZERO:
+            return given
+        loop = given.band[-1]
+        count = self.sizes.value(loop.stop)
+        work = operations_of(loop.body, self.sizes.numbers)
+        width = self.limited(self.width(loop.index, list(accesses(loop.body))), work)
+        while len(given.band) > 1 and count % width:
+            width //= 2  # rows that do not begin at a multiple of 16 bytes
+        if width == 1 or count < self.grid.shortest_in_strips:
+            return given
+        try:
+            made = self._of_loop(loop, count, width, work)
+        except NotUniform:
+            return given
+        for around in reversed(given.band[:-1]):
+            made = replace(around, body=(made,))
+        return self.with_products(replace(given, body=(made,)), width)
+
+    def _of_loop(self, loop: For, count: int, width: int, work: int) -> For:
+        strips = self._strips(loop, count, width, work)
+        threads = self.grid.block
+        if strips == 1:
+            made = index(loop.index.attribute[0], -(-count // width))
+            places = [made]
+        else:
+            block = index("b", -(-count // (width * strips * threads)))
+            thread = index("t", threads)
+            made = block
+            places = [self._place(block, thread, strips, each) for each in range(strips)]
+        last = self.lanes(places[-1], width)[-1]
+        inside = self._jammed(loop.body, loop.index, places, width)
+        if count % (width * (strips * threads if strips > 1 else 1)):
+            rest = tuple(self._one_by_one(loop, place, width) for place in places)
+            inside = (If(last < loop.stop, inside, rest),)
+        if strips > 1:
+            extent = const(threads, INDEX)
+            inside = (For(thread, ZERO, extent, inside, parallel=True),)
+        return For(made, ZERO, self.sizes.of(made.attribute[2]), inside, parallel=True)
+
+    def _place(self, block: Scalar, thread: Scalar, strips: int, number: int) -> Scalar:
+        """Which strip a thread does: neighbouring threads do neighbouring strips."""
+        return self.simplify((block * strips + number) * self.grid.block + thread)
+
+    def _strips(self, loop: For, count: int, width: int, work: int) -> int:
+        """How many strips a thread does: enough bytes of loads are under way."""
+        if len(self.given.band) > 1:
+            return 1
+        once = {each for each in accesses(loop.body) if not each.is_store}
+        nbytes = sum(
+            width * each.buffer.dtype.itemsize
+            for each in once
+            if neighbours(each, loop.index, self.sizes.numbers) >= width
+        )
+        strips = 1
+        while (
+            0 < 2 * strips * nbytes <= self.grid.in_flight
+            and 2 * strips * width * work <= self.grid.largest_strip
+            and count >= 2 * strips * width * self.grid.threads
+        ):
+            strips *= 2
+        return strips
+
+    def _jammed(self, body: Body, counter: Scalar, places: Sequence[Scalar], width: int) -> Body:
+        lanes = [lane for place in places for lane in self.lanes(place, width)]
+        return Jam([{counter: lane} for lane in lanes], self.simplify).statements(body)
+
+    def _one_by_one(self, loop: For, place: Scalar, width: int) -> For:
+        """The iterations of a strip that there are, one after the other."""
+        counter = index(loop.index.attribute[0], width)
+        first = self.lanes(place, width)[0]
+        body = substituted(loop.body, {loop.index: first + counter}, self.simplify)
+        left = self.simplify(loop.stop - first)
+        stop = maximum(ZERO, minimum(left, const(width, INDEX)))
+        return For(counter, ZERO, stop, body)
+
+
+class _OfTeams(_Strips):
+    """Strips of the loops and sums that are dealt to the threads of teams."""
+
+    def kernel(self) -> Kernel:
+        given = self.given
+        inside = given.band[-1].body if given.band else given.body
+        loops = list(dealt(inside, given.team))
+        self.widths: dict[Scalar, int] = {}
+        for statement in loops:
+            stop = bounds(statement)[2]
+            width = min(self.widths.get(stop, WIDEST), self._width(statement))
+            self.widths[stop] = width
+        if all(width == 1 for width in self.widths.values()):
+            return given
+        body = self._statements(inside)
+        for around in reversed(given.band):
+            body = (replace(around, body=body),)
+        return self.with_products(replace(given, body=body), max(self.widths.values()))
+
+    def _width(self, statement: For | Reduce) -> int:
+        """The strips that a loop allows."""
+        counter, start, stop = bounds(statement)
+        if start is not ZERO or stop.op not in ("size", "const"):
+            return 1
+        values = statement.values if isinstance(statement, Reduce) else ()
+        found = list(accesses(statement.body, values))
+        width = WIDEST
+        if any(each.buffer in self.given.buffers for each in found):
+            width = self.width(counter, found)
+        width = self.limited(width, self._work(statement))
+        count = self.sizes.value(stop)
+        while width > 1 and (count % width or count // width < self.given.team):
+            width //= 2
+        try:
+            self._in_strips(statement, min(width, 2))
+        except NotUniform:
+            return 1
+        return width
+
+    def _work(self, statement: For | Reduce) -> int:
+        """The operations of one iteration."""
+        values = statement.values if isinstance(statement, Reduce) else ()
+        return operations_of(statement.body, self.sizes.numbers) + operations(values)
+
+    def _statements(self, body: Body) -> Body:
+        return tuple(map(self._statement, body))
+
+    def _statement(self, statement: Statement) -> Statement:
+        match statement:
+            case For() | Reduce() if is_dealt(statement, self.given.team):
+                width = self.widths[bounds(statement)[2]]
+                return self._in_strips(statement, width) if width > 1 else statement
+            case For():
+                return replace(statement, body=self._statements(statement.body))
+            case If():
+                body, otherwise = map(self._statements, (statement.body, statement.otherwise))
+                return If(statement.condition, body, otherwise)
+            case While():
+                prepare, body = map(self._statements, (statement.prepare, statement.body))
+                return While(prepare, statement.condition, body)
+        return statement
+
+    def _in_strips(self, statement: For | Reduce, width: int) -> For | Reduce:
+        counter, start, stop = bounds(statement)
+        if width == 1:
+            return statement
+        count = self.sizes.value(stop) // width
+        strip = index(counter.attribute[0], count)
+        jam = Jam([{counter: lane} for lane in self.lanes(strip, width)], self.simplify)
+        body = jam.statements(statement.body)
+        if isinstance(statement, For):
+            if carries_a_local(statement):
+                raise NotUniform
+            return replace(statement, index=strip, stop=self.sizes.of(count), body=body)
+        lanes = jam.values(statement.values)
+        values = tuple(
+            self.simplify(combine_pairwise(op, list(terms)))
+            for op, terms in zip(statement.ops, zip(*lanes, strict=True), strict=True)
+        )
+        loops = (*statement.loops[:-1], (strip, start, self.sizes.of(count)))
+        return replace(statement, loops=loops, body=body, values=values)
+
+
+def is_dealt(statement: Statement, team: int) -> bool:
+    """Whether the iterations of a statement go to the threads of a team."""
+    return isinstance(statement, (For, Reduce)) and team > 1 and statement.lanes == team
+
+
+def dealt(body: Sequence[Statement], team: int) -> Iterator[For | Reduce]:
+    """The loops and sums of a team's statements that are dealt to its threads."""
+    for statement in body:
+        match statement:
+            case For() | Reduce() if is_dealt(statement, team):
+                yield statement
+            case For():
+                yield from dealt(statement.body, team)
+            case If():
+                yield from dealt((*statement.body, *statement.otherwise), team)
+            case While():
+                yield from dealt((*statement.prepare, *statement.body), team)
+
+
+def bounds(statement: For | Reduce) -> tuple[Scalar, Scalar, Scalar]:
+    """The index that is dealt, and where it starts and stops."""
+    if isinstance(statement, For):
+        return statement.index, statement.start, statement.stop
+    return statement.loops[-1]

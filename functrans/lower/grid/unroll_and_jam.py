@@ -1,0 +1,107 @@
+"""Unroll and jam: several iterations of a loop as one, statement by statement.
+
+The iterations are independent: what the first statement does for all of them comes before the
+second, so that loads of neighbouring elements stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from functrans.loop.scalar import Scalar
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Assign, For, If, Let, Reduce, Statement, Store, local
+
+Body = tuple[Statement, ...]
+
+
+class NotUniform(Exception):
+    """The iterations would not do the same statements."""
+
+
+class Jam:
+    """Does statements for several iterations.
+
+    Parameters
+    ----------
+    lanes : sequence of mapping
+        For each iteration, what stands in it for an index.
+    simplify : Simplifier
+    """
+
+    def __init__(self, lanes: Sequence[Mapping[Scalar, Scalar]], simplify: Simplifier) -> None:
+        self.lanes = [dict(lane) for lane in lanes]
+        self.simplify = simplify
+
+    def statements(self, body: Sequence[Statement]) -> Body:
+        """The statements of all iterations.
+
+        Raises
+        ------
+        NotUniform
+            If the iterations do different things, or a different number of times.
+        """
+        return tuple(each for statement in body for each in self._statement(statement))
+
+    def values(self, expressions: Sequence[Scalar]) -> list[list[Scalar]]:
+        """Expressions in each of the iterations."""
+        return [self.simplify.substitute(expressions, lane) for lane in self.lanes]
+
+    def _statement(self, statement: Statement) -> Sequence[Statement]:
+        match statement:
+            case Let():
+                values = self.values(statement.values)
+                return [Let(self._declared(statement.targets), _flat(values))]
+            case Assign():
+                values = self.values(statement.values)
+                return [Assign(self._known(statement.targets), _flat(values))]
+            case Store():
+                return [
+                    Store(statement.target, tuple(indices), value, statement.op)
+                    for *indices, value in self.values((*statement.indices, statement.value))
+                ]
+            case For():
+                start, stop = self._alike((statement.start, statement.stop))
+                body = self.statements(statement.body)
+                return [replace(statement, start=start, stop=stop, body=body)]
+            case If():
+                (condition,) = self._alike((statement.condition,))
+                body, otherwise = map(self.statements, (statement.body, statement.otherwise))
+                return [If(condition, body, otherwise)]
+            case Reduce():
+                return [self._reduce(statement)]
+        raise NotUniform
+
+    def _reduce(self, statement: Reduce) -> Reduce:
+        bounds = self._alike([bound for _, *pair in statement.loops for bound in pair])
+        loops = tuple(
+            (index, bounds[2 * number], bounds[2 * number + 1])
+            for number, (index, *_) in enumerate(statement.loops)
+        )
+        body = self.statements(statement.body)
+        values = _flat(self.values(statement.values))
+        targets = self._declared(statement.targets)
+        ops = statement.ops * len(self.lanes)
+        return replace(statement, targets=targets, ops=ops, values=values, loops=loops, body=body)
+
+    def _declared(self, targets: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        """Locals of each iteration for those of one."""
+        for lane in self.lanes:
+            lane.update({one: local(one.dtype, one.attribute[0]) for one in targets})
+        return self._known(targets)
+
+    def _known(self, targets: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        if any(one not in lane for lane in self.lanes for one in targets):
+            raise NotUniform  # an iteration leaves something for the next
+        return tuple(lane[one] for lane in self.lanes for one in targets)
+
+    def _alike(self, expressions: Sequence[Scalar]) -> list[Scalar]:
+        first, *others = self.values(expressions)
+        if any(other != first for other in others):
+            raise NotUniform
+        return first
+
+
+def _flat(values: Sequence[Sequence[Scalar]]) -> tuple[Scalar, ...]:
+    return tuple(value for own in values for value in own)
