@@ -375,14 +375,28 @@ class Grid(NamedTuple):
     """Loops of fewer iterations are one thread's."""
     iterations: int = 8
     """A thread of a team does about so many iterations of a long loop."""
-    teams: int = 1024
-    """So many teams keep a machine busy; where there are fewer, they are larger."""
-    little: int = 2048
-    """Loops of so many iterations together share a kernel, of one team: a launch takes longer."""
+    busy: int = 1 << 15
+    """So many threads keep a machine busy; where there are fewer, teams are larger."""
+    latency: int = 8
+    """Cycles in which a thread does an operation, those that wait for memory among them."""
+    at_once: int = 1 << 13
+    """Operations that a machine does in a cycle, of as many threads as it has room for."""
+    launch: int = 4000
+    """Cycles that a kernel takes that does nothing: about two microseconds."""
+    memory: int = 8
+    """Operations that a thread could do instead of reading or writing an element."""
+    barrier: int = 8
+    """Operations that a thread could do instead of waiting for those of its block."""
+    apart: int = 2
+    """A kernel becomes several, with memory between them, if they are so many times as fast."""
+    largest_expanded: int = 1 << 30
+    """Bytes of memory that a row has which a kernel cannot keep to itself, for all iterations."""
     largest_local: int = 1024
     """Bytes of rows that a thread may have to itself."""
     shared: int = 48 << 10
     """Bytes of shared memory of a block."""
+    rows: int = 32 << 10
+    """Bytes of rows that a team may keep there; the partial sums of its threads need some, too."""
 
 
 @dataclass(frozen=True)
@@ -463,7 +477,7 @@ CUDA = Target(
     grid=Grid(),
     reductions=Reductions(blocks=256, few_iterations=64, long=1 << 16, blocks_of_lanes=False),
     fusion=Fusion(worth_a_kernel=1),
-    loops=Loops(largest_scratch=48 << 10, largest_stack=48 << 10, wide_columns=1, most_pieces=1),
+    loops=Loops(largest_scratch=1 << 16, largest_stack=1 << 62, wide_columns=1, most_pieces=1),
     products=Products(smallest_work=1 << 62),
     batch_partition=BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
     arena=Arena(word=256),

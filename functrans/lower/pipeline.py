@@ -20,7 +20,8 @@ from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid.barrier_insertion import with_barriers
-from functrans.lower.grid.thread_mapping import map_threads
+from functrans.lower.grid.distribution import distributed
+from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
@@ -156,18 +157,28 @@ def work_sharing(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests))
 
 
+def loop_distribution(draft: Draft) -> Draft:
+    """Distribute loops: nests become kernels that keep a grid busy; the host goes through scans.
+
+    `grid/distribution.py`, with `grid/cost.py` and `grid/expansion.py`.
+
+    Expects nests, whose independent loops say so.
+    Leaves nests that are a kernel each, and which of the host's loops they are in.
+    """
+    return replace(draft, nests=tuple(distributed(draft.nests, draft.target)))
+
+
 def thread_mapping(draft: Draft) -> Draft:
     """Map loops to a grid: iterations of bands become threads, or teams of them.
 
     `grid/thread_mapping.py`. Here a loop over rows gets a warp or a block for each row.
 
-    Expects nests, whose independent loops say so.
-    Leaves nests that are a kernel each, and say how many threads do an iteration.
+    Expects nests that are a kernel each.
+    Leaves nests that say how many threads do an iteration.
     """
     grid = draft.target.grid
     assert grid is not None
-    nests = [part for nest in draft.nests for part in map_threads(nest, grid)]
-    return replace(draft, nests=tuple(nests))
+    return replace(draft, nests=tuple(mapped(nest, grid) for nest in draft.nests))
 
 
 def buffer_donation(draft: Draft) -> Draft:
@@ -243,9 +254,10 @@ KERNELS = (
 )
 
 GRID_KERNELS = (
-    KERNELS[0],
+    *KERNELS[:2],
+    Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made, printing.nests),
     Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
-    *KERNELS[1:],
+    KERNELS[2],
     Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),
 )
 """The same for a grid of threads."""

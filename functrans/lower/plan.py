@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 
 
@@ -21,6 +24,9 @@ class Step:
         The range of the kernel's parallel loop; 0 if it has none.
     work : int
         Roughly the number of scalar operations.
+    turns : tuple of Scalar
+        In a grid, the indices of loops around it that the host goes through, outermost first. The
+        kernel's last sizes are where these are.
     """
 
     kernel: Kernel
@@ -28,6 +34,40 @@ class Step:
     sizes: tuple[int, ...]
     extent: int
     work: int
+    turns: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """Steps that the host calls again and again; it counts the turns from 0."""
+
+    count: int
+    steps: tuple[Step | Repeat, ...]
+
+
+def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
+    """The steps, of which those that share a loop are what is repeated.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+    depth : int
+        So many loops are around all of them.
+    """
+
+    def loop(step: Step) -> Scalar | None:
+        return step.turns[depth] if len(step.turns) > depth else None
+
+    for index, run in groupby(steps, loop):
+        if index is None:
+            yield from run
+        else:
+            yield Repeat(turns_of(index), tuple(schedule(list(run), depth + 1)))
+
+
+def turns_of(index: Scalar) -> int:
+    """How many turns a loop of the host has."""
+    return int(index.attribute[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +79,7 @@ class Plan:
     inputs, outputs : tuple of Buffer
         An output that overwrites a donated input is the same buffer.
     steps : tuple of Step
+        In order; those that share a loop of the host's are next to each other.
     offsets : dict
         Where in the arena each temporary is, in bytes.
     arena : int
@@ -50,6 +91,11 @@ class Plan:
     steps: tuple[Step, ...]
     offsets: dict[Buffer, int]
     arena: int
+
+    @property
+    def schedule(self) -> tuple[Step | Repeat, ...]:
+        """The steps, with those that are repeated put together."""
+        return tuple(schedule(self.steps))
 
     @property
     def kernels(self) -> list[Kernel]:

@@ -53,6 +53,8 @@ class Nest:
         Whether it writes a part of a join, as others do.
     team : int
         In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
+    turns : tuple of Scalar
+        In a grid, the indices of loops around it that the host goes through, outermost first.
     """
 
     body: tuple[Statement, ...]
@@ -60,6 +62,7 @@ class Nest:
     work: int
     part: bool = False
     team: int = 0
+    turns: tuple[Scalar, ...] = ()
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
