@@ -29,7 +29,7 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
-from functrans.lower.plan import Plan
+from functrans.lower.plan import Plan, schedule
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
@@ -227,7 +227,7 @@ def memory_planning(draft: Draft) -> Draft:
     Leaves the plan (which `functrans.lower.verify` verifies).
     """
     outputs = tuple(draft.homes.get(one, one) for one in draft.chosen.outputs)
-    used = [step.buffers for step in draft.steps]
+    used = [step.buffers for step in schedule(draft.steps)]
     offsets, arena = allocate(used, {*draft.inputs, *outputs}, draft.target)
     return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena))
 

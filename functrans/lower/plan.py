@@ -39,10 +39,28 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Steps that the host calls again and again; it counts the turns from 0."""
+    """Steps that the host calls again and again, one turn after the other.
 
-    count: int
+    Parameters
+    ----------
+    index : Scalar
+        Where the turns are counted, from 0.
+    steps : tuple of Step and Repeat
+        What a turn is.
+    """
+
+    index: Scalar
     steps: tuple[Step | Repeat, ...]
+
+    @property
+    def count(self) -> int:
+        """How many turns there are."""
+        return int(self.index.attribute[2])
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What its steps are called with."""
+        return tuple(dict.fromkeys(one for step in self.steps for one in step.buffers))
 
 
 def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
@@ -62,12 +80,7 @@ def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
         if index is None:
             yield from run
         else:
-            yield Repeat(turns_of(index), tuple(schedule(list(run), depth + 1)))
-
-
-def turns_of(index: Scalar) -> int:
-    """How many turns a loop of the host has."""
-    return int(index.attribute[2])
+            yield Repeat(index, tuple(schedule(list(run), depth + 1)))
 
 
 @dataclass(frozen=True, eq=False)

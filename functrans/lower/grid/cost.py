@@ -67,7 +67,9 @@ class Spans:
                 return -(-count // team) * each + self._combining(team) * len(one.targets)
             case If():
                 arms = (one.body, one.otherwise)
-                return self._operations((one.condition,)) + max(self.body(arm, team) for arm in arms)
+                return self._operations((one.condition,)) + max(
+                    self.body(arm, team) for arm in arms
+                )
             case While():
                 once = self.body((*one.prepare, *one.body), team)
                 return STEPS * (once + self._operations((one.condition,)))

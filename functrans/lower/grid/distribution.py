@@ -4,8 +4,8 @@ Expects nests, whose independent loops say so. Leaves nests that are a kernel ea
 
 A loop of independent iterations may be done statement by statement, each for all iterations: loops
 inside of it then join the band of a kernel. So may the steps of a scan, one after another, by a
-host that launches the kernels of a step again and again (`Nest.turns`). And what follows an `If` may
-ask for itself. All of this costs launches, and memory for what is handed on
+host that launches the kernels of a step again and again (`Nest.turns`). And each kernel of what is
+behind an `If` may ask for itself. All of this costs launches, and memory for what is handed on
 (`functrans.lower.grid.expansion`); small kernels next to each other are rather one. The cost model
 (`functrans.lower.grid.cost`) decides.
 """

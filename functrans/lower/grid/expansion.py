@@ -78,8 +78,8 @@ def nested(piece: Piece) -> Body:
     body = piece.body
     for each in reversed(piece.around):
         if isinstance(each, Arm):
-            condition = each.condition if each.holds else ~each.condition
-            body = (If(condition, body),)
+            arms = (body, ()) if each.holds else ((), body)
+            body = (If(each.condition, *arms),)
     for loop in reversed(piece.loops):
         body = (replace(loop, body=body, parallel=True),)
     return body

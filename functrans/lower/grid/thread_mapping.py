@@ -19,7 +19,7 @@ from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While,
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Grid
 from functrans.loop.walk import walk
-from functrans.lower.grid.cost import Spans, extent, is_independent, perfect, terms, threads
+from functrans.lower.grid.cost import Spans, extent, perfect, terms, threads
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -39,9 +39,7 @@ def mapped(nest: Nest, grid: Grid) -> Nest:
 def _in_band(loops: Sequence[For], inside: Body) -> Body:
     for loop in reversed(loops):
         inside = (
-            replace(
-                loop, body=inside, lanes=1, parallel=True, repeatable=False, whole=False
-            ),
+            replace(loop, body=inside, lanes=1, parallel=True, repeatable=False, whole=False),
         )
     return inside
 

@@ -243,7 +243,10 @@ class NestBuilder:
             inner = For(rows, ZERO, const(extent_of(rows), INDEX), (inner,))
         elif outermost and "tile" in self.target.stages:
             inner = tiled(inner, self.target)
-        yield _mark_parallel(inner, self.target.parallel_loops) if outermost else inner
+        if outermost or self.target.grid is not None:
+            # in a grid, the iterations of all loops may be shared
+            inner = _mark_parallel(inner, self.target.parallel_loops)
+        yield inner
 
     def _row_extent(self, loop: Loop, start: int, extent: int) -> int | None:
         """The extent of the inner one of two loops that a vector loop becomes."""
