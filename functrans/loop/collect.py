@@ -75,7 +75,8 @@ class Accesses:
         """Of the loops around."""
         self.spans: list[int] = []
         self.clock = 0
-        self.asked = 0
+        self.decided: dict[Scalar, bool] = {}
+        """Which way conditions go that are not known: a condition that is asked twice goes one."""
         self.mask: Array | None = None
         self.shapes = self._shapes(buffers)
         self._statements(kernel.body)
@@ -244,8 +245,8 @@ class Accesses:
         if isinstance(condition, Unknown):
             self.uncertain = True
             branches = self.scenario.branches
-            holds_here = branches[self.asked % len(branches)]
-            self.asked += 1
+            guess = branches[len(self.decided) % len(branches)]
+            holds_here = self.decided.setdefault(statement.condition, guess)
         for body, wanted in ((statement.body, True), (statement.otherwise, False)):
             self.clock += 1
             if isinstance(condition, Unknown):

@@ -375,10 +375,22 @@ class Grid(NamedTuple):
     """Loops of fewer iterations are one thread's."""
     iterations: int = 8
     """A thread of a team does about so many iterations of a long loop."""
-    teams: int = 1024
-    """So many teams keep a machine busy; where there are fewer, they are larger."""
-    little: int = 2048
-    """Loops of so many iterations together share a kernel, of one team: a launch takes longer."""
+    busy: int = 1 << 15
+    """So many threads keep a machine busy; where there are fewer, teams are larger."""
+    latency: int = 8
+    """Cycles in which a thread does an operation, those that wait for memory among them."""
+    at_once: int = 1 << 13
+    """Operations that a machine does in a cycle, of as many threads as it has room for."""
+    launch: int = 4000
+    """Cycles that a kernel takes that does nothing: about two microseconds."""
+    memory: int = 8
+    """Operations that a thread could do instead of reading or writing an element."""
+    barrier: int = 8
+    """Operations that a thread could do instead of waiting for those of its block."""
+    apart: int = 2
+    """A kernel becomes several, with memory between them, if they are so many times as fast."""
+    largest_expanded: int = 1 << 30
+    """Bytes of memory that a row has which a kernel cannot keep to itself, for all iterations."""
     largest_local: int = 1024
     """Bytes of rows that a thread may have to itself."""
     shared: int = 48 << 10
@@ -394,6 +406,8 @@ class Grid(NamedTuple):
     """Bytes of loads that a thread has under way. By Little's law 4.8 TB/s in 800 ns of latency are
     29 KB for each of 132 multiprocessors, of 2048 threads 14 bytes each; twice as many, since not
     all of these are at their loads."""
+    rows: int = 32 << 10
+    """Bytes of rows that a team may keep there; the partial sums of its threads need some, too."""
 
 
 @dataclass(frozen=True)
@@ -474,7 +488,7 @@ CUDA = Target(
     grid=Grid(),
     reductions=Reductions(blocks=256, few_iterations=64, long=1 << 16, blocks_of_lanes=False),
     fusion=Fusion(worth_a_kernel=1),
-    loops=Loops(largest_scratch=48 << 10, largest_stack=48 << 10, wide_columns=1, most_pieces=1),
+    loops=Loops(largest_scratch=1 << 16, largest_stack=1 << 62, wide_columns=1, most_pieces=1),
     products=Products(smallest_work=1 << 62),
     # what is done at once is in shared memory
     transforms=Transforms(long=2048, wide=1, largest_tile=24 << 10),

@@ -77,7 +77,7 @@ def steps_fit_kernels(draft: Draft) -> None:
     """Each step has as many buffers and sizes as its kernel takes."""
     for step in draft.steps:
         taken = len(step.kernel.buffers), step.kernel.sizes
-        if (len(step.buffers), len(step.sizes)) != taken:
+        if (len(step.buffers), len(step.sizes) + len(step.turns)) != taken:
             raise _broken("a kernel is called with other arguments than it takes")
 
 

@@ -21,9 +21,10 @@ from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
+from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.strip_mining import strip_mined
-from functrans.lower.grid.thread_mapping import map_threads
+from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
@@ -31,7 +32,7 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
-from functrans.lower.plan import Plan, Step
+from functrans.lower.plan import Plan, Step, schedule
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
@@ -159,18 +160,28 @@ def work_sharing(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests))
 
 
+def loop_distribution(draft: Draft) -> Draft:
+    """Distribute loops: nests become kernels that keep a grid busy; the host goes through scans.
+
+    `grid/distribution.py`, with `grid/cost.py` and `grid/expansion.py`.
+
+    Expects nests, whose independent loops say so.
+    Leaves nests that are a kernel each, and which of the host's loops they are in.
+    """
+    return replace(draft, nests=tuple(distributed(draft.nests, draft.target)))
+
+
 def thread_mapping(draft: Draft) -> Draft:
     """Map loops to a grid: iterations of bands become threads, or teams of them.
 
     `grid/thread_mapping.py`. Here a loop over rows gets a warp or a block for each row.
 
-    Expects nests, whose independent loops say so.
-    Leaves nests that are a kernel each, and say how many threads do an iteration.
+    Expects nests that are a kernel each.
+    Leaves nests that say how many threads do an iteration.
     """
     grid = draft.target.grid
     assert grid is not None
-    nests = [part for nest in draft.nests for part in map_threads(nest, grid)]
-    return replace(draft, nests=tuple(nests))
+    return replace(draft, nests=tuple(mapped(nest, grid) for nest in draft.nests))
 
 
 def buffer_donation(draft: Draft) -> Draft:
@@ -223,13 +234,20 @@ def strip_mining(draft: Draft) -> Draft:
 
 
 def _each_step(draft: Draft, change: Callable[[Step], Step]) -> Draft:
-    """Steps changed one by one; those that call the same kernel do so afterwards."""
+    """Steps changed one by one; those that call the same kernel do so afterwards.
+
+    Kernels that the host repeats, with the number of the turn as a size, stay as they are.
+    """
     done: dict[tuple[Kernel, tuple[int, ...]], Step] = {}
     for step in draft.steps:
-        if (step.kernel, step.sizes) not in done:
+        if step.turns:
+            done[step.kernel, step.sizes] = step
+        elif (step.kernel, step.sizes) not in done:
             done[step.kernel, step.sizes] = change(step)
     made = ((step, done[step.kernel, step.sizes]) for step in draft.steps)
-    steps = tuple(replace(new, buffers=old.buffers, work=old.work) for old, new in made)
+    steps = tuple(
+        replace(new, buffers=old.buffers, work=old.work, turns=old.turns) for old, new in made
+    )
     return replace(draft, steps=steps)
 
 
@@ -255,7 +273,7 @@ def memory_planning(draft: Draft) -> Draft:
     Leaves the plan (which `functrans.lower.verify` verifies).
     """
     outputs = tuple(draft.homes.get(one, one) for one in draft.chosen.outputs)
-    used = [step.buffers for step in draft.steps]
+    used = [step.buffers for step in schedule(draft.steps)]
     offsets, arena = allocate(used, {*draft.inputs, *outputs}, draft.target)
     return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena))
 
@@ -282,9 +300,10 @@ KERNELS = (
 )
 
 GRID_KERNELS = (
-    KERNELS[0],
+    *KERNELS[:2],
+    Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made, printing.nests),
     Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
-    *KERNELS[1:],
+    KERNELS[2],
     Stage("loop coalescing", loop_coalescing, checks.steps_fit_kernels, printing.kernels),
     Stage("strip mining", strip_mining, checks.steps_fit_kernels, printing.kernels),
     Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),

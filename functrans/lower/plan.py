@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 
 
@@ -21,6 +24,9 @@ class Step:
         The range of the kernel's parallel loop; 0 if it has none.
     work : int
         Roughly the number of scalar operations.
+    turns : tuple of Scalar
+        In a grid, the indices of loops around it that the host goes through, outermost first. The
+        kernel's last sizes are where these are.
     """
 
     kernel: Kernel
@@ -28,6 +34,65 @@ class Step:
     sizes: tuple[int, ...]
     extent: int
     work: int
+    turns: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """Steps that the host calls again and again, one turn after the other.
+
+    Parameters
+    ----------
+    index : Scalar
+        Where the turns are counted, from 0.
+    steps : tuple of Step and Repeat
+        What a turn is.
+    """
+
+    index: Scalar
+    steps: tuple[Step | Repeat, ...]
+
+    @property
+    def count(self) -> int:
+        """How many turns there are."""
+        return int(self.index.attribute[2])
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What its steps are called with."""
+        return tuple(dict.fromkeys(one for step in self.steps for one in step.buffers))
+
+
+def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
+    """The steps, of which those that share a loop are what is repeated.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+    depth : int
+        So many loops are around all of them.
+    """
+
+    def loop(step: Step) -> Scalar | None:
+        return step.turns[depth] if len(step.turns) > depth else None
+
+    for index, run in groupby(steps, loop):
+        if index is None:
+            yield from run
+        else:
+            yield Repeat(index, tuple(schedule(list(run), depth + 1)))
+
+
+def called(
+    steps: Sequence[Step | Repeat], turns: tuple[int, ...] = ()
+) -> Iterator[tuple[Step, tuple[int, ...]]]:
+    """Each step as often as it is called, in order, and the turns of the loops around it."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            for turn in range(step.count):
+                yield from called(step.steps, (*turns, turn))
+        else:
+            yield step, turns
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +104,7 @@ class Plan:
     inputs, outputs : tuple of Buffer
         An output that overwrites a donated input is the same buffer.
     steps : tuple of Step
+        In order; those that share a loop of the host's are next to each other.
     offsets : dict
         Where in the arena each temporary is, in bytes.
     arena : int
@@ -50,6 +116,11 @@ class Plan:
     steps: tuple[Step, ...]
     offsets: dict[Buffer, int]
     arena: int
+
+    @property
+    def schedule(self) -> tuple[Step | Repeat, ...]:
+        """The steps, with those that are repeated put together."""
+        return tuple(schedule(self.steps))
 
     @property
     def kernels(self) -> list[Kernel]:

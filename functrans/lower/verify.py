@@ -7,7 +7,7 @@ has been written. Where data decide how a program goes on, it is gone through se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,12 +16,17 @@ from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses
 from functrans.loop.domain import Fault, TooLarge
 from functrans.loop.footprints import footprint
-from functrans.loop.statements import Buffer, For
+from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.relocation import Relocation
+from functrans.loop.scalar import const
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, For, Kernel, Statement, size
+from functrans.loop.substitution import substituted
 from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
 from functrans.loop.walk import stored
 from functrans.lower.grid.launch import NARROW, threads
-from functrans.lower.plan import Plan, Step
+from functrans.lower.plan import Plan, Repeat, Step
 
 SCENARIOS = (
     Scenario(None, (True,)),
@@ -70,15 +75,11 @@ class _Plan:
             self.written.setdefault(one, np.zeros(one.count, bool))
 
     def run(self, in_part: Sequence[int]) -> None:
-        for number, step in enumerate(self.plan.steps):
-            try:
-                self._step(step)
-            except Fault as fault:
-                raise PlanError(
-                    f"kernel {number} of a compiled program breaks a promise of the compiler, "
-                    f"which is a fault of functrans and not of your program: {fault}\n"
-                    f"{text(step.kernel)}"
-                ) from None
+        for step in self.plan.schedule:
+            if isinstance(step, Repeat):
+                self._repeat(step)
+            else:
+                self._checked(step)
         for number, one in enumerate(self.plan.outputs):
             missing = np.flatnonzero(~self.written[one])
             if missing.size and number not in in_part:
@@ -89,7 +90,25 @@ class _Plan:
                     f"{tuple(map(int, index))}"
                 )
 
-    def _step(self, step: Step) -> None:
+    def _checked(self, step: Step, turns: Sequence[int] = ()) -> None:
+        """A step, if it is one of the plan; else what is made of several of them."""
+        try:
+            self._step(step, turns)
+        except Fault as fault:
+            number = self.plan.steps.index(step) if step in self.plan.steps else "in turns"
+            raise PlanError(
+                f"kernel {number} of a compiled program breaks a promise of the compiler, "
+                f"which is a fault of functrans and not of your program: {fault}\n"
+                f"{text(step.kernel)}"
+            ) from None
+
+    def _repeat(self, repeat: Repeat) -> None:
+        self._checked(unrepeated(repeat))
+        # what is a thread's own is private in each kernel
+        for step, turns in some_turns(repeat):
+            self._checked(step, turns)
+
+    def _step(self, step: Step, turns: Sequence[int]) -> None:
         self._check_offsets(step)
         loop = step.kernel.parallel
         if step.extent != (_stop(step, loop) if loop is not None else 0):
@@ -101,7 +120,8 @@ class _Plan:
             raise Fault("two of its buffers are one")
         changed = [own[inner] for inner in stored(step.kernel.body) if inner in own]
         try:
-            accesses = Accesses(step.kernel, step.buffers, step.sizes, footprint, self.scenario)
+            sizes = (*step.sizes, *turns)
+            accesses = Accesses(step.kernel, step.buffers, sizes, footprint, self.scenario)
             before = {inner: self.written[outer] for inner, outer in own.items()}
             after = verify_kernel(accesses, before)
             self.uncertain |= accesses.uncertain
@@ -135,6 +155,46 @@ class _Plan:
                     other = self.temporaries[number]
                     if other is not one:
                         self.written[other] = np.zeros(other.count, bool)
+
+
+def unrepeated(repeat: Repeat) -> Step:
+    """What is repeated as one step, whose kernel has the loop of the host in it."""
+    body = tuple(each for step in repeat.steps for each in _inlined(step))
+    scratch = tuple(row for step in _all_steps(repeat) for row in step.kernel.scratch)
+    loop = For(repeat.index, ZERO, const(repeat.count, INDEX), body)
+    kernel = Kernel(repeat.buffers, 0, (loop,), tuple(dict.fromkeys(scratch)))
+    return Step(kernel, repeat.buffers, (), 0, 0)
+
+
+def _inlined(step: Step | Repeat) -> tuple[Statement, ...]:
+    """The statements of a step on the buffers that it is called with."""
+    if isinstance(step, Repeat):
+        return unrepeated(step).kernel.body
+    sizes = (*(const(n, INDEX) for n in step.sizes), *step.turns)
+    simplify = Simplifier()
+    given = {size(slot): value for slot, value in enumerate(sizes)}
+    relocation = Relocation(simplify)
+    for own, outer in zip(step.kernel.buffers, step.buffers, strict=True):
+        relocation.moved[own] = outer, ()
+    return substituted(relocation.statements(step.kernel.body), given, simplify)
+
+
+def _all_steps(repeat: Repeat) -> Iterator[Step]:
+    for step in repeat.steps:
+        if isinstance(step, Repeat):
+            yield from _all_steps(step)
+        else:
+            yield step
+
+
+def some_turns(repeat: Repeat, turns: tuple[int, ...] = ()) -> Iterator[tuple[Step, Sequence[int]]]:
+    """The steps of the first two turns and of the last one."""
+    for turn in sorted({0, min(1, repeat.count - 1), repeat.count - 1} if repeat.count else ()):
+        for step in repeat.steps:
+            if isinstance(step, Repeat):
+                yield from some_turns(step, (*turns, turn))
+            else:
+                yield step, (*turns, turn)
 
 
 def _stop(step: Step, loop: For) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.walk import stored
+from functrans.lower.plan import called
 from functrans.run.foreign import blas
 
 
@@ -42,7 +43,7 @@ def evaluate_plan(plan, operands, order=range):
         array = arena[first:end].view(one.dtype).reshape(one.extents)
         memory[one] = Memory(array, written=False)
     status = 0
-    for step in plan.steps:
+    for step, turns in called(plan.schedule):
         own = dict(zip(step.kernel.buffers, step.buffers, strict=True))
         changed = [own[each] for each in stored(step.kernel.body) if own.get(each) in places]
         for one in changed:
@@ -50,9 +51,10 @@ def evaluate_plan(plan, operands, order=range):
                 if other is not one and first < places[one][1] and places[one][0] < end:
                     memory[other].written[...] = False
         given = [memory[one] for one in step.buffers]
+        sizes = (*step.sizes, *turns)
         if step.kernel.team:
-            status = evaluate_grid(step.kernel, given, step.sizes, order) or status
+            status = evaluate_grid(step.kernel, given, sizes, order) or status
         else:
-            status = evaluate(step.kernel, given, step.sizes, call_routine, order) or status
+            status = evaluate(step.kernel, given, sizes, call_routine, order) or status
     assert all(memory[one].written.all() for one in plan.outputs)
     return [memory[one].array for one in plan.outputs], status

@@ -39,7 +39,20 @@ SMALL = target(
 
 SMALL_CUDA = target(
     CUDA,
-    grid={"warp": 2, "block": 4, "largest_team": 4, "shortest": 3, "iterations": 2, "teams": 3},
+    grid={
+        "warp": 2,
+        "block": 4,
+        "largest_team": 4,
+        "shortest": 3,
+        "iterations": 2,
+        "busy": 8,
+        "at_once": 64,
+        "launch": 10,
+        "memory": 1,
+        "latency": 1,
+        "barrier": 1,
+        "rows": 256,
+    },
     reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
     unrolling={"longest": 2, "sums": 1, "elements": 2},
 )

@@ -40,10 +40,11 @@ def partition_batch(nest: Nest, target: Target) -> Nest:
 
 
 def _is_scan(body: Sequence[Statement]) -> bool:
-    """Whether there is a loop with loops or calls inside, and none is parallel yet."""
-    if any(isinstance(each, For) and each.parallel for each in body):
-        return False
-    return any(isinstance(each, For) and any(map(_is_of_rows, each.body)) for each in body)
+    """Whether there is a loop with loops or calls inside, whose steps follow each other."""
+    return any(
+        isinstance(each, For) and not each.parallel and any(map(_is_of_rows, each.body))
+        for each in body
+    )
 
 
 def _is_of_rows(statement: Statement) -> bool:

@@ -28,13 +28,7 @@ def assigned_before_use(body: Sequence[Statement], one: Buffer) -> bool:
 
     Conservative: False where that is not known.
     """
-    simplify = Simplifier()
-    written: list[Box] = []
-    for each in body:
-        if not _uses_assigned((each,), one, written, set(), simplify):
-            return False
-        written += _assigned(each, one, {}, simplify)
-    return True
+    return _uses_assigned(body, one, [], set(), Simplifier())
 
 
 def _uses_assigned(
@@ -45,15 +39,13 @@ def _uses_assigned(
     simplify: Simplifier,
 ) -> bool:
     """Whether what statements read lies in boxes, or was written before in the same iteration."""
-    before = set(before)
+    before, written = set(before), list(written)
     for each in body:
         if isinstance(each, Call) and one in used_by(each):
             return False
         for node in postorder(expressions(each)):
             if node.op == "load" and node.attribute is one and node.args not in before:
-                ranges = [simplify.bounds(i) for i in node.args]
-                wanted = tuple((r[0], r[1] + 1) for r in ranges if r is not None)
-                if len(wanted) < len(ranges) or not _covered(wanted, written):
+                if not _covered(_wanted(node.args, one, simplify), written):
                     return False
         if isinstance(each, Store) and each.target is one:
             if each.op is not None and each.indices not in before:
@@ -61,7 +53,17 @@ def _uses_assigned(
             before.add(each.indices)
         if not _uses_assigned(children(each), one, written, before, simplify):
             return False
+        written += _assigned(each, one, {}, simplify)
     return True
+
+
+def _wanted(position: Sequence[Scalar], one: Buffer, simplify: Simplifier) -> Box:
+    """Where an element may be that is read: inside of its buffer, whatever guards it."""
+    box = []
+    for entry, extent in zip(position, one.extents, strict=True):
+        low, high = simplify.bounds(entry) or (0, extent - 1)
+        box.append((max(low, 0), min(high + 1, extent)))
+    return tuple(box)
 
 
 def _assigned(

@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Kernel, Statement, size
+from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import rebuilt
 from functrans.lower.nest.bodies import Nest
@@ -26,9 +28,13 @@ def parametrise(
 ) -> tuple[Kernel, list[Buffer], list[int]]:
     """A kernel whose sizes are arguments; the buffers and the sizes to call it with.
 
-    ``homes`` are the buffers that other ones live in.
+    ``homes`` are the buffers that other ones live in. After the sizes come the turns of the host.
     """
     kernel, buffers, sizes = _Parametriser(nest.scratch, homes, target).run(nest.body)
+    if nest.turns:
+        places = {turn: size(len(sizes) + number) for number, turn in enumerate(nest.turns)}
+        body = substituted(kernel.body, places, Simplifier())
+        kernel = replace(kernel, body=body, sizes=len(sizes) + len(places))
     return replace(kernel, team=nest.team), buffers, sizes
 
 

@@ -53,6 +53,8 @@ class Nest:
         Whether it writes a part of a join, as others do.
     team : int
         In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
+    turns : tuple of Scalar
+        In a grid, the indices of loops around it that the host goes through, outermost first.
     """
 
     body: tuple[Statement, ...]
@@ -60,6 +62,7 @@ class Nest:
     work: int
     part: bool = False
     team: int = 0
+    turns: tuple[Scalar, ...] = ()
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
@@ -240,7 +243,10 @@ class NestBuilder:
             inner = For(rows, ZERO, const(extent_of(rows), INDEX), (inner,))
         elif outermost and "tile" in self.target.stages:
             inner = tiled(inner, self.target)
-        yield _mark_parallel(inner, self.target.parallel_loops) if outermost else inner
+        if outermost or self.target.grid is not None:
+            # in a grid, the iterations of all loops may be shared
+            inner = _mark_parallel(inner, self.target.parallel_loops)
+        yield inner
 
     def _row_extent(self, loop: Loop, start: int, extent: int) -> int | None:
         """The extent of the inner one of two loops that a vector loop becomes."""

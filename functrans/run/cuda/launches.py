@@ -18,7 +18,7 @@ from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.target import Grid
 from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import iterations, launch
-from functrans.lower.plan import Plan, Step
+from functrans.lower.plan import Plan, Step, called
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
 from functrans.run.cuda.memory import allocate
@@ -106,8 +106,8 @@ class Launches:
             for _, cubin in [compiled(kernel, grid, architecture)]
         }
         self.launches = [
-            _launch(step, loaded[step.kernel], grid, slots)
-            for step in plan.steps
+            _launch(step, turns, loaded[step.kernel], grid, slots)
+            for step, turns in called(plan.schedule)
             if iterations(step.kernel, step.sizes)
         ]
         self._last: tuple[int, ...] = ()
@@ -146,12 +146,14 @@ class Launches:
             launch(kernel, blocks, threads, arguments, stream)
 
 
-def _launch(step: Step, loaded: Any, grid: Grid, slots: dict[Buffer, int]) -> Launch:
+def _launch(
+    step: Step, turns: tuple[int, ...], loaded: Any, grid: Grid, slots: dict[Buffer, int]
+) -> Launch:
     shape = launch(step.kernel, grid)
     return Launch(
         loaded,
         shape.blocks(iterations(step.kernel, step.sizes)),
         shape.threads,
         tuple(slots[one] for one in step.buffers),
-        step.sizes,
+        (*step.sizes, *turns),
     )

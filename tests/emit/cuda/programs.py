@@ -7,6 +7,7 @@ from functrans.emit.printer import in_memory
 from functrans.loop.scalar import BOOL
 from functrans.loop.target import CUDA
 from functrans.lower.grid.launch import iterations, launch
+from functrans.lower.plan import called
 from tests.emit.cuda.emulator import emulate
 
 
@@ -30,13 +31,13 @@ def emulate_plan(plan, operands, grid=CUDA.grid, seed=0):
             arrays[one] = np.zeros(one.count, stored_as(one.dtype))
             written[one] = np.zeros(one.count, bool)
     flag = np.zeros(1, np.int64)
-    for step in plan.steps:
+    for step, turns in called(plan.schedule):
         kernel = step.kernel
         shape = launch(kernel, grid)
         count = iterations(kernel, step.sizes)
         if not count:
             continue
-        given = [flag, *(arrays[one] for one in step.buffers), *step.sizes]
+        given = [flag, *(arrays[one] for one in step.buffers), *step.sizes, *turns]
         known = {number: written[one] for number, one in enumerate(step.buffers, 1)}
         before = {one: written[one].copy() for one in step.buffers}
         emulate(emit(kernel, grid), given, shape.blocks(count), shape.threads, seed, known)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, guard, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import Address, Call, For, If, Store, buffer, load
 from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 
 F8 = np.dtype(float)
-ROW, OUT, SQUARE = buffer("row", F8, (10,)), buffer("out", F8, (10,)), buffer("s", F8, (4, 5))
+ROW, OUT, SQUARE = buffer("row", F8, (10,)), buffer("out", F8, (10,)), buffer("s", F8, (5, 5))
 ONE = const(1.0, F8)
 
 
@@ -60,6 +60,21 @@ YES = {
     "nothing is read": (write(),),
     "added to in the same iteration": (both(lambda i: i, lambda i: i, "add"),),
 }
+ABOVE = index("i", 19)
+WITHIN = load(ROW, (ABOVE + -5,)), const(0.0, F8)
+YES["what a guard lets through is inside of the row"] = (
+    write(),
+    For(
+        ABOVE,
+        number(0),
+        number(19),
+        (Store(OUT, (number(0),), guard((number(5) <= ABOVE) & (ABOVE < number(15)), *WITHIN)),),
+    ),
+)
+INNER = index("j", 3)
+YES["in a loop, by the statement before"] = (
+    For(INNER, number(0), number(3), (write(), read(2, 5))),
+)
 NO = {
     "nothing was written": (read(),),
     "written after it": (read(), write()),

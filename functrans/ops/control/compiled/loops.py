@@ -126,7 +126,7 @@ class _Loop:
         row = index("t", length)
         loops = tuple(index("c", extent) for extent in stack.extents[1:])
         zero: Statement = Store(stack, (row, *loops), const(0, stack.dtype))
-        return (For(row, steps, const(length, INDEX), nest(loops, (zero,))),)
+        return self._shared((For(row, steps, const(length, INDEX), nest(loops, (zero,))),))
 
     def _row(self, steps: Scalar) -> Scalar:
         """Which elements of the stacked arrays a step is about."""
@@ -237,7 +237,7 @@ class _Loop:
             else:
                 both = buffer(f"{result.name}_carry", start.dtype, (2, *start.shape))
                 self.in_memory[number] = both
-                self.before += _copy(start, (), both, (ZERO,))
+                self.before += self._copy(start, (), both, (ZERO,))
 
     def _store_carry(self, parity: Scalar) -> None:
         """Store the last carry as the result."""
@@ -245,7 +245,27 @@ class _Loop:
             if number in self.in_locals:
                 self.after += [Store(result, at, x) for at, x in self.in_locals[number].items()]
             else:
-                self.after += _copy(self.in_memory[number], (parity,), result, ())
+                self.after += self._copy(self.in_memory[number], (parity,), result, ())
+
+    def _copy(
+        self, source: Buffer, source_at: Position, target: Buffer, target_at: Position
+    ) -> tuple[Statement, ...]:
+        """Loops that copy an array between subarrays of buffers, which first indices select."""
+        loops = tuple(index("c", extent) for extent in source.extents[len(source_at) :])
+        value = load(source, (*source_at, *loops))
+        return self._shared(nest(loops, (Store(target, (*target_at, *loops), value),)))
+
+    def _shared(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """Loops whose iterations are independent, which only a grid has to be told."""
+        grid = self.at.target.grid
+        if grid is None:
+            return body
+        return tuple(
+            replace(each, body=self._shared(each.body), lanes=grid.warp)
+            if isinstance(each, For)
+            else each
+            for each in body
+        )
 
     def _relocation(self, inner: Inner, parity: Scalar) -> Relocation:
         """The inputs of an inner graph that takes the consts and the carry."""
@@ -288,20 +308,6 @@ def _positions_of(statements: Sequence[Statement], one: Buffer) -> set[Position]
     stores = (each for each in walk(statements) if isinstance(each, Store) and each.target is one)
     found.update(each.indices for each in stores)
     return found
-
-
-def _copy(
-    source: Buffer, source_at: Position, target: Buffer, target_at: Position
-) -> list[Statement]:
-    """Loops that copy an array between subarrays of buffers, which first indices select."""
-    shape = source.shape[len(source_at) :]
-    if any(int(extent.attribute) == 0 for extent in shape):
-        return []
-    loops = tuple(index("c", int(extent.attribute)) for extent in shape)
-    body: Statement = Store(target, (*target_at, *loops), load(source, (*source_at, *loops)))
-    for loop, extent in zip(reversed(loops), reversed(shape), strict=True):
-        body = For(loop, ZERO, extent, (body,))
-    return [body]
 
 
 # -- branches --------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class _Scan:
         grid = self.grid
         if self.is_of_columns:
             lines = self.target.count // self.extent
-            wanted = -(-grid.teams * grid.warp // lines)
+            wanted = -(-grid.busy // lines)
             blocks = max(min(wanted, self.extent // grid.shortest), 1)
             self.in_threads(-(-self.extent // blocks))
             return

@@ -1,0 +1,194 @@
+"""Loop distribution: a nest becomes as many kernels as keep a grid busy, in loops of the host.
+
+Expects nests, whose independent loops say so. Leaves nests that are a kernel each, in order.
+
+A loop of independent iterations may be done statement by statement, each for all iterations: loops
+inside of it then join the band of a kernel. So may the steps of a scan, one after another, by a
+host that launches the kernels of a step again and again (`Nest.turns`). And each kernel of what is
+behind an `If` may ask for itself. All of this costs launches, and memory for what is handed on
+(`functrans.lower.grid.expansion`); small kernels next to each other are rather one. The cost model
+(`functrans.lower.grid.cost`) decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import NamedTuple
+
+from functrans.loop.nodes import ZERO
+from functrans.loop.operations import operations_of
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import Buffer, Call, For, If, Statement, band
+from functrans.loop.target import Target
+from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.lower.grid.cost import Spans, extent, is_independent
+from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
+from functrans.lower.grid.thread_mapping import team_of
+from functrans.lower.nest.bodies import Nest, groups
+
+Body = tuple[Statement, ...]
+
+
+def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
+    """The kernels of nests, without the threads that do them."""
+    run: list[Nest] = []
+    for nest in nests:
+        if isinstance(nest.body[0], Call):
+            yield from _kernels(run, target)
+            yield nest
+            run = []
+        else:
+            run.append(nest)
+    yield from _kernels(run, target)
+
+
+def _kernels(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
+    """The kernels of nests that are one after another."""
+    if not nests:
+        return
+    assert target.grid is not None
+    scratch = tuple(dict.fromkeys(row for nest in nests for row in nest.scratch))
+    found = _Search(target, scratch).best(tuple(each for nest in nests for each in nest.body), ())
+    made = expanded([Piece(each.around, each.body) for each in found], scratch, target.grid)
+    if made is None:
+        parts = [part for nest in nests for part in groups(nest.body, set(scratch), _is_long)]
+        made = expanded([Piece((), part) for part in parts], scratch, target.grid)
+        assert made is not None, "rows that are used by one kernel alone need no memory"
+    for piece, rows in made:
+        body = nested(piece)
+        turns = tuple(each.index for each in piece.turns)
+        yield Nest(body, rows, operations_of(body), turns=turns)
+
+
+def _is_long(body: Sequence[Statement]) -> bool:
+    return len(body) == 1 and isinstance(body[0], For) and body[0].parallel
+
+
+class _Leaf(NamedTuple):
+    """What would be a kernel, and how long it takes, in all its turns."""
+
+    around: tuple[Around, ...]
+    body: Body
+    time: int
+
+
+class _Search:
+    """Finds kernels that are fast together.
+
+    Parameters
+    ----------
+    target : Target
+    scratch : sequence of Buffer
+        Rows that a kernel has to itself, if it is the only one to use them.
+    """
+
+    def __init__(self, target: Target, scratch: Sequence[Buffer]) -> None:
+        assert target.grid is not None
+        self.grid = target.grid
+        self.limits = target.fusion
+        self.spans = Spans(target.grid, set(scratch))
+        self.scratch = scratch
+        self._used: dict[Statement, tuple[set[Buffer], int]] = {}
+
+    def best(self, body: Body, around: tuple[Around, ...]) -> list[_Leaf]:
+        """Statements as one kernel, or as several."""
+        whole = self._leaf(around, body)
+        fits = self._fits(body)
+        if fits and whole.time <= 2 * self.grid.launch * _turns(around):
+            return [whole]
+        parts: list[_Leaf] = []
+        for each in body:
+            for leaf in self._statement(each, around):
+                joined = self._joined(parts[-1], leaf) if parts else None
+                if joined is None:
+                    parts.append(leaf)
+                else:
+                    parts[-1] = joined
+        if fits and whole.time <= self.grid.apart * _total(parts):
+            return [whole]
+        return parts
+
+    def _statement(self, statement: Statement, around: tuple[Around, ...]) -> list[_Leaf]:
+        """One statement as a kernel, or as those of what is inside."""
+        leaf = self._leaf(around, (statement,))
+        inside: list[_Leaf] = []
+        match statement:
+            case For() if statement.start is ZERO and statement.stop.op == "const":
+                if not _calls(statement):
+                    inside = self.best(statement.body, (*around, statement))
+            case If() if _is_constant(statement):
+                for holds, arm in ((True, statement.body), (False, statement.otherwise)):
+                    if arm:
+                        inside += self.best(arm, (*around, Arm(statement.condition, holds)))
+        if inside and leaf.time > self.grid.apart * _total(inside):
+            return inside
+        return [leaf]
+
+    def _leaf(self, around: tuple[Around, ...], body: Body) -> _Leaf:
+        loops = [each for each in around if is_independent(each)]  # type: ignore[arg-type]
+        inside = body
+        if not any(isinstance(each, Arm) for each in around):
+            inner = band(body)
+            loops += inner
+            inside = inner[-1].body if inner else body
+        team = team_of(loops, inside, self.scratch_of(inside), self.grid)  # type: ignore[arg-type]
+        iterations = prod(map(extent, loops))  # type: ignore[arg-type]
+        return _Leaf(around, body, self.spans.time(iterations, team, inside) * _turns(around))
+
+    def scratch_of(self, body: Body) -> list[Buffer]:
+        used = set().union(*(self._about(each)[0] for each in body))
+        return [row for row in self.scratch if row in used]
+
+    def _joined(self, one: _Leaf, other: _Leaf) -> _Leaf | None:
+        """Two kernels as one, if that is faster."""
+        if one.around != other.around or not self._fits((*one.body, *other.body)):
+            return None
+        joined = self._leaf(one.around, (*one.body, *other.body))
+        return joined if joined.time <= one.time + other.time else None
+
+    def _fits(self, body: Body) -> bool:
+        """Whether one kernel may have all of the statements."""
+        if any(isinstance(each, Call) for each in body):
+            return len(body) == 1
+        buffers: set[Buffer] = set()
+        nodes = 0
+        for each in body:
+            own, count = self._about(each)
+            buffers |= own
+            nodes += count
+        limits = self.limits
+        return len(body) == 1 or (
+            nodes <= limits.largest_nest and len(buffers) <= limits.most_buffers
+        )
+
+    def _about(self, statement: Statement) -> tuple[set[Buffer], int]:
+        """The buffers of a statement, and how many nodes its expressions have."""
+        if statement not in self._used:
+            used = loaded((statement,)) | stored((statement,))
+            self._used[statement] = used, len(scalars((statement,)))
+        return self._used[statement]
+
+
+def _turns(around: Sequence[Around]) -> int:
+    return prod(
+        extent(each) for each in around if isinstance(each, For) and not is_independent(each)
+    )
+
+
+def _total(leaves: Sequence[_Leaf]) -> int:
+    return sum(leaf.time for leaf in leaves)
+
+
+def _calls(statement: Statement) -> bool:
+    return any(isinstance(each, Call) for each in walk((statement,)))
+
+
+def _is_constant(statement: If) -> bool:
+    """Whether a condition stays what it is while the statements behind it are done."""
+    read = {node.attribute for node in _loads(statement.condition)}
+    return read.isdisjoint(stored((statement,)))
+
+
+def _loads(expression: Scalar) -> list[Scalar]:
+    return [node for node in postorder([expression]) if node.op == "load"]

@@ -1,0 +1,255 @@
+"""Scalar and array expansion: what pieces of a loop hand on to each other is kept in memory.
+
+Expects pieces of nests, in order. Leaves them as kernels, each with the rows that it has to itself.
+
+A local that several pieces use becomes an element of a buffer, a row becomes a buffer, with an axis
+for each independent loop around. So does a row that is too large for the memory of a team.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from math import prod
+from operator import attrgetter
+from typing import NamedTuple
+
+from functrans.loop.nodes import INDEX
+from functrans.loop.relocation import Relocation
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    band,
+    buffer,
+    load,
+    serial,
+)
+from functrans.loop.target import Grid
+from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.lower.grid.cost import extent, is_independent
+from functrans.lower.kernel.definite_assignment import assigned_before_use
+
+Body = tuple[Statement, ...]
+
+
+class Arm(NamedTuple):
+    """What is done only if a condition holds, or only if it does not."""
+
+    condition: Scalar
+    holds: bool
+
+
+Around = For | Arm
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Statements, and the loops and branches around them, outermost first."""
+
+    around: tuple[Around, ...]
+    body: Body
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        """The loops whose iterations are independent."""
+        return tuple(each for each in self.around if isinstance(each, For) and is_independent(each))
+
+    @property
+    def turns(self) -> tuple[For, ...]:
+        """The loops of which one iteration follows another."""
+        return tuple(
+            each for each in self.around if isinstance(each, For) and not is_independent(each)
+        )
+
+
+def nested(piece: Piece) -> Body:
+    """The statements of a piece in its loops, of which each is a band's; but for the turns."""
+    body = piece.body
+    for each in reversed(piece.around):
+        if isinstance(each, Arm):
+            arms = (body, ()) if each.holds else ((), body)
+            body = (If(each.condition, *arms),)
+    for loop in reversed(piece.loops):
+        body = (replace(loop, body=body, parallel=True),)
+    return body
+
+
+def expanded(
+    pieces: Sequence[Piece], scratch: Sequence[Buffer], grid: Grid
+) -> list[tuple[Piece, tuple[Buffer, ...]]] | None:
+    """The pieces on memory of their own, each with its rows; None if there is no room for it."""
+    users = _users(pieces)
+    done = list(pieces)
+    relocation = Relocation(Simplifier())
+    kept: list[list[Buffer]] = [[] for _ in pieces]
+    for row in scratch:
+        using = [pieces[number] for number in users.get(row, ())]
+        if _is_private(row, using):
+            for number in users.get(row, ()):
+                kept[number].append(row)
+            continue
+        loops = _common(using)
+        if not all(_has_own(row, piece, loops) for piece in using):
+            return None
+        if not _expand(row, loops, relocation, grid):
+            return None
+    for number, piece in enumerate(pieces):
+        for row in _too_large(kept[number], grid):
+            kept[number].remove(row)
+            if not _expand(row, _band(piece), relocation, grid):
+                # one iteration after another, all on the row of one
+                done[number] = Piece(piece.turns, tuple(map(serial, nested(piece))))
+    if relocation.moved:
+        done = [replace(each, body=relocation.statements(each.body)) for each in done]
+    done = _with_locals_in_memory(done, users)
+    return [(each, tuple(rows)) for each, rows in zip(done, kept, strict=True)]
+
+
+def _band(piece: Piece) -> tuple[For, ...]:
+    return band(nested(piece))
+
+
+def _is_private(row: Buffer, using: Sequence[Piece]) -> bool:
+    """Whether no iteration of a piece reads of a row what it has not written itself."""
+    if len(using) <= 1 and not any(piece.turns for piece in using):
+        return True
+    return all(assigned_before_use(_inside(piece.body), row) for piece in using)
+
+
+def _inside(body: Body) -> Body:
+    """What is in the independent loops that statements begin with."""
+    while len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
+        body = body[0].body
+    return body
+
+
+def _has_own(row: Buffer, piece: Piece, loops: Sequence[For]) -> bool:
+    """Whether iterations of other loops than these write to different elements of a row."""
+    own = [loop.index for loop in _band(piece) if all(loop.index is not x.index for x in loops)]
+    return all(
+        all(index in each.indices for index in own)
+        for each in walk(piece.body)
+        if isinstance(each, Store) and each.target is row
+    )
+
+
+def _users(pieces: Sequence[Piece]) -> dict[Buffer | Scalar, list[int]]:
+    """Which pieces use a buffer or a local."""
+    found: dict[Buffer | Scalar, list[int]] = {}
+    for number, piece in enumerate(pieces):
+        conditions = [each.condition for each in piece.around if isinstance(each, Arm)]
+        own: dict[Buffer | Scalar, None] = dict.fromkeys(loaded(piece.body) | stored(piece.body))
+        own |= dict.fromkeys(_locals(piece.body, conditions))
+        for one in own:
+            found.setdefault(one, []).append(number)
+    return found
+
+
+def _locals(body: Body, conditions: Iterable[Scalar]) -> list[Scalar]:
+    used = [node for node in scalars(body) if node.op == "local"]
+    used += [x for each in walk(body) if isinstance(each, Assign) for x in each.targets]
+    used += [x for each in walk(body) if isinstance(each, (Let, Reduce)) for x in each.targets]
+    asked = [If(condition, ()) for condition in conditions]
+    return [*used, *(node for node in scalars(asked) if node.op == "local")]
+
+
+def _common(pieces: Sequence[Piece]) -> tuple[For, ...]:
+    """The independent loops around all pieces."""
+    first, *rest = (piece.around for piece in pieces)
+    count = sum(
+        1
+        for _ in takewhile(
+            lambda pair: all(each is pair[0] for each in pair),
+            zip(first, *rest, strict=False),
+        )
+    )
+    return Piece(first[:count], ()).loops
+
+
+def _expand(row: Buffer, loops: Sequence[For], relocation: Relocation, grid: Grid) -> bool:
+    """Put a row into a buffer that has one for each iteration of some loops, if there is room."""
+    fits = prod(map(extent, loops)) * row.nbytes <= grid.largest_expanded
+    around = loops if fits else ()
+    one = buffer(f"{row.name}s", row.dtype, (*map(extent, around), *row.shape))
+    relocation.moved[row] = one, tuple(loop.index for loop in around)
+    return fits
+
+
+def _too_large(rows: Sequence[Buffer], grid: Grid) -> list[Buffer]:
+    """The largest of some rows, without which the others have room."""
+    room = grid.rows
+    found = []
+    for row in sorted(rows, key=attrgetter("nbytes")):
+        room -= row.nbytes
+        if room < 0:
+            found.append(row)
+    return found
+
+
+def _with_locals_in_memory(
+    pieces: Sequence[Piece], users: dict[Buffer | Scalar, list[int]]
+) -> list[Piece]:
+    """The pieces, of which those that use a local of another one load it, and store it."""
+    homes: dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]] = {}
+    changed: list[set[Scalar]] = []
+    declared: list[set[Scalar]] = []
+    for number, piece in enumerate(pieces):
+        inside = list(walk(piece.body))
+        own = [x for each in inside if isinstance(each, (Let, Reduce)) for x in each.targets]
+        assigned = {x for each in inside if isinstance(each, Assign) for x in each.targets}
+        handed_on = [x for x in own if users[x] != [number]]
+        homes |= _homes(handed_on, piece.loops)
+        declared.append(set(own))
+        changed.append(assigned | set(own))
+    done = []
+    for number, piece in enumerate(pieces):
+        # in the order in which they got their homes
+        used = [x for x in homes if number in users[x]]
+        lacking = [x for x in used if x not in declared[number]]
+        made = [x for x in used if x in changed[number]]
+        body = (*_loads(lacking, homes), *piece.body, *_stores(made, homes))
+        around = tuple(_with_loads(each, homes) for each in piece.around)
+        done.append(Piece(around, body))
+    return done
+
+
+def _homes(
+    names: Sequence[Scalar], loops: Sequence[For]
+) -> dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]]:
+    """Where locals are kept: those of a dtype together."""
+    found: dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]] = {}
+    for dtype in dict.fromkeys(name.dtype for name in names):
+        alike = [name for name in names if name.dtype == dtype]
+        one = buffer(f"{alike[0].attribute[0]}s", dtype, (*map(extent, loops), len(alike)))
+        for number, name in enumerate(alike):
+            found[name] = one, (*(loop.index for loop in loops), const(number, INDEX))
+    return found
+
+
+Homes = dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]]
+
+
+def _loads(names: Sequence[Scalar], homes: Homes) -> Body:
+    return (Let(tuple(names), tuple(load(*homes[name]) for name in names)),) if names else ()
+
+
+def _stores(names: Sequence[Scalar], homes: Homes) -> Body:
+    return tuple(Store(*homes[name], name) for name in names)
+
+
+def _with_loads(each: Around, homes: Homes) -> Around:
+    """What is around a piece; a condition is found in memory."""
+    if not isinstance(each, Arm):
+        return each
+    values = {name: load(*place) for name, place in homes.items()}
+    (condition,) = Simplifier().substitute([each.condition], values)
+    return Arm(condition, each.holds)
