@@ -170,6 +170,12 @@ is slow, and for finding faults: of this library, or of operations of your own. 
 variable FUNCTRANS_CHECK_PLANS."""
 
 
+deterministic: bool = _default_truth("FUNCTRANS_DETERMINISTIC", False)
+"""Whether the same arguments give the same bits on a GPU, where elements are indexed more than once
+and floats are added to them. Otherwise threads add as they come, which is faster, and rounds in
+another way each time. It counts when something is compiled. From the environment variable
+FUNCTRANS_DETERMINISTIC."""
+
 check_floats: bool = _default_truth("FUNCTRANS_CHECK_FLOATS", False)
 """Whether jitted functions are computed by NumPy, operation by operation, and not compiled, so that
 its warnings about overflow and invalid values come, and `numpy.errstate` counts. That is slow, and
@@ -226,6 +232,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "recycle_bytes": (_not_negative, "an integer, 0 or more"),
     "patch_numpy": (_truth, "True or False"),
     "check_plans": (_truth, "True or False"),
+    "deterministic": (_truth, "True or False"),
     "check_floats": (_truth, "True or False"),
 }
 

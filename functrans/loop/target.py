@@ -429,6 +429,8 @@ class Target:
         Which of the `Stage` that can be left out there are.
     routines : bool
         Whether loops may call those of BLAS and LAPACK.
+    deterministic : bool
+        Whether floats that meet in an element are combined in one order, also on a grid.
     grid : Grid or None
         The threads of a GPU, to which loops with lanes are dealt; None for a CPU.
     unrolling, materialisation, ... : thresholds
@@ -442,6 +444,7 @@ class Target:
     parallel_loops: int = 1
     stages: tuple[Stage, ...] = STAGES
     routines: bool = True
+    deterministic: bool = False
     grid: Grid | None = None
     unrolling: Unrolling = Unrolling()
     materialisation: Materialisation = Materialisation()

@@ -7,7 +7,7 @@ from functrans.loop.domain import Fault
 from functrans.loop.evaluate import Memory
 from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, eq
 from functrans.loop.statements import (
     Assign,
     Barrier,
@@ -132,3 +132,34 @@ def test_a_thread_for_each_iteration():
     loop = For(i, ZERO, number(COUNT), (Store(Y, (i,), double),), parallel=True)
     found, _ = run(loop, team=1, order=shuffled(1), scratch=())
     np.testing.assert_array_equal(found, 2 * np.arange(COUNT))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("row", [Y, ROW])
+def test_threads_may_meet_in_atomic_stores_that_do_the_same(row, seed):
+    start = [dealt(lambda i: [Store(row, (i,), const(0.0, F8))]), BARRIER]
+    adds = dealt(lambda i: [Store(row, (ZERO,), load(X, (i,)), "add", atomic=True)])
+    copy = [BARRIER, dealt(lambda i: [Store(Y, (i,), load(row, (i,)))])] if row is ROW else []
+    found, _ = run(*start, adds, *copy, order=shuffled(seed))
+    np.testing.assert_array_equal(found, [np.arange(COUNT).sum(), 0, 0, 0, 0, 0])
+
+
+def test_of_atomic_stores_without_an_operation_any_is_the_last():
+    store = dealt(lambda i: [Store(Y, (ZERO,), load(X, (i,)), atomic=True)])
+    assert len({float(run(store, order=shuffled(seed))[0][0]) for seed in range(10)}) > 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Store(Y, (ZERO,), const(2.0, F8), "max", atomic=True),
+        Store(Y, (ZERO,), const(2.0, F8), "add"),
+        Store(Y, (ZERO,), const(2.0, F8)),
+        Store(ROW, (ZERO,), load(Y, (ZERO,))),
+    ],
+)
+def test_an_atomic_store_and_anything_else_are_a_race(other):
+    start = [dealt(lambda i: [Store(Y, (i,), const(0.0, F8))]), BARRIER]
+    add = Store(Y, (ZERO,), const(1.0, F8), "add", atomic=True)
+    with pytest.raises(Fault, match=r"meet at y\[0\] without a barrier"):
+        run(*start, dealt(lambda i: [If(eq(i, ZERO), (add,), (other,))]))

@@ -82,6 +82,11 @@ def test_calls():
     assert found[1:] == ["  call dgemm(N, int(n), &x[k])"]
 
 
+def test_atomic_stores():
+    found = lines(Store(Y, (K,), load(X, (K,)), "add", atomic=True))
+    assert found[1:] == ["  y[k] add= x[k]  # atomic"]
+
+
 def test_what_is_used_twice_has_a_name():
     square = load(X, (K,)) * load(X, (K,))
     found = lines(Store(Y, (K,), square + sqrt(square)))

@@ -288,3 +288,35 @@ def test_what_is_too_large_says_so():
     i = index("i", 10**7)
     with pytest.raises(TooLarge):
         run([loop(i, [Store(large, (i,), const(1, F8))])], [large])
+
+
+def added(position, **how):
+    return Store(Y, (position,), load(X, (K,)), "add", **how)
+
+
+@pytest.mark.parametrize("position", [ZERO, bounded(convert(load(X, (K,)), INDEX), 10)])
+def test_iterations_may_meet_in_atomic_stores(position):
+    for marks in ({"parallel": True}, {"lanes": 4}):
+        assert run([loop(K, [added(position, atomic=True)], **marks)], [X, Y], [X, Y])
+        with pytest.raises(Fault, match="write element"):
+            run([loop(K, [added(position)], **marks)], [X, Y], [X, Y])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Store(Y, (ONE,), load(X, (K,)), "max", atomic=True),
+        Store(Y, (ONE,), load(X, (K,)), atomic=True),
+        Store(Y, (K,), load(X, (K,))),
+        Store(Z, (K,), load(Y, (ONE,))),
+    ],
+)
+def test_what_is_added_to_in_atomic_stores_is_not_touched_otherwise(other):
+    body = [added(ONE, atomic=True), other]
+    with pytest.raises(Fault, match="iterations of the parallel loop over i"):
+        run([loop(K, body, parallel=True)], [X, Y, Z], [X, Y])
+
+
+def test_an_atomic_store_reads_what_must_have_been_written():
+    with pytest.raises(Fault, match=r"y\[0\] is read before it is written"):
+        run([loop(K, [added(ZERO, atomic=True)], parallel=True)], [X, Y], [X])

@@ -8,6 +8,7 @@ from functrans.ir.check import checked
 from functrans.ir.graph import Graph
 from functrans.loop.target import Target
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
+from functrans.optimise.machine.ordered_sums import order_sums
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
@@ -25,6 +26,7 @@ REWRITES: tuple[tuple[str, Rewrite], ...] = (
     ("lay_out_contractions", lay_out_contractions),
     ("coalesce_writes", coalesce_writes),
     ("solve_through_transposes", solve_through_transposes),
+    ("order_sums", order_sums),
     ("outline", outline),
 )
 """Each takes a graph and gives one that computes the same, up to rounding: sums are in another

@@ -8,6 +8,7 @@ on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -257,8 +258,8 @@ _compiling = lock()
 
 
 @cached(1024)
-def _program(graph: Graph, on: Any, fallback: str | None) -> DeviceProgram:
-    return DeviceProgram(optimise(graph), on)
+def _program(graph: Graph, on: Any, fallback: str | None, deterministic: bool) -> DeviceProgram:
+    return DeviceProgram(optimise(graph), on, replace(CUDA, deterministic=deterministic))
 
 
 def runnable(graph: Graph, device: str) -> Callable[..., Sequence[Any]]:
@@ -308,4 +309,4 @@ def program(graph: Graph, device: str) -> DeviceProgram:
     """The program of a graph on a device; it is made once, whichever threads ask."""
     on: Any = driver(device)
     with _compiling:
-        return _program(graph, on, config.cuda_fallback)
+        return _program(graph, on, config.cuda_fallback, config.deterministic)

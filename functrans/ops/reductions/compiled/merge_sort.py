@@ -1,8 +1,8 @@
 """Merge sort on a grid: blocks in shared memory, then pairs of runs, as wide as they have become.
 
 Each element of a merged run is found by itself: a binary search says how many of those before it
-come from the first run ("merge path": Odeh, Green, Mwassi, Shmueli and Birk, "Merge path: parallel
-merging made simple", 2012). Equal elements keep their order, and NaN comes last, as NumPy has it.
+come from the first run (Odeh, Green, Mwassi, Shmueli and Birk, "Merge path: parallel merging made
+simple", 2012). Equal elements keep their order, and NaN comes last, as NumPy has it.
 """
 
 from __future__ import annotations

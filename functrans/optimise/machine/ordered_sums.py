@@ -1,0 +1,116 @@
+"""Scatters in an order of their own: sorted by their places, and added up by segments.
+
+Floats that threads add to one element in atomic operations are added in whatever order the threads
+come, and each order rounds in another way. Where a target is asked to be deterministic, updates are
+sorted, those for one element behind each other, and scanned over stretches of 1, 2, 4, ... of them
+(Hillis and Steele, "Data parallel algorithms", 1986), as far as they are for the same element. The
+last of each then has the sum.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Eqn, Graph
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import is_float
+from functrans.loop.target import Target
+from functrans.ops.arrays.slicing import read_slice, update_slice
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    full_p,
+    inverse,
+    iota,
+    reshape,
+    transpose,
+)
+from functrans.ops.compiled.places import whole
+from functrans.ops.elementwise.arithmetic import add, multiply
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.indexing.gather import gather, scatter_add, scatter_multiply, scatter_set
+from functrans.ops.indexing.positions import INDEX, index_shape, indexed_first
+from functrans.ops.reductions.sorting import argsort
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+_COMBINED: dict[Primitive, tuple[Primitive, float]] = {
+    # adding -0.0 leaves 0.0 and -0.0 what they are
+    scatter_add: (add, -0.0),
+    scatter_multiply: (multiply, 1.0),
+}
+"""What each scatter combines by, and the number that changes nothing."""
+
+
+def order_sums(graph: Graph, target: Target) -> Graph:
+    """Let floats be combined in an order that does not depend on threads, if that is asked for."""
+    if target.grid is None or not target.deterministic or not any(map(_depends, graph.eqns)):
+        return graph
+
+    def run(*inputs: Any) -> list[Any]:
+        values = Environment(zip(graph.inputs, inputs, strict=True))
+        for eqn in graph.eqns:
+            operands = [values.read(atom) for atom in eqn.inputs]
+            if _depends(eqn):
+                with at_source_of(eqn):
+                    values[eqn.outputs[0]] = _ordered(eqn, *operands)
+            else:
+                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
+        return [values.read(atom) for atom in graph.outputs]
+
+    return rewrite(run, graph.in_avals)
+
+
+def _depends(eqn: Eqn) -> bool:
+    """Whether the bits of a result depend on the order of what meets in an element."""
+    if eqn.primitive not in _COMBINED or eqn.params["unique"]:
+        return False
+    count = prod(index_shape([index.aval for index in eqn.inputs[2:]]))
+    return is_float(eqn.outputs[0].aval.dtype) and count > 1
+
+
+def _ordered(eqn: Eqn, x: Any, updates: Any, *indices: Any) -> Any:
+    combine, nothing = _COMBINED[eqn.primitive]
+    axes: tuple[int, ...] = eqn.params["axes"]
+    rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+    indexed = tuple(x.shape[axis] for axis in axes)
+    size, count = prod(indexed), prod(index_shape(indices))
+    numbers = reshape(iota(size=size, dtype=INDEX), shape=indexed)
+    places = gather(numbers, *indices, axes=tuple(range(len(axes))))
+    places = reshape(places, shape=(count,))
+    order = argsort(places, axis=0)
+    places = gather(places, order, axes=(0,))
+    values = gather(reshape(updates, shape=(count, *rest)), order, axes=(0,))
+    sums = _scanned(combine, values, places)
+    # what is not the last of its element goes to a place behind all of them
+    before_last = ((0, count - 1, 1),)
+    this, following = (
+        read_slice(places, index=index) for index in (before_last, ((1, count - 1, 1),))
+    )
+    behind = full_p(shape=(count - 1,), value=size, dtype=INDEX)
+    moved = select(equal(this, following), behind, this)
+    targets = update_slice(places, moved, index=before_last)
+    empty = full_p(shape=(size + 1, *rest), value=nothing, dtype=np.dtype(x.dtype))
+    totals = scatter_set(empty, sums, targets, axes=(0,), unique=True)
+    totals = read_slice(totals, index=((0, size, 1), *map(whole, rest)))
+    totals = reshape(totals, shape=(*indexed, *rest))
+    return combine(x, transpose(totals, permutation=inverse(indexed_first(x.ndim, axes))))
+
+
+def _scanned(combine: Primitive, values: Any, places: Any) -> Any:
+    """Each value combined with all before it that are for the same place."""
+    count, *rest = values.shape
+    axes = tuple(map(whole, rest))
+    distance = 1
+    while distance < count:
+        before, now = (0, count - distance, 1), (distance, count - distance, 1)
+        together = equal(read_slice(places, index=(before,)), read_slice(places, index=(now,)))
+        own = read_slice(values, index=(now, *axes))
+        sums = combine(read_slice(values, index=(before, *axes)), own)
+        shape = (count - distance, *(1 for _ in rest))
+        chosen = broadcast_to(reshape(together, shape=shape), shape=own.shape)
+        values = update_slice(values, select(chosen, sums, own), index=(now, *axes))
+        distance *= 2
+    return values

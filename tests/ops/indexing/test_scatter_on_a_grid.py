@@ -1,0 +1,100 @@
+"""Scatters on a grid: all updates at once, and of those that set an element the last one wins."""
+
+import numpy as np
+import pytest
+
+from functrans.loop.statements import Store
+from functrans.loop.target import CUDA
+from functrans.loop.walk import walk
+from functrans.lower import pipeline
+from functrans.ops.indexing.gather import (
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_multiply,
+    scatter_set,
+)
+from tests.loop.plans import evaluate_plan, shuffled
+from tests.ops.on_a_grid import GRIDS, check, graph_of, like, threads
+
+SIZES = (0, 1, 2, 31, 33, 300, 1025)
+DTYPES = (np.float64, np.float32, np.float16, np.int64, np.int8, np.uint16, np.bool_)
+EXACT = {"scatter_set": scatter_set, "scatter_max": scatter_max, "scatter_min": scatter_min}
+COMBINED = {"scatter_add": scatter_add, "scatter_multiply": scatter_multiply}
+ROUNDING = {np.float64: 1e-12, np.float32: 1e-4, np.float16: 0.3}
+
+
+def drawn(shape, dtype, seed=0):
+    rng = np.random.default_rng([seed, *shape])
+    if np.dtype(dtype).kind == "f":
+        return rng.uniform(0.5, 1.5, shape).astype(dtype)
+    return rng.integers(0, 3, shape).astype(dtype)
+
+
+def indices(count, extent):
+    return np.random.default_rng(count).integers(-extent, extent, count)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", [*EXACT, *COMBINED])
+def test_of_any_size(name, size, grid):
+    primitive = (EXACT | COMBINED)[name]
+    operands = drawn((17,), np.int64), drawn((size,), np.int64), indices(size, 17)
+    check(primitive, *operands, on=GRIDS[grid], axes=(0,), unique=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_chosen_is_exact_in_any_order(name, dtype):
+    operands = drawn((7, 3), dtype, 1), drawn((40, 3), dtype, 2), indices(40, 7)
+    for seed in range(3):
+        check(EXACT[name], *operands, seed=seed, axes=(0,), unique=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", COMBINED)
+def test_what_is_combined_is_so_up_to_rounding(name, dtype):
+    operands = drawn((7, 3), dtype, 1), drawn((20, 3), dtype, 2), indices(20, 7)
+    close = ROUNDING.get(dtype)
+    check(COMBINED[name], *operands, close=close, axes=(0,), unique=False)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("name", [*EXACT, "scatter_add"])
+def test_indices_along_several_axes(name, grid):
+    rng = np.random.default_rng(0)
+    operands = (
+        drawn((4, 3, 5), np.int64),
+        drawn((6, 9, 5), np.int64, 1),
+        rng.integers(-3, 3, 9),
+        rng.integers(-4, 4, (6, 1)),
+    )
+    check((EXACT | COMBINED)[name], *operands, on=GRIDS[grid], axes=(1, 0), unique=False)
+
+
+@pytest.mark.parametrize("name", [*EXACT, *COMBINED])
+def test_indices_that_are_unique_need_no_second_look(name):
+    primitive = (EXACT | COMBINED)[name]
+    places = np.random.default_rng(0).permutation(40)[:33]
+    operands = drawn((40,), np.float64), drawn((33,), np.float64, 1), places
+    check(primitive, *operands, axes=(0,), unique=True)
+    plan = pipeline.plan(graph_of(primitive, *operands, axes=(0,), unique=True), CUDA)
+    assert len(plan.steps) == 2  # the copy, and the updates
+    stores = [each for each in walk(plan.steps[1].kernel.body) if isinstance(each, Store)]
+    assert all(store.atomic for store in stores)
+
+
+@pytest.mark.parametrize("name", [*EXACT, *COMBINED])
+def test_an_index_out_of_bounds_fails(name):
+    operands = np.zeros(7), np.zeros(3), np.array([0, 7, 1])
+    graph = graph_of((EXACT | COMBINED)[name], *operands, axes=(0,), unique=False)
+    _, status = evaluate_plan(pipeline.plan(graph, CUDA), operands, shuffled(0))
+    assert status == 1
+
+
+@pytest.mark.parametrize("name", [*EXACT, *COMBINED])
+@pytest.mark.parametrize("shape", [(100_000,), (1000, 100)])
+def test_all_updates_are_done_by_threads_of_their_own(name, shape):
+    operands = like(shape), like(shape), like(shape[:1], np.int64)
+    assert max(threads((EXACT | COMBINED)[name], *operands, axes=(0,), unique=False)) >= 100_000

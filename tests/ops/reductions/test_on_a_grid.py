@@ -1,0 +1,104 @@
+"""Running sums, sorting, and where extremes are, on a grid: by all of its threads."""
+
+import numpy as np
+import pytest
+
+from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
+from functrans.ops.reductions.reduce import argmax, argmin
+from functrans.ops.reductions.sorting import argsort, sort
+from tests.ops.on_a_grid import GRIDS, check, like, threads
+
+SIZES = (0, 1, 2, 31, 33, 300)
+ARRAYS = [
+    *(((size,), 0) for size in SIZES),
+    ((3, 40), 1),
+    ((40, 3), 0),
+    ((40, 33), 0),
+    ((4, 5, 6), 1),
+    ((2, 0, 3), 0),
+]
+SHORT = [(shape, axis) for shape, axis in ARRAYS if np.prod(shape) <= 60] + [((2, 18), 1)]
+LARGE = [((300_000,), 0), ((2, 150_000), 1), ((150_000, 2), 0), ((600, 500), 1), ((600, 500), 0)]
+RUNNING = {"cumsum": cumsum, "cumprod": cumprod, "cummax": cummax, "cummin": cummin}
+SORTS = {"sort": sort, "argsort": argsort}
+POSITIONS = {"argmax": argmax, "argmin": argmin}
+DTYPES = (np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8, np.bool_)
+
+
+def drawn(shape, dtype):
+    """Numbers of which many are equal; of floats, NaN and infinities."""
+    rng = np.random.default_rng([*shape, np.dtype(dtype).num])
+    x = rng.integers(0, 6, shape).astype(dtype)
+    if x.dtype.kind == "f":
+        for special in (np.nan, np.inf, -np.inf):
+            x[rng.random(shape) < 0.05] = special
+    return x
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize(("shape", "axis"), ARRAYS)
+@pytest.mark.parametrize("name", RUNNING)
+def test_running(name, shape, axis, grid):
+    x = drawn(shape, np.int64)
+    for reverse in (False, True):
+        check(RUNNING[name], x, on=GRIDS[grid], axis=axis, reverse=reverse)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("size", [33, 1025])
+def test_running_sums_of_floats(size, grid):
+    x = np.random.default_rng(0).standard_normal(size)
+    check(cumsum, x, on=GRIDS[grid], close=1e-11, axis=0, reverse=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_running_extremes_of_any_dtype(name, dtype):
+    check(RUNNING[name], drawn((100,), dtype), axis=0, reverse=False)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize(("shape", "axis"), SHORT)
+@pytest.mark.parametrize("name", SORTS)
+def test_sorting(name, shape, axis, grid):
+    check(SORTS[name], drawn(shape, np.float32), on=GRIDS[grid], axis=axis)
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_sorting_runs_that_become_longer_than_a_block(name):
+    check(SORTS[name], drawn((100,), np.float64), on=GRIDS["small"], axis=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SORTS)
+def test_sorting_of_any_dtype(name, dtype):
+    for grid in GRIDS.values():
+        check(SORTS[name], drawn((21,), dtype), on=grid, axis=0)
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_what_is_added_to_a_block_is_behind_what_is_equal_to_it(name):
+    """The numbers with which blocks are filled up are those that come last."""
+    for last in (np.full(37, np.nan), np.full(37, 255, np.uint8), np.full(37, True)):
+        check(SORTS[name], last, axis=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64])
+@pytest.mark.parametrize(("shape", "axis"), [((300,), 0), ((2, 300), 1), ((300, 2), 0)])
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_of_extremes_in_long_lines(name, shape, axis, dtype):
+    check(POSITIONS[name], drawn(shape, dtype), on=GRIDS["small"], axis=axis)
+
+
+@pytest.mark.parametrize(("shape", "axis"), LARGE)
+@pytest.mark.parametrize("name", [*RUNNING, *SORTS])
+def test_large_arrays_keep_many_threads_busy(name, shape, axis):
+    params = {"reverse": False} if name in RUNNING else {}
+    found = threads((RUNNING | SORTS)[name], like(shape), axis=axis, **params)
+    assert max(found) >= 10_000
+
+
+@pytest.mark.parametrize(("shape", "axis"), LARGE[:3])
+@pytest.mark.parametrize("name", POSITIONS)
+def test_long_lines_are_cut_for_the_positions_of_their_extremes(name, shape, axis):
+    assert max(threads(POSITIONS[name], like(shape), axis=axis)) >= 10_000
