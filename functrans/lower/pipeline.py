@@ -21,6 +21,7 @@ from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.distribution import distributed
+from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
@@ -168,6 +169,17 @@ def loop_distribution(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(distributed(draft.nests, draft.target)))
 
 
+def horizontal_fusion(draft: Draft) -> Draft:
+    """Fuse small kernels that are independent of each other, side by side.
+
+    `grid/horizontal_fusion.py`. Here an optimiser's step becomes one launch.
+
+    Expects nests that are a kernel each.
+    Leaves fewer of them.
+    """
+    return replace(draft, nests=tuple(side_by_side(draft.nests, draft.homes, draft.target)))
+
+
 def thread_mapping(draft: Draft) -> Draft:
     """Map loops to a grid: iterations of bands become threads, or teams of them.
 
@@ -256,6 +268,7 @@ KERNELS = (
 GRID_KERNELS = (
     *KERNELS[:2],
     Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made, printing.nests),
+    Stage("horizontal fusion", horizontal_fusion, checks.nests_read_what_is_made, printing.nests),
     Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
     KERNELS[2],
     Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),
