@@ -385,6 +385,8 @@ class Grid(NamedTuple):
     """Cycles that a kernel takes that does nothing: about two microseconds."""
     memory: int = 8
     """Operations that a thread could do instead of reading or writing an element."""
+    little: int = 4
+    """A kernel that takes no longer than so many launches shares one with others."""
     barrier: int = 8
     """Operations that a thread could do instead of waiting for those of its block."""
     apart: int = 2

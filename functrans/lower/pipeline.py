@@ -22,6 +22,7 @@ from functrans.lower.draft import Draft
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.distribution import distributed
+from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
@@ -171,6 +172,17 @@ def loop_distribution(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(distributed(draft.nests, draft.target)))
 
 
+def horizontal_fusion(draft: Draft) -> Draft:
+    """Fuse small kernels that are independent of each other, side by side.
+
+    `grid/horizontal_fusion.py`. Here an optimiser's step becomes one launch.
+
+    Expects nests that are a kernel each.
+    Leaves fewer of them.
+    """
+    return replace(draft, nests=tuple(side_by_side(draft.nests, draft.homes, draft.target)))
+
+
 def thread_mapping(draft: Draft) -> Draft:
     """Map loops to a grid: iterations of bands become threads, or teams of them.
 
@@ -302,6 +314,7 @@ KERNELS = (
 GRID_KERNELS = (
     *KERNELS[:2],
     Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made, printing.nests),
+    Stage("horizontal fusion", horizontal_fusion, checks.nests_read_what_is_made, printing.nests),
     Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
     KERNELS[2],
     Stage("loop coalescing", loop_coalescing, checks.steps_fit_kernels, printing.kernels),

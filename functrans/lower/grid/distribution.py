@@ -105,9 +105,15 @@ class _Search:
                     parts.append(leaf)
                 else:
                     parts[-1] = joined
-        if fits and whole.time <= self.grid.apart * _total(parts):
-            return [whole]
-        return parts
+        return [whole] if fits and self._is_better(whole, parts) else parts
+
+    def _is_better(self, whole: _Leaf, parts: Sequence[_Leaf]) -> bool:
+        """Whether one kernel is as good as several, between which there is memory.
+
+        What is handed on inside of a band stays with a thread, or in its cache.
+        """
+        in_band = any(is_independent(each) for each in whole.around if isinstance(each, For))
+        return whole.time <= (self.grid.apart if in_band else 1) * _total(parts)
 
     def _statement(self, statement: Statement, around: tuple[Around, ...]) -> list[_Leaf]:
         """One statement as a kernel, or as those of what is inside."""
@@ -121,22 +127,23 @@ class _Search:
                 for holds, arm in ((True, statement.body), (False, statement.otherwise)):
                     if arm:
                         inside += self.best(arm, (*around, Arm(statement.condition, holds)))
-        if inside and leaf.time > self.grid.apart * _total(inside):
+        if inside and not self._is_better(leaf, inside):
             return inside
         return [leaf]
 
     def _leaf(self, around: tuple[Around, ...], body: Body) -> _Leaf:
-        loops = [each for each in around if is_independent(each)]  # type: ignore[arg-type]
+        loops = [each for each in around if isinstance(each, For) and is_independent(each)]
         inside = body
         if not any(isinstance(each, Arm) for each in around):
             inner = band(body)
             loops += inner
             inside = inner[-1].body if inner else body
-        team = team_of(loops, inside, self.scratch_of(inside), self.grid)  # type: ignore[arg-type]
-        iterations = prod(map(extent, loops))  # type: ignore[arg-type]
+        team = team_of(loops, inside, self._rows(inside), self.grid)
+        iterations = prod(map(extent, loops))
         return _Leaf(around, body, self.spans.time(iterations, team, inside) * _turns(around))
 
-    def scratch_of(self, body: Body) -> list[Buffer]:
+    def _rows(self, body: Body) -> list[Buffer]:
+        """The rows that statements use."""
         used = set().union(*(self._about(each)[0] for each in body))
         return [row for row in self.scratch if row in used]
 

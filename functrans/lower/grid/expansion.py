@@ -61,14 +61,16 @@ class Piece:
     @property
     def loops(self) -> tuple[For, ...]:
         """The loops whose iterations are independent."""
-        return tuple(each for each in self.around if isinstance(each, For) and is_independent(each))
+        return tuple(each for each in _loops(self.around) if is_independent(each))
 
     @property
     def turns(self) -> tuple[For, ...]:
         """The loops of which one iteration follows another."""
-        return tuple(
-            each for each in self.around if isinstance(each, For) and not is_independent(each)
-        )
+        return tuple(each for each in _loops(self.around) if not is_independent(each))
+
+
+def _loops(around: Sequence[Around]) -> list[For]:
+    return [each for each in around if isinstance(each, For)]
 
 
 def nested(piece: Piece) -> Body:
@@ -216,7 +218,7 @@ def _with_locals_in_memory(
         used = [x for x in homes if number in users[x]]
         lacking = [x for x in used if x not in declared[number]]
         made = [x for x in used if x in changed[number]]
-        body = (*_loads(lacking, homes), *piece.body, *_stores(made, homes))
+        body = (*_behind(_loads(lacking, homes), piece.body), *_stores(made, homes))
         around = tuple(_with_loads(each, homes) for each in piece.around)
         done.append(Piece(around, body))
     return done
@@ -240,6 +242,13 @@ Homes = dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]]
 
 def _loads(names: Sequence[Scalar], homes: Homes) -> Body:
     return (Let(tuple(names), tuple(load(*homes[name]) for name in names)),) if names else ()
+
+
+def _behind(declarations: Body, body: Body) -> Body:
+    """Statements behind declarations, which are inside of a band if there is one."""
+    if declarations and len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
+        return (replace(body[0], body=_behind(declarations, body[0].body)),)
+    return (*declarations, *body)
 
 
 def _stores(names: Sequence[Scalar], homes: Homes) -> Body:
