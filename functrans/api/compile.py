@@ -292,7 +292,7 @@ class Jitted(Transformed[P, R]):
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
-        backend = device_of(arrays) or self._backend
+        backend = device_of([*arrays, *staged.captures]) or self._backend
         path = Path(staged.graph, staged.captures, flat.result, decisions, donated, backend)
         return path, staged
 

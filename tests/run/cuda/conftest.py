@@ -4,7 +4,9 @@ import gc
 
 import pytest
 
+from functrans.run.cuda import scalars
 from functrans.run.cuda.memory import give_back
+from tests.run.cuda.emulated import emulated_gpu
 from tests.run.cuda.stub import stubs
 
 
@@ -23,6 +25,15 @@ def gpus():
         yield both
         for each in both:
             close(each)
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    """A GPU whose kernels run in the emulator; what was not freed at the end fails the test."""
+    with emulated_gpu(monkeypatch) as one:
+        yield one
+        scalars.forget()
+        close(one)
 
 
 def close(gpu):
