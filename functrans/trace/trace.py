@@ -103,6 +103,9 @@ class Trace:
         # tracers refer to their trace: without the way back there is no cycle to collect
         self._captured.clear()
         self._recorded.clear()
+        if self.outcomes is not None:
+            # the values were those of one call, and rules that were noted keep the trace alive
+            self.values.clear()
 
     # -- values coming in ----------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from functrans.errors import (
     UnsupportedNumPyError,
 )
 from functrans.ir.graph import Graph
-from functrans.ir.on_device import OnDevice, callers
+from functrans.ir.on_device import OnDevice, callers, placers
 from functrans.ir.types import Aval, aval_of, is_supported
 from functrans.run.cuda import scalars
 from functrans.run.cuda.array import DeviceArray, put, to_host
@@ -273,8 +273,8 @@ def _constant(x: Any) -> Any:
 def refuse_to_change(what: str, instead: str) -> MutationError:
     """The error of what would change an array in place."""
     return MutationError(
-        f"{what}{located(user_source())}: an array on a device is a value, which nothing changes in "
-        f"place: {instead}"
+        f"{what}{located(user_source())}: an array on a device is a value, and nothing changes it "
+        f"in place: {instead}"
     )
 
 
@@ -291,4 +291,9 @@ def _called(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], n
     return call(function, *with_operands(args, kwargs), name=name)
 
 
+def _placed(values: Sequence[Any], device: str) -> list[Any]:
+    return put([np.asarray(x) for x in values], driver(device)) if values else []
+
+
 callers.append(_called)
+placers.append(_placed)

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.ir.on_device import OnDevice
-from functrans.ops.arrays.structural import move_axis, reshape
+from functrans.ops.arrays.structural import iota, move_axis, reshape
 from functrans.ops.elementwise.choice import maximum, minimum
 from functrans.ops.indexing.gather import gather
-from functrans.ops.arrays.structural import iota
 
 _INDEX = np.dtype(np.int64)
 
@@ -29,12 +28,12 @@ class Range(NamedTuple):
     ----------
     extent : int
         Of the axis.
-    count : int
+    length : int
     step : int
     """
 
     extent: int
-    count: int
+    length: int
     step: int
 
 
@@ -58,10 +57,10 @@ class Window(NamedTuple):
     @property
     def is_together(self) -> bool:
         """Whether it lies in one piece of memory."""
-        parts = [each.count != each.extent for each in self.ranges]
+        parts = [each.length != each.extent for each in self.ranges]
         last = max((axis for axis, part in enumerate(parts) if part), default=0)
         return all(
-            (each.step == 1 or each.count == 1) and (axis >= last or each.count == 1)
+            (each.step == 1 or each.length == 1) and (axis >= last or each.length == 1)
             for axis, each in enumerate(self.ranges)
         ) or not prod(self.shape)
 
@@ -71,9 +70,7 @@ class Window(NamedTuple):
         if not prod(self.shape):
             return 0
         extents = [each.extent for each in self.ranges]
-        return sum(
-            start * prod(extents[axis + 1 :]) for axis, start in enumerate(self.starts)
-        )
+        return sum(start * prod(extents[axis + 1 :]) for axis, start in enumerate(self.starts))
 
 
 def entries(index: Any) -> tuple[Any, ...]:
@@ -170,15 +167,15 @@ def reader(window: Window) -> Any:
     """A function of an array and of starts, which takes such a window."""
 
     def read(x: Any, starts: Sequence[Any]) -> Any:
-        for axis, (start, (extent, count, step)) in enumerate(
+        for axis, (start, (extent, length, step)) in enumerate(
             zip(starts, window.ranges, strict=True)
         ):
-            if count == extent and step == 1:
+            if length == extent and step == 1:
                 continue
-            span = (count - 1) * step if count else 0
+            span = (length - 1) * step if length else 0
             # it is inside, which the kernel can see here
             first = maximum(minimum(start, extent - 1 - max(span, 0)), max(-span, 0))
-            positions = first + step * iota(size=count, dtype=_INDEX)
+            positions = first + step * iota(size=length, dtype=_INDEX)
             x = move_axis(gather(x, positions, axes=(axis,)), 0, axis)
         return reshape(x, shape=window.shape)
 

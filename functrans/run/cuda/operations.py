@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrans import config
+from functrans.ops.indexing.at import AtIndex
 from functrans.run.cuda import answers, indices
 from functrans.run.cuda.array import DeviceArray, to_host
 from functrans.run.cuda.driver import driver
@@ -17,7 +17,7 @@ from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 
-_CONSTANT_NUMBERS = frozenset({"power", "float_power"})
+_CONSTANT_NUMBERS = frozenset({np.power, np.float_power})
 """Ufuncs whose Python numbers stay constants: ``x**2`` is a product, and few exponents occur."""
 
 _INTEGERS = range(-(2**63), 2**63)
@@ -36,7 +36,9 @@ def _ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str,
         raise refuse_to_change(f"{name}(..., out=...)", f"write y = {name}(...)")
     kwargs = {key: x for key, x in kwargs.items() if key != "out"}
     if method == "at":
-        raise refuse_to_change(f"{name}(x, i, v)", "write x = x.at[i].add(v), or another of x.at[i]")
+        raise refuse_to_change(
+            f"{name}(x, i, v)", "write x = x.at[i].add(v), or another of x.at[i]"
+        )
     known = protocols.ufuncs if method == "__call__" else protocols.ufunc_methods
     keys = {of.__name__} if method == "__call__" else {(of.__name__, method), ("*", method)}
     inputs = tuple(_array_of(x) for x in inputs)
@@ -46,7 +48,7 @@ def _ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str,
 
     if known.keys().isdisjoint(keys) and of.__name__ not in protocols.methods:
         return _without_tracing(getattr(of, method), inputs, kwargs, name)
-    if method == "__call__" and of.__name__ not in _CONSTANT_NUMBERS:
+    if method == "__call__" and of not in _CONSTANT_NUMBERS:
         dtypes = [x.dtype for x in inputs if hasattr(x, "dtype")]
         inputs = tuple(_operand(x, dtypes) for x in inputs)
     return call(apply, inputs, kwargs, key=(of, method), name=name)
@@ -130,9 +132,7 @@ def _apply_method(name: str) -> Callable[..., Any]:
 
 def _attribute(name: str) -> Callable[[DeviceArray], Any]:
     def computed(self: DeviceArray) -> Any:
-        return call(
-            lambda x: getattr(x, name), (self,), key=("attribute", name), name=f"x.{name}"
-        )
+        return call(lambda x: getattr(x, name), (self,), key=("attribute", name), name=f"x.{name}")
 
     return computed
 
@@ -204,7 +204,7 @@ class _AtIndex:
         return method
 
 
-_OF_AT = ("get", "set", "add", "subtract", "multiply", "divide", "min", "max", "power", "apply")
+_OF_AT = tuple(name for name in vars(AtIndex) if not name.startswith("_"))
 
 
 # ---- the tables ----------------------------------------------------------------------------------

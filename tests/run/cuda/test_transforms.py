@@ -102,7 +102,7 @@ PROGRAMS = {
     "jacfwd": (jacfwd(lambda x: np.outer(x, x)[:2]), V),
     "jacrev": (jacrev(lambda x: x[:2] * np.sum(x)), V),
     "hessian": (hessian(lambda x: np.sum(x**3) + x[0] * x[1]), V),
-    "hvp": (lambda x, t: hvp(lambda y: np.sum(np.cos(y)), (x,), (t,)), V, POSITIVE),
+    "hvp": (lambda x, t: hvp(lambda y: np.sum(np.cos(y)))(x, t), V, POSITIVE),
     "vmap": (vmap(lambda row: row / row.sum()), X),
     "vmap along another axis": (vmap(lambda row: row * row[0], in_axes=1, out_axes=1), X),
     "per-sample gradients": (vmap(grad(loss), in_axes=(None, 0)), W, X.astype(float)),
