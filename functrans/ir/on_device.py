@@ -61,7 +61,7 @@ def is_any_on_device(values: Iterable[Any]) -> bool:
 
 
 def holds_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an array on a device stands anywhere in the arguments, or in nested sequences there."""
+    """Whether an array on a device stands anywhere in the arguments, and sequences in these."""
     if not callers:
         return False
     return any(map(_holds_device, args)) or any(map(_holds_device, kwargs.values()))

@@ -328,7 +328,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     __ior__ = NDArrayOperatorsMixin.__or__
 
     def __round__(self, digits: int | None = None) -> Any:
-        return np.round(self, digits or 0)  # type: ignore[call-overload]
+        return np.round(self, digits or 0)
 
     def __contains__(self, element: Any) -> bool:
         return bool(np.any(self == element))
