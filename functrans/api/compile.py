@@ -30,6 +30,7 @@ from functrans.api.options import (
     check_backend,
     check_device,
     leaves_of,
+    machine_of,
     named,
 )
 from functrans.api.outside import Outside
@@ -174,15 +175,25 @@ class Jitted(Transformed[P, R]):
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
 
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of the function, and by name, if these are no parameters of its own: ``device``,
+            to have it compiled for a GPU (``"cuda"``), which need not be there; ``architecture``,
+            what it is compiled for then (``"sm_80"``), if not for that GPU, or for ``"sm_90"``.
+
         Returns
         -------
         Lowered
-            With ``graph()``, ``schedule()``, ``source()``, ``llvm()``, ``asm()`` and ``cost()``.
+            With ``graph()``, ``stages()``, ``schedule()``, ``source()``, ``llvm()``, ``asm()`` and
+            ``cost()``; for a GPU, ``ptx()`` and ``resources()``.
         """
-        args, kwargs, static = without_static(self._function, self._static, args, kwargs)
-        leaves, structure = tree.flatten((args, kwargs))
+        own, machine = machine_of(self._function, kwargs)
+        args, own, static = without_static(self._function, self._static, args, own)
+        leaves, structure = tree.flatten((args, own))
         path, _ = self._stage(leaves, structure, static, ())
-        return Lowered(path.graph, path.donated, path.backend)
+        backend = path.backend if machine.device is None else machine.backend
+        return Lowered(path.graph, path.donated, backend, machine.architecture)
 
     def program_for(
         self, args: Any, kwargs: Any

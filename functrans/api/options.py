@@ -14,6 +14,7 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 _device = lazy("functrans.run.cuda.driver:name_of")
+_full_name = lazy("functrans.run.cuda.driver:full_name")
 
 
 class Named(NamedTuple):
@@ -62,6 +63,43 @@ def check_device(option: str, device: str | None, backend: str | None) -> str | 
     if backend is not None:
         raise ValueError(f"{option} has a compiler of its own: leave out backend={backend!r}")
     return name
+
+
+class Machine(NamedTuple):
+    """What a function is lowered for.
+
+    Parameters
+    ----------
+    device : str or None
+        As it was given; None if nothing was said.
+    architecture : str or None
+        Of a GPU.
+    """
+
+    device: str | None
+    architecture: str | None
+
+    @property
+    def backend(self) -> str | None:
+        """The full name of a GPU, which need not be there; None for the CPU."""
+        if self.device is None or self.device == "cpu":
+            return None
+        name: str = _full_name(self.device)
+        return name
+
+
+def machine_of(
+    function: Callable[..., Any], kwargs: Mapping[str, Any]
+) -> tuple[dict[str, Any], Machine]:
+    """The keyword arguments that are the function's own, and what the others say of the machine."""
+    parameters = _parameters(function)
+    said = {
+        name: kwargs[name] for name in Machine._fields if name in kwargs and name not in parameters
+    }
+    machine = Machine(said.get("device"), said.get("architecture"))
+    if machine.architecture is not None and machine.device is None:
+        machine = machine._replace(device="cuda")
+    return {name: x for name, x in kwargs.items() if name not in said}, machine
 
 
 def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> None:
