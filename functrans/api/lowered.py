@@ -63,7 +63,7 @@ class Lowered:
         """The program, if it is one for a GPU."""
         if self._backend is None or not self._backend.startswith("cuda"):
             return None
-        found: Lowering = _lowering(self._graph, self._backend, self._architecture)
+        found: Lowering = _lowering(self._graph, self._backend, self._architecture, self._donated)
         return found
 
     def _of_a_gpu(self, method: str) -> Lowering:

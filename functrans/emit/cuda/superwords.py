@@ -69,9 +69,7 @@ def groups(
         written.setdefault(key, terms)
         rows.setdefault((one, key), {})[constant] = member
     return [
-        group
-        for (one, key), row in rows.items()
-        for group in _groups_of(one, written[key], row)
+        group for (one, key), row in rows.items() for group in _groups_of(one, written[key], row)
     ]
 
 

@@ -104,9 +104,7 @@ def _joined(kernel: Kernel, number: int, axes: dict[Buffer, int], sizes: Sizes) 
         return buffers[old], (*position[:axis], one, *position[axis + 2 :])
 
     rewriting = Rewriting({}, element, simplify)
-    loop = replace(
-        inner, index=one, stop=sizes.of(extent), body=rewriting.statements(inner.body)
-    )
+    loop = replace(inner, index=one, stop=sizes.of(extent), body=rewriting.statements(inner.body))
     body: tuple[Statement, ...] = (loop,)
     for around in reversed(kernel.band[:number]):
         body = (replace(around, body=body),)

@@ -97,9 +97,7 @@ def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:
     if kept != list(sizes):
         kernel = with_leaves(kernel, values)
     extent = Sizes(kept, 0).value(kernel.parallel.stop) if kernel.parallel is not None else 0
-    return replace(
-        step, kernel=replace(kernel, sizes=len(kept)), sizes=tuple(kept), extent=extent
-    )
+    return replace(step, kernel=replace(kernel, sizes=len(kept)), sizes=tuple(kept), extent=extent)
 
 
 def with_leaves(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:

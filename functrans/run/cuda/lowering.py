@@ -113,11 +113,12 @@ class ProgramReport:
             for row in rows
         ]
         calls = "launch" if self.launches == 1 else "launches"
+        moved, kept = in_words(self.bytes_moved), in_words(self.temporary_bytes)
         return "\n".join(
             [
                 *lines,
-                f"{self.architecture}: {self.launches} {calls} a call, {in_words(self.bytes_moved)} "
-                f"read and written, {in_words(self.temporary_bytes)} of temporary memory",
+                f"{self.architecture}: {self.launches} {calls} a call, {moved} read and written, "
+                f"{kept} of temporary memory",
             ]
         )
 
@@ -147,18 +148,31 @@ class Lowering:
     graph : Graph
     architecture : str
         What kernels are compiled for.
+    donated : sequence of int
+        The numbers of the inputs that results may overwrite.
     target : Target
     """
 
-    def __init__(self, graph: Graph, architecture: str, target: Target = CUDA) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        architecture: str,
+        donated: Sequence[int] = (),
+        target: Target = CUDA,
+    ) -> None:
         self.architecture = architecture
         self.target = target
-        self._segments = partition(without_complex(optimise(graph)), target)
+        apart = without_complex(optimise(graph))
+        self._segments = partition(apart, target)
+        is_whole = [segment.graph for segment in self._segments] == [apart]
+        self._donated = donated if is_whole else ()
 
     @cached_property
     def _plans(self) -> list[Plan | None]:
         return [
-            None if segment.call is not None else pipeline.plan(segment.graph, self.target)
+            None
+            if segment.call is not None
+            else pipeline.plan(segment.graph, self.target, self._donated)
             for segment in self._segments
         ]
 
@@ -170,7 +184,7 @@ class Lowering:
                 lines.append(f"== no kernel: {segment.call.primitive.name}")
                 continue
             before = ""
-            for stage, seconds, text in pipeline.shown(segment.graph, self.target):
+            for stage, seconds, text in pipeline.shown(segment.graph, self.target, self._donated):
                 same = "(as before)" if text == before else text
                 lines += [f"== {stage.name} ({seconds * 1e3:.2f} ms)", same]
                 before = text
@@ -178,13 +192,13 @@ class Lowering:
 
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
-        return "\n".join(
-            report.outline(plan)
-            if plan is not None
-            else f"no kernel: {segment.call.primitive.name}"
-            for segment, plan in zip(self._segments, self._plans, strict=True)
-            if plan is not None or segment.call is not None
-        )
+        parts = []
+        for segment, plan in zip(self._segments, self._plans, strict=True):
+            if plan is not None:
+                parts.append(report.outline(plan))
+            elif segment.call is not None:
+                parts.append(f"no kernel: {segment.call.primitive.name}")
+        return "\n".join(parts)
 
     def source(self) -> str:
         """The kernels as Numba-CUDA source."""
@@ -304,7 +318,9 @@ def _disassembled(tool: str, code: bytes) -> str:
     return found.stdout
 
 
-def lowering(graph: Graph, device: str, architecture: str | None = None) -> Lowering:
+def lowering(
+    graph: Graph, device: str, architecture: str | None = None, donated: Sequence[int] = ()
+) -> Lowering:
     """The stages of a graph on its way to a device, or to an architecture of which none is here.
 
     Raises
@@ -316,4 +332,4 @@ def lowering(graph: Graph, device: str, architecture: str | None = None) -> Lowe
         architecture = driver(device).properties.architecture if there_is(device) else DEFAULT
     elif ARCHITECTURE.fullmatch(architecture) is None:
         raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
-    return Lowering(graph, architecture)
+    return Lowering(graph, architecture, donated)
