@@ -26,6 +26,7 @@ from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
 from functrans.api.options import (
     Named,
+    backend_of,
     check_apart,
     check_backend,
     check_device,
@@ -41,7 +42,7 @@ from functrans.api.transformed import P, Q, R, Transformed
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
-from functrans.ir.on_device import OnDevice, device_of
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace.stage import Staged, stage
@@ -303,7 +304,9 @@ class Jitted(Transformed[P, R]):
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
-        backend = device_of([*arrays, *staged.captures]) or self._backend
+        backend = backend_of(
+            arrays, staged.captures, self._backend, lambda i: self._leaf_name(i, structure, static)
+        )
         path = Path(staged.graph, staged.captures, flat.result, decisions, donated, backend)
         return path, staged
 
