@@ -26,10 +26,12 @@ from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
 from functrans.api.options import (
     Named,
+    backend_of,
     check_apart,
     check_backend,
     check_device,
     leaves_of,
+    machine_of,
     named,
 )
 from functrans.api.outside import Outside
@@ -40,7 +42,7 @@ from functrans.api.transformed import P, Q, R, Transformed
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
-from functrans.ir.on_device import OnDevice, device_of
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace.stage import Staged, stage
@@ -174,15 +176,25 @@ class Jitted(Transformed[P, R]):
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
 
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of the function, and by name, if these are no parameters of its own: ``device``,
+            to have it compiled for a GPU (``"cuda"``), which need not be there; ``architecture``,
+            what it is compiled for then (``"sm_80"``), if not for that GPU, or for ``"sm_90"``.
+
         Returns
         -------
         Lowered
-            With ``graph()``, ``schedule()``, ``source()``, ``llvm()``, ``asm()`` and ``cost()``.
+            With ``graph()``, ``stages()``, ``schedule()``, ``source()``, ``llvm()``, ``asm()`` and
+            ``cost()``; for a GPU, ``ptx()`` and ``resources()``.
         """
-        args, kwargs, static = without_static(self._function, self._static, args, kwargs)
-        leaves, structure = tree.flatten((args, kwargs))
+        own, machine = machine_of(self._function, kwargs)
+        args, own, static = without_static(self._function, self._static, args, own)
+        leaves, structure = tree.flatten((args, own))
         path, _ = self._stage(leaves, structure, static, ())
-        return Lowered(path.graph, path.donated, path.backend)
+        backend = path.backend if machine.device is None else machine.backend
+        return Lowered(path.graph, path.donated, backend, machine.architecture)
 
     def program_for(
         self, args: Any, kwargs: Any
@@ -292,7 +304,9 @@ class Jitted(Transformed[P, R]):
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
-        backend = device_of(arrays) or self._backend
+        backend = backend_of(
+            arrays, staged.captures, self._backend, lambda i: self._leaf_name(i, structure, static)
+        )
         path = Path(staged.graph, staged.captures, flat.result, decisions, donated, backend)
         return path, staged
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from functrans.api.arguments import as_array, aval_of_leaf, check_callable
 from functrans.api.flat import called
 from functrans.api.transformed import P, Transformed
+from functrans.caches import cached_property
+from functrans.errors import DeviceError
 from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
+from functrans.ops.define import lazy
 from functrans.optimise import optimise
 from functrans.run.call.jitted import program
 from functrans.trace.stage import Staged, stage
@@ -17,6 +20,9 @@ from functrans.tree import core as tree
 
 if TYPE_CHECKING:
     from functrans.run.call.compiled import Program
+    from functrans.run.cuda.lowering import Lowering, ProgramReport
+
+_lowering = lazy("functrans.run.cuda.lowering:lowering")
 
 
 class Lowered:
@@ -34,18 +40,39 @@ class Lowered:
     """
 
     def __init__(
-        self, graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None
+        self,
+        graph: Graph,
+        donated: tuple[int, ...] = (),
+        backend: str | None = None,
+        architecture: str | None = None,
     ) -> None:
         self._graph = graph
         self._donated = donated
         self._backend = backend
+        self._architecture = architecture
 
     def graph(self, optimised: bool = True) -> Graph:
         """The graph, as it was traced or after the optimiser's passes."""
         return optimise(self._graph) if optimised else self._graph
 
-    def _program(self) -> Program:
-        return program(self._graph, self._donated, self._backend)
+    def _program(self) -> Program | Lowering:
+        return self._lowering or program(self._graph, self._donated, self._backend)
+
+    @cached_property
+    def _lowering(self) -> Lowering | None:
+        """The program, if it is one for a GPU."""
+        if self._backend is None or not self._backend.startswith("cuda"):
+            return None
+        found: Lowering = _lowering(self._graph, self._backend, self._architecture, self._donated)
+        return found
+
+    def _of_a_gpu(self, method: str) -> Lowering:
+        if self._lowering is None:
+            raise DeviceError(
+                f'{method}() is of programs for a GPU: jit(f).lower(..., device="cuda"), with or '
+                "without a GPU here"
+            )
+        return self._lowering
 
     def stages(self) -> str:
         """What each stage of the compiler leaves, one after another (docs/compiler.md)."""
@@ -56,8 +83,21 @@ class Lowered:
         return self._program().schedule()
 
     def source(self) -> str:
-        """The loops as readable Numba source."""
+        """The loops as readable Numba source; for a GPU, as that of Numba-CUDA."""
         return self._program().source()
+
+    def ptx(self) -> str:
+        """The kernels of a program for a GPU as PTX, NVIDIA's portable assembly language."""
+        return self._of_a_gpu("ptx").ptx()
+
+    def resources(self) -> ProgramReport:
+        """What the kernels of a program for a GPU take; prints as a table.
+
+        For each kernel: how often it is launched, blocks and threads, the registers of a thread,
+        spilled and local bytes, shared memory of a block, occupancy and what limits it, and the
+        bytes that it reads and writes. No GPU is needed.
+        """
+        return self._of_a_gpu("resources").resources()
 
     def dispatchers(self) -> dict[str, Any]:
         """The loops as functions of Numba's, by their names in the source.
@@ -73,11 +113,11 @@ class Lowered:
         return self._program().llvm()
 
     def asm(self) -> str:
-        """The machine code, in assembler."""
+        """The machine code, in assembler; for a GPU, if NVIDIA's disassembler is installed."""
         return self._program().asm()
 
     def cost(self) -> Any:
-        """Operations, bytes moved and temporary memory, for each loop nest."""
+        """Operations, bytes moved and temporary memory, for each loop nest (a GPU: each launch)."""
         return self._program().cost()
 
 

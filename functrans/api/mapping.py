@@ -21,6 +21,7 @@ from functrans.api.flat import called
 from functrans.api.linearization import run
 from functrans.api.transformed import P, R, Transformed
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Aval, describe, is_supported
 from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
@@ -155,7 +156,9 @@ class _Call:
                 self.leaves[i] = as_array(leaf, self._name, i)
                 axis = self._normalized(i, axis)
             # an array that is not mapped is traced too, so that what is mapped can index it
-            if axis is not None or (isinstance(leaf, np.ndarray) and is_supported(leaf.dtype)):
+            if axis is not None or (
+                isinstance(leaf, (np.ndarray, OnDevice)) and is_supported(leaf.dtype)
+            ):
                 self.traced.append(i)
             self.axes.append(axis)
         self.size = self._size(axis_size)

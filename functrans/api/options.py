@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from functrans import config
 from functrans.api.arguments import Argnums, argument_name, name_of
-from functrans.errors import ArgnumsError
+from functrans.errors import ArgnumsError, DeviceError
+from functrans.ir.on_device import OnDevice
 from functrans.ops.define import lazy
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 _device = lazy("functrans.run.cuda.driver:name_of")
+_full_name = lazy("functrans.run.cuda.driver:full_name")
 
 
 class Named(NamedTuple):
@@ -62,6 +64,80 @@ def check_device(option: str, device: str | None, backend: str | None) -> str | 
     if backend is not None:
         raise ValueError(f"{option} has a compiler of its own: leave out backend={backend!r}")
     return name
+
+
+def backend_of(
+    leaves: Sequence[Any], captures: Sequence[Any], chosen: str | None, name: Callable[[int], str]
+) -> str | None:
+    """Where a call runs: on the device of its arrays, or else where, and by what, was chosen.
+
+    Parameters
+    ----------
+    leaves : sequence
+        The arguments.
+    captures : sequence
+        What the function uses from outside.
+    chosen : str or None
+        A back end, or a device.
+    name : callable
+        What messages call an argument, by its number.
+
+    Raises
+    ------
+    DeviceError
+        If arrays are on a device other than the chosen one, or on several.
+    """
+    found = chosen if chosen is not None and chosen.startswith("cuda") else None
+    because = "the function is compiled for it"
+    for number, x in enumerate((*leaves, *captures)):
+        if not isinstance(x, OnDevice):
+            continue
+        what = name(number) if number < len(leaves) else "an array that is used from outside"
+        if found is not None and x.device != found:
+            raise DeviceError(
+                f"{what} is on {x.device}, but the program runs on {found}, since {because}: put "
+                f'it there, functrans.device_put(x, "{found}")'
+            )
+        if found is None:
+            found, because = x.device, f"{what} is there"
+    return found or chosen
+
+
+class Machine(NamedTuple):
+    """What a function is lowered for.
+
+    Parameters
+    ----------
+    device : str or None
+        As it was given; None if nothing was said.
+    architecture : str or None
+        Of a GPU.
+    """
+
+    device: str | None
+    architecture: str | None
+
+    @property
+    def backend(self) -> str | None:
+        """The full name of a GPU, which need not be there; None for the CPU."""
+        if self.device is None or self.device == "cpu":
+            return None
+        name: str = _full_name(self.device)
+        return name
+
+
+def machine_of(
+    function: Callable[..., Any], kwargs: Mapping[str, Any]
+) -> tuple[dict[str, Any], Machine]:
+    """The keyword arguments that are the function's own, and what the others say of the machine."""
+    parameters = _parameters(function)
+    said = {
+        name: kwargs[name] for name in Machine._fields if name in kwargs and name not in parameters
+    }
+    machine = Machine(said.get("device"), said.get("architecture"))
+    if machine.architecture is not None and machine.device is None:
+        machine = machine._replace(device="cuda")
+    return {name: x for name, x in kwargs.items() if name not in said}, machine
 
 
 def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> None:

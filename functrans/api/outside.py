@@ -22,12 +22,14 @@ from typing import Any, Literal
 import numpy as np
 
 from functrans.caches import cached
+from functrans.ir.on_device import OnDevice
 from functrans.trace.codes import codes
 from functrans.trace.source import is_installed
 from functrans.trace.tracer import Tracer
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
-_LEAVES = (np.ndarray, *_PLAIN)
+_ARRAYS = (np.ndarray, OnDevice)
+_LEAVES = (*_ARRAYS, *_PLAIN)
 _SEQUENCES = (list, tuple, deque)
 _WITHOUT_STATE = (
     type, types.ModuleType, types.BuiltinFunctionType, types.FunctionType, types.MethodType,
@@ -156,7 +158,7 @@ def _reference(value: Any) -> Any:
 
 
 def _holds_arrays(parts: Sequence[Any]) -> bool:
-    return any(isinstance(x, np.ndarray) for x in parts)
+    return any(isinstance(x, _ARRAYS) for x in parts)
 
 
 def _attributes(instance: Any) -> Iterator[tuple[str, Any]]:

@@ -13,6 +13,7 @@ from functrans.api.inner import Inner
 from functrans.api.transformed import P, R, Transformed
 from functrans.caches import cached
 from functrans.ir.graph import Eqn
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
 from functrans.ops.arrays.stop import stop_gradient as stop_gradient_p
 from functrans.ops.calls.call import checkpoint_p
@@ -111,7 +112,10 @@ def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "
             return function(*args, **kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         # flags, sizes and objects (the `self` of a method) are no part of what is differentiated
-        traced = [isinstance(x, (Tracer, np.ndarray, np.generic, float, complex)) for x in leaves]
+        traced = [
+            isinstance(x, (Tracer, OnDevice, np.ndarray, np.generic, float, complex))
+            for x in leaves
+        ]
 
         def of_arrays(*arrays: Any) -> Any:
             given = iter(arrays)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
 from functrans.numpy.arrays import duplicate
 from functrans.numpy.signatures import signature_of, with_signature
@@ -72,6 +73,8 @@ def answers(
         protocols.implements(*numpy_functions)(traced)
 
         def public(*args: Any, **kwargs: Any) -> Any:
+            if holds_device(args, kwargs):
+                return callers[-1](traced, args, kwargs, f"np.{model.__name__}")
             if (
                 (creates and current.get() is not None)
                 or (beyond and not kwargs.keys().isdisjoint(beyond))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import is_complex, is_inexact
 from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact, operand
 from functrans.numpy.define import answers
@@ -208,7 +209,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     return promoted(
         tuple(
             dtype_key(operand(x))
-            if isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float, complex))
+            if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice, bool, int, float, complex))
             else np.dtype(x)
             for x in arrays_and_dtypes
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.errors import DtypeError
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import aval_of, describe, is_bfloat16, is_inexact, is_supported
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.numbers import as_number
@@ -31,7 +32,7 @@ def dtype_key(x: Any) -> DtypeKey:
     """What a value brings to promotion."""
     if isinstance(x, Tracer):
         return x._variable.aval.promotes_as
-    if isinstance(x, (np.ndarray, np.generic)):
+    if isinstance(x, (np.ndarray, np.generic, OnDevice)):
         if not is_supported(x.dtype):
             raise DtypeError(
                 f"expected an array of bool, integer, float or complex dtype"
@@ -57,6 +58,8 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
         return structural.cast(x, dtype=dtype)
     if isinstance(x, (np.ndarray, np.generic)):
         return x if x.dtype == dtype else x.astype(dtype)
+    if isinstance(x, OnDevice):
+        return x if x.dtype == dtype else structural.cast(x, dtype=dtype)
     return dtype.type(x)
 
 
@@ -64,7 +67,7 @@ def _operand(x: Any, dtype: np.dtype[Any], weak: bool) -> Any:
     """As `cast`, but a Python number stays one if it can: among ``weak`` operands it is weak."""
     if weak and isinstance(x, Tracer):
         return x if x.dtype == dtype else as_number(x, dtype=dtype)
-    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+    if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)):
         return cast(x, dtype)
     return _PYTHON_NUMBERS.get(dtype, dtype.type)(x)
 

@@ -12,6 +12,7 @@ import numpy as np
 from functrans.api.compile import jit
 from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe, is_float
 from functrans.numpy.arrays import shape_of
 from functrans.ops.arrays.structural import broadcast_to
@@ -54,14 +55,14 @@ def checked_key(key: Any, what: str) -> Any:
             f"{what} takes a key{located(user_source())}, found the number {key}: make a key of "
             f"it, random.key({key})"
         )
-    if not isinstance(key, (np.ndarray, Tracer)) or key.dtype != KEY:
+    if not isinstance(key, (np.ndarray, Tracer, OnDevice)) or key.dtype != KEY:
         raise DtypeError(
             f"{what} takes a key{located(user_source())}, which is a uint32 array of shape (2,), "
             f"found {_described(key)}: make one by random.key(seed), or split one"
         )
     if key.shape == (2,):
         return key
-    if key.ndim > 1 and key.shape[-1] == 2:
+    if len(key.shape) > 1 and key.shape[-1] == 2:
         raise ShapeError(
             f"{what} takes one key{located(user_source())}, found an array of keys of shape "
             f"{key.shape[:-1]}: use vmap, or one of them, keys[0]"
@@ -162,7 +163,7 @@ def _shape(x: Any) -> Shape:
 
 def parameter(x: Any, dtype: np.dtype[Any], shape: Shape | None = None) -> Any:
     """A parameter in the dtype of the result, and in its shape if one is given."""
-    x = x if isinstance(x, (Tracer, np.ndarray, np.generic)) else np.asarray(x)
+    x = x if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)) else np.asarray(x)
     if x.dtype.kind == "c":
         raise DtypeError(
             f"the parameters of a distribution are real numbers{located(user_source())}, found "

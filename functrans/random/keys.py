@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe
 from functrans.numpy.arrays import made
 from functrans.numpy.joining import stack
@@ -72,7 +73,10 @@ def key(seed: Any) -> Any:
                 "2**64"
             )
         return np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], KEY)
-    if not isinstance(seed, (np.ndarray, np.generic, Tracer)) or seed.dtype.kind not in "iu":
+    if (
+        not isinstance(seed, (np.ndarray, np.generic, Tracer, OnDevice))
+        or seed.dtype.kind not in "iu"
+    ):
         found = seed.aval if isinstance(seed, Tracer) else describe(seed)
         raise DtypeError(
             f"random.key takes an integer{located(user_source())}, found {found}: write "
@@ -164,7 +168,7 @@ def fold_in(key: Any, data: Any) -> Any:
     key = checked_key(key, "random.fold_in")
     if isinstance(data, int) and not isinstance(data, bool):
         data = np.uint32(data & 0xFFFFFFFF)
-    array = isinstance(data, (np.ndarray, np.generic, Tracer))
+    array = isinstance(data, (np.ndarray, np.generic, Tracer, OnDevice))
     if not array or data.dtype.kind not in "iu" or data.shape != ():
         found = data.aval if isinstance(data, Tracer) else describe(data)
         raise DtypeError(

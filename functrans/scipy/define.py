@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.on_device import callers, holds_device
 from functrans.numpy.arrays import array
 from functrans.numpy.define import numpy_name, refuse, traced_form
 from functrans.ops.arrays.shape import holds_tracer
@@ -59,6 +60,8 @@ def answers(model: Function | str) -> Callable[[Function], Function]:
         implementations[numpy_name(model)] = implementation
 
         def public(*args: Any, **kwargs: Any) -> Any:
+            if holds_device(args, kwargs):
+                return callers[-1](traced, args, kwargs, numpy_name(model))
             return (traced if _is_traced(args, kwargs) else model)(*args, **kwargs)
 
         enter_scipys(_path_of(model), public)
@@ -75,6 +78,8 @@ def _answers_lazily(path: str) -> Callable[[Function], Function]:
 
         @wraps(implementation)
         def public(*args: Any, **kwargs: Any) -> Any:
+            if holds_device(args, kwargs):
+                return callers[-1](implementation, args, kwargs, path.replace(":", "."))
             return (implementation if _is_traced(args, kwargs) else original)(*args, **kwargs)
 
         enter_scipys(path, public)
@@ -95,7 +100,7 @@ def refused(model: Function, instead: str) -> Function:
     refusals[name] = instead
 
     def public(*args: Any, **kwargs: Any) -> Any:
-        if _is_traced(args, kwargs):
+        if _is_traced(args, kwargs) or holds_device(args, kwargs):
             refuse(name, instead)
         return model(*args, **kwargs)
 

@@ -15,6 +15,7 @@ import numpy as np
 from functrans.caches import cached
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import Piecewise, Primitive, bind, compute, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact
 from functrans.trace.absent import PENDING, UNKNOWN
@@ -102,6 +103,9 @@ class Trace:
         # tracers refer to their trace: without the way back there is no cycle to collect
         self._captured.clear()
         self._recorded.clear()
+        if self.outcomes is not None:
+            # the values were those of one call, and rules that were noted keep the trace alive
+            self.values.clear()
 
     # -- values coming in ----------------------------------------------------------------------
 
@@ -120,6 +124,8 @@ class Trace:
                 x._refresh()
             return x if x._owner is self else self._capture_outer(x)
         aval = aval_of(x)
+        if isinstance(x, OnDevice):
+            return self._capture_on_device(x, aval)
         if aval.shape == () and not (self.concrete and is_inexact(aval.dtype)):
             return Literal(aval.dtype.type(x), aval)
         return self._capture_constant(x, aval)
@@ -151,6 +157,13 @@ class Trace:
             frozen = np.array(x, aval.dtype, order="K")
         known = (x, self._capture(frozen, aval, frozen))
         self._captured[id(x)] = known
+        return known[1]
+
+    def _capture_on_device(self, x: OnDevice, aval: Aval) -> Tracer:
+        known = self._captured.get(id(x))
+        if known is None:
+            # (nobody can write to it, and to look at its numbers would be to wait for them)
+            known = self._captured[id(x)] = (x, self._capture(x, aval, x))
         return known[1]
 
     def _capture(self, outer: Any, aval: Aval, value: Any) -> Tracer:

@@ -18,6 +18,7 @@ from functrans.errors import (
     TracerIndexError,
 )
 from functrans.ir.graph import Var
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current, registry
 from functrans.ir.types import Aval, Shape, is_complex, is_inexact, is_supported, unsupported
 from functrans.trace import protocols
@@ -75,7 +76,7 @@ def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
 def is_operand(x: Any) -> bool:
     """Whether a value can stand beside a tracer in an operation."""
     return (
-        isinstance(x, (Tracer, bool, int, float, complex, np.generic))
+        isinstance(x, (Tracer, bool, int, float, complex, np.generic, OnDevice))
         or (isinstance(x, np.ndarray) and is_supported(x.dtype))
     )  # fmt: skip
 

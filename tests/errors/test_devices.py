@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import functrans
-from functrans.errors import DeviceError
+import functrans.scipy.linalg
+from functrans.errors import DeviceError, DeviceMemoryError, MutationError, UnsupportedNumPyError
 from functrans.run.cuda import core, driver
 from tests.errors.words import message_of
 from tests.run.cuda.stub import Stub
@@ -73,3 +74,109 @@ def test_a_gpu_of_that_number_is_missing():
 
 def test_what_is_no_device():
     assert said("gpu") == 'a device is "cuda", "cuda:0", "cuda:1", ... or "cpu", not \'gpu\''
+
+
+# ---- jit, and operations -------------------------------------------------------------------------
+
+
+def pair(x, y):
+    return x + y
+
+
+def test_arrays_and_programs_on_two_devices():
+    with driver.using(Stub(0), Stub(1)):
+        first, second = (functrans.device_put(X, f"cuda:{n}") for n in (0, 1))
+        assert message_of(DeviceError, lambda: functrans.jit(pair)(first, second)) == (
+            "argument 1 ('y') of pair is on cuda:1, but the program runs on cuda:0, since argument "
+            "0 ('x') of pair is there: put it there, functrans.device_put(x, \"cuda:0\")"
+        )
+        chosen = functrans.jit(pair, device="cuda:1")
+        assert message_of(DeviceError, lambda: chosen(first, X)) == (
+            "argument 0 ('x') of pair is on cuda:0, but the program runs on cuda:1, since the "
+            'function is compiled for it: put it there, functrans.device_put(x, "cuda:1")'
+        )
+        outside = functrans.jit(lambda x: x + second)
+        assert message_of(DeviceError, lambda: outside(first)) == (
+            "an array that is used from outside is on cuda:1, but the program runs on cuda:0, "
+            "since argument 0 ('x') of <lambda> is there: put it there, "
+            'functrans.device_put(x, "cuda:0")'
+        )
+        words = message_of(DeviceError, lambda: first + second)
+        assert words.startswith("np.add at test_devices.py:")
+        assert words.endswith(
+            "its operands are on cuda:0 and on cuda:1: put them on one device, "
+            'x.to_device("cuda:0")'
+        )
+
+
+def test_jit_for_a_device():
+    with driver.using(Stub(0)):
+        assert message_of(
+            ValueError, lambda: functrans.jit(pair, device="cuda", backend="numba")
+        ) == ("jit(device=...) has a compiler of its own: leave out backend='numba'")
+        assert message_of(DeviceError, lambda: functrans.jit(pair, device="tpu")) == (
+            'a device is "cuda", "cuda:0", "cuda:1", ... or "cpu", not \'tpu\''
+        )
+    with driver.using():
+        assert message_of(DeviceError, lambda: functrans.jit(pair, device="cuda")) == (
+            'there is no device "cuda" here: there is no GPU'
+        )
+
+
+def test_what_has_no_kernel():
+    with driver.using(Stub(0)):
+        x = functrans.device_put(np.eye(3))
+        words = message_of(DeviceError, lambda: functrans.jit(schur)(x))
+        assert words.startswith("schur has no kernel for a GPU at test_devices.py:")
+        assert words.endswith(
+            ": compute it on the host, or set functrans.config.cuda_fallback = "
+            '"host" to have it copied there and back'
+        )
+
+
+def schur(x):
+    return functrans.scipy.linalg.schur(x)[0]
+
+
+def test_what_would_change_an_array_in_place():
+    with driver.using(Stub(0)):
+        x = functrans.device_put(X)
+
+        def store():
+            x[0] = 1.0
+
+        words = message_of(MutationError, store)
+        assert words.startswith("x[i] = v at test_devices.py:")
+        assert words.endswith(
+            ": an array on a device is a value, and nothing changes it in place: write "
+            "x = x.at[i].set(v)"
+        )
+        words = message_of(MutationError, lambda: np.sin(x, out=x))
+        assert words.startswith("np.sin(..., out=...) at test_devices.py:")
+        assert words.endswith(": write y = np.sin(...)")
+        words = message_of(MutationError, lambda: x.sort())
+        assert words.endswith(
+            ": write x = x.at[i].set(v), or call what gives a new array, as np.sort(x) does"
+        )
+
+
+def test_what_depends_on_the_numbers():
+    with driver.using(Stub(0)):
+        x = functrans.device_put(X)
+        words = message_of(UnsupportedNumPyError, lambda: np.nonzero(x))
+        assert words.startswith("np.nonzero at test_devices.py:")
+        assert words.endswith(
+            " has to look at the numbers of a device array, on which its result's shape or "
+            "Python's way depends: copy it by np.asarray(x), or set "
+            'functrans.config.cuda_fallback = "host" to have such arrays copied there and back'
+        )
+
+
+def test_no_room():
+    with driver.using(Stub(0, 1 << 20)):
+        words = message_of(DeviceMemoryError, lambda: functrans.device_put(np.zeros(1 << 20)))
+        assert words == (
+            "cuda:0 has no room for 8.389 MB: 1.049 MB of 1.049 MB are free, and 0 bytes are in "
+            "arrays of this process: delete arrays that are no longer needed, or compute on fewer "
+            "rows at a time"
+        )

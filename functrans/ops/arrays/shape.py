@@ -15,6 +15,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import ALL_LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import UNROLLED, as_index, guard
@@ -155,7 +156,7 @@ def stack(parts: Sequence[Any], *, axis: int) -> Any:
 
 def asarray(x: Any) -> Any:
     """A tracer or array as it is; numbers, and nested sequences of all these, as an array."""
-    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+    if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)):
         return x
     if isinstance(x, (list, tuple)) and holds_tracer(x):
         numbers: list[Any] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
@@ -42,7 +43,7 @@ def _beside(x: Any, other: Any) -> Any:
 
 
 def _integer_dtype(x: Any) -> Any:
-    dtype = x.dtype if isinstance(x, (np.ndarray, np.generic)) else None
+    dtype = x.dtype if isinstance(x, (np.ndarray, np.generic, OnDevice)) else None
     if isinstance(x, Tracer):
         dtype = x._variable.aval.promotes_as
     return dtype if dtype in _HELD else None

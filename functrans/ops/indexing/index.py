@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.caches import cached
+from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.arrays.slicing import read_slice, update_slice
@@ -202,7 +203,7 @@ def _item(item: Any) -> Any:
         item = list(item)
     if isinstance(item, (list, tuple)):
         item = asarray(item) if len(item) or holds_tracer(item) else np.zeros(0, np.int64)
-    if not isinstance(item, (Tracer, np.ndarray)):
+    if not isinstance(item, (Tracer, np.ndarray, OnDevice)):
         try:
             return operator.index(item)
         except TypeError:
@@ -216,7 +217,7 @@ def _item(item: Any) -> Any:
 
 def _known_mask(mask: Any) -> Any:
     if not isinstance(mask, Tracer):
-        return mask
+        return np.asarray(mask)
     if mask.size == 0:
         return np.zeros(mask.shape, np.bool_)
     value = mask._known_value
@@ -226,7 +227,7 @@ def _known_mask(mask: Any) -> Any:
 
 
 def _has_axes(item: Any) -> bool:
-    return isinstance(item, (Tracer, np.ndarray)) and item.ndim > 0
+    return isinstance(item, (Tracer, np.ndarray, OnDevice)) and bool(item.shape)
 
 
 def _consumed(item: Any) -> int:
@@ -455,7 +456,7 @@ def fitted(value: Any, shape: Shape) -> Any:
 
 
 def _is_mask(index: Any) -> bool:
-    return isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b"
+    return isinstance(index, (Tracer, np.ndarray, OnDevice)) and index.dtype.kind == "b"
 
 
 def _is_unknown_mask(index: Any) -> bool:

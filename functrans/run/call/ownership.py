@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.on_device import beside
+
 
 def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Results that the caller may write to: none shares memory with an input or another result.
 
-    Zero-dimensional results are NumPy scalars.
+    Zero-dimensional results are NumPy scalars. Where an input is on a device, so are all results.
     """
     taken = {id(_root(x)) for x in inputs if isinstance(x, np.ndarray)}
     owned = []
@@ -25,7 +27,7 @@ def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
                     x = x.copy()
                 taken.add(root)
         owned.append(x)
-    return owned
+    return beside(owned, inputs)
 
 
 def _root(array: np.ndarray[Any, Any]) -> Any:

@@ -39,23 +39,21 @@ def apply_ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
     """What ``of(...)`` or ``of.method(...)`` means for device arrays."""
     if ufunc:
         return ufunc[-1](of, method, inputs, kwargs)
-    name = f"np.{of.__name__}" + ("" if method == "__call__" else f".{method}")
-    raise _unsupported(name)
+    raise unsupported(name_of_ufunc(of, method))
 
 
 def apply_function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a NumPy function means for arguments with device arrays among them."""
     if function:
         return function[-1](of, args, kwargs)
-    module = getattr(of, "__module__", "numpy").replace("numpy", "np", 1)
-    raise _unsupported(f"{module}.{of.__name__}")
+    raise unsupported(name_of(of))
 
 
 def apply_operator(name: str, written: str, *args: Any) -> Any:
     """What one of Python's own operators means, which messages show as it is written."""
     answer = operators.get(name)
     if answer is None:
-        raise _unsupported(written)
+        raise unsupported(written)
     return answer(*args)
 
 
@@ -74,7 +72,21 @@ def attribute(array: Any, name: str) -> Any:
     raise AttributeError(f"a device array has no attribute {name!r}{meant}")
 
 
-def _unsupported(what: str) -> UnsupportedNumPyError:
+def name_of_ufunc(of: np.ufunc, method: str) -> str:
+    """What messages call a ufunc, or a method of one: ``"np.add.reduce"``."""
+    # SciPy's ufuncs have no module to name
+    package = "np." if getattr(np, of.__name__, None) is of else ""
+    return f"{package}{of.__name__}" + ("" if method == "__call__" else f".{method}")
+
+
+def name_of(of: Any) -> str:
+    """What messages call a function of NumPy's."""
+    module = getattr(of, "__module__", "numpy").replace("numpy", "np", 1)
+    return f"{module}.{of.__name__}"
+
+
+def unsupported(what: str) -> UnsupportedNumPyError:
+    """The error of an operation that nothing answers for."""
     return UnsupportedNumPyError(_words(what))
 
 

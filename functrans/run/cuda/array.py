@@ -6,17 +6,19 @@ import operator
 from collections.abc import Callable, Sequence
 from itertools import chain
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from functrans.errors import MutationError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import is_bfloat16
 from functrans.run.cuda import answers, dlpack
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.memory import Memory, allocate
 from functrans.run.cuda.pending import Pending, look
+from functrans.trace import protocols
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -176,10 +178,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         -------
         DeviceArray
         """
-        here = self.memory.driver
-        return self._copied(
-            here, lambda to, nbytes, stream: here.copy(to, self.memory.address, nbytes, stream)
-        )
+        return self.part(0, self.shape)
 
     def to_device(self, device: str) -> Any:
         """Return the array on another device, or, on ``"cpu"``, as an ndarray.
@@ -212,6 +211,26 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
                 to, here, self.memory.address, nbytes, stream
             ),
         )
+
+    def part(self, offset: int, shape: tuple[int, ...]) -> DeviceArray:
+        """A copy of a piece that lies together in memory, from so many bytes on.
+
+        Parameters
+        ----------
+        offset : int
+        shape : tuple of int
+
+        Returns
+        -------
+        DeviceArray
+        """
+        here = self.memory.driver
+        stream, nbytes = here.stream(), prod(shape) * self.dtype.itemsize
+        memory = allocate(here, nbytes, stream)
+        if nbytes:
+            self.memory.read(stream)
+            here.copy(memory.address, self.memory.address + offset, nbytes, stream)
+        return DeviceArray(memory, shape, self.dtype, self.pending)
 
     def _copied(self, there: Driver, copy: Callable[..., None]) -> DeviceArray:
         stream = there.stream()
@@ -290,8 +309,38 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     ) -> Any:
         return answers.apply_function(func, args, kwargs)
 
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return protocols.operators["array_namespace"](api_version)
+
+    # What is written as in place gives a new array, to which the name is bound.
+    __iadd__ = NDArrayOperatorsMixin.__add__
+    __isub__ = NDArrayOperatorsMixin.__sub__
+    __imul__ = NDArrayOperatorsMixin.__mul__
+    __imatmul__ = NDArrayOperatorsMixin.__matmul__
+    __itruediv__ = NDArrayOperatorsMixin.__truediv__
+    __ifloordiv__ = NDArrayOperatorsMixin.__floordiv__
+    __imod__ = NDArrayOperatorsMixin.__mod__
+    __ipow__ = NDArrayOperatorsMixin.__pow__
+    __ilshift__ = NDArrayOperatorsMixin.__lshift__
+    __irshift__ = NDArrayOperatorsMixin.__rshift__
+    __iand__ = NDArrayOperatorsMixin.__and__
+    __ixor__ = NDArrayOperatorsMixin.__xor__
+    __ior__ = NDArrayOperatorsMixin.__or__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return np.round(self, digits or 0)
+
+    def __contains__(self, element: Any) -> bool:
+        return bool(np.any(self == element))
+
     def __getitem__(self, index: Any) -> Any:
         return answers.apply_operator("__getitem__", "x[...]", self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        answers.apply_operator("__setitem__", "x[...] = y", self, index, value)
+
+    def __delitem__(self, index: Any) -> NoReturn:
+        raise MutationError("an array cannot lose elements: use np.delete(x, i)")
 
     def __iter__(self) -> Any:
         if not self.shape:

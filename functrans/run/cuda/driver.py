@@ -273,6 +273,16 @@ def count() -> int:
     return number
 
 
+def there_is(device: str) -> bool:
+    """Whether there is such a GPU, and what is needed to use it."""
+    return ordinal_of(device) < count()
+
+
+def full_name(device: str) -> str:
+    """The full name of a GPU, be it there or not: ``"cuda:0"`` for ``"cuda"``."""
+    return f"cuda:{ordinal_of(device)}"
+
+
 def ordinal_of(device: Any) -> int:
     """The number in the name of a GPU."""
     if isinstance(device, str):

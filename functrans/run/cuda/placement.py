@@ -8,7 +8,7 @@ import numpy as np
 
 from functrans.errors import DtypeError
 from functrans.ir.types import describe, instead_of, is_supported
-from functrans.run.cuda import program  # noqa: F401 (it computes with device arrays)
+from functrans.run.cuda import operations  # noqa: F401 (what is computed with device arrays)
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.driver import Driver, driver
 from functrans.run.cuda.foreign import from_foreign, is_foreign

@@ -34,6 +34,7 @@ from functrans.optimise.machine.complex_parts import without_complex
 from functrans.run.call.compiled import compiled_part
 from functrans.run.call.failures import explained
 from functrans.run.cuda.array import DeviceArray, put, to_host
+from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches
 from functrans.run.cuda.memory import allocate
@@ -54,10 +55,14 @@ class DeviceProgram:
     ----------
     graph : Graph
     on : Driver
+    donated : sequence of int
+        The numbers of the inputs that results may overwrite.
     target : Target
     """
 
-    def __init__(self, graph: Graph, on: Driver, target: Target = CUDA) -> None:
+    def __init__(
+        self, graph: Graph, on: Driver, donated: Sequence[int] = (), target: Target = CUDA
+    ) -> None:
         assert target.grid is not None
         self.graph = graph
         self.driver = on
@@ -67,22 +72,25 @@ class DeviceProgram:
         for segment in self.segments:
             if segment.call is not None and config.cuda_fallback != "host":
                 raise DeviceError(_no_kernel(segment.call))
+        whole = [segment.graph for segment in self.segments] == [apart]
+        self._donated = tuple(donated) if whole else ()
         self.plans = [
-            None if segment.call is not None else _planned(segment.graph, target)
+            None if segment.call is not None else _planned(segment.graph, target, self._donated)
             for segment in self.segments
         ]
         self._types = [(aval.shape, aval.dtype) for aval in graph.in_avals]
-        whole = [segment.graph for segment in self.segments] == [apart]
         self._parts = [
             None
             if plan is None
-            else _Part(Launches(plan, target.grid, on), segment.graph.out_avals)
+            else _Part(Launches(plan, target.grid, on), segment.graph.out_avals, plan.overwritten)
             for segment, plan in zip(self.segments, self.plans, strict=True)
         ]
         self._whole: _Part | None = None
         if whole and self._parts[0] is not None:
             # complex numbers are pairs in the same memory
-            self._whole = _Part(self._parts[0].launches, graph.out_avals)
+            self._whole = _Part(
+                self._parts[0].launches, graph.out_avals, self._parts[0].overwritten
+            )
 
     def __call__(self, *arrays: Any) -> Sequence[DeviceArray]:
         stream = self.driver.stream()
@@ -135,7 +143,8 @@ class DeviceProgram:
         """A status word for a call of a part that may fail, with what explains it."""
         memory = allocate(self.driver, _WORD, stream)
         self.driver.fill(memory.address, 0, _WORD, stream)
-        return (Status(memory, self._explain(inputs)),)
+        # what was given up cannot be computed with again
+        return (Status(memory) if self._donated else Status(memory, self._explain(inputs)),)
 
     def _on_device(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The inputs on the device, of exactly the types of the graph."""
@@ -197,8 +206,8 @@ class DeviceProgram:
         return put([np.asarray(x) for x in results], self.driver)
 
 
-def _planned(graph: Graph, target: Target) -> Plan:
-    plan = pipeline.plan(graph, target)
+def _planned(graph: Graph, target: Target, donated: Sequence[int]) -> Plan:
+    plan = pipeline.plan(graph, target, donated)
     if config.check_plans:
         verify(plan)
     return plan
@@ -226,10 +235,16 @@ class _Part:
     ----------
     launches : Launches
     avals : sequence of Aval
+    overwritten : dict
+        The operands that results are written into, by number, and those results.
     """
 
-    def __init__(self, launches: Launches, avals: Sequence[Aval]) -> None:
+    def __init__(
+        self, launches: Launches, avals: Sequence[Aval], overwritten: Mapping[int, int]
+    ) -> None:
         self.launches = launches
+        self.overwritten = overwritten
+        self._homes = {result: operand for operand, result in overwritten.items()}
         self._results = [
             (aval.size * aval.dtype.itemsize, aval.shape, np.dtype(aval.dtype)) for aval in avals
         ]
@@ -244,9 +259,13 @@ class _Part:
         for x in operands:
             x.memory.read(stream)
             addresses.append(x.memory.address)
+        taken = {
+            result: given_up(operands[number], operands, stream)
+            for result, number in self._homes.items()
+        }
         results = []
-        for nbytes, shape, dtype in self._results:
-            memory = allocate(here, nbytes, stream)
+        for number, (nbytes, shape, dtype) in enumerate(self._results):
+            memory = taken.get(number) or allocate(here, nbytes, stream)
             addresses.append(memory.address)
             results.append(DeviceArray(memory, shape, dtype, found))
         flag = words[-1][-1].memory.address if self.launches.may_fail else 0
@@ -258,16 +277,21 @@ _compiling = lock()
 
 
 @cached(1024)
-def _program(graph: Graph, on: Any, fallback: str | None, deterministic: bool) -> DeviceProgram:
-    return DeviceProgram(optimise(graph), on, replace(CUDA, deterministic=deterministic))
+def _program(
+    graph: Graph, on: Any, donated: tuple[int, ...], fallback: str | None, deterministic: bool
+) -> DeviceProgram:
+    target = replace(CUDA, deterministic=deterministic)
+    return DeviceProgram(optimise(graph), on, donated, target)
 
 
-def runnable(graph: Graph, device: str) -> Callable[..., Sequence[Any]]:
+def runnable(
+    graph: Graph, device: str, donated: tuple[int, ...] = ()
+) -> Callable[..., Sequence[Any]]:
     """A graph on a device, as a function whose results are where its arguments are.
 
     With a device array among these, results are device arrays; else they are NumPy's.
     """
-    made = program(graph, device)
+    made = program(graph, device, donated)
 
     def call(*arrays: Any) -> Sequence[Any]:
         results = made(*arrays)
@@ -305,8 +329,8 @@ appliers.append(_applied)
 evaluators.append(_evaluated)
 
 
-def program(graph: Graph, device: str) -> DeviceProgram:
+def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceProgram:
     """The program of a graph on a device; it is made once, whichever threads ask."""
     on: Any = driver(device)
     with _compiling:
-        return _program(graph, on, config.cuda_fallback, config.deterministic)
+        return _program(graph, on, donated, config.cuda_fallback, config.deterministic)

@@ -1,0 +1,59 @@
+"""Donation on a device: results are written into the memory of arrays that the caller gives up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from functrans.errors import DeviceError
+from functrans.run.cuda.array import DeviceArray
+from functrans.run.cuda.driver import Driver, Stream
+from functrans.run.cuda.memory import Memory, allocate
+
+
+class GivenUp(Memory):
+    """What is left of an array whose memory a result has: whoever uses it is told."""
+
+    __slots__ = ()
+
+    def __init__(self, driver: Driver, nbytes: int, stream: Stream) -> None:
+        super().__init__(driver, 0, nbytes, stream)
+
+    def read(self, stream: Stream) -> NoReturn:
+        """Raise."""
+        raise DeviceError(
+            "this array was given up (donate_argnums, donate_argnames), and a result has its "
+            "memory: use the result, or donate a copy, x.copy()"
+        )
+
+    def write(self, stream: Stream) -> NoReturn:
+        """Raise."""
+        self.read(stream)
+
+    def show(self) -> NoReturn:
+        """Raise."""
+        self.read(self.stream)
+
+
+_ITS_OWN = 3
+"""The references to the memory of an array that nobody shares, seen from `given_up`."""
+
+
+def given_up(x: DeviceArray, operands: Sequence[DeviceArray], stream: Stream) -> Memory:
+    """Memory with the numbers of a donated operand, for a result to be written there.
+
+    It is the operand's own, which is of no more use then; or a copy, where another array, another
+    operand or another package has it too.
+    """
+    memory = x.memory
+    shared = sys.getrefcount(memory) > _ITS_OWN
+    if memory.exclusive and not shared and sum(each.memory is memory for each in operands) == 1:
+        memory.write(stream)
+        x.memory = GivenUp(memory.driver, memory.nbytes, stream)
+        return memory
+    here = memory.driver
+    copy = allocate(here, memory.nbytes, stream)
+    if memory.nbytes:
+        here.copy(copy.address, memory.address, memory.nbytes, stream)
+    return copy

@@ -1,0 +1,299 @@
+"""Eager operations on device arrays: each is traced once for its types, and run as a program.
+
+What a NumPy function means is said by what it does to tracers (`functrans.trace.protocols`), so
+every function that can be traced is there. A call is keyed by the function, the types of what is
+computed with, and all the rest, which is a constant of the program. Numbers that are operands
+(``x * 0.1``) are no constants: each value would be a program of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans import config
+from functrans.caches import Table
+from functrans.errors import (
+    DeviceError,
+    MutationError,
+    TracerBoolError,
+    TracerConversionError,
+    TracerIndexError,
+    UnsupportedNumPyError,
+)
+from functrans.ir.graph import Graph
+from functrans.ir.on_device import OnDevice, callers, placers
+from functrans.ir.types import Aval, aval_of, is_supported
+from functrans.run.cuda import scalars
+from functrans.run.cuda.array import DeviceArray, put, to_host
+from functrans.run.cuda.driver import Driver, driver
+from functrans.run.cuda.program import program
+from functrans.trace.source import located, user_source
+from functrans.trace.stage import stage
+from functrans.trace.tracer import Tracer
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure
+
+Function = Callable[..., Any]
+
+_ASKS_FOR_VALUES = (TracerBoolError, TracerConversionError, TracerIndexError)
+"""What is raised where Python needs to know a number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """A number of the host that is computed with, so that its value is no constant."""
+
+    value: Any
+
+
+class _Traced(NamedTuple):
+    """A call as a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    captures : sequence
+        What it takes behind the operands.
+    numbers : tuple of int
+        Which leaves of the call are operands.
+    structure : Structure
+        Of the result.
+    results : tuple
+        Its leaves: the number of an output of the graph, in an `_Output`, or what it is.
+    """
+
+    graph: Graph
+    captures: Sequence[Any]
+    numbers: tuple[int, ...]
+    structure: Structure
+    results: tuple[Any, ...]
+
+
+class _Output(NamedTuple):
+    number: int
+
+
+_traced: Table[Any, _Traced] = Table(4096)
+_known: Table[Any, bool] = Table(1024)
+"""The calls whose arrays of the host are constants, since Python looks at them."""
+
+
+def call(
+    function: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    key: Any = None,
+    name: str = "",
+) -> Any:
+    """What a function of arrays gives, computed on the device that some of them are on.
+
+    Parameters
+    ----------
+    function : callable
+        Is given tracers in the places of arrays. It must always do the same.
+    args, kwargs
+        Pytrees, with device arrays among their leaves; of arrays of the host, of `Operand`, and of
+        constants.
+    key : hashable, optional
+        What the function is known by, if that is not itself.
+    name : str, optional
+        What messages call it.
+
+    Raises
+    ------
+    DeviceError
+        If the arrays are on several devices.
+    UnsupportedNumPyError
+        If Python would have to look at the numbers, and `functrans.config.cuda_fallback` does not
+        say that it may be done on the host.
+    """
+    leaves, structure = tree.flatten((args, kwargs or {}))
+    if any(isinstance(x, Tracer) for x in leaves):
+        plain = [x.value if isinstance(x, Operand) else x for x in leaves]
+        args, kwargs = tree.unflatten(structure, plain)
+        return function(*args, **kwargs)
+    here = driver(_device_of(leaves, name))
+    what = (key or function, structure)
+    for constants in (False, True):
+        if not constants and what in _known:
+            continue
+        try:
+            traced = _trace(function, leaves, structure, what, constants, name)
+        except _ASKS_FOR_VALUES as error:
+            asked = error
+            continue
+        except MutationError:
+            raise refuse_to_change(
+                name, "write x = x.at[i].set(v), or call what gives a new array, as np.sort(x) does"
+            ) from None
+        if constants:
+            _known.remember(what, True)
+        return _run(traced, leaves, here)
+    return on_host(function, leaves, structure, here, name, asked)
+
+
+def _device_of(leaves: Sequence[Any], name: str) -> str:
+    found = dict.fromkeys(x.device for x in leaves if isinstance(x, DeviceArray))
+    if len(found) > 1:
+        first, second, *_ = found
+        raise DeviceError(
+            f"{name or 'an operation'}{located(user_source())}: its operands are on {first} and on "
+            f'{second}: put them on one device, x.to_device("{first}")'
+        )
+    return next(iter(found))
+
+
+def _trace(
+    function: Function,
+    leaves: Sequence[Any],
+    structure: Structure,
+    what: Any,
+    constants: bool,
+    name: str,
+) -> _Traced:
+    """The graph of a call, which is remembered if what it goes by can be."""
+    numbers = tuple(
+        i
+        for i, x in enumerate(leaves)
+        if isinstance(x, DeviceArray) or (not constants and _is_operand(x))
+    )
+    avals = {i: _aval(leaves[i]) for i in numbers}
+    parts: list[Any] = [avals[i] if i in avals else _constant(x) for i, x in enumerate(leaves)]
+    remembered = not any(part is None for part in parts)
+    key = (what, tuple(parts)) if remembered else None
+    found = _traced.get(key) if remembered else None
+    if found is not None:
+        return found
+    found = _staged(function, leaves, structure, numbers, list(avals.values()), name)
+    if remembered and not any(isinstance(x, Tracer) for x in found.captures):
+        _traced.remember(key, found)
+    return found
+
+
+def _staged(
+    function: Function,
+    leaves: Sequence[Any],
+    structure: Structure,
+    numbers: tuple[int, ...],
+    avals: Sequence[Aval],
+    name: str,
+) -> _Traced:
+    made: list[Any] = []
+    constants = [x.value if isinstance(x, Operand) else x for x in leaves]
+
+    def flat(*tracers: Tracer) -> Sequence[Any]:
+        given = list(constants)
+        for i, tracer in zip(numbers, tracers, strict=True):
+            given[i] = tracer
+        args, kwargs = tree.unflatten(structure, given)
+        results, of_result = tree.flatten(function(*args, **kwargs))
+        outputs: list[Any] = []
+        for i, x in enumerate(results):
+            if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)):
+                results[i] = _Output(len(outputs))
+                outputs.append(x)
+        made[:] = [of_result, tuple(results)]
+        return outputs
+
+    staged = stage(flat, avals, kind=name, name=lambda i: f"an operand of {name}")
+    return _Traced(staged.graph, staged.captures, numbers, *made)
+
+
+def _run(traced: _Traced, leaves: Sequence[Any], here: Driver) -> Any:
+    found: Sequence[Any] = ()
+    if traced.graph.outputs:
+        operands = [scalars.placed(_value(leaves[i]), here) for i in traced.numbers]
+        found = program(traced.graph, here.device)(*operands, *traced.captures)
+    results = [found[x.number] if isinstance(x, _Output) else x for x in traced.results]
+    return traced.structure.unflatten(results)
+
+
+def on_host(
+    function: Function,
+    leaves: Sequence[Any],
+    structure: Structure,
+    here: Driver,
+    name: str,
+    why: Exception | None = None,
+) -> Any:
+    """A call on copies of its arrays, whose results are put back: if the user has allowed it."""
+    if config.cuda_fallback != "host":
+        raise UnsupportedNumPyError(
+            f"{name}{located(user_source())} has to look at the numbers of a device array, on "
+            "which its result's shape or Python's way depends: copy it by np.asarray(x), or set "
+            'functrans.config.cuda_fallback = "host" to have such arrays copied there and back'
+        ) from why
+    copies = iter(to_host([x for x in leaves if isinstance(x, DeviceArray)]))
+    plain = [next(copies) if isinstance(x, DeviceArray) else _value(x) for x in leaves]
+    args, kwargs = tree.unflatten(structure, plain)
+    results, of_result = tree.flatten(function(*args, **kwargs))
+    arrays = [i for i, x in enumerate(results) if isinstance(x, (np.ndarray, np.generic))]
+    for i, x in zip(arrays, put([np.asarray(results[i]) for i in arrays], here), strict=True):
+        results[i] = x
+    return tree.unflatten(of_result, results)
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, Operand) else x
+
+
+def _aval(x: Any) -> Aval:
+    return aval_of(_value(x))
+
+
+def _is_operand(x: Any) -> bool:
+    return isinstance(x, Operand) or (isinstance(x, np.ndarray) and is_supported(x.dtype))
+
+
+def _constant(x: Any) -> Any:
+    """What a constant is told from others by; None if that is not known."""
+    x = _value(x)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return None if x.dtype.hasobject else (type(x), x.dtype, x.shape, x.tobytes())
+    if isinstance(x, slice):
+        return slice, *map(_constant, (x.start, x.stop, x.step))
+    if isinstance(x, float):
+        return type(x), x.hex()
+    if isinstance(x, complex):
+        return type(x), x.real.hex(), x.imag.hex()
+    if callable(x) and not isinstance(x, (type, np.ufunc)):
+        return None  # it may do something else tomorrow
+    try:
+        hash(x)
+    except TypeError:
+        return None
+    return type(x), x
+
+
+def refuse_to_change(what: str, instead: str) -> MutationError:
+    """The error of what would change an array in place."""
+    return MutationError(
+        f"{what}{located(user_source())}: an array on a device is a value, and nothing changes it "
+        f"in place: {instead}"
+    )
+
+
+def with_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The arguments, whose floats are operands: an integer may be an axis, or a size."""
+    return tuple(map(_float, args)), {name: _float(x) for name, x in kwargs.items()}
+
+
+def _float(x: Any) -> Any:
+    return Operand(x) if isinstance(x, (float, complex, np.inexact)) else x
+
+
+def _called(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+    return call(function, *with_operands(args, kwargs), name=name)
+
+
+def _placed(values: Sequence[Any], device: str) -> list[Any]:
+    return put([np.asarray(x) for x in values], driver(device)) if values else []
+
+
+callers.append(_called)
+placers.append(_placed)

@@ -1,0 +1,214 @@
+"""Indices of device arrays: what is constant in them, and what a program is given.
+
+Where a piece begins is no constant, since each would be a program of its own: a loop over batches
+is one program, or, where pieces lie together in memory, copies of memory and none.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ir.on_device import OnDevice
+from functrans.ops.arrays.structural import iota, move_axis, reshape
+from functrans.ops.elementwise.choice import maximum, minimum
+from functrans.ops.indexing.gather import gather
+
+_INDEX = np.dtype(np.int64)
+
+
+class Range(NamedTuple):
+    """What is taken along an axis.
+
+    Parameters
+    ----------
+    extent : int
+        Of the axis.
+    length : int
+    step : int
+    """
+
+    extent: int
+    length: int
+    step: int
+
+
+class Window(NamedTuple):
+    """What an index of integers and slices takes.
+
+    Parameters
+    ----------
+    starts : tuple of int
+        Where the ranges begin.
+    ranges : tuple of Range
+        One for each axis of the array.
+    shape : tuple of int
+        Of the result.
+    """
+
+    starts: tuple[int, ...]
+    ranges: tuple[Range, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def is_together(self) -> bool:
+        """Whether it lies in one piece of memory."""
+        parts = [each.length != each.extent for each in self.ranges]
+        last = max((axis for axis, part in enumerate(parts) if part), default=0)
+        return all(
+            (each.step == 1 or each.length == 1) and (axis >= last or each.length == 1)
+            for axis, each in enumerate(self.ranges)
+        ) or not prod(self.shape)
+
+    @property
+    def offset(self) -> int:
+        """The element in memory that it begins with, if it has elements."""
+        if not prod(self.shape):
+            return 0
+        extents = [each.extent for each in self.ranges]
+        return sum(start * prod(extents[axis + 1 :]) for axis, start in enumerate(self.starts))
+
+
+def entries(index: Any) -> tuple[Any, ...]:
+    """The entries of an index; integers as Python's, lists as arrays, device masks on the host."""
+    return tuple(map(_entry, index if isinstance(index, tuple) else (index,)))
+
+
+def _entry(item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
+        return item
+    if isinstance(item, OnDevice):
+        # how many elements a mask takes decides the shape: Python has to know it
+        return np.asarray(item) if item.dtype.kind == "b" else item
+    if isinstance(item, slice):
+        bounds = (item.start, item.stop, item.step)
+        return slice(*(None if x is None else operator.index(x) for x in bounds))
+    if isinstance(item, (list, range)):
+        held = isinstance(item, list) and any(isinstance(x, OnDevice) for x in item)
+        found = np.stack(item) if held else np.asarray(item)
+        return found.astype(_INDEX) if not found.size and not held else found
+    if isinstance(item, np.ndarray) and item.ndim:
+        return item
+    try:
+        return operator.index(item)
+    except TypeError:
+        return item  # of which it is said what is wrong where it is traced
+
+
+def is_basic(items: Sequence[Any]) -> bool:
+    """Whether an index has nothing but integers, slices, None and an ellipsis."""
+    return all(
+        item is None or item is Ellipsis or type(item) is int or isinstance(item, slice)
+        for item in items
+    )
+
+
+def window(items: Sequence[Any], shape: tuple[int, ...]) -> Window:
+    """What an index takes.
+
+    Raises
+    ------
+    IndexError
+        If there is no such element, or if there are more entries than axes.
+    """
+    starts, ranges, result = [], [], []
+    axis = 0
+    for item in _full(items, shape):
+        if item is None:
+            result.append(1)
+            continue
+        extent = shape[axis]
+        if isinstance(item, slice):
+            found = range(*item.indices(extent))
+            starts.append(found.start if found else 0)
+            ranges.append(Range(extent, len(found), found.step))
+            result.append(len(found))
+        else:
+            if not -extent <= item < extent:
+                raise IndexError(
+                    f"index {item} is out of bounds for axis {axis} with size {extent}"
+                )
+            starts.append(item % extent)
+            ranges.append(Range(extent, 1, 1))
+        axis += 1
+    return Window(tuple(starts), tuple(ranges), tuple(result))
+
+
+def _full(items: Sequence[Any], shape: tuple[int, ...]) -> Iterator[Any]:
+    """The entries, with slices for all axes that are not mentioned."""
+    used = sum(map(_axes, items))
+    if used > len(shape):
+        raise IndexError(
+            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were "
+            "indexed"
+        )
+    dots = sum(item is Ellipsis for item in items)
+    if dots > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    for item in items if dots else (*items, Ellipsis):
+        if item is Ellipsis:
+            yield from [slice(None)] * (len(shape) - used)
+        else:
+            yield item
+
+
+def _axes(item: Any) -> int:
+    """How many axes an entry is for."""
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
+        return 0
+    return item.ndim if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
+
+
+def reader(window: Window) -> Any:
+    """A function of an array and of starts, which takes such a window."""
+
+    def read(x: Any, starts: Sequence[Any]) -> Any:
+        for axis, (start, (extent, length, step)) in enumerate(
+            zip(starts, window.ranges, strict=True)
+        ):
+            if length == extent and step == 1:
+                continue
+            span = (length - 1) * step if length else 0
+            # it is inside, which the kernel can see here
+            first = maximum(minimum(start, extent - 1 - max(span, 0)), max(-span, 0))
+            positions = first + step * iota(size=length, dtype=_INDEX)
+            x = move_axis(gather(x, positions, axes=(axis,)), 0, axis)
+        return reshape(x, shape=window.shape)
+
+    return read
+
+
+def known(items: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """The entries with masks as the integers that they stand for, so that shapes are known.
+
+    Raises
+    ------
+    IndexError
+        If a mask does not fit.
+    """
+    found: list[Any] = []
+    full = list(_full(items, shape)) if any(map(_is_mask, items)) else list(items)
+    axis = 0
+    for item in full:
+        if not _is_mask(item):
+            axis += _axes(item)
+            found.append(item)
+            continue
+        for extent, own in zip(shape[axis:], item.shape, strict=False):
+            if extent != own:
+                raise IndexError(
+                    "boolean index did not match indexed array along axis "
+                    f"{axis}; size of axis is {extent} but size of corresponding boolean axis is "
+                    f"{own}"
+                )
+            axis += 1
+        found += np.nonzero(item)
+    return tuple(found)
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.ndim > 0 and item.dtype.kind == "b"

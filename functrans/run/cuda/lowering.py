@@ -1,0 +1,335 @@
+"""Looking inside a program for a GPU: stages, source, PTX, SASS, and what kernels take.
+
+No GPU is needed for any of it: kernels are compiled for an architecture by name.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
+
+from functrans.caches import cached_property
+from functrans.emit.cuda.kernel import emit
+from functrans.errors import DeviceError
+from functrans.ir.graph import Graph
+from functrans.loop.statements import Kernel
+from functrans.loop.target import CUDA, Target
+from functrans.loop.walk import routines
+from functrans.lower import pipeline, report
+from functrans.lower.grid.launch import iterations, launch
+from functrans.lower.plan import Plan, Step
+from functrans.lower.select.partition import partition
+from functrans.optimise import optimise
+from functrans.optimise.machine.complex_parts import without_complex
+from functrans.run.cuda.compile import ARCHITECTURE, Cubin
+from functrans.run.cuda.driver import driver, there_is
+from functrans.run.cuda.launches import compiled
+from functrans.run.cuda.memory import in_words
+from functrans.run.cuda.resources import MULTIPROCESSORS, occupancy
+
+DEFAULT = "sm_90"
+"""What is compiled for where there is no GPU, and nothing else is said."""
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """What a kernel takes, and does in a call of its program.
+
+    Parameters
+    ----------
+    name : str
+        In the source.
+    launches : int
+        Of a call of the program.
+    blocks : int
+        Of all launches together.
+    threads : int
+        Of a block.
+    team : int
+        How many threads do an iteration of the kernel's band: 1, a warp, or a block.
+    registers : int
+        Of a thread.
+    spills, local, shared : int
+        Bytes: what a thread moves to and from local memory for want of registers; its local
+        memory; the shared memory of a block.
+    occupancy : float or None
+        Of the warps that a multiprocessor has room for; None if the architecture is not known.
+    limit : str
+        What there is too little of for more.
+    bytes_read, bytes_written : int
+        The sizes of the arrays in memory that it reads and writes, in all launches.
+    """
+
+    name: str
+    launches: int
+    blocks: int
+    threads: int
+    team: int
+    registers: int
+    spills: int
+    local: int
+    shared: int
+    occupancy: float | None
+    limit: str
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class ProgramReport:
+    """What the kernels of a program take; prints as a table.
+
+    Parameters
+    ----------
+    architecture : str
+    kernels : tuple of KernelReport
+    launches : int
+        Of a call.
+    bytes_moved : int
+        Read and written, by all kernels.
+    temporary_bytes : int
+        Of the arena.
+    """
+
+    architecture: str
+    kernels: tuple[KernelReport, ...]
+    launches: int
+    bytes_moved: int
+    temporary_bytes: int
+
+    def __str__(self) -> str:
+        rows = [_HEAD, *map(_row, self.kernels)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        calls = "launch" if self.launches == 1 else "launches"
+        moved, kept = in_words(self.bytes_moved), in_words(self.temporary_bytes)
+        return "\n".join(
+            [
+                *lines,
+                f"{self.architecture}: {self.launches} {calls} a call, {moved} read and written, "
+                f"{kept} of temporary memory",
+            ]
+        )
+
+    __repr__ = __str__
+
+
+_HEAD = (
+    "kernel", "launches", "blocks", "threads", "team", "registers", "spills", "local", "shared",
+    "occupancy", "limited by", "read", "written",
+)  # fmt: skip
+
+
+def _row(one: KernelReport) -> tuple[str, ...]:
+    full = "?" if one.occupancy is None else f"{one.occupancy:.0%}"
+    return (
+        one.name, str(one.launches), str(one.blocks), str(one.threads), str(one.team),
+        str(one.registers), in_words(one.spills), in_words(one.local), in_words(one.shared), full,
+        one.limit, in_words(one.bytes_read), in_words(one.bytes_written),
+    )  # fmt: skip
+
+
+class Lowering:
+    """The stages of a graph on its way to a GPU, with the methods of a compiled program.
+
+    Parameters
+    ----------
+    graph : Graph
+    architecture : str
+        What kernels are compiled for.
+    donated : sequence of int
+        The numbers of the inputs that results may overwrite.
+    target : Target
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        architecture: str,
+        donated: Sequence[int] = (),
+        target: Target = CUDA,
+    ) -> None:
+        self.architecture = architecture
+        self.target = target
+        apart = without_complex(optimise(graph))
+        self._segments = partition(apart, target)
+        is_whole = [segment.graph for segment in self._segments] == [apart]
+        self._donated = donated if is_whole else ()
+
+    @cached_property
+    def _plans(self) -> list[Plan | None]:
+        return [
+            None
+            if segment.call is not None
+            else pipeline.plan(segment.graph, self.target, self._donated)
+            for segment in self._segments
+        ]
+
+    def stages(self) -> str:
+        """What each stage of the compiler leaves, and how long it takes."""
+        lines = []
+        for segment in self._segments:
+            if segment.call is not None:
+                lines.append(f"== no kernel: {segment.call.primitive.name}")
+                continue
+            before = ""
+            for stage, seconds, text in pipeline.shown(segment.graph, self.target, self._donated):
+                same = "(as before)" if text == before else text
+                lines += [f"== {stage.name} ({seconds * 1e3:.2f} ms)", same]
+                before = text
+        return "\n".join(lines)
+
+    def schedule(self) -> str:
+        """Which loops there are, and which values live in memory."""
+        parts = []
+        for segment, plan in zip(self._segments, self._plans, strict=True):
+            if plan is not None:
+                parts.append(report.outline(plan))
+            elif segment.call is not None:
+                parts.append(f"no kernel: {segment.call.primitive.name}")
+        return "\n".join(parts)
+
+    def source(self) -> str:
+        """The kernels as Numba-CUDA source."""
+        assert self.target.grid is not None
+        return "\n\n".join(
+            f"# {', '.join(routines(kernel.body))}: a library's"
+            if routines(kernel.body)
+            else emit(kernel, self.target.grid, name)
+            for kernel, name in self._names.items()
+        )
+
+    def ptx(self) -> str:
+        """The kernels as PTX, NVIDIA's portable assembly language."""
+        return "\n".join(
+            f"// {self._names[one]}\n{cubin.ptx}" for one, cubin in self._cubins.items()
+        )
+
+    def llvm(self) -> NoReturn:
+        """There is none to be had."""
+        raise DeviceError(
+            "kernels for a GPU go from Numba-CUDA to PTX without LLVM IR that could be shown: "
+            "source() has what goes in, ptx() what comes out"
+        )
+
+    def asm(self) -> str:
+        """The machine code (SASS), if NVIDIA's disassembler is installed."""
+        tool = shutil.which("nvdisasm")
+        if tool is None:
+            raise DeviceError(
+                "machine code of a GPU is shown by NVIDIA's nvdisasm, which is not on the PATH: "
+                "install it with the CUDA toolkit, or look at ptx(), from which the code is made"
+            )
+        return "\n".join(_disassembled(tool, cubin.code) for cubin in self._cubins.values())
+
+    def dispatchers(self) -> NoReturn:
+        """There are none."""
+        raise DeviceError(
+            "kernels for a GPU are launched by functrans, and are no functions of Numba's: "
+            "source() shows them"
+        )
+
+    def cost(self) -> report.Cost:
+        """Operations and memory traffic of each launch, and the peak of the temporary memory."""
+        return report.cost([plan for plan in self._plans if plan is not None])
+
+    def resources(self) -> ProgramReport:
+        """What each kernel takes of a multiprocessor, and how many bytes it moves."""
+        kernels = tuple(self._reports())
+        costs = self.cost()
+        return ProgramReport(
+            self.architecture,
+            kernels,
+            sum(one.launches for one in kernels),
+            sum(nest.bytes_read + nest.bytes_written for nest in costs.nests),
+            costs.temporary_bytes,
+        )
+
+    def _reports(self) -> Iterator[KernelReport]:
+        grid = self.target.grid
+        assert grid is not None
+        for kernel, cubin in self._cubins.items():
+            steps = [step for step in self._steps if step.kernel is kernel]
+            costs = [report.nest_cost(step) for step in steps]
+            taken, shape = cubin.resources, launch(kernel, grid)
+            held = None
+            if self.architecture in MULTIPROCESSORS:
+                held = occupancy(taken, shape.threads, self.architecture)
+            yield KernelReport(
+                self._names[kernel],
+                len(steps),
+                sum(shape.blocks(iterations(kernel, step.sizes)) for step in steps),
+                shape.threads,
+                kernel.team,
+                taken.registers,
+                taken.spills,
+                taken.stack,
+                taken.shared,
+                None if held is None else held.fraction,
+                "" if held is None else held.limit,
+                sum(each.bytes_read for each in costs),
+                sum(each.bytes_written for each in costs),
+            )
+
+    @cached_property
+    def _steps(self) -> Sequence[Step]:
+        """What is launched in a call."""
+        return [
+            step
+            for plan in self._plans
+            if plan is not None
+            for step in plan.steps
+            if iterations(step.kernel, step.sizes)
+        ]
+
+    @cached_property
+    def _names(self) -> dict[Kernel, str]:
+        plans = [plan for plan in self._plans if plan is not None]
+        kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels)
+        return {kernel: f"nest{i}" for i, kernel in enumerate(kernels)}
+
+    @cached_property
+    def _cubins(self) -> dict[Kernel, Cubin]:
+        grid = self.target.grid
+        assert grid is not None
+        return {
+            kernel: compiled(kernel, grid, self.architecture).cubin
+            for kernel in self._names
+            if not routines(kernel.body)
+        }
+
+
+def _disassembled(tool: str, code: bytes) -> str:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(code)
+        found = subprocess.run([tool, "-c", str(path)], capture_output=True, text=True, check=True)
+    return found.stdout
+
+
+def lowering(
+    graph: Graph, device: str, architecture: str | None = None, donated: Sequence[int] = ()
+) -> Lowering:
+    """The stages of a graph on its way to a device, or to an architecture of which none is here.
+
+    Raises
+    ------
+    ValueError
+        If there is no such architecture.
+    """
+    if architecture is None:
+        architecture = driver(device).properties.architecture if there_is(device) else DEFAULT
+    elif ARCHITECTURE.fullmatch(architecture) is None:
+        raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
+    return Lowering(graph, architecture, donated)

@@ -1,0 +1,34 @@
+"""Numbers of the host on devices: those that programs are given again and again stay there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import Table
+from functrans.run.cuda.array import DeviceArray, put
+from functrans.run.cuda.driver import Driver
+
+MOST = 1024
+"""So many numbers stay on the devices: each takes 512 bytes there, what a pool gives at least."""
+
+_placed: Table[Any, DeviceArray] = Table(MOST)
+
+
+def placed(x: Any, there: Driver) -> Any:
+    """A number as an array on a device, copied there if it is not; arrays as they are."""
+    if isinstance(x, (DeviceArray, np.ndarray)):
+        return x
+    value = np.asarray(x)
+    key = (there, value.dtype, value.tobytes())
+    found = _placed.get(key)
+    if found is None or not found.memory.address:
+        [found] = put([value], there)
+        _placed.remember(key, found)
+    return found
+
+
+def forget() -> None:
+    """Let all of them go."""
+    _placed.clear()
