@@ -34,6 +34,9 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
 
     ``largest`` is the largest number that is a constant in kernels.
     """
+    if step.kernel.private:
+        # of a tile, each thread has its place already
+        return step
     sizes = Sizes(step.sizes, largest)
     strips = _OfThreads if step.kernel.team == 1 else _OfTeams
     kernel = strips(step.kernel, sizes, grid).kernel()

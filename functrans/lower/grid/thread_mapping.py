@@ -27,6 +27,9 @@ Body = tuple[Statement, ...]
 
 def map_threads(nest: Nest, grid: Grid) -> Iterator[Nest]:
     """The kernels of a nest: each long loop is one, and so is what is between."""
+    if nest.team:
+        yield nest
+        return
     for body in groups(nest.body, set(nest.scratch), _is_parallel):
         used = loaded(body) | stored(body)
         scratch = tuple(row for row in nest.scratch if row in used)

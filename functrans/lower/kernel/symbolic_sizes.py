@@ -28,16 +28,14 @@ def parametrise(
 
     ``homes`` are the buffers that other ones live in.
     """
-    kernel, buffers, sizes = _Parametriser(nest.scratch, homes, target).run(nest.body)
-    return replace(kernel, team=nest.team), buffers, sizes
+    kernel, buffers, sizes = _Parametriser(nest, homes, target).run(nest.body)
+    return replace(kernel, team=nest.team, private=nest.private), buffers, sizes
 
 
 class _Parametriser:
-    def __init__(
-        self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer], target: Target
-    ) -> None:
-        self.largest = target.kernels.largest_constant
-        self.scratch = set(scratch)
+    def __init__(self, nest: Nest, homes: Mapping[Buffer, Buffer], target: Target) -> None:
+        self.largest = max(target.kernels.largest_constant, nest.largest_constant)
+        self.scratch = set(nest.scratch)
         # shared memory is laid out when a kernel is compiled
         self.constant = self.scratch if target.grid is not None else set()
         self.homes = homes

@@ -53,6 +53,11 @@ class Nest:
         Whether it writes a part of a join, as others do.
     team : int
         In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
+    private : tuple of Buffer
+        The rows that each thread of the team has to itself.
+    largest_constant : int
+        Numbers up to this are about tiles, and not about the program's arrays: they stay in its
+        kernel.
     """
 
     body: tuple[Statement, ...]
@@ -60,6 +65,8 @@ class Nest:
     work: int
     part: bool = False
     team: int = 0
+    private: tuple[Buffer, ...] = ()
+    largest_constant: int = 0
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
@@ -67,6 +74,9 @@ def limit_stack(nest: Nest, target: Target) -> Nest:
 
     Threads cannot share such a row, so they cannot share the loop.
     """
+    if nest.team:
+        # its scratch was measured when the threads were chosen
+        return nest
     room = target.loops.largest_stack
     kept = []
     for row in sorted(nest.scratch, key=attrgetter("nbytes")):
