@@ -290,6 +290,7 @@ class Accesses:
             address = call.arguments[region.argument]
             assert not isinstance(address, (Scalar, bytes))
             corner = self._elements(address.target, address.indices, None, inside=False)
+            corner = np.add(*aligned(corner, region.offset))
             self._region(address.target, corner, region)
 
     def _region(self, one: Buffer, corner: Array, region: Region) -> None:

@@ -472,6 +472,9 @@ class Target:
         Which of the `Stage` that can be left out there are.
     routines : bool
         Whether loops may call those of BLAS and LAPACK.
+    libraries : bool
+        Whether products of a program, outside of loops, may be calls of a library beside which
+        kernels go on: cuBLAS, of a GPU.
     grid : Grid or None
         The threads of a GPU, to which loops with lanes are dealt; None for a CPU.
     unrolling, materialisation, ... : thresholds
@@ -485,6 +488,7 @@ class Target:
     parallel_loops: int = 1
     stages: tuple[Stage, ...] = STAGES
     routines: bool = True
+    libraries: bool = False
     grid: Grid | None = None
     unrolling: Unrolling = Unrolling()
     materialisation: Materialisation = Materialisation()
@@ -532,7 +536,7 @@ CUDA = Target(
     reductions=Reductions(blocks=256, few_iterations=64, long=1 << 16, blocks_of_lanes=False),
     fusion=Fusion(worth_a_kernel=1),
     loops=Loops(largest_scratch=48 << 10, largest_stack=48 << 10, wide_columns=1, most_pieces=1),
-    products=Products(smallest_work=1 << 62),
+    products=Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory
     transforms=Transforms(long=2048, wide=1, largest_tile=24 << 10),
     batch_partition=BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),

@@ -397,7 +397,7 @@ class _Inner:
     def __init__(self, target: Target, *known: Inner) -> None:
         if target.grid is not None:
             # what is inside of a loop of the graph shares the team of that loop
-            target = replace(target, grid=target.grid._replace(tiles=()))
+            target = replace(target, libraries=False, grid=target.grid._replace(tiles=()))
         self.target = target
         self._known = iter(known)
 

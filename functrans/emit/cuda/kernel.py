@@ -195,8 +195,8 @@ class _Printer(Printer):
         if len(stores) == 1 or not are_apart(stores, self.simplify):
             super().statements(stores)
             return
-        in_memory = (each for each in stores if each.target not in self.registers)
-        together = groups(in_memory, lambda each: (each.target, each.indices[0]), self.simplify)
+        kept = (each for each in stores if each.target not in self.registers)
+        together = groups(kept, lambda each: (each.target, each.indices[0]), self.simplify)
         led = {group.members[0]: group.members for group in together}
         follow = {each for group in together for each in group.members[1:]}
         first = [each for each in stores if each not in follow]

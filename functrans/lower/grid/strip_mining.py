@@ -34,8 +34,8 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
 
     ``largest`` is the largest number that is a constant in kernels.
     """
-    if step.kernel.private:
-        # of a tile, each thread has its place already
+    if step.kernel.private or not step.kernel.team:
+        # of a tile, each thread has its place already; a library has threads of its own
         return step
     sizes = Sizes(step.sizes, largest)
     strips = _OfThreads if step.kernel.team == 1 else _OfTeams

@@ -8,6 +8,7 @@ on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,7 @@ from functrans.run.call.failures import explained
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches
+from functrans.run.cuda.libraries.bindings import are_installed
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Pending, Status, pending
 from functrans.trace.source import located
@@ -257,8 +259,15 @@ _compiling = lock()
 
 
 @cached(1024)
-def _program(graph: Graph, on: Any, fallback: str | None) -> DeviceProgram:
-    return DeviceProgram(optimise(graph), on)
+def _program(
+    graph: Graph, on: Any, fallback: str | None, precision: str, target: Target
+) -> DeviceProgram:
+    return DeviceProgram(optimise(graph), on, target)
+
+
+def machine() -> Target:
+    """What programs are planned for: products go to libraries where these are installed."""
+    return replace(CUDA, libraries=are_installed())
 
 
 def runnable(graph: Graph, device: str) -> Callable[..., Sequence[Any]]:
@@ -308,4 +317,4 @@ def program(graph: Graph, device: str) -> DeviceProgram:
     """The program of a graph on a device; it is made once, whichever threads ask."""
     on: Any = driver(device)
     with _compiling:
-        return _program(graph, on, config.cuda_fallback)
+        return _program(graph, on, config.cuda_fallback, config.matmul_precision, machine())
