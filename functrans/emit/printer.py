@@ -256,7 +256,7 @@ class Printer:
             self.line(f"{name} = {self.combined(op, target.dtype, name, value)}")
 
     def combined(self, op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
-        return _typed(_binary(op, dtype, x, y), dtype)
+        return _combined(op, dtype, dtype, x, y)
 
     # -- expressions ----------------------------------------------------------------------------
 
@@ -358,8 +358,14 @@ class Printer:
             case "sqrt":
                 return _typed(self.root(args[0]), node.dtype)
         if len(args) == 2:
-            return _typed(_binary(node.op, node.args[0].dtype, *args), node.dtype)
+            return _combined(node.op, node.args[0].dtype, node.dtype, *args)
         return _typed(f"{node.op}({', '.join(args)})", node.dtype)
+
+
+def _combined(op: str, dtype: np.dtype[Any], result: np.dtype[Any], x: str, y: str) -> str:
+    text = _binary(op, dtype, x, y)
+    # of two numbers of float32, the arithmetic of Numba makes one as well
+    return text if result == np.float32 and op in _INFIX else _typed(text, result)
 
 
 def _binary(op: str, dtype: np.dtype[Any], x: str, y: str) -> str:

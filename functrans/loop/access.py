@@ -48,6 +48,8 @@ class Region(NamedTuple):
     reads, writes : bool
     triangle : {"A", "U", "L"}
         All of it, or what is on the diagonal and above or below.
+    offset : Array
+        How many elements behind the address it begins.
     """
 
     argument: int
@@ -57,6 +59,7 @@ class Region(NamedTuple):
     reads: bool
     writes: bool
     triangle: str = "A"
+    offset: Array = np.asarray(0)
 
 
 @dataclass(eq=False)

@@ -78,6 +78,8 @@ class Accesses:
         self.decided: dict[Scalar, bool] = {}
         """Which way conditions go that are not known: a condition that is asked twice goes one."""
         self.mask: Array | None = None
+        self.thread: Array | None = None
+        """Which thread of a team does the iterations of the dealt loop around, if there is one."""
         self.shapes = self._shapes(buffers)
         self._statements(kernel.body)
 
@@ -165,9 +167,14 @@ class Accesses:
         first = len(self.found)
         with self._loop(loop.index, loop.start, loop.stop, self._spans(loop.body)) as extent:
             extents = tuple(self.extents)
+            outside = self.thread
+            if loop.lanes > 1 and extent:
+                position = self.values(loop.index), self.values(loop.start)
+                self.thread = np.subtract(*aligned(*map(_known, position))) % loop.lanes
             if extent:
                 self.clock += 2
                 self._statements(loop.body)
+            self.thread = outside
         if loop.repeatable and 0 < extent < loop.lanes:
             raise Fault(f"{extent} iterations of a loop of {loop.lanes} lanes that may be repeated")
         if loop.whole and extent % loop.lanes:
@@ -284,6 +291,7 @@ class Accesses:
             address = call.arguments[region.argument]
             assert not isinstance(address, (Scalar, bytes))
             corner = self._elements(address.target, address.indices, None, inside=False)
+            corner = np.add(*aligned(corner, region.offset))
             self._region(address.target, corner, region)
 
     def _region(self, one: Buffer, corner: Array, region: Region) -> None:
@@ -360,8 +368,19 @@ class Accesses:
         atomic: str | None = None,
     ) -> None:
         elements = self._elements(one, indices, mask)
+        if one in self.kernel.private:
+            self._check_own(one, indices[0], mask)
         certain = not any(isinstance(self.values(i), Unknown) for i in indices)
         self._add(one, elements, mask, writes, certain, atomic)
+
+    def _check_own(self, one: Buffer, number: Scalar, mask: Array | None) -> None:
+        """A thread of a team touches its own part of what is private."""
+        owner = self.values(number)
+        if self.thread is not None and not isinstance(owner, Unknown):
+            others = np.not_equal(*aligned(owner, self.thread))
+            if not (others if mask is None else masked_by(others, mask)).any():
+                return
+        raise Fault(f"a thread touches {one} of another one")
 
     def _elements(
         self, one: Buffer, indices: Sequence[Scalar], mask: Array | None, inside: bool = True
@@ -404,6 +423,11 @@ class Accesses:
     ) -> None:
         start, spans = self.clock + writes, tuple(self.spans)
         self.found.append(Access(one, elements, mask, start, spans, writes, certain, atomic))
+
+
+def _known(value: Value) -> Array:
+    assert not isinstance(value, Unknown)
+    return value
 
 
 LONGEST = 3

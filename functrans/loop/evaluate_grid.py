@@ -96,6 +96,7 @@ class _Team:
     def __init__(
         self, kernel: Kernel, memory: Sequence[Memory], sizes: Sequence[int], known: dict[Any, Any]
     ) -> None:
+        self.private = kernel.private
         self.touched: dict[tuple[Buffer, tuple[int, ...]], dict[str, set[int]]] = {}
         self.threads = [
             _Thread(self, number, kernel, memory, sizes) for number in range(kernel.team)
@@ -114,6 +115,8 @@ class _Team:
 
         ``how`` is ``"read"``, ``"write"``, or what an atomic store does.
         """
+        if one in self.private and at[0] != thread:
+            raise Fault(f"thread {thread} of a team touches {one} of thread {at[0]}")
         touched = self.touched.setdefault((one, at), {})
         harmless = how if how != "write" else None
         others = {n for other, own in touched.items() if other != harmless for n in own} - {thread}

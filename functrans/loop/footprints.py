@@ -38,11 +38,12 @@ def _matrix(
     reads: bool = False,
     writes: bool = False,
     triangle: Any = b"A",
+    offset: Any = 0,
 ) -> Region:
     """A matrix; ``triangle`` is an argument of LAPACK that says which part of it."""
     part = triangle.decode("ascii")
-    rows, columns, leading = map(np.asarray, (rows, columns, leading))
-    return Region(argument, rows, columns, leading, reads, writes, part)
+    rows, columns, leading, offset = map(np.asarray, (rows, columns, leading, offset))
+    return Region(argument, rows, columns, leading, reads, writes, part, offset)
 
 
 def _gemm(x: Values) -> Iterable[Region]:
@@ -51,6 +52,17 @@ def _gemm(x: Values) -> Iterable[Region]:
     yield _matrix(8, *((k, n) if flag_b == b"N" else (n, k)), ldb, reads=True)
     adds = not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
     yield _matrix(11, m, n, ldc, reads=adds, writes=True)
+
+
+def _gemm_batch_strided(x: Values) -> Iterable[Region]:
+    flag_a, flag_b, m, n, k, _, _, lda, apart_a, _, ldb, apart_b, beta, _, ldc, apart_c, count = x
+    adds = not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
+    a = (m, k) if flag_a == b"N" else (k, m)
+    b = (k, n) if flag_b == b"N" else (n, k)
+    for number in range(int(np.max(count))):
+        yield _matrix(6, *a, lda, reads=True, offset=number * apart_a)
+        yield _matrix(9, *b, ldb, reads=True, offset=number * apart_b)
+        yield _matrix(13, m, n, ldc, reads=adds, writes=True, offset=number * apart_c)
 
 
 def _syrk(x: Values) -> Iterable[Region]:
@@ -155,6 +167,7 @@ def _orglq(x: Values) -> Iterable[Region]:
 
 _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "gemm": _gemm,
+    "gemm_batch_strided": _gemm_batch_strided,
     "syrk": _syrk,
     "getrf": _getrf,
     "getrs": _getrs,

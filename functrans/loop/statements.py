@@ -296,6 +296,11 @@ class Kernel:
         scratch is theirs together.
     narrow : bool
         In a grid, whether the number of a thread, among all, is known to fit into 31 bits.
+    private : tuple of Buffer
+        Those of a team's scratch that each thread has a part of to itself, which stays until the
+        iteration of the band is over: the first index is the thread's number, that of the
+        iteration that a loop has dealt to it. They are registers if the other indices are
+        constants.
     """
 
     buffers: tuple[Buffer, ...]
@@ -304,6 +309,7 @@ class Kernel:
     scratch: tuple[Buffer, ...] = ()
     team: int = 0
     narrow: bool = False
+    private: tuple[Buffer, ...] = ()
 
     @property
     def band(self) -> tuple[For, ...]:

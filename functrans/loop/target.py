@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+from functrans.loop.grid import Grid
+
 Stage = Literal["vectorise", "tile", "accumulators", "split_reductions", "batch_partition"]
 """The stages that a target may leave out:
 
@@ -359,59 +361,6 @@ class Arena(NamedTuple):
     """Temporaries of so many bytes at most are not worth the search for the best place."""
 
 
-class Grid(NamedTuple):
-    """A grid of threads, in blocks, of which warps go in step. None was measured: no GPU was there.
-
-    A team is the threads that do one iteration of a kernel's band: one of them, a warp, or a block.
-    """
-
-    warp: int = 32
-    """Threads that go in step."""
-    block: int = 256
-    """Threads of a block, where teams are smaller than that."""
-    largest_team: int = 1024
-    """Threads of a block at most."""
-    shortest: int = 16
-    """Loops of fewer iterations are one thread's."""
-    iterations: int = 8
-    """A thread of a team does about so many iterations of a long loop."""
-    busy: int = 1 << 15
-    """So many threads keep a machine busy; where there are fewer, teams are larger."""
-    latency: int = 8
-    """Cycles in which a thread does an operation, those that wait for memory among them."""
-    at_once: int = 1 << 13
-    """Operations that a machine does in a cycle, of as many threads as it has room for."""
-    launch: int = 4000
-    """Cycles that a kernel takes that does nothing: about two microseconds."""
-    memory: int = 8
-    """Operations that a thread could do instead of reading or writing an element."""
-    little: int = 4
-    """A kernel that takes no longer than so many launches shares one with others."""
-    barrier: int = 8
-    """Operations that a thread could do instead of waiting for those of its block."""
-    apart: int = 2
-    """A kernel becomes several, with memory between them, if they are so many times as fast."""
-    largest_expanded: int = 1 << 30
-    """Bytes of memory that a row has which a kernel cannot keep to itself, for all iterations."""
-    largest_local: int = 1024
-    """Bytes of rows that a thread may have to itself."""
-    shared: int = 48 << 10
-    """Bytes of shared memory of a block."""
-    threads: int = 132 * 2048
-    """So many threads a machine holds at once: those of 132 multiprocessors."""
-    shortest_in_strips: int = 4096
-    """Shorter loops have no strips of 16 bytes: all of them is under way at once as it is."""
-    largest_strip: int = 400
-    """A strip has so few operations together: with more for each element, it is not memory that a
-    thread waits for, and code is longer for nothing."""
-    in_flight: int = 32
-    """Bytes of loads that a thread has under way. By Little's law 4.8 TB/s in 800 ns of latency are
-    29 KB for each of 132 multiprocessors, of 2048 threads 14 bytes each; twice as many, since not
-    all of these are at their loads."""
-    rows: int = 32 << 10
-    """Bytes of rows that a team may keep there; the partial sums of its threads need some, too."""
-
-
 @dataclass(frozen=True)
 class Target:
     """A machine.
@@ -433,6 +382,9 @@ class Target:
         Whether loops may call those of BLAS and LAPACK.
     deterministic : bool
         Whether floats that meet in an element are combined in one order, also on a grid.
+    libraries : bool
+        Whether products of a program, outside of loops, may be calls of a library beside which
+        kernels go on: cuBLAS, of a GPU.
     grid : Grid or None
         The threads of a GPU, to which loops with lanes are dealt; None for a CPU.
     unrolling, materialisation, ... : thresholds
@@ -447,6 +399,7 @@ class Target:
     stages: tuple[Stage, ...] = STAGES
     routines: bool = True
     deterministic: bool = False
+    libraries: bool = False
     grid: Grid | None = None
     unrolling: Unrolling = Unrolling()
     materialisation: Materialisation = Materialisation()
@@ -494,7 +447,7 @@ CUDA = Target(
     reductions=Reductions(blocks=256, few_iterations=64, long=1 << 16, blocks_of_lanes=False),
     fusion=Fusion(worth_a_kernel=1),
     loops=Loops(largest_scratch=1 << 16, largest_stack=1 << 62, wide_columns=1, most_pieces=1),
-    products=Products(smallest_work=1 << 62),
+    products=Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory
     transforms=Transforms(long=2048, wide=1, largest_tile=24 << 10),
     batch_partition=BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),

@@ -43,7 +43,8 @@ def text(kernel: Kernel) -> str:
 
     lines = [f"kernel({', '.join(map(typed, kernel.buffers))}; {kernel.sizes} sizes)"]
     lines[0] += "  # narrow" if kernel.narrow else ""
-    lines += [f"  scratch {typed(row)}" for row in kernel.scratch]
+    for row in kernel.scratch:
+        lines.append(f"  {'private' if row in kernel.private else 'scratch'} {typed(row)}")
     lines += printer.statements(kernel.body, 1)
     return "\n".join(lines)
 

@@ -24,13 +24,14 @@ from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.product_tiling import tiled_product
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
 from functrans.lower.kernel.steps import Formal, Steps
-from functrans.lower.nest.bodies import NestBuilder, limit_stack
+from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, Step, schedule
@@ -120,7 +121,8 @@ def fusion(draft: Draft) -> Draft:
 def loop_generation(draft: Draft) -> Draft:
     """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
 
-    `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`.
+    `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`;
+    on a grid, products of matrices are tiled by `grid/product_tiling.py`.
     What only its own nest reads is kept in locals or in rows on the stack.
 
     Expects nests of loops with roots in them.
@@ -131,7 +133,10 @@ def loop_generation(draft: Draft) -> Draft:
         for source in root.loads:
             readers.setdefault(source, []).append(root)
     bodies = NestBuilder(readers, draft.target, draft.chosen.puller.simplify)
-    nests = [nest for loop in draft.loops for nest in bodies.build(loop)]
+    nests: list[Nest] = []
+    for loop in draft.loops:
+        tiled = tiled_product(loop, readers, draft.target, draft.chosen.puller.simplify)
+        nests += bodies.build(loop) if tiled is None else [tiled]
     work = sum(operations_of(nest.body) for nest in nests)
     return replace(draft, nests=tuple(nests), work=work)
 
@@ -422,6 +427,9 @@ class _Inner:
     """
 
     def __init__(self, target: Target, *known: Inner) -> None:
+        if target.grid is not None:
+            # what is inside of a loop of the graph shares the team of that loop
+            target = replace(target, libraries=False, grid=target.grid._replace(tiles=()))
         self.target = target
         self._known = iter(known)
 

@@ -11,8 +11,36 @@ from functrans.lower.plan import called
 from functrans.run.foreign import blas
 
 
+def gemm_batch_strided(arguments):
+    """Products of matrices that lie so many elements apart, column by column."""
+    arguments = [x if x.dtype == np.uint8 else x.reshape(-1) for x in arguments]
+    flags = [bytes(flag) for flag in arguments[:2]]
+    m, n, k, lda, apart_a, ldb, apart_b, ldc, apart_c, count = (
+        int(arguments[i][0]) for i in (2, 3, 4, 7, 8, 10, 11, 14, 15, 16)
+    )
+    a, b, c = arguments[6], arguments[9], arguments[13]
+
+    def matrix(array, start, rows, columns, leading):
+        strides = (array.itemsize, leading * array.itemsize)
+        return np.lib.stride_tricks.as_strided(array[start:], (rows, columns), strides)
+
+    def operand(flag, array, start, rows, columns, leading):
+        if flag == b"N":
+            return matrix(array, start, rows, columns, leading)
+        return matrix(array, start, columns, rows, leading).T
+
+    for number in range(count):
+        x = operand(flags[0], a, number * apart_a, m, k, lda)
+        y = operand(flags[1], b, number * apart_b, k, n, ldb)
+        wide = np.float32 if c.dtype == np.float16 else c.dtype
+        matrix(c, number * apart_c, m, n, ldc)[...] = x.astype(wide) @ y.astype(wide)
+
+
 def call_routine(symbol, arguments):
     """Call a routine of BLAS or LAPACK, which takes everything by its address."""
+    if symbol.endswith("gemm_batch_strided"):
+        gemm_batch_strided(arguments)
+        return
     kinds = [ctypes.c_void_p] * len(arguments)
     routine = ctypes.CFUNCTYPE(None, *kinds)(blas.address(symbol))
     routine(*(array.ctypes.data for array in arguments))

@@ -1,6 +1,7 @@
 """Address linearisation: kernels on flat memory, in which an element has one index.
 
-Expects a kernel. Leaves one whose buffers all have one axis: pointers to what lies in C order.
+Expects a kernel. Leaves one whose buffers all have one axis: pointers to what lies in C order. What
+is private to threads has lost the axis of the threads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class _Flattening:
             one: buffer(one.name, one.dtype, (one.shape[0] if one.shape else 1,))
             for one in kernel.buffers
         }
-        self.flat |= {row: buffer(row.name, row.dtype, (row.count,)) for row in kernel.scratch}
+        self.flat |= {
+            row: buffer(row.name, row.dtype, (row.count // self._threads(row),))
+            for row in kernel.scratch
+        }
 
     def kernel(self) -> Kernel:
         given = self.given
@@ -37,6 +41,7 @@ class _Flattening:
             given,
             buffers=tuple(self.flat[one] for one in given.buffers),
             scratch=tuple(self.flat[row] for row in given.scratch),
+            private=tuple(self.flat[row] for row in given.private),
             body=self.statements(given.body),
         )
 
@@ -68,10 +73,15 @@ class _Flattening:
     ) -> tuple[Buffer, tuple[Scalar, ...]]:
         return self.flat[one], (self.place(one, self.expressions(position)),)
 
+    def _threads(self, row: Buffer) -> int:
+        """Among how many threads a row is divided, so that each has a part of its own."""
+        return row.extents[0] if row in self.given.private else 1
+
     def place(self, one: Buffer, position: Sequence[Scalar]) -> Scalar:
         """Where an element is in flat memory."""
         total: Scalar = ZERO
-        for i, extent in zip(position, one.shape, strict=True):
+        first = 1 if one in self.given.private else 0
+        for i, extent in zip(position[first:], one.shape[first:], strict=True):
             total = Scalar("add", (Scalar("mul", (total, extent), INDEX), i), INDEX)
         if one in self.starts:
             total = Scalar("add", (self.starts[one], total), INDEX)

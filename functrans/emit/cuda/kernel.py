@@ -18,8 +18,9 @@ from functrans.emit.cuda.flattening import flattened
 from functrans.emit.cuda.names import NAMES
 from functrans.emit.cuda.superwords import Group, always_read, are_apart, groups
 from functrans.emit.printer import Printer, computed, in_memory
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import BOOL, Scalar, const
+from functrans.loop.scalar import BOOL, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Buffer,
@@ -31,8 +32,7 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.target import Grid
-from functrans.loop.walk import may_fail, stored
+from functrans.loop.walk import expressions, may_fail, stored, walk
 from functrans.lower.grid.launch import Launch, launch
 
 INT32 = np.dtype(np.int32)
@@ -49,9 +49,31 @@ def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
     starts: dict[Buffer, Scalar] = {}
     if kernel.team > 1 and shape.teams > 1:
         starts = {
-            row: Scalar("mul", (place, const(row.count, INDEX)), INDEX) for row in kernel.scratch
+            row: Scalar("mul", (place, const(row.count, INDEX)), INDEX)
+            for row in kernel.scratch
+            if row not in kernel.private
         }
     return _Printer(flattened(kernel, starts), shape, grid.warp, place).function(name)
+
+
+def _stored(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """The dtype of the elements of a row in memory."""
+    return np.dtype(np.uint8) if dtype == BOOL else in_memory(dtype)
+
+
+def _registers(kernel: Kernel) -> set[Buffer]:
+    """The rows of threads whose elements are always named by constants: a variable for each."""
+    varying: set[Buffer] = set()
+    for statement in walk(kernel.body):
+        elements = [
+            (node.attribute, node.args)
+            for node in postorder(expressions(statement))
+            if node.op == "load"
+        ]
+        if isinstance(statement, Store):
+            elements.append((statement.target, statement.indices))
+        varying |= {one for one, indices in elements if any(i.op != "const" for i in indices)}
+    return set(kernel.private) - varying
 
 
 class _Printer(Printer):
@@ -76,6 +98,7 @@ class _Printer(Printer):
         self.together = kernel.team > 1
         """Whether what is printed is for all threads of a team alike."""
         self.constant = set(kernel.buffers) - stored(kernel.body)
+        self.registers = _registers(kernel)
         self.memory: list[str] = []
         self.parts: dict[tuple[int, str], str] = {}
         self.simplify = Simplifier()
@@ -87,10 +110,12 @@ class _Printer(Printer):
         arguments += [f"n{slot}" for slot in range(self.kernel.sizes)]
         head = f"def {name}({', '.join(['flag', *arguments])}):"
         for row in self.kernel.scratch:
-            count = row.count * (self.shape.teams if self.together else 1)
-            space = "shared" if self.together else "local"
-            kind = "uint8" if row.dtype == BOOL else in_memory(row.dtype)
-            self.memory.append(f'    {self.names[row]} = {space}("{kind}", {count})')
+            if row in self.registers:
+                continue
+            shared = self.together and row not in self.kernel.private
+            count = row.count * (self.shape.teams if shared else 1)
+            space = "shared" if shared else "local"
+            self.memory.append(f'    {self.names[row]} = {space}("{_stored(row.dtype)}", {count})')
         with self._in_the_grid():
             band = self.kernel.band
             self.statements(band[-1].body if band else self.kernel.body)
@@ -170,7 +195,8 @@ class _Printer(Printer):
         if len(stores) == 1 or not are_apart(stores, self.simplify):
             super().statements(stores)
             return
-        together = groups(stores, lambda each: (each.target, each.indices[0]), self.simplify)
+        kept = (each for each in stores if each.target not in self.registers)
+        together = groups(kept, lambda each: (each.target, each.indices[0]), self.simplify)
         led = {group.members[0]: group.members for group in together}
         follow = {each for group in together for each in group.members[1:]}
         first = [each for each in stores if each not in follow]
@@ -188,7 +214,11 @@ class _Printer(Printer):
 
     def texts(self, roots: Sequence[Scalar]) -> list[str]:
         """Expressions, of whose loads those of neighbouring elements are done at once, before."""
-        loads = (node for node in always_read(roots) if not self._is_known(node))
+        loads = (
+            node
+            for node in always_read(roots)
+            if node.attribute not in self.registers and not self._is_known(node)
+        )
         for group in groups(loads, lambda node: (node.attribute, node.args[0]), self.simplify):
             self._load(group)
         return super().texts(roots)
@@ -216,7 +246,13 @@ class _Printer(Printer):
 
     @contextmanager
     def _dealt(self, name: str, start: str, stop: str) -> Iterator[None]:
-        """A loop of which each thread of the team does its share."""
+        """A loop of which each thread of the team does its share: one iteration, or several."""
+        if start == "0" and stop == str(self.team):
+            self.line(f"{name} = {self.lane}")
+            self.forget()
+            with self._alone():
+                yield
+            return
         first = self.lane if start == "0" else f"{start} + {self.lane}"
         with self.counting(name, first, stop, str(self.team)), self._alone():
             yield
@@ -348,6 +384,15 @@ class _Printer(Printer):
 
     def to_memory(self, value: str, dtype: np.dtype[np.generic]) -> str:
         return self._in_parts(super().to_memory(value, dtype), dtype)
+
+    def place(self, one: Buffer, indices: Sequence[str]) -> str:
+        if one not in self.registers:
+            return super().place(one, indices)
+        (position,) = indices
+        key = one, position
+        if key not in self.names:
+            self.names[key] = self.unique(f"{self.names[one]}_{position}")
+        return self.names[key]
 
     def place_of(self, one: Buffer, indices: Sequence[str]) -> str:
         if one in self.constant:

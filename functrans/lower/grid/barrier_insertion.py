@@ -58,6 +58,10 @@ class Touched(NamedTuple):
             | (self.first_read & other.written)
         )
 
+    def without(self, some: frozenset[Buffer]) -> Touched:
+        """What is left without some of the buffers."""
+        return Touched(*(each - some for each in self))
+
     @property
     def _read(self) -> frozenset[Buffer]:
         return self.read | self.first_read
@@ -74,24 +78,29 @@ def with_barriers(kernel: Kernel) -> Kernel:
     """The kernel, with barriers if it is a team's."""
     if kernel.team <= 1:
         return kernel
-    return replace(kernel, body=_in_band(kernel.body, len(kernel.band)))
+    return replace(kernel, body=_in_band(kernel, kernel.body, len(kernel.band)))
 
 
-def _in_band(body: Body, depth: int) -> Body:
+def _in_band(kernel: Kernel, body: Body, depth: int) -> Body:
     if depth:
         (loop,) = body
         assert isinstance(loop, For)
-        return (replace(loop, body=_in_band(loop.body, depth - 1)),)
+        return (replace(loop, body=_in_band(kernel, loop.body, depth - 1)),)
     # a team does one iteration: what comes after is another kernel
-    return _Insertion().statements(body, _NOTHING)[0]
+    return _Insertion(frozenset(kernel.private)).statements(body, _NOTHING)[0]
 
 
 class _Insertion:
+    """Inserts barriers; what is private to threads needs none."""
+
+    def __init__(self, private: frozenset[Buffer]) -> None:
+        self.private = private
+
     def statements(self, body: Sequence[Statement], before: Touched) -> tuple[Body, Touched]:
         """The statements with barriers, and what has been touched since the last one."""
         done: list[Statement] = []
         for statement in body:
-            own = touched(statement)
+            own = touched(statement).without(self.private)
             if before.meets(own):
                 done.append(_BARRIER)
                 before = _NOTHING

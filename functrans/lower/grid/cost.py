@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
+from functrans.loop.grid import Grid
 from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, For, If, Reduce, Statement, Store, While
-from functrans.loop.target import Grid
 from functrans.loop.walk import expressions, walk
 
 STEPS = 64

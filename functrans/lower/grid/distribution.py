@@ -31,10 +31,13 @@ Body = tuple[Statement, ...]
 
 
 def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
-    """The kernels of nests, without the threads that do them."""
+    """The kernels of nests, without the threads that do them.
+
+    Calls, and what says already how many threads do it, are kernels as they are.
+    """
     run: list[Nest] = []
     for nest in nests:
-        if isinstance(nest.body[0], Call):
+        if nest.team or isinstance(nest.body[0], Call):
             yield from _kernels(run, target)
             yield nest
             run = []

@@ -15,6 +15,7 @@ from math import prod
 from operator import attrgetter
 from typing import NamedTuple
 
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX
 from functrans.loop.relocation import Relocation
 from functrans.loop.scalar import Scalar, const
@@ -33,7 +34,6 @@ from functrans.loop.statements import (
     load,
     serial,
 )
-from functrans.loop.target import Grid
 from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.grid.cost import extent, is_independent
 from functrans.lower.kernel.definite_assignment import assigned_before_use

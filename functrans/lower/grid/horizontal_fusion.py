@@ -93,7 +93,7 @@ def _is_small(nest: Nest, target: Target) -> bool:
     grid = target.grid
     assert grid is not None
     loops = band(nest.body)
-    if not loops or nest.scratch or not all(loop.start is ZERO for loop in loops):
+    if nest.team or not loops or nest.scratch or not all(loop.start is ZERO for loop in loops):
         return False
     inside = loops[-1].body
     if team_of(loops, inside, (), grid) != 1:

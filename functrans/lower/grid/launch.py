@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
+from functrans.loop.grid import Grid
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Kernel
-from functrans.loop.target import Grid
 from functrans.lower.plan import Step
 
 NARROW = 2**31 - 2**11
@@ -45,8 +45,8 @@ def launch(kernel: Kernel, grid: Grid) -> Launch:
         return Launch(team, 1)
     teams = grid.block // team
     if team > 1:
-        private = sum(row.nbytes for row in kernel.scratch)
-        teams = max(min(teams, grid.shared // max(private, 1)), 1)
+        shared = sum(row.nbytes for row in kernel.scratch if row not in kernel.private)
+        teams = max(min(teams, grid.shared // max(shared, 1)), 1)
     return Launch(team * teams, teams)
 
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While, band
+from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
-from functrans.loop.target import Grid
 from functrans.loop.walk import walk
 from functrans.lower.grid.cost import Spans, extent, perfect, terms, threads
 from functrans.lower.nest.bodies import Nest
@@ -27,6 +27,8 @@ Body = tuple[Statement, ...]
 
 def mapped(nest: Nest, grid: Grid) -> Nest:
     """One kernel, with the loops inside of its band dealt to a team."""
+    if nest.team or isinstance(nest.body[0], Call):
+        return nest
     loops = band(nest.body)
     inside = loops[-1].body if loops else nest.body
     team = team_of(loops, inside, nest.scratch, grid)

@@ -30,20 +30,18 @@ def parametrise(
 
     ``homes`` are the buffers that other ones live in. After the sizes come the turns of the host.
     """
-    kernel, buffers, sizes = _Parametriser(nest.scratch, homes, target).run(nest.body)
+    kernel, buffers, sizes = _Parametriser(nest, homes, target).run(nest.body)
     if nest.turns:
         places = {turn: size(len(sizes) + number) for number, turn in enumerate(nest.turns)}
         body = substituted(kernel.body, places, Simplifier())
         kernel = replace(kernel, body=body, sizes=len(sizes) + len(places))
-    return replace(kernel, team=nest.team), buffers, sizes
+    return replace(kernel, team=nest.team, private=nest.private), buffers, sizes
 
 
 class _Parametriser:
-    def __init__(
-        self, scratch: Sequence[Buffer], homes: Mapping[Buffer, Buffer], target: Target
-    ) -> None:
-        self.largest = target.kernels.largest_constant
-        self.scratch = set(scratch)
+    def __init__(self, nest: Nest, homes: Mapping[Buffer, Buffer], target: Target) -> None:
+        self.largest = max(target.kernels.largest_constant, nest.largest_constant)
+        self.scratch = set(nest.scratch)
         # shared memory is laid out when a kernel is compiled
         self.constant = self.scratch if target.grid is not None else set()
         self.homes = homes

@@ -55,6 +55,11 @@ class Nest:
         In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
     turns : tuple of Scalar
         In a grid, the indices of loops around it that the host goes through, outermost first.
+    private : tuple of Buffer
+        The rows that each thread of the team has to itself.
+    largest_constant : int
+        Numbers up to this are about tiles, and not about the program's arrays: they stay in its
+        kernel.
     """
 
     body: tuple[Statement, ...]
@@ -63,6 +68,8 @@ class Nest:
     part: bool = False
     team: int = 0
     turns: tuple[Scalar, ...] = ()
+    private: tuple[Buffer, ...] = ()
+    largest_constant: int = 0
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
@@ -70,6 +77,9 @@ def limit_stack(nest: Nest, target: Target) -> Nest:
 
     Threads cannot share such a row, so they cannot share the loop.
     """
+    if nest.team:
+        # its scratch was measured when the threads were chosen
+        return nest
     room = target.loops.largest_stack
     kept = []
     for row in sorted(nest.scratch, key=attrgetter("nbytes")):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
+from functrans.lower.select.products import product_of
 from functrans.lower.select.root import Root, extent_of, fold_steps
 
 
@@ -158,6 +159,11 @@ class _Fusion:
             return False
         if nest.parameters >= self.limits.most_buffers:
             return False
+        first = next(iter(nest.roots))
+        if product_of(root, self.target) is not None:
+            return False
+        if product_of(first, self.target) is not None:
+            return self._is_epilogue(root, first, nest)
         if index is None:
             most = self.limits.few_stores if root.part else self.limits.largest_block
             return nest.unexpanded <= most
@@ -167,6 +173,17 @@ class _Fusion:
             # nothing is lost, and what reads both will find them in one place
             return nest.node_count <= self.limits.largest_nest
         return not nest.sources.isdisjoint(root.loads)
+
+    def _is_epilogue(self, root: Root, product: Root, nest: Loop) -> bool:
+        """Whether a root is made, element by element, of those of a product that goes in tiles."""
+        assert self.target.grid is not None
+        others = nest.node_count - product.node_count + root.node_count
+        return (
+            root.loops == product.loops
+            and len(root.elements) == 1
+            and not root.folds
+            and others <= self.target.grid.largest_epilogue
+        )
 
     def _fuse_into(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
         """Fuse the root with a loop of the nest that has its index at this depth, if legal."""

@@ -87,12 +87,12 @@ class Root:
             return False
         if not self.loops or extent_of(self.loops[-1]) < target.unrolling.one_vector:
             return True
-        across, along = self._strided_loads
+        across, along = self._strided_loads(target.grid is not None)
         return self._has_ragged_folds or along < across
 
     def has_strided_folds(self, target: Target) -> bool:
         """Whether folds have a stride where the innermost loop is contiguous: sums of columns."""
-        across, along = self._strided_loads
+        across, along = self._strided_loads(target.grid is not None)
         return across < along and not self.vectorises_folds(target)
 
     @cached_property
@@ -101,20 +101,29 @@ class Root:
         own = Coefficients(self.loops[-1])
         return any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:])
 
+    def _strided_loads(self, by_size: bool) -> tuple[int, int]:
+        """How many loads of folds have a stride, along the innermost loop and along the folds.
+
+        Where lanes are threads, each load counts as many times as it reads different elements:
+        those of a small operand are in the cache.
+        """
+        return self._strides[by_size]
+
     @cached_property
-    def _strided_loads(self) -> tuple[int, int]:
-        """How many loads of folds have a stride, along the innermost loop and along the folds."""
+    def _strides(self) -> tuple[tuple[int, int], tuple[int, int]]:
         if not self.folds or not self.loops:
-            return 0, 0
+            return (0, 0), (0, 0)
         own = Coefficients(self.loops[-1])
-        strided = [0, 0]
+        loads, elements = [0, 0], [0, 0]
         for fold in self.folds:
             inner = Coefficients(fold.attribute[1][-1])
             for node in postorder(fold.args[:1]):
                 if node.op == "load":
                     for i, factors in enumerate((own, inner)):
-                        strided[i] += factors.of_element(node.attribute, node.args) not in (0, 1)
-        return strided[0], strided[1]
+                        if factors.of_element(node.attribute, node.args) not in (0, 1):
+                            loads[i] += 1
+                            elements[i] += _count(node)
+        return (loads[0], loads[1]), (elements[0], elements[1])
 
     @cached_property
     def work(self) -> int:
@@ -125,6 +134,11 @@ class Root:
         for fold in self.folds:
             steps += fold_steps(fold) * max(node_count(postorder(fold.args[:1])) // 2, 1)
         return (self.node_count + steps) * prod(map(extent_of, self.loops))
+
+
+def _count(element: Scalar) -> int:
+    """How many different elements a load reads, as far as the loops that it depends on tell."""
+    return prod(node.attribute[2] or 1 for node in postorder(element.args) if node.op == "index")
 
 
 def fold_steps(fold: Scalar) -> int:

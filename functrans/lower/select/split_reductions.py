@@ -19,6 +19,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import Target
+from functrans.lower.select.products import Product, product_of
 from functrans.lower.select.root import Root, extent_of
 
 
@@ -39,11 +40,16 @@ def split_reductions(
     simplify : Simplifier
     """
     limits = target.reductions
-    blocks = limits.blocks
+    product = product_of(root, target)
+    blocks = limits.blocks if product is None else _parts(product, target)
+    if blocks == 1:
+        return [root]
     extents = [extent_of(loop) for loop in root.loops]
     folds = [fold for fold in root.folds if _is_splittable(fold, root.folds, blocks)]
     steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
-    if _sharers(root, prod(extents), target) > limits.few_iterations or steps < limits.long:
+    if steps < limits.long:
+        return [root]
+    if product is None and _sharers(root, prod(extents), target) > limits.few_iterations:
         return [root]
     inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))
@@ -69,6 +75,11 @@ def split_reductions(
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
+
+
+def _parts(product: Product, target: Target) -> int:
+    assert target.grid is not None
+    return product.parts(target.grid)
 
 
 def _sharers(root: Root, iterations: int, target: Target) -> int:

@@ -12,15 +12,19 @@ from typing import Any, NamedTuple
 
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
+from functrans.errors import DeviceError
 from functrans.locks import lock
+from functrans.loop.grid import Grid
 from functrans.loop.scalar import BOOL
-from functrans.loop.statements import Buffer, Kernel
-from functrans.loop.target import Grid
+from functrans.loop.statements import Buffer, Call, Kernel
 from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import iterations, launch
 from functrans.lower.plan import Plan, Step, called
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
+from functrans.run.cuda.libraries.handles import handles_for
+from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
+from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.memory import allocate
 
 WORTH_A_GRAPH = 2
@@ -82,6 +86,20 @@ class Launch(NamedTuple):
     sizes: tuple[int, ...]
 
 
+class LibraryCall(NamedTuple):
+    """A call of a library.
+
+    Parameters
+    ----------
+    step : LibraryStep
+    buffers : tuple of int
+        As of a `Launch`.
+    """
+
+    step: LibraryStep
+    buffers: tuple[int, ...]
+
+
 class Launches:
     """A plan on a device.
 
@@ -103,13 +121,18 @@ class Launches:
         loaded = {
             kernel: driver.load(cubin.code, cubin.name)
             for kernel in plan.kernels
+            if kernel.team
             for _, cubin in [compiled(kernel, grid, architecture)]
         }
         self.launches = [
             _launch(step, turns, loaded[step.kernel], grid, slots)
+            if step.kernel.team
+            else _library_call(step, slots)
             for step, turns in called(plan.schedule)
             if iterations(step.kernel, step.sizes)
         ]
+        self.calls = any(isinstance(each, LibraryCall) for each in self.launches)
+        """Whether libraries are called, which need memory to work in."""
         self._last: tuple[int, ...] = ()
         self._graph: LaunchGraph | None = None
         self._lock = lock()
@@ -120,6 +143,9 @@ class Launches:
         if self.offsets:
             arena = allocate(self.driver, self.arena, stream)  # until this returns
             given += tuple([arena.address + offset for offset in self.offsets])
+        if self.calls:
+            room = allocate(self.driver, LARGEST_WORKSPACE, stream)
+            given += (room.address,)
         if len(self.launches) < WORTH_A_GRAPH:
             self._put(given, stream)
             return
@@ -131,19 +157,57 @@ class Launches:
                 return
             if self._graph is None or self._captured != given:
                 self._graph = self.driver.capture(
-                    lambda within: self._put(given, within), self._graph
+                    lambda within: self._put_captured(given, within), self._graph
                 )
                 self._captured = given
             self.driver.replay(self._graph, stream)
 
     _captured: tuple[int, ...] = ()
+    _used: object = None
+    """What the graph's calls of libraries go on using."""
+
+    def _put_captured(self, given: Sequence[int], stream: Stream) -> None:
+        if not self.calls:
+            self._put(given, stream)
+            return
+        with handles_for(stream.handle).captured() as used:
+            self._put(given, stream)
+        self._used = used
 
     def _put(self, given: Sequence[int], stream: Stream) -> None:
         flag, *addresses = given
         launch = self.driver.launch
-        for kernel, blocks, threads, buffers, sizes in self.launches:
+        for each in self.launches:
+            if isinstance(each, LibraryCall):
+                of_call = [addresses[slot] for slot in each.buffers]
+                # one call at a time: all have the same room, the last of the addresses
+                each.step(handles_for(stream.handle), _Room(addresses[-1]), of_call)
+                continue
+            kernel, blocks, threads, buffers, sizes = each
             arguments = [flag, *[addresses[slot] for slot in buffers], *sizes]
             launch(kernel, blocks, threads, arguments, stream)
+
+
+class _Room:
+    """Memory for a library to work in, of `LARGEST_WORKSPACE` bytes."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+        self.left = LARGEST_WORKSPACE
+
+    def __call__(self, nbytes: int) -> int:
+        found = self.address + LARGEST_WORKSPACE - self.left
+        self.left -= -(-nbytes // ALIGNED) * ALIGNED
+        if self.left < 0:
+            raise DeviceError(f"a library asks for {nbytes} bytes more than it was promised to")
+        return found
+
+
+def _library_call(step: Step, slots: dict[Buffer, int]) -> LibraryCall:
+    (call,) = step.kernel.body
+    assert isinstance(call, Call)
+    prepared = library_step(call, step.kernel.buffers, step.sizes)
+    return LibraryCall(prepared, tuple(slots[one] for one in step.buffers))
 
 
 def _launch(

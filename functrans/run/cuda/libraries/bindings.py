@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeVar
 
 from functrans.caches import once
@@ -26,6 +27,12 @@ class Bindings(NamedTuple):
     cufft: Any
     driver: Any
     data_type: Any  # the enumeration ``cudaDataType``
+
+
+@once
+def are_installed() -> bool:
+    """Whether the packages are there; the libraries' files are looked for by the first call."""
+    return find_spec("nvmath") is not None
 
 
 @once

@@ -1,0 +1,96 @@
+"""Large products of a program for a GPU are calls of a library, one for all matrices of a stack."""
+
+import numpy as np
+import pytest
+
+from functrans import jit, lax
+from functrans.errors import PlanError
+from functrans.loop.statements import Call
+from functrans.loop.target import CUDA
+from functrans.lower import pipeline
+from functrans.lower.verify import verify
+from tests.loop.plans import evaluate_plan, shuffled
+from tests.targets import target
+
+CALLING = target(CUDA, libraries=True, products={"smallest_side": 1, "smallest_work": 1})
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape, dtype=np.float64):
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def plan(function, *operands, machine=CALLING):
+    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
+
+
+def calls(made):
+    return [each for step in made.steps for each in step.kernel.body if isinstance(each, Call)]
+
+
+FORMS = {
+    "plain": (lambda x, y: x @ y, drawn(5, 7), drawn(7, 3)),
+    "large": (lambda x, y: x @ y, drawn(40, 70), drawn(70, 30)),
+    "transposed": (lambda x, y: x.T @ y.T, drawn(7, 5), drawn(3, 7)),
+    "stack": (lambda x, y: x @ y, drawn(4, 5, 7), drawn(4, 7, 3)),
+    "stack of stacks": (lambda x, y: x @ y, drawn(2, 4, 5, 7), drawn(2, 4, 7, 3)),
+    "inner axis of a stack": (
+        lambda x, y: np.einsum("ibk,kbj->bij", x, y), drawn(5, 4, 7), drawn(7, 4, 3),
+    ),
+    "common operand": (lambda x, y: x @ y, drawn(4, 5, 7), drawn(7, 3)),
+    "float32": (lambda x, y: x @ y, drawn(5, 7, dtype="f"), drawn(7, 3, dtype="f")),
+    "float16": (lambda x, y: x @ y, drawn(5, 7, dtype="e"), drawn(7, 3, dtype="e")),
+    "between kernels": (lambda x, y: np.tanh(np.sin(x) @ y) + 1, drawn(5, 7), drawn(7, 3)),
+    "two": (lambda x, y: x @ y @ x, drawn(5, 7), drawn(7, 5)),
+    "symmetric": (lambda x, y: x.T @ x + y, drawn(90, 70), drawn(70, 70)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_products_are_calls(form):
+    function, *operands = FORMS[form]
+    made = plan(function, *operands)
+    assert len(calls(made)) == 1 + (form == "two")
+    assert verify(made) == 0
+    found, status = evaluate_plan(made, operands, shuffled(0))
+    expected = function(*operands)
+    assert status == 0 and found[0].dtype == expected.dtype
+    tolerance = {"e": 2e-3, "f": 1e-5, "d": 1e-12}[expected.dtype.char]
+    np.testing.assert_allclose(found[0], expected, rtol=tolerance, atol=tolerance * 10)
+
+
+def test_calls_are_steps_of_their_own():
+    made = plan(*FORMS["between kernels"])
+    assert [step.kernel.team for step in made.steps] == [1, 0, 1]
+
+
+def test_what_a_call_reads_must_have_been_written():
+    made = plan(*FORMS["between kernels"])
+    without = type(made)(made.inputs, made.outputs, made.steps[1:], made.offsets, made.arena)
+    with pytest.raises(PlanError, match="read before it is written"):
+        verify(without)
+
+
+@pytest.mark.parametrize(
+    ("function", "operands"),
+    [
+        (lambda x, y: x @ y, (np.ones((5, 7), int), np.ones((7, 3), int))),
+        (lambda x, y: lax.scan(lambda h, z: (np.tanh(h @ y), z), x, None, 3)[0],
+         (drawn(7, 7), drawn(7, 7))),
+        (lambda x, y: np.einsum("abik,bakj->abij", x, y), (drawn(2, 3, 4, 5), drawn(3, 2, 5, 4))),
+    ],
+)  # fmt: skip
+def test_what_no_library_takes_has_kernels(function, operands):
+    made = plan(function, *operands)
+    assert not calls(made)
+    verify(made)
+    found, _ = evaluate_plan(made, operands, shuffled(0))
+    np.testing.assert_allclose(found[0], np.asarray(jit(function)(*operands)), rtol=1e-10)
+
+
+def test_small_products_have_kernels():
+    machine = target(CUDA, libraries=True)
+    small, large = np.ones((100, 100)), np.ones((200, 200))
+    assert not calls(plan(lambda x: x @ x, small, machine=machine))
+    assert calls(plan(lambda x: x @ x, large, machine=machine))
+    assert not calls(plan(lambda x: x @ x, large, machine=CUDA))
