@@ -85,6 +85,11 @@ class Grid(NamedTuple):
     """Bytes of rows that a thread may have to itself."""
     shared: int = 48 << 10
     """Bytes of shared memory of a block."""
+    crowded: int = 2048
+    """So few elements that all update are updated in shared memory first: threads would wait for
+    each other at every update."""
+    updates: int = 4096
+    """A team does so many updates in its shared memory, at least."""
     threads: int = 132 * 2048
     """So many threads a machine holds at once: those of 132 multiprocessors."""
     shortest_in_strips: int = 4096

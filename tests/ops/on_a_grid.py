@@ -2,14 +2,17 @@
 
 import numpy as np
 
+from functrans.emit.cuda.kernel import emit
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of
 from functrans.loop.target import CUDA
 from functrans.lower import pipeline
-from functrans.lower.grid.launch import iterations
+from functrans.lower.grid.launch import iterations, launch
 from functrans.lower.verify import verify
+from functrans.run.cuda.compile import compile_cubin
 from functrans.trace.stage import rewrite
+from tests.emit.cuda.programs import emulate_plan, stored_as
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 
@@ -23,6 +26,8 @@ SMALL = target(
         "iterations": 2,
         "teams": 3,
         "shared": 256,
+        "crowded": 20,
+        "updates": 8,
     },
     reductions={"blocks": 3, "few_iterations": 8, "long": 30},
     transforms={"long": 8, "short": 4, "largest_tile": 256},
@@ -72,3 +77,24 @@ def threads(primitive, *operands, **params):
 def like(shape, dtype=np.float32):
     """An array of a shape that takes no memory."""
     return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def emulate(primitive, *operands, close=0.0, **params):
+    """Assert that the text of all kernels computes what NumPy does."""
+    graph = graph_of(primitive, *operands, **params)
+    found, status = emulate_plan(pipeline.plan(graph, CUDA), operands)
+    assert status == 0
+    for x, y in zip(found, by_numpy(graph, operands), strict=True):
+        np.testing.assert_allclose(x, y, rtol=close, atol=close)
+
+
+def compile_all(primitive, *operands, **params):
+    """Assert that all kernels become machine code, with nothing spilled."""
+    for step in pipeline.plan(graph_of(primitive, *operands, **params), CUDA).steps:
+        kernel = step.kernel
+        buffers = [f"{stored_as(one.dtype)}*" for one in kernel.buffers]
+        signature = ("int64*", *buffers, *["int64"] * kernel.sizes)
+        block = launch(kernel, CUDA.grid).threads
+        cubin = compile_cubin(emit(kernel, CUDA.grid), signature, "sm_90", block)
+        assert cubin.resources.spills == 0
+        assert cubin.resources.shared <= CUDA.grid.shared

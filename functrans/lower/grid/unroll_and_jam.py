@@ -58,7 +58,7 @@ class Jam:
                 return [Assign(self._known(statement.targets), _flat(values))]
             case Store():
                 return [
-                    Store(statement.target, tuple(indices), value, statement.op)
+                    replace(statement, indices=tuple(indices), value=value)
                     for *indices, value in self.values((*statement.indices, statement.value))
                 ]
             case For():

@@ -31,3 +31,17 @@ def vectorised(loop: Scalar, store: Store, target: Target) -> tuple[Statement, .
     lanes = max(lanes, 1)
     stop = const(extent, INDEX)
     return (For(loop, ZERO, stop, (store,), lanes=lanes, whole=extent % lanes == 0),)
+
+
+def dealt(
+    loops: Sequence[Scalar], body: Sequence[Statement], target: Target
+) -> tuple[Statement, ...]:
+    """Loops of independent iterations, all of which the threads of a team share."""
+    statements = tuple(body)
+    for loop in reversed(loops):
+        extent: int = loop.attribute[2]
+        if not extent:
+            return ()
+        lanes = min(target.lanes(1), extent)
+        statements = (For(loop, ZERO, const(extent, INDEX), statements, lanes=lanes),)
+    return statements

@@ -14,8 +14,9 @@ from functrans.ops.indexing.gather import (
     scatter_multiply,
     scatter_set,
 )
+from tests.emit.cuda.special import needs_compiler
 from tests.loop.plans import evaluate_plan, shuffled
-from tests.ops.on_a_grid import GRIDS, check, graph_of, like, threads
+from tests.ops.on_a_grid import GRIDS, check, compile_all, emulate, graph_of, like, threads
 
 SIZES = (0, 1, 2, 31, 33, 300, 1025)
 DTYPES = (np.float64, np.float32, np.float16, np.int64, np.int8, np.uint16, np.bool_)
@@ -98,3 +99,30 @@ def test_an_index_out_of_bounds_fails(name):
 def test_all_updates_are_done_by_threads_of_their_own(name, shape):
     operands = like(shape), like(shape), like(shape[:1], np.int64)
     assert max(threads((EXACT | COMBINED)[name], *operands, axes=(0,), unique=False)) >= 100_000
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [*EXACT, *COMBINED])
+def test_kernels_as_they_are_printed(name, dtype):
+    operands = drawn((7, 4), dtype, 1), drawn((40, 4), dtype, 2), indices(40, 7)
+    close = ROUNDING.get(dtype, 0.0)
+    emulate((EXACT | COMBINED)[name], *operands, close=close, axes=(0,), unique=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64, np.bool_])
+@pytest.mark.parametrize("name", ["scatter_max", "scatter_min", *COMBINED])
+def test_few_elements_are_updated_in_shared_memory_first(name, dtype):
+    operands = drawn((2, 3), dtype, 1), drawn((30, 2), dtype, 2), indices(30, 3)
+    params = {"axes": (1,), "unique": False}
+    primitive = (EXACT | COMBINED)[name]
+    plan = pipeline.plan(graph_of(primitive, *operands, **params), GRIDS["small"])
+    assert [one.name[-7:] for one in plan.steps[-1].kernel.scratch] == ["private"]
+    check(primitive, *operands, on=GRIDS["small"], close=ROUNDING.get(dtype), **params)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.bool_])
+@pytest.mark.parametrize("name", ["scatter_set", "scatter_max", "scatter_add"])
+def test_kernels_become_machine_code_without_spills(name, dtype):
+    operands = like((300, 4), dtype), like((500, 4), dtype), like((500,), np.int64)
+    compile_all((EXACT | COMBINED)[name], *operands, axes=(0,), unique=False)

@@ -6,7 +6,8 @@ import pytest
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
 from functrans.ops.reductions.reduce import argmax, argmin
 from functrans.ops.reductions.sorting import argsort, sort
-from tests.ops.on_a_grid import GRIDS, check, like, threads
+from tests.emit.cuda.special import needs_compiler
+from tests.ops.on_a_grid import GRIDS, check, compile_all, emulate, like, threads
 
 SIZES = (0, 1, 2, 31, 33, 300)
 ARRAYS = [
@@ -102,3 +103,28 @@ def test_large_arrays_keep_many_threads_busy(name, shape, axis):
 @pytest.mark.parametrize("name", POSITIONS)
 def test_long_lines_are_cut_for_the_positions_of_their_extremes(name, shape, axis):
     assert max(threads(POSITIONS[name], like(shape), axis=axis)) >= 10_000
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.bool_])
+@pytest.mark.parametrize("name", ["cummax", *SORTS])
+def test_kernels_as_they_are_printed(name, dtype):
+    params = {"reverse": True} if name in RUNNING else {}
+    emulate((RUNNING | SORTS)[name], drawn((300,), dtype), axis=0, **params)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1025, 2500])
+@pytest.mark.parametrize("name", ["cummax", *SORTS])
+def test_kernels_of_several_blocks_as_they_are_printed(name, size):
+    params = {"reverse": True} if name in RUNNING else {}
+    emulate((RUNNING | SORTS)[name], drawn((size,), np.float64), axis=0, **params)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("name", "size", "dtype"),
+    [("cummax", 40_000, np.float64), ("sort", 5000, np.bool_), ("argsort", 2000, np.float64)],
+)
+def test_kernels_become_machine_code_without_spills(name, size, dtype):
+    params = {"reverse": False} if name in RUNNING else {}
+    compile_all((RUNNING | SORTS)[name], like((size,), dtype), axis=0, **params)

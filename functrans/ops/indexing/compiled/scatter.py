@@ -7,18 +7,20 @@ by their numbers, and it is then taken from the one that has won.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from functrans.ir.types import Aval
-from functrans.loop.nodes import INDEX, ZERO, bounded, guard, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, identity, index
 from functrans.loop.reductions import lower_folds
-from functrans.loop.scalar import Scalar, const, convert, idiv, irem
-from functrans.loop.statements import Statement, Store, load
+from functrans.loop.scalar import Scalar, const, convert, idiv, irem, minimum, ne
+from functrans.loop.statements import If, Statement, Store, load
+from functrans.loop.target import Grid
 from functrans.ops.compiled.emission import Element, Emission, Position
-from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.compiled.statements import dealt, nest, vectorised
 from functrans.ops.indexing.positions import index_shape, pull_indices
 
 
@@ -89,8 +91,57 @@ def in_order(own: _Scatter, combine: str | None) -> None:
 def at_once(own: _Scatter, combine: str | None) -> None:
     """All updates at the same time, in atomic operations: those that meet combine alike."""
     loops = own.loops
+    grid = own.at.target.grid
+    assert grid is not None
+    blocks = own.updates.size // max(grid.updates, 2 * own.x.size)
+    if combine is not None and blocks > 1 and _is_crowded(own, grid):
+        in_shared_memory(own, combine, min(blocks, grid.teams, own.updates.shape[0]))
+        return
     before, store = _store(own, combine, loops, atomic=True)
     own.at.call(nest(loops, (*before, store), parallel=True), work=own.work)
+
+
+def _is_crowded(own: _Scatter, grid: Grid) -> bool:
+    """Whether elements are so few that updates often meet, and fit into shared memory."""
+    nbytes = own.x.size * own.x.dtype.itemsize
+    return not own.at.eqn.params["unique"] and (
+        own.x.size <= grid.crowded and nbytes <= grid.shared // 4
+    )
+
+
+def in_shared_memory(own: _Scatter, combine: str, blocks: int) -> None:
+    """Privatisation: each team combines a block of the updates first, then all that it has."""
+    at, dtype = own.at, own.x.dtype
+    first, *rest = own.updates.shape
+    length = -(-first // blocks)
+    block, k = index("block", -(-first // length)), index("u", length)
+    number = block * length + k
+    inside = number < first
+    # a position that is not read for nothing: of an update that there is not, the last one's
+    loops = (minimum(number, as_index(first - 1)), *(index("u", n) for n in rest))
+    before, store = _store(own, combine, loops)
+    private = at.scratch("private", dtype, own.x.shape)
+    start = const(identity(combine, dtype), dtype)
+    fresh, done = (tuple(index("i", n) for n in own.x.shape) for _ in range(2))
+    found = load(private, done)
+    statements = nest(
+        (block,),
+        (
+            *dealt(fresh, (Store(private, fresh, start),), at.target),
+            *dealt(
+                (k, *loops[1:]),
+                (If(inside, (*before, replace(store, target=private, atomic=True))),),
+                at.target,
+            ),
+            *dealt(
+                done,
+                (If(ne(found, start), (Store(store.target, done, found, combine, atomic=True),)),),
+                at.target,
+            ),
+        ),
+        parallel=True,
+    )
+    at.call(statements, work=own.work, stack=(private,))
 
 
 def _store(

@@ -29,7 +29,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.ops.compiled.emission import Emission, Position
-from functrans.ops.compiled.statements import nest
+from functrans.ops.compiled.statements import dealt, nest
 
 
 def emit(op: str, at: Emission, grid: Grid) -> None:
@@ -202,4 +202,4 @@ class _Scan:
 
     def dealt(self, loops: Position, *body: Statement) -> tuple[Statement, ...]:
         """Independent loops, which the threads of a team share."""
-        return nest(loops, body, parallel=True)
+        return dealt(loops, body, self.at.target)

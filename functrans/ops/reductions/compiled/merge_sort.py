@@ -40,7 +40,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.ops.compiled.emission import Emission, Position
-from functrans.ops.compiled.statements import nest
+from functrans.ops.compiled.statements import dealt, nest
 
 
 def sort(at: Emission) -> None:
@@ -209,7 +209,7 @@ class _Sort:
 
     def dealt(self, i: Scalar, *body: Statement) -> tuple[Statement, ...]:
         """An independent loop, which the threads of a team share."""
-        return nest((i,), body, parallel=True)
+        return dealt((i,), body, self.at.target)
 
 
 class _Merging:
