@@ -19,7 +19,7 @@ from typing import NamedTuple
 from functrans.loop.nodes import ZERO
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.statements import Buffer, Call, For, If, Statement, band
+from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.grid.cost import Spans, extent, is_independent
@@ -101,8 +101,9 @@ class _Search:
         if fits and whole.time <= 2 * self.grid.launch * _turns(around):
             return [whole]
         parts: list[_Leaf] = []
-        for each in body:
-            for leaf in self._statement(each, around):
+        for unit in _units(body):
+            alone = len(unit) > 1
+            for leaf in [self._leaf(around, unit)] if alone else self._statement(unit[0], around):
                 joined = self._joined(parts[-1], leaf) if parts else None
                 if joined is None:
                     parts.append(leaf)
@@ -178,6 +179,50 @@ class _Search:
             used = loaded((statement,)) | stored((statement,))
             self._used[statement] = used, len(scalars((statement,)))
         return self._used[statement]
+
+
+def _units(body: Body) -> Iterator[Body]:
+    """Statements that must share a kernel: where they find elements follows from one local.
+
+    From memory, it could be any number, as far as anyone can tell who verifies the plan.
+    """
+    used = [_in_indices(each) for each in body]
+    last = {name: number for number, names in enumerate(used) for name in names}
+    declared = {
+        name: number
+        for number, each in enumerate(body)
+        if isinstance(each, (Let, Reduce))
+        for name in each.targets
+    }
+    end, unit = 0, 0
+    for number in range(len(body)):
+        needed = [last[name] for name in last if declared.get(name) == number]
+        end = max(end, number, *needed)
+        if number == end:
+            yield body[unit : number + 1]
+            unit = number + 1
+
+
+def _in_indices(statement: Statement) -> set[Scalar]:
+    """The locals that an index is made of, or the bound of a loop; but for what is checked."""
+    roots: list[Scalar] = []
+    for each in walk((statement,)):
+        match each:
+            case Store():
+                roots += each.indices
+            case For():
+                roots += [each.start, each.stop]
+            case Reduce():
+                roots += [bound for _, *pair in each.loops for bound in pair]
+    loads = (node for node in scalars((statement,)) if node.op == "load")
+    stack = [*roots, *(index for node in loads for index in node.args)]
+    seen: set[Scalar] = set()
+    while stack:
+        node = stack.pop()
+        if node not in seen and node.op not in ("checked", "load"):
+            seen.add(node)
+            stack += node.args
+    return {node for node in seen if node.op == "local"}
 
 
 def _turns(around: Sequence[Around]) -> int:
