@@ -8,6 +8,7 @@ the same addresses again to a program that is called in a loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrans.emit.cuda.kernel import emit
@@ -15,7 +16,7 @@ from functrans.emit.printer import in_memory
 from functrans.locks import lock
 from functrans.loop.scalar import BOOL
 from functrans.loop.statements import Buffer, Kernel
-from functrans.loop.target import Grid
+from functrans.loop.target import CUDA, Grid, Target
 from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import iterations, launch
 from functrans.lower.plan import Plan, Step, called
@@ -25,6 +26,11 @@ from functrans.run.cuda.memory import allocate
 
 WORTH_A_GRAPH = 2
 """So many launches are worth being captured."""
+
+
+def target(deterministic: bool) -> Target:
+    """A GPU of NVIDIA's, whose programs give the same bits each time if that is asked for."""
+    return replace(CUDA, deterministic=deterministic)
 
 
 class Compiled(NamedTuple):

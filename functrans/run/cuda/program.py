@@ -8,7 +8,6 @@ on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +35,7 @@ from functrans.run.call.failures import explained
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
-from functrans.run.cuda.launches import Launches
+from functrans.run.cuda.launches import Launches, target
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Pending, Status, pending
 from functrans.trace.source import located
@@ -280,8 +279,7 @@ _compiling = lock()
 def _program(
     graph: Graph, on: Any, donated: tuple[int, ...], fallback: str | None, deterministic: bool
 ) -> DeviceProgram:
-    target = replace(CUDA, deterministic=deterministic)
-    return DeviceProgram(optimise(graph), on, donated, target)
+    return DeviceProgram(optimise(graph), on, donated, target(deterministic))
 
 
 def runnable(
