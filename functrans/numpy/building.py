@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.on_device import holds_device
 from functrans.numpy.arrays import array, common_dtype, operand
 from functrans.numpy.arrays import astype as to_dtype
 from functrans.numpy.creation import arange, linspace
@@ -24,7 +25,7 @@ def _is_traced(key: Any) -> bool:
         return any(map(_is_traced, key))
     if isinstance(key, slice):
         return any(isinstance(x, Tracer) for x in (key.start, key.stop, key.step))
-    return holds_tracer(key)
+    return holds_tracer(key) or holds_device((key,), {})
 
 
 class _Concatenator:

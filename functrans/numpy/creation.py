@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.on_device import holds_device
 from functrans.ir.primitive import current
 from functrans.ir.types import is_inexact
 from functrans.numpy.arrays import (
@@ -230,6 +231,9 @@ def asarray(
 ) -> Any:
     """As `numpy.asarray`; a sequence may hold traced values, and within a trace all is traced."""
     if current.get() is None:
+        if holds_device((a,), {}):
+            x = as_operand(a)  # it stays where it is
+            return x if dtype is None else to_dtype(x, dtype)
         return np.asarray(a, dtype, order, device=device, copy=copy)
     if order not in ORDERS:
         refuse_keyword(np.asarray, "order")

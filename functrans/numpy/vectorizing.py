@@ -10,6 +10,7 @@ import numpy as np
 
 from functrans.api.mapping import vmap
 from functrans.errors import TracerBoolError, TracerConversionError, TracerIndexError
+from functrans.ir.on_device import callers, holds_device
 from functrans.ir.types import Shape
 from functrans.numpy.arrays import array, astype
 from functrans.numpy.define import refuse
@@ -25,6 +26,8 @@ numpys_call: Callable[..., Any] = np.vectorize.__call__
 def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     """What calling an object that `numpy.vectorize` has made gives."""
     if not (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
+        if holds_device(args, kwargs):
+            return callers[-1](self, args, kwargs, "np.vectorize")
         return numpys_call(self, *args, **kwargs)
     places = [i for i in range(len(args)) if i not in self.excluded]
     names = [name for name in kwargs if name not in self.excluded]

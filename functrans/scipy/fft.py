@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.ir.on_device import callers, holds_device
 from functrans.ir.types import is_complex
 from functrans.numpy import fft as numpy_fft
 from functrans.numpy.arrays import array, axis_of
@@ -48,6 +49,8 @@ def _answering(plain: Lazy, traced: Transform, doc: str) -> Transform:
     """SciPy's function for plain arrays, and ours where a value is traced."""
 
     def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if holds_device((x,), {}):
+            return callers[-1](traced, (x, *args), kwargs, f"scipy.fft.{plain.name}")
         function = traced if holds_tracer(x) else plain
         return function(x, *args, **kwargs)
 

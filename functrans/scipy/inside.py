@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrans.errors import FunctransError, UnsupportedNumPyError
+from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
 from functrans.ops.define import lazy
 from functrans.scipy.entries import enter as enter_scipys
@@ -39,6 +40,8 @@ def within_traces(path: str) -> Callable[[Function], Function]:
 
         @wraps(implementation)
         def public(*args: Any, **kwargs: Any) -> Any:
+            if current.get() is None and holds_device(args, kwargs):
+                return callers[-1](implementation, args, kwargs, path.replace(":", "."))
             return (scipys if current.get() is None else inside)(*args, **kwargs)
 
         enter_scipys(path, public, of_the_user)

@@ -39,12 +39,12 @@ def functrans_library() -> tuple[Library, Any, Any]:
     return library, functrans.jit, lambda result: [np.asarray(x) for x in tree.leaves(result)]
 
 
-def jax_library() -> tuple[Library, Any, Any]:
-    """JAX, in double precision where asked for, waiting for results."""
+def jax_library(platforms: str | None = "cpu") -> tuple[Library, Any, Any]:
+    """JAX, in double precision where asked for, waiting for results; where it likes, for None."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_platforms", platforms)
     library = Library(
         jax.numpy,
         jax.grad,

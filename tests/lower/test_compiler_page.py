@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from functrans import jit, trace
+from functrans.emit.cuda import kernel as cuda
 from functrans.emit.llvm import kernel as llvm
-from functrans.loop.target import CPU
+from functrans.loop.target import CPU, CUDA
 from functrans.lower import pipeline
 from functrans.optimise import optimise
 from functrans.optimise.machine.passes import REWRITES
@@ -104,8 +105,30 @@ def page():
             "assert '== fusion' in compiled.lower(query, keys).stages()",
             "python",
         ),
+        *on_a_gpu(graph),
     ]
     return "\n".join(parts)
+
+
+def on_a_gpu(graph):
+    """What a grid's stages leave, where they are others than those of the CPU."""
+    shown = {stage.name: (stage, text) for stage, _, text in pipeline.shown(graph, CUDA)}
+    own = [stage.name for stage in pipeline.GRID_STAGES if stage not in pipeline.STAGES]
+    kernel = pipeline.plan(graph, CUDA).kernels[-1]
+    yield (
+        "## On a GPU\n\nFor a GPU (`CUDA` in `functrans/loop/target.py`) the stages up to loops\n"
+        "are the same, with other thresholds. Of those that make kernels, these are its own:\n"
+        f"{', '.join(own)}. [cuda.md](cuda.md) says how to look at such programs,\n"
+        "for which no GPU is needed. Here is the same program there.\n"
+    )
+    for name in own:
+        stage, text = shown[name]
+        yield section(stage, text, None).replace("## ", "### ", 1)
+    yield (
+        "### Emitting Numba-CUDA\n\nKernels are printed as functions of a thread "
+        "(`functrans/emit/cuda/`), on flat arrays. The last one:\n"
+    )
+    yield quoted(cuda.emit(kernel, CUDA.grid, "nest"), "text")
 
 
 def test_the_page_is_what_the_list_makes():

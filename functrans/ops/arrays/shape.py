@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
-from functrans.ir.on_device import OnDevice
+from functrans.ir.on_device import OnDevice, holds_device
 from functrans.ir.primitive import ALL_LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import UNROLLED, as_index, guard
@@ -164,6 +164,8 @@ def asarray(x: Any) -> Any:
         if shape is None:
             return stack([asarray(part) for part in x], axis=0)
         return reshape(_row_of_numbers(numbers), shape=shape)
+    if isinstance(x, (list, tuple)) and holds_device((x,), {}):
+        return stack([asarray(part) for part in x], axis=0)
     return np.asarray(x)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape, is_complex, is_inexact
 from functrans.loop import scalar
@@ -311,6 +312,8 @@ cast: Primitive = primitive(
 
 def astype(x: Any, dtype: Any) -> Any:
     """``x`` as a strong array of another dtype."""
+    if isinstance(x, OnDevice):
+        return x if x.dtype == np.dtype(dtype) else cast(x, dtype=np.dtype(dtype))
     if not isinstance(x, Tracer):
         return np.asarray(x).astype(dtype)[()]
     dtype = dtype_of(dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.ir.on_device import OnDevice
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative
@@ -169,6 +170,9 @@ def at(x: Any) -> At:
     >>> at(np.zeros(3))[[0, 0, 2]].add(1.0)
     array([2., 0., 1.])
     """
+    if isinstance(x, OnDevice):
+        found: At = x.at  # type: ignore[attr-defined]  # which traces it as a whole
+        return found
     return At(x if isinstance(x, Tracer) else np.asarray(x))
 
 

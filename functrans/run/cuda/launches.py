@@ -8,6 +8,7 @@ the same addresses again to a program that is called in a loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrans.emit.cuda.kernel import emit
@@ -17,11 +18,13 @@ from functrans.locks import lock
 from functrans.loop.grid import Grid
 from functrans.loop.scalar import BOOL
 from functrans.loop.statements import Buffer, Call, Kernel
+from functrans.loop.target import CUDA, Target
 from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import iterations, launch
 from functrans.lower.plan import Plan, Step, called
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
+from functrans.run.cuda.libraries.bindings import are_installed
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
 from functrans.run.cuda.libraries.steps import LibraryStep, library_step
@@ -29,6 +32,14 @@ from functrans.run.cuda.memory import allocate
 
 WORTH_A_GRAPH = 2
 """So many launches are worth being captured."""
+
+
+def machine(deterministic: bool) -> Target:
+    """A GPU of NVIDIA's, with its libraries where these are installed.
+
+    Its programs give the same bits each time if that is asked for.
+    """
+    return replace(CUDA, libraries=are_installed(), deterministic=deterministic)
 
 
 class Compiled(NamedTuple):

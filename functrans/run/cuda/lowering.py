@@ -13,22 +13,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
+from functrans import config
 from functrans.caches import cached_property
 from functrans.emit.cuda.kernel import emit
 from functrans.errors import DeviceError
 from functrans.ir.graph import Graph
 from functrans.loop.statements import Kernel
-from functrans.loop.target import CUDA, Target
 from functrans.loop.walk import routines
 from functrans.lower import pipeline, report
 from functrans.lower.grid.launch import iterations, launch
-from functrans.lower.plan import Plan, Step
+from functrans.lower.plan import Plan, Step, called
 from functrans.lower.select.partition import partition
 from functrans.optimise import optimise
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.run.cuda.compile import ARCHITECTURE, Cubin
 from functrans.run.cuda.driver import driver, there_is
-from functrans.run.cuda.launches import compiled
+from functrans.run.cuda.launches import compiled, machine
 from functrans.run.cuda.memory import in_words
 from functrans.run.cuda.resources import MULTIPROCESSORS, occupancy
 
@@ -150,7 +150,8 @@ class Lowering:
         What kernels are compiled for.
     donated : sequence of int
         The numbers of the inputs that results may overwrite.
-    target : Target
+    deterministic : bool
+        Whether the program is to give the same bits each time.
     """
 
     def __init__(
@@ -158,12 +159,12 @@ class Lowering:
         graph: Graph,
         architecture: str,
         donated: Sequence[int] = (),
-        target: Target = CUDA,
+        deterministic: bool = False,
     ) -> None:
         self.architecture = architecture
-        self.target = target
+        self.target = machine(deterministic)
         apart = without_complex(optimise(graph))
-        self._segments = partition(apart, target)
+        self._segments = partition(apart, self.target)
         is_whole = [segment.graph for segment in self._segments] == [apart]
         self._donated = donated if is_whole else ()
 
@@ -247,13 +248,12 @@ class Lowering:
     def resources(self) -> ProgramReport:
         """What each kernel takes of a multiprocessor, and how many bytes it moves."""
         kernels = tuple(self._reports())
-        costs = self.cost()
         return ProgramReport(
             self.architecture,
             kernels,
             sum(one.launches for one in kernels),
-            sum(nest.bytes_read + nest.bytes_written for nest in costs.nests),
-            costs.temporary_bytes,
+            sum(one.bytes_read + one.bytes_written for one in kernels),
+            self.cost().temporary_bytes,
         )
 
     def _reports(self) -> Iterator[KernelReport]:
@@ -289,7 +289,7 @@ class Lowering:
             step
             for plan in self._plans
             if plan is not None
-            for step in plan.steps
+            for step, _ in called(plan.schedule)
             if iterations(step.kernel, step.sizes)
         ]
 
@@ -332,4 +332,4 @@ def lowering(
         architecture = driver(device).properties.architecture if there_is(device) else DEFAULT
     elif ARCHITECTURE.fullmatch(architecture) is None:
         raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
-    return Lowering(graph, architecture, donated)
+    return Lowering(graph, architecture, donated, config.deterministic)

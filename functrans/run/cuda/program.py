@@ -8,7 +8,6 @@ on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,8 +35,7 @@ from functrans.run.call.failures import explained
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
-from functrans.run.cuda.launches import Launches
-from functrans.run.cuda.libraries.bindings import are_installed
+from functrans.run.cuda.launches import Launches, machine
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Pending, Status, pending
 from functrans.trace.source import located
@@ -289,11 +287,6 @@ def _program(
     return DeviceProgram(optimise(graph), on, donated, target)
 
 
-def machine() -> Target:
-    """What programs are planned for: products go to libraries where these are installed."""
-    return replace(CUDA, libraries=are_installed(), deterministic=config.deterministic)
-
-
 def runnable(
     graph: Graph, device: str, donated: tuple[int, ...] = ()
 ) -> Callable[..., Sequence[Any]]:
@@ -344,5 +337,10 @@ def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceP
     on: Any = driver(device)
     with _compiling:
         return _program(
-            graph, on, donated, config.cuda_fallback, config.matmul_precision, machine()
+            graph,
+            on,
+            donated,
+            config.cuda_fallback,
+            config.matmul_precision,
+            machine(config.deterministic),
         )

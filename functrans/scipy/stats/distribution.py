@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.ir.on_device import callers, holds_device
 from functrans.numpy.arrays import array
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.define import lazy
@@ -154,6 +155,8 @@ class Method:
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             method = _method_of(self._row, self._name)
             return method(self._row, *args, **kwargs)
+        if holds_device(args, kwargs):
+            return callers[-1](self, args, kwargs, f"scipy.stats.{self._row.name}.{self._name}")
         return getattr(getattr(_stats.resolve(), self._row.name), self._name)(*args, **kwargs)
 
 

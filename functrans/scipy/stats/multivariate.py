@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.ir.on_device import callers, holds_device
 from functrans.numpy import linalg
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.creation import eye, zeros
@@ -79,6 +80,8 @@ class Multivariate:
         def call(*args: Any, **kwargs: Any) -> Any:
             if any_traced(args, kwargs):
                 return self._traced(method, args, kwargs)
+            if holds_device(args, kwargs):
+                return callers[-1](call, args, kwargs, f"scipy.stats.{self.name}.{method}")
             return getattr(getattr(_stats.resolve(), self.name), method)(*args, **kwargs)
 
         call.__name__ = method
