@@ -18,6 +18,7 @@ from functrans.emit.cuda.flattening import flattened
 from functrans.emit.cuda.names import NAMES
 from functrans.emit.cuda.superwords import Group, always_read, are_apart, groups
 from functrans.emit.printer import Printer, computed, in_memory
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import BOOL, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
@@ -31,7 +32,6 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.target import Grid
 from functrans.loop.walk import expressions, may_fail, stored, walk
 from functrans.lower.grid.launch import Launch, launch
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
+from functrans.loop.grid import Grid
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Kernel
-from functrans.loop.target import Grid
 from functrans.lower.plan import Step
 
 NARROW = 2**31 - 2**11

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, If, Kernel, Reduce, Statement, While
 from functrans.loop.substitution import substituted
-from functrans.loop.target import Grid
 from functrans.loop.walk import carries_a_local
 from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours
 from functrans.lower.grid.sizes import Sizes, called, with_leaves

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, Store, While, band
 from functrans.loop.substitution import substituted
-from functrans.loop.target import Grid
 from functrans.loop.walk import loaded, stored, walk
 from functrans.lower.nest.bodies import Nest, groups
 

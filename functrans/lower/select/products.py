@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from functrans.loop.grid import Grid, ProductTile
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
-from functrans.loop.target import Grid, ProductTile, Target
+from functrans.loop.target import Target
 from functrans.lower.select.root import Root, extent_of
 
 HALF = np.dtype(np.float16)

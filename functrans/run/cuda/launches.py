@@ -14,9 +14,9 @@ from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.errors import DeviceError
 from functrans.locks import lock
+from functrans.loop.grid import Grid
 from functrans.loop.scalar import BOOL
 from functrans.loop.statements import Buffer, Call, Kernel
-from functrans.loop.target import Grid
 from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import iterations, launch
 from functrans.lower.plan import Plan, Step

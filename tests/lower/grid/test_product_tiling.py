@@ -6,8 +6,9 @@ import pytest
 from functrans import jit
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
+from functrans.loop.grid import ProductTile
 from functrans.loop.statements import Barrier, For
-from functrans.loop.target import CUDA, ProductTile
+from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.verify import verify

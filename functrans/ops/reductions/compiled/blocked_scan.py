@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, block_range, guard, identity, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import (
@@ -27,7 +28,6 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.loop.target import Grid
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from functrans.ir.types import is_float
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index
 from functrans.loop.scalar import (
     BOOL,
@@ -38,7 +39,6 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.loop.target import Grid
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
 

@@ -1,0 +1,102 @@
+"""What a GPU is: threads in warps, blocks and teams, their memory, and from where on each form pays.
+
+A part of `functrans.loop.target`, of which the same holds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ProductTile(NamedTuple):
+    """A tile of a product of matrices, which a team computes: what is loaded is used many times.
+
+    Each thread has a small tile of sums in registers. Its rows and columns come in groups of
+    `together`, which are read at once and are next to those of the next thread.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    """Terms of the sums that are in shared memory at a time."""
+    thread_rows: int
+    thread_columns: int
+
+    @property
+    def threads(self) -> int:
+        return self.rows // self.thread_rows * (self.columns // self.thread_columns)
+
+    @property
+    def sums(self) -> int:
+        """The sums of a thread."""
+        return self.thread_rows * self.thread_columns
+
+    def bytes(self, itemsize: int) -> int:
+        """Bytes of shared memory for one operand: two tiles, of which one is loaded meanwhile."""
+        return 2 * self.depth * (max(self.rows, self.columns) + self.padding) * itemsize
+
+    @property
+    def together(self) -> int:
+        """So many rows or columns of a thread are neighbours."""
+        return min(self.thread_rows, self.thread_columns, 4)
+
+    @property
+    def padding(self) -> int:
+        """Numbers behind each row in shared memory: rows then begin in different banks of it."""
+        return self.together
+
+
+class Grid(NamedTuple):
+    """A grid of threads, in blocks, of which warps go in step. None was measured: no GPU was there.
+
+    A team is the threads that do one iteration of a kernel's band: one of them, a warp, or a block.
+    """
+
+    warp: int = 32
+    """Threads that go in step."""
+    block: int = 256
+    """Threads of a block, where teams are smaller than that."""
+    largest_team: int = 1024
+    """Threads of a block at most."""
+    shortest: int = 16
+    """Loops of fewer iterations are one thread's."""
+    iterations: int = 8
+    """A thread of a team does about so many iterations of a long loop."""
+    teams: int = 1024
+    """So many teams keep a machine busy; where there are fewer, they are larger."""
+    little: int = 2048
+    """Loops of so many iterations together share a kernel, of one team: a launch takes longer."""
+    largest_local: int = 1024
+    """Bytes of rows that a thread may have to itself."""
+    shared: int = 48 << 10
+    """Bytes of shared memory of a block."""
+    threads: int = 132 * 2048
+    """So many threads a machine holds at once: those of 132 multiprocessors."""
+    shortest_in_strips: int = 4096
+    """Shorter loops have no strips of 16 bytes: all of them is under way at once as it is."""
+    largest_strip: int = 400
+    """A strip has so few operations together: with more for each element, it is not memory that a
+    thread waits for, and code is longer for nothing."""
+    in_flight: int = 32
+    """Bytes of loads that a thread has under way. By Little's law 4.8 TB/s in 800 ns of latency are
+    29 KB for each of 132 multiprocessors, of 2048 threads 14 bytes each; twice as many, since not
+    all of these are at their loads."""
+    registers: int = 256
+    """Bytes of registers for the sums of a thread: a quarter of what it can have."""
+    tiles: tuple[ProductTile, ...] = (
+        ProductTile(128, 128, 16, 8, 8),
+        ProductTile(64, 64, 16, 4, 4),
+        ProductTile(32, 32, 16, 4, 4),
+    )
+    """Tiles of products, the largest first. With 8 x 8 sums a thread reads 16 numbers for 64
+    multiplications, so that the multiplications take longer than the reading; smaller ones are for
+    results that would not give all multiprocessors a tile."""
+    narrowest_product: int = 8
+    """A product with fewer rows or columns is not tiled: a thread has so many sums side by side."""
+    blocks: int = 264
+    """So many tiles keep a machine busy: two for each of 132 multiprocessors."""
+    least_part: int = 256
+    """A part of a sum has so many terms at least, where parts are summed by different blocks."""
+    largest_epilogue: int = 48
+    """Operations for an element of a product that its kernel does besides: they are written out for
+    each sum that a thread has."""
