@@ -1,4 +1,4 @@
-"""What a GPU is: threads in warps, blocks and teams, their memory, and from where on each form pays.
+"""What a GPU is: threads in warps, blocks and teams, their memory, and where each form pays.
 
 A part of `functrans.loop.target`, of which the same holds.
 """

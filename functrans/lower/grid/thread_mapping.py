@@ -20,6 +20,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, Store, While, band
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import loaded, stored, walk
+from functrans.lower.grid.library_steps import with_calls_apart
 from functrans.lower.nest.bodies import Nest, groups
 
 Body = tuple[Statement, ...]
@@ -30,11 +31,15 @@ def map_threads(nest: Nest, grid: Grid) -> Iterator[Nest]:
     if nest.team:
         yield nest
         return
-    for body in groups(nest.body, set(nest.scratch), _is_parallel):
-        used = loaded(body) | stored(body)
-        scratch = tuple(row for row in nest.scratch if row in used)
-        part = replace(nest, body=body, scratch=scratch, work=operations_of(body))
-        yield nest if isinstance(body[0], Call) else _mapped(part, grid)
+    for each in with_calls_apart(nest):
+        if isinstance(each.body[0], Call):
+            yield each
+            continue
+        for body in groups(each.body, set(each.scratch), _is_parallel):
+            used = loaded(body) | stored(body)
+            scratch = tuple(row for row in each.scratch if row in used)
+            part = replace(each, body=body, scratch=scratch, work=operations_of(body))
+            yield _mapped(part, grid)
 
 
 def _is_parallel(body: Sequence[Statement]) -> bool:

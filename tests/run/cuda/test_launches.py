@@ -7,6 +7,7 @@ from functrans import config, device_put, jit
 from functrans.run.cuda import launches, program
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
+from tests.run.cuda import emulated
 from tests.run.cuda.emulated import emulated_gpu
 from tests.run.cuda.libraries.memory import Memory
 from tests.run.cuda.libraries.stub import Machine
@@ -83,6 +84,22 @@ def test_the_precision_of_products_is_that_of_the_call(libraries, monkeypatch):
     jit(lambda x: x @ x, device="cuda")(x)
     made = [arguments for name, arguments in libraries.log if name == "cublasLt.matmul_desc_create"]
     assert len({arguments[0] for arguments in made}) == 2
+
+
+@pytest.mark.parametrize("function", [np.linalg.cholesky, np.linalg.inv, np.linalg.eigvalsh])
+def test_linear_algebra_is_done_by_the_library(libraries, function, monkeypatch):
+    """(Between its calls there are kernels, which do not know what a library has written.)"""
+    monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
+    x = RNG.normal(size=(20, 20))
+    x = x @ x.T + np.eye(20)
+    for _ in range(3):
+        np.testing.assert_allclose(jit(function, device="cuda")(x), function(x), rtol=1e-9)
+
+
+def test_a_singular_matrix_is_an_error(libraries, monkeypatch):
+    monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
+    with pytest.raises(np.linalg.LinAlgError):
+        jit(np.linalg.inv, device="cuda")(np.ones((20, 20)))
 
 
 def test_room_for_libraries_is_bounded():
