@@ -266,6 +266,9 @@ class Matrices(NamedTuple):
     """The columns of a right-hand side with more elements than this are done in a loop."""
     most_multiplications: int = 64
     """Leading axes are written out, too, if so many multiplications do it all."""
+    most_in_turn: int = 32
+    """So many matrices of a stack at most are given to a library one after the other, where each
+    call is a step of its own."""
     largest_alone: int = 65_536
     """A single matrix with more elements is decomposed by NumPy, whose LAPACK has threads of its
     own; those of a stack are shared by ours. Measured on two cores: up to 300 x 100 and 200 x 200

@@ -90,6 +90,37 @@ def test_a_team_has_its_rows_to_itself():
         run(For(row, ZERO, number(3), (first, BARRIER, *body), parallel=True))
 
 
+OWN = buffer("own", F8, (TEAM, 2))
+
+
+def of_threads(make):
+    i = index("i", TEAM)
+    return For(i, ZERO, number(TEAM), tuple(make(i)), lanes=TEAM)
+
+
+def run_private(*body, order=range):
+    memory = [Memory(np.arange(COUNT, dtype=F8), True), Memory(np.zeros(COUNT), False)]
+    kernel = Kernel((X, Y), 0, body, (OWN,), TEAM, private=(OWN,))
+    return evaluate_grid(kernel, memory, (), order), memory[1].array
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_private_stays_from_loop_to_loop_without_a_barrier(seed):
+    status, found = run_private(
+        of_threads(lambda i: [Store(OWN, (i, ZERO), load(X, (i,)))]),
+        of_threads(lambda i: [Store(OWN, (i, ZERO), load(X, (i,)), "add")]),
+        of_threads(lambda i: [Store(Y, (i,), load(OWN, (i, ZERO)))]),
+        order=shuffled(seed),
+    )
+    assert status == 0
+    np.testing.assert_array_equal(found[:TEAM], 2 * np.arange(TEAM))
+
+
+def test_what_is_private_is_nobody_elses():
+    with pytest.raises(Fault, match="of a team touches own of thread 0"):
+        run_private(of_threads(lambda i: [Store(OWN, (ZERO, ZERO), load(X, (i,)))]))
+
+
 def test_sums_are_combined_by_halves():
     """The order of a sum is part of its meaning."""
     values = np.array([1e16, 1.0, 3.0, -1e16, 5.0, 2.0])

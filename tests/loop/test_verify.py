@@ -52,6 +52,32 @@ ROW = buffer("row", F8, (10,))
 K, J = index("i", 10), index("j", 10)
 
 
+TEAM = 10
+OWN = buffer("own", F8, (TEAM, 2))
+
+
+def run_team(*body):
+    kernel = Kernel((X, Y), 0, body, (OWN,), TEAM, private=(OWN,))
+    accesses = Accesses(kernel, (X, Y), (), footprint, DEFAULT)
+    verify(accesses, {X: np.ones(10, bool), Y: np.zeros(10, bool)})
+
+
+def dealt(i, *body, **marks):
+    return loop(i, body, lanes=TEAM, **marks)
+
+
+def test_what_is_private_to_threads():
+    own = Store(OWN, (K, ZERO), load(X, (K,)))
+    run_team(dealt(K, own), dealt(J, Store(Y, (J,), load(OWN, (J, ZERO)))))
+    reads_another = Store(Y, (J,), load(OWN, (TEAM - 1 - J, ZERO)))
+    with pytest.raises(Fault, match="a thread touches own of another one"):
+        run_team(dealt(K, own), dealt(J, reads_another))
+    with pytest.raises(Fault, match="a thread touches own of another one"):
+        run_team(loop(K, [own]))
+    with pytest.raises(Fault, match=r"own\[0, 1\] is read before it is written"):
+        run_team(dealt(K, own), dealt(J, Store(Y, (J,), load(OWN, (J, ONE)))))
+
+
 def test_a_loop_that_copies():
     assert run([loop(K, [Store(Y, (K,), load(X, (K,)))])], [X, Y], [X]) == {"x", "y"}
 

@@ -15,6 +15,7 @@ from functrans.errors import PlanError
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.graph import Graph
 from functrans.loop.domain import Fault
+from functrans.loop.grid import ProductTile
 from functrans.loop.statements import For, Reduce
 from functrans.loop.target import CPU, CUDA, STAGES
 from functrans.loop.walk import walk
@@ -52,6 +53,10 @@ SMALL_CUDA = target(
         "latency": 1,
         "barrier": 1,
         "rows": 256,
+        "tiles": (ProductTile(4, 4, 2, 2, 2),),
+        "narrowest_product": 2,
+        "blocks": 4,
+        "least_part": 4,
     },
     reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
     unrolling={"longest": 2, "sums": 1, "elements": 2},

@@ -24,6 +24,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.grid.cost import Spans, extent, is_independent
 from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
+from functrans.lower.grid.library_steps import with_calls_apart
 from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.nest.bodies import Nest, groups
 
@@ -36,7 +37,7 @@ def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
     Calls, and what says already how many threads do it, are kernels as they are.
     """
     run: list[Nest] = []
-    for nest in nests:
+    for nest in [part for each in nests for part in with_calls_apart(each)]:
         if nest.team or isinstance(nest.body[0], Call):
             yield from _kernels(run, target)
             yield nest

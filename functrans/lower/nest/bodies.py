@@ -382,11 +382,11 @@ def groups(
     for number, each in enumerate(unit):
         if is_shared((each,)):
             cuts.update((number, number + 1))
-    legal = [cut for cut in sorted(cuts) if not _carries_values(unit[:cut], unit[cut:], scratch)]
+    legal = [cut for cut in sorted(cuts) if not carries_values(unit[:cut], unit[cut:], scratch)]
     return [tuple(unit[start:stop]) for start, stop in pairwise(legal)]
 
 
-def _carries_values(
+def carries_values(
     before: Sequence[Statement], after: Sequence[Statement], scratch: set[Buffer]
 ) -> bool:
     """Whether locals, or rows on the stack, are live between statements and those behind them."""

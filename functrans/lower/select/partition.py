@@ -6,7 +6,7 @@ Expects any graph. Leaves segments in an order in which each finds what it takes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from functrans.ir.check import checked
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inner_graphs
@@ -42,7 +42,8 @@ def compiled(eqn: Eqn, target: Target) -> bool:
         return False
     if emitted(eqn, target) is None:
         return eqn.primitive.by_elements
-    return all(compiled(each, target) for inner in inner_graphs(eqn) for each in inner.eqns)
+    inside = replace(target, libraries=False) if target.libraries else target
+    return all(compiled(each, inside) for inner in inner_graphs(eqn) for each in inner.eqns)
 
 
 def _is_complex(atom: Atom) -> bool:

@@ -209,10 +209,18 @@ def compiled(rule: Lazy, unrolled: Callable[[Any], int] = lambda limits: limits.
     """
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        fits = target.routines or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
+        fits = _has_routines(eqn, target)
+        fits = fits or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
         return fits and eqn.outputs[0].aval.dtype in FLOATS
 
     return Emit(rule, applies=applies, operations=_operations)
+
+
+def _has_routines(eqn: Eqn, target: Any) -> bool:
+    """Whether there are routines for matrices: beside kernels, they take one after the other."""
+    count = prod(eqn.inputs[0].aval.shape[:-2])
+    in_turn: bool = target.libraries and count <= target.matrices.most_in_turn
+    return in_turn or bool(target.routines)
 
 
 def decomposed(rule: Lazy) -> Emit:
@@ -221,9 +229,10 @@ def decomposed(rule: Lazy) -> Emit:
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
         small = rows * columns <= target.matrices.largest_alone
-        if 0 in eqn.inputs[0].aval.shape or not target.routines:
+        if 0 in eqn.inputs[0].aval.shape or not _has_routines(eqn, target):
             return False  # what NumPy makes of nothing may be something
-        return eqn.inputs[0].aval.dtype in FLOATS and (small or prod(leading) > 1)
+        alone = small or prod(leading) > 1 or target.libraries
+        return eqn.inputs[0].aval.dtype in FLOATS and alone
 
     return Emit(rule, applies=applies, operations=_operations)
 

@@ -7,7 +7,8 @@ the same addresses again to a program that is called in a loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,9 +26,10 @@ from functrans.lower.plan import Plan, Step, called
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
 from functrans.run.cuda.libraries.bindings import are_installed
-from functrans.run.cuda.libraries.handles import handles_for
+from functrans.run.cuda.libraries.handles import Workspace, handles_for, pooled
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
 from functrans.run.cuda.libraries.steps import LibraryStep, library_step
+from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
 
 WORTH_A_GRAPH = 2
@@ -142,8 +144,12 @@ class Launches:
             for step, turns in called(plan.schedule)
             if iterations(step.kernel, step.sizes)
         ]
-        self.calls = any(isinstance(each, LibraryCall) for each in self.launches)
-        """Whether libraries are called, which need memory to work in."""
+        calls = [each.step.symbol for each in self.launches if isinstance(each, LibraryCall)]
+        self.needs_room = bool(calls) and all(map(capturable, calls))
+        """Whether libraries are called that need memory to work in, always the same."""
+        self.is_worth_a_graph = len(self.launches) >= WORTH_A_GRAPH and (
+            self.needs_room or not calls
+        )
         self._last: tuple[int, ...] = ()
         self._graph: LaunchGraph | None = None
         self._lock = lock()
@@ -154,10 +160,10 @@ class Launches:
         if self.offsets:
             arena = allocate(self.driver, self.arena, stream)  # until this returns
             given += tuple([arena.address + offset for offset in self.offsets])
-        if self.calls:
+        if self.needs_room:
             room = allocate(self.driver, LARGEST_WORKSPACE, stream)
             given += (room.address,)
-        if len(self.launches) < WORTH_A_GRAPH:
+        if not self.is_worth_a_graph:
             self._put(given, stream)
             return
         # (a graph that is being replayed on one stream must not be changed for another)
@@ -178,7 +184,7 @@ class Launches:
     """What the graph's calls of libraries go on using."""
 
     def _put_captured(self, given: Sequence[int], stream: Stream) -> None:
-        if not self.calls:
+        if not self.needs_room:
             self._put(given, stream)
             return
         with handles_for(stream.handle).captured() as used:
@@ -191,12 +197,25 @@ class Launches:
         for each in self.launches:
             if isinstance(each, LibraryCall):
                 of_call = [addresses[slot] for slot in each.buffers]
-                # one call at a time: all have the same room, the last of the addresses
-                each.step(handles_for(stream.handle), _Room(addresses[-1]), of_call)
+                with self._room(addresses, stream) as room:
+                    each.step(handles_for(stream.handle), room, of_call)
                 continue
             kernel, blocks, threads, buffers, sizes = each
             arguments = [flag, *[addresses[slot] for slot in buffers], *sizes]
             launch(kernel, blocks, threads, arguments, stream)
+
+    @contextmanager
+    def _room(self, addresses: Sequence[int], stream: Stream) -> Iterator[Workspace]:
+        """Memory for a call to work in: of those that come one after the other, the same."""
+        if self.needs_room:
+            yield _Room(addresses[-1])
+            return
+        driver = self.driver
+        with pooled(
+            lambda nbytes: driver.allocate(nbytes, stream),
+            lambda address: driver.free(address, stream),
+        ) as room:
+            yield room
 
 
 class _Room:

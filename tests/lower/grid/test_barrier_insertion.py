@@ -50,6 +50,13 @@ def first(target, source):
     return Store(target, (ZERO,), load(source, (ZERO,)))
 
 
+def test_what_is_private_needs_no_barrier():
+    body = (dealt(ROW, X), dealt(Y, ROW))
+    for private, count in (((ROW,), 0), ((), 1)):
+        kernel = Kernel((X, Y), 0, body, (ROW,), TEAM, private=private)
+        assert barriers(with_barriers(kernel)) == count
+
+
 less = Scalar("lt", (load(ROW, (ZERO,)), const(3.0, F8)), BOOL)
 total = local(F8, "total")
 

@@ -1,5 +1,7 @@
 """Nests become kernels that keep a grid busy, and scans loops of the host, where that is faster."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -170,4 +172,4 @@ def test_what_is_repeated_lives_for_all_turns():
     (repeat,) = [each for each in made.schedule if isinstance(each, Repeat)]
     places = sorted((made.offsets[x], x.nbytes) for x in repeat.buffers if x in made.offsets)
     assert len(places) > 2
-    assert all(a + n <= b for (a, n), (b, _) in zip(places, places[1:], strict=False))
+    assert all(a + n <= b for (a, n), (b, _) in pairwise(places))

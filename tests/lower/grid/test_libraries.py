@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import jit, lax
+from functrans import grad, jit, lax
 from functrans.errors import PlanError
 from functrans.loop.statements import Call
 from functrans.loop.target import CUDA
@@ -86,6 +86,38 @@ def test_what_no_library_takes_has_kernels(function, operands):
     verify(made)
     found, _ = evaluate_plan(made, operands, shuffled(0))
     np.testing.assert_allclose(found[0], np.asarray(jit(function)(*operands)), rtol=1e-10)
+
+
+REGULAR = drawn(20, 20) + 20 * np.eye(20)
+DEFINITE = REGULAR @ REGULAR.T
+MATRICES = {
+    "cholesky": (np.linalg.cholesky, DEFINITE),
+    "solve": (np.linalg.solve, REGULAR, drawn(20, 3)),
+    "stack": (np.linalg.solve, np.stack([REGULAR, DEFINITE]), drawn(2, 20, 3)),
+    "inverse": (np.linalg.inv, REGULAR),
+    "determinant": (np.linalg.det, REGULAR),
+    "spectrum": (lambda a: np.linalg.eigh(a)[0], DEFINITE),
+    "singular values": (lambda a: np.linalg.svd(a, compute_uv=False), drawn(20, 9)),
+    "orthogonal factor": (lambda a: np.abs(np.linalg.qr(a)[0]), drawn(20, 9)),
+    "gradient": (grad(lambda a: np.linalg.slogdet(a)[1] + np.linalg.inv(a).sum()), REGULAR),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_linear_algebra_is_calls_and_kernels_between(name):
+    function, *operands = MATRICES[name]
+    made = plan(function, *operands, machine=target(CUDA, libraries=True))
+    assert calls(made)
+    assert all(len(step.kernel.body) == 1 for step in made.steps if not step.kernel.team)
+    assert verify(made) == 0
+    found, status = evaluate_plan(made, operands, shuffled(0))
+    assert status == 0
+    np.testing.assert_allclose(found[0], function(*operands), rtol=1e-9, atol=1e-9)
+
+
+def test_what_fails_says_so():
+    made = plan(np.linalg.inv, np.ones((20, 20)), machine=target(CUDA, libraries=True))
+    assert evaluate_plan(made, [np.ones((20, 20))])[1] != 0
 
 
 def test_small_products_have_kernels():

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.ir.types import Aval
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, identity, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const, convert, idiv, irem, minimum, ne
 from functrans.loop.statements import If, Statement, Store, load
-from functrans.loop.target import Grid
 from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.compiled.statements import dealt, nest, vectorised
 from functrans.ops.indexing.positions import index_shape, pull_indices
@@ -95,7 +95,7 @@ def at_once(own: _Scatter, combine: str | None) -> None:
     assert grid is not None
     blocks = own.updates.size // max(grid.updates, 2 * own.x.size)
     if combine is not None and blocks > 1 and _is_crowded(own, grid):
-        in_shared_memory(own, combine, min(blocks, grid.teams, own.updates.shape[0]))
+        in_shared_memory(own, combine, min(blocks, grid.busy // grid.warp, own.updates.shape[0]))
         return
     before, store = _store(own, combine, loops, atomic=True)
     own.at.call(nest(loops, (*before, store), parallel=True), work=own.work)

@@ -1,0 +1,110 @@
+"""Plans whose steps are kernels and calls of libraries, on an emulated GPU."""
+
+import numpy as np
+import pytest
+
+from functrans import config, device_put, jit
+from functrans.run.cuda import launches, program
+from functrans.run.cuda.libraries.handles import handles_for
+from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
+from tests.run.cuda import emulated
+from tests.run.cuda.emulated import emulated_gpu
+from tests.run.cuda.libraries.memory import Memory
+from tests.run.cuda.libraries.stub import Machine
+
+SIDE = 136
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def libraries(monkeypatch):
+    """A GPU that runs kernels in the emulator, and has libraries."""
+    machine = Machine(Memory(anywhere=True))
+    with emulated_gpu(monkeypatch):
+        monkeypatch.setattr(program, "are_installed", lambda: True)
+        monkeypatch.setattr(
+            launches, "handles_for", lambda stream: handles_for(machine.stream, machine.bindings)
+        )
+        yield machine
+
+
+def drawn(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def always_the_same(allocate):
+    """A pool that gives the same memory again to who asks for as much."""
+    given = {}
+
+    def found(driver, nbytes, stream):
+        if nbytes not in given:
+            given[nbytes] = allocate(driver, nbytes, stream)
+        return given[nbytes]
+
+    return found
+
+
+def test_products_are_done_by_the_library(libraries):
+    x, y = drawn(SIDE, SIDE), drawn(SIDE, SIDE)
+    function = jit(lambda x, y: x @ y, device="cuda")
+    np.testing.assert_allclose(function(x, y), x @ y, rtol=1e-4, atol=1e-4)
+    assert libraries.called("cublasLt.matmul") == 1
+
+
+def test_a_graph_keeps_what_its_calls_use(libraries, monkeypatch):
+    """The second call with the same addresses is captured."""
+    kept = []
+    put = launches.Launches._put_captured
+
+    def captured(self, given, stream):
+        put(self, given, stream)
+        kept.append(self._used)
+
+    monkeypatch.setattr(launches.Launches, "_put_captured", captured)
+    for each in (launches, program):
+        monkeypatch.setattr(each, "allocate", always_the_same(each.allocate))
+    x, y = device_put(drawn(SIDE, SIDE)), device_put(drawn(SIDE, SIDE))
+    function = jit(lambda x, y: (x @ y) @ y)
+    expected = np.asarray(x) @ np.asarray(y) @ np.asarray(y)
+    for number in (1, 2):
+        found = function(x, y)
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-3, atol=1e-2)
+        del found
+        assert len(kept) == number - 1
+        assert libraries.called("cublasLt.matmul") == 2 * number
+    (handles, *_) = kept[0]
+    assert handles.stream == libraries.stream
+
+
+def test_the_precision_of_products_is_that_of_the_call(libraries, monkeypatch):
+    x = drawn(SIDE, SIDE)
+    function = jit(lambda x: x @ x, device="cuda")
+    function(x)
+    monkeypatch.setattr(config, "matmul_precision", "tf32")
+    jit(lambda x: x @ x, device="cuda")(x)
+    made = [arguments for name, arguments in libraries.log if name == "cublasLt.matmul_desc_create"]
+    assert len({arguments[0] for arguments in made}) == 2
+
+
+@pytest.mark.parametrize("function", [np.linalg.cholesky, np.linalg.inv, np.linalg.eigvalsh])
+def test_linear_algebra_is_done_by_the_library(libraries, function, monkeypatch):
+    """(Between its calls there are kernels, which do not know what a library has written.)"""
+    monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
+    x = RNG.normal(size=(20, 20))
+    x = x @ x.T + np.eye(20)
+    for _ in range(3):
+        np.testing.assert_allclose(jit(function, device="cuda")(x), function(x), rtol=1e-9)
+
+
+def test_a_singular_matrix_is_an_error(libraries, monkeypatch):
+    monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
+    with pytest.raises(np.linalg.LinAlgError):
+        jit(np.linalg.inv, device="cuda")(np.ones((20, 20)))
+
+
+def test_room_for_libraries_is_bounded():
+    room = launches._Room(1 << 20)
+    assert room(100) == 1 << 20
+    assert room(100) == (1 << 20) + ALIGNED
+    with pytest.raises(launches.DeviceError, match="bytes more"):
+        room(LARGEST_WORKSPACE)
