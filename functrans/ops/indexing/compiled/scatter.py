@@ -95,7 +95,7 @@ def at_once(own: _Scatter, combine: str | None) -> None:
     assert grid is not None
     blocks = own.updates.size // max(grid.updates, 2 * own.x.size)
     if combine is not None and blocks > 1 and _is_crowded(own, grid):
-        in_shared_memory(own, combine, min(blocks, grid.teams, own.updates.shape[0]))
+        in_shared_memory(own, combine, min(blocks, grid.busy // grid.warp, own.updates.shape[0]))
         return
     before, store = _store(own, combine, loops, atomic=True)
     own.at.call(nest(loops, (*before, store), parallel=True), work=own.work)
