@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.ir.types import Aval
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, identity, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const, convert, idiv, irem, minimum, ne
 from functrans.loop.statements import If, Statement, Store, load
-from functrans.loop.target import Grid
 from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.compiled.statements import dealt, nest, vectorised
 from functrans.ops.indexing.positions import index_shape, pull_indices
