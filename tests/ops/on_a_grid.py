@@ -24,7 +24,7 @@ SMALL = target(
         "largest_team": 4,
         "shortest": 3,
         "iterations": 2,
-        "teams": 3,
+        "busy": 6,
         "shared": 256,
         "crowded": 20,
         "updates": 8,
