@@ -152,7 +152,7 @@ def test_each_kernel_of_a_branch_asks_for_itself():
 
 def test_small_kernels_next_to_each_other_are_one():
     def steps(x, w):
-        for number in range(20):
+        for number in range(10):
             x = np.tanh(x @ w + number)
         return x
 
@@ -165,6 +165,11 @@ def test_rows_that_a_team_has_no_room_for_are_in_memory():
     assert all(step.kernel.team > 1 and not step.kernel.scratch for step in made.steps)
     assert [one.extents for one in made.offsets if one.count >= 2000 * 20_000]
     assert plan(rows, np.ones((2000, 2000))).steps[0].kernel.scratch
+
+
+def test_rows_have_extents_that_a_compiler_knows():
+    (step,) = plan(rows, np.ones((2000, 2000), np.float32)).steps
+    assert [row.nbytes for row in step.kernel.scratch] == [8000]
 
 
 def test_what_is_repeated_lives_for_all_turns():
