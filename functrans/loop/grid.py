@@ -75,6 +75,8 @@ class Grid(NamedTuple):
     """Operations that a thread could do instead of reading or writing an element."""
     little: int = 4
     """A kernel that takes no longer than so many launches shares one with others."""
+    most_loops: int = 48
+    """Loops that share a kernel at most: compiling takes more than linear time."""
     barrier: int = 8
     """Operations that a thread could do instead of waiting for those of its block."""
     apart: int = 2

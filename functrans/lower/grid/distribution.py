@@ -93,7 +93,7 @@ class _Search:
         self.limits = target.fusion
         self.spans = Spans(target.grid, set(scratch))
         self.scratch = scratch
-        self._used: dict[Statement, tuple[set[Buffer], int]] = {}
+        self._used: dict[Statement, tuple[set[Buffer], int, int]] = {}
 
     def best(self, body: Body, around: tuple[Around, ...]) -> list[_Leaf]:
         """Statements as one kernel, or as several."""
@@ -163,22 +163,21 @@ class _Search:
         """Whether one kernel may have all of the statements."""
         if any(isinstance(each, Call) for each in body):
             return len(body) == 1
-        buffers: set[Buffer] = set()
-        nodes = 0
-        for each in body:
-            own, count = self._about(each)
-            buffers |= own
-            nodes += count
-        limits = self.limits
-        return len(body) == 1 or (
-            nodes <= limits.largest_nest and len(buffers) <= limits.most_buffers
+        if len(body) == 1:
+            return True
+        used, nodes, loops = zip(*map(self._about, body), strict=True)
+        return (
+            sum(nodes) <= self.limits.largest_nest
+            and sum(loops) <= self.grid.most_loops
+            and len(set().union(*used)) <= self.limits.most_buffers
         )
 
-    def _about(self, statement: Statement) -> tuple[set[Buffer], int]:
-        """The buffers of a statement, and how many nodes its expressions have."""
+    def _about(self, statement: Statement) -> tuple[set[Buffer], int, int]:
+        """The buffers of a statement, the nodes of its expressions, and its loops."""
         if statement not in self._used:
             used = loaded((statement,)) | stored((statement,))
-            self._used[statement] = used, len(scalars((statement,)))
+            loops = sum(isinstance(each, (For, Reduce)) for each in walk((statement,)))
+            self._used[statement] = used, len(scalars((statement,))), loops
         return self._used[statement]
 
 
