@@ -141,7 +141,10 @@ def test_loops_of_the_host_are_one_in_another():
 
 def test_few_matrices_are_shared_by_more_than_as_many_teams():
     made = plan(attention, *[np.ones((4, 4, 128, 32), np.float32)] * 3)
-    assert all(np.prod([x.index.attribute[2] for x in s.kernel.band]) >= 512 for s in made.steps)
+    for step in made.steps:
+        teams = np.prod([loop.index.attribute[2] for loop in step.kernel.band])
+        # the products go in tiles, which are a block's
+        assert teams >= (64 if step.kernel.private else 512)
 
 
 def test_each_kernel_of_a_branch_asks_for_itself():
