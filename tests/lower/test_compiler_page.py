@@ -4,6 +4,7 @@
 """
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -112,14 +113,17 @@ def page():
 
 def on_a_gpu(graph):
     """What a grid's stages leave, where they are others than those of the CPU."""
-    shown = {stage.name: (stage, text) for stage, _, text in pipeline.shown(graph, CUDA)}
+    # (tiles of products are written out, which makes long kernels)
+    machine = replace(CUDA, grid=CUDA.grid._replace(tiles=()))
+    shown = {stage.name: (stage, text) for stage, _, text in pipeline.shown(graph, machine)}
     own = [stage.name for stage in pipeline.GRID_STAGES if stage not in pipeline.STAGES]
-    kernel = pipeline.plan(graph, CUDA).kernels[-1]
+    kernel = pipeline.plan(graph, machine).kernels[-1]
     yield (
         "## On a GPU\n\nFor a GPU (`CUDA` in `functrans/loop/target.py`) the stages up to loops\n"
         "are the same, with other thresholds. Of those that make kernels, these are its own:\n"
         f"{', '.join(own)}. [cuda.md](cuda.md) says how to look at such programs,\n"
-        "for which no GPU is needed. Here is the same program there.\n"
+        "for which no GPU is needed. Here is the same program there, but with its products not in\n"
+        "tiles, whose kernels are long to read.\n"
     )
     for name in own:
         stage, text = shown[name]

@@ -13,6 +13,7 @@ behind an `If` may ask for itself. All of this costs launches, and memory for wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import prod
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
     Calls, and what says already how many threads do it, are kernels as they are.
     """
     run: list[Nest] = []
-    for nest in [part for each in nests for part in with_calls_apart(each)]:
+    for nest in chain.from_iterable(map(with_calls_apart, nests)):
         if nest.team or isinstance(nest.body[0], Call):
             yield from _kernels(run, target)
             yield nest

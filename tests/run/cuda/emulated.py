@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functrans.run.cuda import launches, program
+from functrans.run.cuda import launches
 from functrans.run.cuda.compile import Cubin, function_name
 from functrans.run.cuda.resources import Resources
 from tests.emit.cuda.emulator import emulate
@@ -95,6 +95,6 @@ def _written(block):
 def emulated_gpu(monkeypatch):
     """An emulated GPU in place of the machine's."""
     monkeypatch.setattr(launches, "compile_cubin", not_compiled)
-    monkeypatch.setattr(program, "are_installed", lambda: False)
+    monkeypatch.setattr(launches, "are_installed", lambda: False)
     with stubs(kind=Emulated) as (one,):
         yield one

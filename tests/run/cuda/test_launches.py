@@ -21,7 +21,7 @@ def libraries(monkeypatch):
     """A GPU that runs kernels in the emulator, and has libraries."""
     machine = Machine(Memory(anywhere=True))
     with emulated_gpu(monkeypatch):
-        monkeypatch.setattr(program, "are_installed", lambda: True)
+        monkeypatch.setattr(launches, "are_installed", lambda: True)
         monkeypatch.setattr(
             launches, "handles_for", lambda stream: handles_for(machine.stream, machine.bindings)
         )
