@@ -49,6 +49,10 @@ class Touched(NamedTuple):
     def __or__(self, other: Touched) -> Touched:
         return Touched(*(x | y for x, y in zip(self, other, strict=True)))
 
+    def without(self, some: frozenset[Buffer]) -> Touched:
+        """The same, but for some buffers."""
+        return Touched(*(each - some for each in self))
+
     def meets(self, other: Touched) -> bool:
         """Whether a thread must not do the one before another has done the other."""
         return bool(
@@ -87,7 +91,7 @@ def _in_band(kernel: Kernel, body: Body, depth: int) -> Body:
         assert isinstance(loop, For)
         return (replace(loop, body=_in_band(kernel, loop.body, depth - 1)),)
     # a team does one iteration: what comes after is another kernel
-    return _Insertion(frozenset(kernel.private)).statements(body, _NOTHING)[0]
+    return _Insertion(frozenset((*kernel.private, *kernel.dealt))).statements(body, _NOTHING)[0]
 
 
 class _Insertion:

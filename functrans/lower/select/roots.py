@@ -46,6 +46,8 @@ class Roots:
     lower : callable
         Lowers an inner graph.
     target : Target
+    whole : bool
+        Whether the graph is a program, and not inside of another one.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class Roots:
         inputs: Sequence[Buffer],
         lower: Callable[[Graph], Inner],
         target: Target,
+        whole: bool = False,
     ) -> None:
         self.lower = lower
+        self.whole = whole
         self.target = target
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.folded = folded_along_rows(graph, target)
@@ -137,12 +141,20 @@ class Roots:
         target = buffer(name, atom.aval.dtype, shape)
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
             return target
-        axes = self.loop_axes(atom)
+        streams = output and self.whole and self.target.grid is not None and self._streams(atom)
+        axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
         loops, elements = self.elements(atom, axes)
         self.all.append(Root(target, loops, axes, elements, output))
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
+
+    def _streams(self, atom: Atom) -> bool:
+        """Whether an element is made of those at its own place: threads go along memory then."""
+        trial = self.loops(atom.aval.shape)
+        nodes = postorder([self.puller.element(atom, trial)])
+        loads = [node for node in nodes if node.op == "load"]
+        return all(load.args in (trial, ()) for load in loads)
 
     def elements(
         self, atom: Atom, axes: Sequence[int]
