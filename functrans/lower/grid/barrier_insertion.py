@@ -49,10 +49,6 @@ class Touched(NamedTuple):
     def __or__(self, other: Touched) -> Touched:
         return Touched(*(x | y for x, y in zip(self, other, strict=True)))
 
-    def without(self, some: frozenset[Buffer]) -> Touched:
-        """The same, but for some buffers."""
-        return Touched(*(each - some for each in self))
-
     def meets(self, other: Touched) -> bool:
         """Whether a thread must not do the one before another has done the other."""
         return bool(

@@ -104,11 +104,14 @@ class Roots:
         """The axes of a value that become loops; the others are unrolled."""
         shape = atom.aval.shape
         limits = self.target.unrolling
-        if prod(shape) <= limits.sums:
+        on_grid = self.whole and self.target.grid is not None
+        if prod(shape) <= (1 if on_grid else limits.sums):
             return ()
         trial = self.loops(shape)
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
+        if on_grid and reduces and prod(shape) <= limits.sums:
+            return tuple(range(len(shape)))  # a team of threads each
         most = limits.sums if reduces else limits.elements
         most = min(most, max(limits.largest_body // node_count(nodes), 1))
         unrolled, front = axes_to_unroll(shape, limits.longest, most)
