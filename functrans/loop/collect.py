@@ -19,7 +19,17 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, masked_by
-from functrans.loop.domain import LARGEST, Fault, TooLarge, Unknown, Value, Values, aligned
+from functrans.loop.dealing import check_rounds
+from functrans.loop.domain import (
+    LARGEST,
+    Fault,
+    TooLarge,
+    Unknown,
+    Value,
+    Values,
+    aligned,
+    broadcast,
+)
 from functrans.loop.reshaping import as_in_kernel
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
@@ -77,6 +87,7 @@ class Accesses:
         self.clock = 0
         self.decided: dict[Scalar, bool] = {}
         """Which way conditions go that are not known: a condition that is asked twice goes one."""
+        self.owners = {row: np.full(row.count, -1) for row in kernel.dealt}
         self.mask: Array | None = None
         self.thread: Array | None = None
         """Which thread of a team does the iterations of the dealt loop around, if there is one."""
@@ -167,14 +178,11 @@ class Accesses:
         first = len(self.found)
         with self._loop(loop.index, loop.start, loop.stop, self._spans(loop.body)) as extent:
             extents = tuple(self.extents)
-            outside = self.thread
-            if loop.lanes > 1 and extent:
-                position = self.values(loop.index), self.values(loop.start)
-                self.thread = np.subtract(*aligned(*map(_known, position))) % loop.lanes
+            check_rounds(loop, extent)
             if extent:
                 self.clock += 2
-                self._statements(loop.body)
-            self.thread = outside
+                with self._dealt(loop, loop.index, loop.start):
+                    self._statements(loop.body)
         if loop.repeatable and 0 < extent < loop.lanes:
             raise Fault(f"{extent} iterations of a loop of {loop.lanes} lanes that may be repeated")
         if loop.whole and extent % loop.lanes:
@@ -217,6 +225,18 @@ class Accesses:
             self.extents.pop()
         self.mask, self.clock = outer, clock
 
+    @contextmanager
+    def _dealt(self, statement: For | Reduce, index: Scalar, start: Scalar) -> Iterator[None]:
+        """Inside of a loop that may be dealt to the threads of a team."""
+        outer = self.thread
+        if outer is None and statement.lanes == self.kernel.team > 1:
+            low, iterations = self.values(start), self.values(index)
+            assert not isinstance(low, Unknown) and not isinstance(iterations, Unknown)
+            low, iterations = aligned(low, iterations)
+            self.thread = (iterations - low) % statement.lanes
+        yield
+        self.thread = outer
+
     def _forget_assigned(self, body: Sequence[Statement]) -> None:
         """What changes from iteration to iteration is not known in any."""
         for statement in walk(body):
@@ -240,8 +260,13 @@ class Accesses:
         (index, start, stop), *inner = loops
         span = (self._spans(statement.body) + 2) * prod(_extent(i) for i, *_ in inner)
         with self._loop(index, start, stop, span) as extent:
-            if extent:
+            if not inner:
+                check_rounds(statement, extent)
+            if extent and inner:
                 self._loops(statement, inner)
+            elif extent:
+                with self._dealt(statement, index, start):
+                    self._loops(statement, inner)
         if not inner and statement.whole and extent % statement.lanes:
             raise Fault(f"{extent} terms are no multiple of {statement.lanes} lanes")
 
@@ -421,13 +446,22 @@ class Accesses:
         certain: bool = True,
         atomic: str | None = None,
     ) -> None:
+        if one in self.owners:
+            self._own(one, elements, mask)
         start, spans = self.clock + writes, tuple(self.spans)
         self.found.append(Access(one, elements, mask, start, spans, writes, certain, atomic))
 
-
-def _known(value: Value) -> Array:
-    assert not isinstance(value, Unknown)
-    return value
+    def _own(self, one: Buffer, elements: Array, mask: Array | None) -> None:
+        """A thread touches elements of a row that is private to threads."""
+        if self.thread is None:
+            raise Fault(f"{one} is private to threads, and all of a team touch it")
+        arrays = broadcast(elements, self.thread, np.asarray(True) if mask is None else mask)
+        where, thread = (each[arrays[2]] for each in arrays[:2])
+        owners = self.owners[one]
+        unowned = owners[where] < 0
+        owners[where[unowned]] = thread[unowned]
+        if (owners[where] != thread).any():
+            raise Fault(f"{one} is private to threads, and one touches what is another's")
 
 
 LONGEST = 3

@@ -328,6 +328,13 @@ def combined_by_halves(op: str, parts: Sequence[Any]) -> Any:
     return parts[0]
 
 
+def combined_in_pairs(op: str, parts: Sequence[Any]) -> Any:
+    """The parts of a sum, which are a power of two: neighbours first."""
+    while len(parts) > 1:
+        parts = [combined(op, *parts[i : i + 2]) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
 def combined(op: str, x: Any, y: Any) -> Any:
     """Two numbers combined by one of `functrans.loop.nodes.FOLDS`, or by a store's operation."""
     like = Scalar(op, (), np.asarray(x).dtype)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.loop.dealing import check_rounds
 from functrans.loop.domain import Fault
-from functrans.loop.evaluate import Interpreter, Memory, combined, combined_by_halves, evaluate
+from functrans.loop.evaluate import Interpreter, Memory, combined, combined_in_pairs, evaluate
 from functrans.loop.statements import (
     Assign,
     Barrier,
@@ -98,6 +99,8 @@ class _Team:
     ) -> None:
         self.private = kernel.private
         self.touched: dict[tuple[Buffer, tuple[int, ...]], dict[str, set[int]]] = {}
+        self.dealt_rows = set(kernel.dealt)
+        self.owners: dict[tuple[Buffer, tuple[int, ...]], int] = {}
         self.threads = [
             _Thread(self, number, kernel, memory, sizes) for number in range(kernel.team)
         ]
@@ -117,6 +120,14 @@ class _Team:
         """
         if one in self.private and at[0] != thread:
             raise Fault(f"thread {thread} of a team touches {one} of thread {at[0]}")
+        if one in self.dealt_rows:
+            owner = self.owners.setdefault((one, at), thread)
+            if owner != thread:
+                raise Fault(
+                    f"thread {thread} touches {one}[{', '.join(map(str, at))}], which is private "
+                    f"to thread {owner}"
+                )
+            return
         touched = self.touched.setdefault((one, at), {})
         harmless = how if how != "write" else None
         others = {n for other, own in touched.items() if other != harmless for n in own} - {thread}
@@ -157,7 +168,7 @@ def _combined(place: Reduce | While, waits: Sequence[Wait | None]) -> tuple[Any,
     parts = zip(*(wait.parts for wait in waits if wait is not None), strict=True)
     if isinstance(place, While):
         return tuple(map(any, parts))
-    return tuple(combined_by_halves(op, own) for op, own in zip(place.ops, parts, strict=True))
+    return tuple(combined_in_pairs(op, own) for op, own in zip(place.ops, parts, strict=True))
 
 
 class _Thread(Interpreter):
@@ -189,6 +200,7 @@ class _Thread(Interpreter):
             case For(lanes=lanes):
                 start, stop = (int(self.value(x)) for x in (statement.start, statement.stop))
                 if lanes > 1:
+                    check_rounds(statement, stop - start)
                     self.iterations(statement, range(start + self.number, stop, lanes))
                     return
                 for number in range(start, stop):
@@ -218,6 +230,9 @@ class _Thread(Interpreter):
 
     def _own_parts(self, statement: Reduce) -> list[Any]:
         """The parts of sums that this thread makes."""
+        _, start, stop = statement.loops[-1]
+        if statement.rounds:
+            check_rounds(statement, int(self.value(stop)) - int(self.value(start)))
         parts = self.identities(statement)
         for _ in self.offsets(statement, self.number, statement.lanes):
             self.statements(statement.body)

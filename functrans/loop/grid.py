@@ -99,6 +99,12 @@ class Grid(NamedTuple):
     largest_strip: int = 400
     """A strip has so few operations together: with more for each element, it is not memory that a
     thread waits for, and code is longer for nothing."""
+    row_registers: int = 64
+    """Of a thread's registers, so many are for the elements of rows that it has to itself."""
+    all_registers: int = 1 << 16
+    """The registers of a multiprocessor: of its largest block, a thread has no more than 64."""
+    largest_unrolled: int = 1000
+    """Operations in the rounds of loops over such rows, which are written out one by one."""
     in_flight: int = 32
     """Bytes of loads that a thread has under way. By Little's law 4.8 TB/s in 800 ns of latency are
     29 KB for each of 132 multiprocessors, of 2048 threads 14 bytes each; twice as many, since not

@@ -139,6 +139,9 @@ class For:
         before; there are then at least ``lanes`` iterations.
     whole : bool
         Whether the number of iterations is known to be a multiple of the lanes.
+    rounds : int
+        How many times lanes are filled with iterations, the last time perhaps not all of them, if
+        that is known; else 0.
     """
 
     index: Scalar
@@ -149,6 +152,7 @@ class For:
     parallel: bool = False
     repeatable: bool = False
     whole: bool = False
+    rounds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +172,13 @@ class Reduce:
         Done in the innermost loop before the values are computed.
     lanes : int
         How many partial results each target has: the innermost index, from its start, is dealt to
-        them in turn, and they are combined pairwise at the end. This fixes the result's bits.
+        them in turn, and they are combined pairwise at the end: by halves, but those of the threads
+        of a team neighbours first. This fixes the result's bits.
     whole : bool
         Whether the innermost extent is known to be a multiple of the lanes.
+    rounds : int
+        How many times lanes are filled with terms of the innermost loop, the last time perhaps not
+        all of them, if that is known; else 0.
     """
 
     targets: tuple[Scalar, ...]
@@ -180,6 +188,7 @@ class Reduce:
     body: tuple[Statement, ...] = ()
     lanes: int = 1
     whole: bool = False
+    rounds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +303,9 @@ class Kernel:
         One has the scratch to itself. Of several, all do the statements alike, but that the first
         alone does the stores, and that loops and sums of so many lanes are dealt to them; the
         scratch is theirs together.
+    dealt : tuple of Buffer
+        Of a team's scratch, the rows of which each thread touches no other elements than it has
+        written itself.
     narrow : bool
         In a grid, whether the number of a thread, among all, is known to fit into 31 bits.
     private : tuple of Buffer
@@ -308,6 +320,7 @@ class Kernel:
     body: tuple[Statement, ...]
     scratch: tuple[Buffer, ...] = ()
     team: int = 0
+    dealt: tuple[Buffer, ...] = ()
     narrow: bool = False
     private: tuple[Buffer, ...] = ()
 

@@ -112,6 +112,8 @@ class Reductions(NamedTuple):
     blocks_of_lanes: bool = True
     """Whether a sum that is dealt to lanes is one of partial sums, too: lanes in a vector may stop
     to be added up, threads would have to wait for each other."""
+    longest_alone: int = 0
+    """A sum of so many steps, which are dealt to lanes, has no blocks in any case."""
     shortest: int = 16
     """A sum of fewer numbers has one accumulator."""
 
@@ -447,7 +449,14 @@ CUDA = Target(
     stages=("vectorise", "split_reductions", "batch_partition"),
     routines=False,
     grid=Grid(),
-    reductions=Reductions(blocks=256, few_iterations=64, long=1 << 16, blocks_of_lanes=False),
+    reductions=Reductions(
+        # a block of threads sums up so much in about the time that another launch takes
+        blocks=256,
+        few_iterations=64,
+        long=1 << 16,
+        longest_alone=1 << 17,
+        blocks_of_lanes=False,
+    ),
     fusion=Fusion(worth_a_kernel=1),
     loops=Loops(largest_scratch=1 << 16, largest_stack=1 << 62, wide_columns=1, most_pieces=1),
     products=Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),

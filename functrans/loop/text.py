@@ -43,8 +43,8 @@ def text(kernel: Kernel) -> str:
 
     lines = [f"kernel({', '.join(map(typed, kernel.buffers))}; {kernel.sizes} sizes)"]
     lines[0] += "  # narrow" if kernel.narrow else ""
-    for row in kernel.scratch:
-        lines.append(f"  {'private' if row in kernel.private else 'scratch'} {typed(row)}")
+    kinds = dict.fromkeys(kernel.private, "private") | dict.fromkeys(kernel.dealt, "dealt")
+    lines += [f"  {kinds.get(row, 'scratch')} {typed(row)}" for row in kernel.scratch]
     lines += printer.statements(kernel.body, 1)
     return "\n".join(lines)
 
@@ -99,7 +99,7 @@ class Printer:
             case For():
                 kinds = ("parallel", "repeatable", "whole")
                 marks = [kind for kind in kinds if getattr(statement, kind)]
-                marks += [f"{statement.lanes} lanes"] * (statement.lanes > 1)
+                marks += _dealing(statement)
                 note = f"  # {', '.join(marks)}" if marks else ""
                 yield f"{indent}for {self.leaf(statement.index)} in {words[0]}:{words[1]}{note}"
                 yield from self.statements(statement.body, depth + 1)
@@ -126,7 +126,8 @@ class Printer:
             f"{self.leaf(index)} in {bounds[2 * i]}:{bounds[2 * i + 1]}"
             for i, (index, *_) in enumerate(statement.loops)
         ]
-        note = f"  # {statement.lanes} lanes" if statement.lanes > 1 else ""
+        marks = _dealing(statement)
+        note = f"  # {', '.join(marks)}" if marks else ""
         yield f"{'  ' * depth}fold {', '.join(loops)}{note}"
         yield from self.statements(statement.body, depth + 1)
         for target, op, value in zip(statement.targets, statement.ops, values, strict=True):
@@ -170,6 +171,11 @@ class Printer:
             return f"({f' {_INFIX[node.op]} '.join(args)})"
         name = str(node.dtype) if node.op == "convert" else node.op
         return f"{name}({', '.join(args)})"
+
+
+def _dealing(statement: For | Reduce) -> list[str]:
+    marks = [f"{statement.lanes} lanes"] if statement.lanes > 1 else []
+    return marks + [f"{statement.rounds} rounds"] * (statement.rounds > 0)
 
 
 def _arguments(call: Call, words: list[str]) -> Iterator[str]:

@@ -118,6 +118,34 @@ def stored(statements: Iterable[Statement]) -> set[Buffer]:
     return found
 
 
+def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Statement:
+    """The statement with what is inside of it changed."""
+    match statement:
+        case For() | Reduce():
+            return replace(statement, body=change(statement.body))
+        case If():
+            return If(statement.condition, change(statement.body), change(statement.otherwise))
+        case While():
+            return While(change(statement.prepare), statement.condition, change(statement.body))
+    return statement
+
+
+def always_loaded(roots: Iterable[Scalar]) -> Iterator[Scalar]:
+    """The loads in expressions that are done whatever the data are."""
+    seen: set[Scalar] = set()
+    stack = list(roots)[::-1]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op == "load":
+            yield node
+        # what is behind a condition may be outside of the buffer
+        args = node.args[:1] if node.op in ("guard", "unlikely") else node.args
+        stack.extend(reversed(args))
+
+
 def rebuilt(
     statement: Statement,
     *,

@@ -25,6 +25,7 @@ from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.product_tiling import tiled_product
+from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.kernel.arena import allocate
@@ -88,7 +89,7 @@ def selection(draft: Draft) -> Draft:
     Expects the values that are kept.
     Leaves roots: each a value with an iteration space, and expressions for its elements, or calls.
     """
-    selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target)
+    selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target, draft.whole)
     return replace(draft, selected=selected, roots=tuple(selected.all))
 
 
@@ -237,6 +238,19 @@ def loop_coalescing(draft: Draft) -> Draft:
     return _each_step(draft, lambda step: narrowed(coalesced(step, largest)))
 
 
+def register_rows(draft: Draft) -> Draft:
+    """Put rows into registers, of which each thread of a team needs its own elements only.
+
+    `grid/register_rows.py`. Here a softmax comes to read its rows from memory once.
+
+    Expects steps.
+    Leaves steps with rows that are private to threads, and the rounds of the loops over them.
+    """
+    grid = draft.target.grid
+    assert grid is not None
+    return _each_step(draft, lambda step: with_register_rows(step, grid))
+
+
 def strip_mining(draft: Draft) -> Draft:
     """Strip-mine loops over neighbouring elements, of which a thread does as many as 16 bytes have.
 
@@ -323,6 +337,7 @@ GRID_KERNELS = (
     Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
     KERNELS[2],
     Stage("loop coalescing", loop_coalescing, checks.steps_fit_kernels, printing.kernels),
+    Stage("register rows", register_rows, checks.steps_fit_kernels, printing.kernels),
     Stage("strip mining", strip_mining, checks.steps_fit_kernels, printing.kernels),
     Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),
 )

@@ -42,6 +42,7 @@ class _Flattening:
             buffers=tuple(self.flat[one] for one in given.buffers),
             scratch=tuple(self.flat[row] for row in given.scratch),
             private=tuple(self.flat[row] for row in given.private),
+            dealt=tuple(self.flat[row] for row in given.dealt),
             body=self.statements(given.body),
         )
 

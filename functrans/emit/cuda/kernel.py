@@ -8,7 +8,7 @@ a warp, and by shuffles within it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from functrans.emit.cuda.flattening import flattened
 from functrans.emit.cuda.names import NAMES
-from functrans.emit.cuda.superwords import Group, always_read, are_apart, groups
+from functrans.emit.cuda.superwords import WIDEST, Group, are_apart, groups
 from functrans.emit.printer import Printer, computed, in_memory
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -32,7 +32,7 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.walk import expressions, may_fail, stored, walk
+from functrans.loop.walk import always_loaded, expressions, may_fail, stored, walk
 from functrans.lower.grid.launch import Launch, launch
 
 INT32 = np.dtype(np.int32)
@@ -51,7 +51,7 @@ def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
         starts = {
             row: Scalar("mul", (place, const(row.count, INDEX)), INDEX)
             for row in kernel.scratch
-            if row not in kernel.private
+            if row not in kernel.private and row not in kernel.dealt
         }
     return _Printer(flattened(kernel, starts), shape, grid.warp, place).function(name)
 
@@ -99,6 +99,11 @@ class _Printer(Printer):
         """Whether what is printed is for all threads of a team alike."""
         self.constant = set(kernel.buffers) - stored(kernel.body)
         self.registers = _registers(kernel)
+        self.dealt_rows = set(kernel.dealt)
+        self.round = 0
+        """Which of the rounds of a dealt loop is printed."""
+        self.depth_of_loops = 0
+        """In how many loops of a team what is printed is."""
         self.memory: list[str] = []
         self.parts: dict[tuple[int, str], str] = {}
         self.simplify = Simplifier()
@@ -111,6 +116,11 @@ class _Printer(Printer):
         head = f"def {name}({', '.join(['flag', *arguments])}):"
         for row in self.kernel.scratch:
             if row in self.registers:
+                continue
+            if row in self.dealt_rows:
+                most = -(-row.count // self.team) + WIDEST
+                kind = "uint8" if row.dtype == BOOL else computed(row.dtype)
+                self.memory.append(f'    {self.names[row]} = local("{kind}", {most})')
                 continue
             shared = self.together and row not in self.kernel.private
             count = row.count * (self.shape.teams if shared else 1)
@@ -138,12 +148,14 @@ class _Printer(Printer):
             self._number(iteration, f"block() * {threads} + thread()")
         band = self.kernel.band
         extents = [self._counted(self.texts([self._extent(loop)])[0]) for loop in band]
-        total = " * ".join(extents) or "1"
+        total = extents[0] if extents else self._counted("1")
+        for extent in extents[1:]:
+            total = self._counted(f"{total} * {extent}")
         if self.together and teams == 1:
             self._band(band, extents, iteration)
             yield
             return
-        with self.block(f"if {iteration} < {self._counted(total)}:"):
+        with self.block(f"if {iteration} < {total}:"):
             self._band(band, extents, iteration)
             yield
 
@@ -192,16 +204,25 @@ class _Printer(Printer):
 
     def _stores(self, stores: Sequence[Store]) -> None:
         """Stores one after the other, those to neighbouring elements at once."""
-        if len(stores) == 1 or not are_apart(stores, self.simplify):
+        if len(stores) > 1 and not are_apart(stores, self.simplify):
+            for store in stores:
+                self._stores([store])
+            return
+        if any(store.op is not None for store in stores):
             super().statements(stores)
             return
-        kept = (each for each in stores if each.target not in self.registers)
+        shared = [each for each in stores if each.target not in self.dealt_rows]
+        kept = (each for each in shared if each.target not in self.registers)
         together = groups(kept, lambda each: (each.target, each.indices[0]), self.simplify)
         led = {group.members[0]: group.members for group in together}
         follow = {each for group in together for each in group.members[1:]}
-        first = [each for each in stores if each not in follow]
+        first = [each for each in shared if each not in follow]
         texts = self.texts([*(x.indices[0] for x in first), *(x.value for x in stores)])
         values = dict(zip(stores, texts[len(first) :], strict=True))
+        for store in stores:
+            if store.target in self.dealt_rows:
+                place = self._register(store.target, store.indices[0])
+                self.line(f"{place} = {self._in_parts(values[store], store.target.dtype)}")
         for store, place in zip(first, texts, strict=False):
             name, dtype = self.names[store.target], store.target.dtype
             members = led.get(store, (store,))
@@ -214,14 +235,27 @@ class _Printer(Printer):
 
     def texts(self, roots: Sequence[Scalar]) -> list[str]:
         """Expressions, of whose loads those of neighbouring elements are done at once, before."""
+        for node in postorder(roots):
+            if node.op == "load" and node.attribute in self.dealt_rows:
+                place = self._register(node.attribute, node.args[0])
+                self.scopes[-1][node] = self._from_parts(place, node.dtype)
         loads = (
             node
-            for node in always_read(roots)
+            for node in always_loaded(roots)
             if node.attribute not in self.registers and not self._is_known(node)
         )
         for group in groups(loads, lambda node: (node.attribute, node.args[0]), self.simplify):
             self._load(group)
         return super().texts(roots)
+
+    def _register(self, one: Buffer, position: Scalar) -> str:
+        """Where a thread has an element of a row that is private to it.
+
+        The rounds of a loop are unrolled: which element it is, is known, so that it has a register.
+        """
+        terms, constant = self.simplify.terms(position)
+        (width,) = terms.values()
+        return f"{self.names[one]}[{self.round * width + constant}]"
 
     def _is_known(self, node: Scalar) -> bool:
         return any(node in scope for scope in self.scopes)
@@ -240,28 +274,66 @@ class _Printer(Printer):
         if not self.together or statement.lanes == 1:
             super().loop(statement, start, stop)
             return
-        with self._dealt(self.named(statement.index), start, stop):
-            self.statements(statement.body)
+        self._deal(statement, statement.index, start, stop, lambda: self.statements(statement.body))
         self.forget()
 
-    @contextmanager
-    def _dealt(self, name: str, start: str, stop: str) -> Iterator[None]:
-        """A loop of which each thread of the team does its share: one iteration, or several."""
+    def _deal(
+        self,
+        statement: For | Reduce,
+        counter: Scalar,
+        start: str,
+        stop: str,
+        body: Callable[[], None],
+    ) -> None:
+        """A loop of which each thread of the team does its share: one iteration, or several.
+
+        One of few rounds is unrolled.
+        """
+        name = self.named(counter)
+        first = self.lane if start == "0" else f"{start} + {self.lane}"
         if start == "0" and stop == str(self.team):
             self.line(f"{name} = {self.lane}")
             self.forget()
             with self._alone():
+                body()
+            return
+        if not statement.rounds:
+            with self.counting(name, first, stop, str(self.team)), self._alone():
+                body()
+            return
+        for turn in range(statement.rounds):
+            self.forget()
+            self.round = turn
+            self.line(f"{name} = {first} + {turn * self.team}" if turn else f"{name} = {first}")
+            partly = turn == statement.rounds - 1 and not statement.whole
+            with self._scope(f"if {name} < {stop}:" if partly else ""), self._alone():
+                body()
+        self.round = 0
+
+    @contextmanager
+    def _scope(self, head: str) -> Iterator[None]:
+        """What is printed meanwhile is a scope of its own, below a line or without one."""
+        if head:
+            with self.block(head):
                 yield
             return
-        first = self.lane if start == "0" else f"{start} + {self.lane}"
-        with self.counting(name, first, stop, str(self.team)), self._alone():
-            yield
+        self.scopes.append({})
+        yield
+        self.scopes.pop()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         before, self.together = self.together, False
         yield
         self.together = before
+
+    def statement(self, statement: Statement) -> None:
+        if not isinstance(statement, (For, While)):
+            super().statement(statement)
+            return
+        self.depth_of_loops += 1
+        super().statement(statement)
+        self.depth_of_loops -= 1
 
     def leave(self, statement: While) -> None:
         if not self.together or not may_fail((statement,)):
@@ -313,63 +385,63 @@ class _Printer(Printer):
             with self.counting(self.named(counter), start, stop):
                 self._terms(statement, targets, inner, dealt)
             return
-        with self._dealt(self.named(counter), start, stop):
-            self._terms(statement, targets, inner, dealt)
+        self._deal(statement, counter, start, stop, lambda: self.terms(statement, targets))
 
     def _across(
         self, names: Sequence[str], ops: Sequence[str], dtypes: Sequence[np.dtype[np.generic]]
     ) -> None:
         """Combine what the threads of the team have, by halves; all get what comes out."""
+        self._across_lanes(names, ops, dtypes, min(self.team, self.warp))
         if self.team <= self.warp:
-            self._across_warp(names, ops, dtypes)
-            for name in names:
-                self.line(f"{name} = shuffle({name}, 0)")
+            self._from_first(names)
             return
-        rows = [self._parts(number, dtype) for number, dtype in enumerate(dtypes)]
-        together = list(zip(names, ops, dtypes, rows, strict=True))
-        for name, _, dtype, row in together:
-            self.line(f"{row}[{self.lane}] = {self._in_parts(name, dtype)}")
+        warps = self.team // self.warp
+        again = bool(self.depth_of_loops)
+        rows = [self._parts(number, dtype, again) for number, dtype in enumerate(dtypes)]
+        together = list(zip(names, dtypes, rows, strict=True))
+        with self.block(f"if irem({self.lane}, {self.warp}) == 0:"):
+            for name, dtype, row in together:
+                self.line(f"{row}[idiv({self.lane}, {self.warp})] = {self._in_parts(name, dtype)}")
         self.line("barrier()")
-        width = self.team // 2
-        while width >= self.warp:
-            with self.block(f"if {self.lane} < {width}:"):
-                for _, op, dtype, row in together:
-                    here = self._from_parts(f"{row}[{self.lane}]", dtype)
-                    there = self._from_parts(f"{row}[{self.lane} + {width}]", dtype)
-                    value = self.combined(op, dtype, here, there)
-                    self.line(f"{row}[{self.lane}] = {self._in_parts(value, dtype)}")
+        for name, dtype, row in together:
+            self.line(f"{name} = {self._from_parts(f'{row}[irem({self.lane}, {warps})]', dtype)}")
+        self._across_lanes(names, ops, dtypes, warps)
+        self._from_first(names)
+        if again:
+            # what is in the rows may be another sum's from now on
             self.line("barrier()")
-            width //= 2
-        with self.block(f"if {self.lane} < {self.warp}:"):
-            for name, _, dtype, row in together:
-                self.line(f"{name} = {self._from_parts(f'{row}[{self.lane}]', dtype)}")
-            self._across_warp(names, ops, dtypes)
-            with self.block(f"if {self.lane} == 0:"):
-                for name, _, dtype, row in together:
-                    self.line(f"{row}[0] = {self._in_parts(name, dtype)}")
-        self.line("barrier()")
-        for name, _, dtype, row in together:
-            self.line(f"{name} = {self._from_parts(f'{row}[0]', dtype)}")
-        # what is in the rows may be another sum's from now on
-        self.line("barrier()")
 
-    def _across_warp(
-        self, names: Sequence[str], ops: Sequence[str], dtypes: Sequence[np.dtype[np.generic]]
+    def _across_lanes(
+        self,
+        names: Sequence[str],
+        ops: Sequence[str],
+        dtypes: Sequence[np.dtype[np.generic]],
+        count: int,
     ) -> None:
-        width = min(self.team, self.warp) // 2
-        while width:
+        """Combine what so many first lanes of each warp have, neighbours first, for the first."""
+        width = 1
+        while width < count:
             for name, op, dtype in zip(names, ops, dtypes, strict=True):
                 value = self.combined(op, dtype, name, f"shuffle_down({name}, {width})")
                 self.line(f"{name} = {value}")
-            width //= 2
+            width *= 2
 
-    def _parts(self, number: int, dtype: np.dtype[np.generic]) -> str:
-        """A row of shared memory with a number of each thread."""
+    def _from_first(self, names: Sequence[str]) -> None:
+        """All lanes of a warp get what the first one has."""
+        for name in names:
+            self.line(f"{name} = shuffle({name}, 0)")
+
+    def _parts(self, number: int, dtype: np.dtype[np.generic], again: bool) -> str:
+        """A row of shared memory with a number of each warp; a sum in a loop shares one."""
         kind = "uint8" if dtype == BOOL else str(computed(dtype))
-        if (number, kind) not in self.parts:
-            name = self.parts[number, kind] = self.unique("parts")
-            self.memory.append(f'    {name} = shared("{kind}", {self.team})')
-        return self.parts[number, kind]
+        key = number, kind
+        if not again or key not in self.parts:
+            name = self.unique("parts")
+            self.memory.append(f'    {name} = shared("{kind}", {self.team // self.warp})')
+            if not again:
+                return name
+            self.parts[key] = name
+        return self.parts[key]
 
     def _in_parts(self, value: str, dtype: np.dtype[np.generic]) -> str:
         return f"np.uint8({value})" if dtype == BOOL else value

@@ -39,21 +39,6 @@ class Group(NamedTuple):
     members: tuple[Any, ...]
 
 
-def always_read(roots: Iterable[Scalar]) -> Iterator[Scalar]:
-    """The loads in expressions that are done whatever the data are."""
-    seen: set[Scalar] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op == "load":
-            yield node
-        # what is behind a condition may be outside of the buffer
-        stack.extend(node.args[:1] if node.op in ("guard", "unlikely") else node.args)
-
-
 def groups(
     members: Iterable[Any],
     element: Callable[[Any], tuple[Buffer, Scalar]],

@@ -87,7 +87,7 @@ def _in_band(kernel: Kernel, body: Body, depth: int) -> Body:
         assert isinstance(loop, For)
         return (replace(loop, body=_in_band(kernel, loop.body, depth - 1)),)
     # a team does one iteration: what comes after is another kernel
-    return _Insertion(frozenset(kernel.private)).statements(body, _NOTHING)[0]
+    return _Insertion(frozenset((*kernel.private, *kernel.dealt))).statements(body, _NOTHING)[0]
 
 
 class _Insertion:

@@ -14,7 +14,8 @@ from functrans.loop.statements import Buffer, Statement, Store
 from functrans.loop.walk import scalars, walk
 
 WIDEST = 16
-"""Bytes that a thread loads or stores at once at most, at an address that is a multiple of them."""
+"""Bytes that a thread loads or stores at once at most, at an address that is a multiple of them:
+the buffers of a kernel begin at one."""
 
 Position = tuple[Scalar, ...]
 
@@ -53,3 +54,20 @@ def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
     if any(i is not ZERO for i in position[:-1]):
         most = min(most, divisor(access.buffer.shape[-1], sizes))
     return min(most, WIDEST // access.buffer.dtype.itemsize)
+
+
+def is_apart(access: Access, index: Scalar) -> bool:
+    """Whether iterations store, or load by their number and not by data, what is not neighbouring.
+
+    Of an access for which `neighbours` gives 0 or 1.
+    """
+    if access.is_store:
+        return True
+    data = [node for node in postorder(access.position) if node.op == "load"]
+    return index in postorder(access.position, known=data) and not _has_unit_stride(access, index)
+
+
+def _has_unit_stride(access: Access, index: Scalar) -> bool:
+    """Whether neighbours are side by side, but perhaps not aligned."""
+    *outer, last = (Coefficients(index).of(i) for i in access.position)
+    return last == 1 and all(factor == 0 for factor in outer)

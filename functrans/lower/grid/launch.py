@@ -45,7 +45,8 @@ def launch(kernel: Kernel, grid: Grid) -> Launch:
         return Launch(team, 1)
     teams = grid.block // team
     if team > 1:
-        shared = sum(row.nbytes for row in kernel.scratch if row not in kernel.private)
+        own = {*kernel.private, *kernel.dealt}
+        shared = sum(row.nbytes for row in kernel.scratch if row not in own)
         teams = max(min(teams, grid.shared // max(shared, 1)), 1)
     return Launch(team * teams, teams)
 

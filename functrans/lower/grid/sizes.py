@@ -102,18 +102,27 @@ def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:
 
 def with_leaves(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
     """A kernel with other leaves in its expressions, and in the extents of its buffers."""
+    return _rewritten(kernel, values, values)
+
+
+def with_places(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
+    """A kernel with other leaves in what says where elements are, its loops as they are."""
+    return _rewritten(kernel, values, {})
+
+
+def _rewritten(
+    kernel: Kernel, places: Mapping[Scalar, Scalar], leaves: Mapping[Scalar, Scalar]
+) -> Kernel:
     simplify = Simplifier()
     buffers: dict[Buffer, Buffer] = {}
     for one in kernel.buffers:
-        shape = tuple(simplify.substitute(one.shape, values))
+        shape = tuple(simplify.substitute(one.shape, places))
         buffers[one] = one if shape == one.shape else Buffer(one.name, one.dtype, shape)
 
     def element(one: Buffer, position: Position) -> tuple[Buffer, Position]:
-        return buffers.get(one, one), tuple(rewriting.expressions(position))
+        position = tuple(simplify.substitute(rewriting.expressions(position), places))
+        return buffers.get(one, one), position
 
-    rewriting = Rewriting(values, element, simplify)
-    return replace(
-        kernel,
-        buffers=tuple(buffers.values()),
-        body=rewriting.statements(kernel.body),
-    )
+    rewriting = Rewriting(leaves, element, simplify)
+    body = rewriting.statements(kernel.body)
+    return replace(kernel, buffers=tuple(buffers.values()), body=body)

@@ -10,19 +10,21 @@ as products, from which the alignment follows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import For, If, Kernel, Reduce, Statement, While
+from functrans.loop.statements import For, If, Kernel, Reduce, Statement, size
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import carries_a_local
-from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours
-from functrans.lower.grid.sizes import Sizes, called, with_leaves
+from functrans.loop.walk import with_bodies
+from functrans.lower.grid.contiguity import WIDEST, Access, accesses, is_apart, neighbours
+from functrans.lower.grid.dealing import bounds, dealt, is_dealt
+from functrans.lower.grid.sizes import Sizes, called, with_places
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
 
@@ -55,13 +57,14 @@ class _Strips:
     def width(self, counter: Scalar, found: Sequence[Access]) -> int:
         """How many iterations of a loop make a strip.
 
-        All that is stored lies side by side, and so do most of the arrays that are loaded from.
+        All that is stored lies side by side. So does what is loaded, if it does not lie where data
+        say: what neighbouring threads load should not lie further apart than it does.
         """
         sides = {each: neighbours(each, counter, self.sizes.numbers) for each in set(found)}
         in_memory = {each: n for each, n in sides.items() if each.buffer in self.given.buffers}
         if not any(n > 1 for n in in_memory.values()):
             return 1
-        if any(each.is_store and n <= 1 for each, n in sides.items()):
+        if any(n <= 1 and is_apart(each, counter) for each, n in sides.items()):
             return 1
         widest = max(each.buffer.dtype.itemsize for each, n in in_memory.items() if n > 1)
         return min([WIDEST // widest, *(n for each, n in sides.items() if each.is_store)])
@@ -77,15 +80,12 @@ class _Strips:
         return [self.simplify(first * width + number) for number in range(width)]
 
     def with_products(self, kernel: Kernel, width: int) -> Kernel:
-        """The kernel, in which extents of rows say that strips of so many divide them."""
-        numbers = self.sizes.numbers
-        extents = {extent for one in kernel.buffers for extent in one.shape[1:]}
+        """The kernel, in which sizes that elements are found by say that strips divide them."""
         values: dict[Scalar, Scalar] = {}
-        for extent in extents:
-            if extent.op == "size" and numbers[extent.attribute] % width == 0:
-                part = self.sizes.of(numbers[extent.attribute] // width)
-                values[extent] = self.simplify(part * width)
-        return with_leaves(kernel, values) if values else kernel
+        for slot, number in enumerate(tuple(self.sizes.numbers)):
+            if number % width == 0:
+                values[size(slot)] = self.simplify(self.sizes.of(number // width) * width)
+        return with_places(kernel, values) if values else kernel
 
 
 class _OfThreads(_Strips):
@@ -101,7 +101,8 @@ class _OfThreads(_Strips):
         width = self.limited(self.width(loop.index, list(accesses(loop.body))), work)
         while len(given.band) > 1 and count % width:
             width //= 2  # rows that do not begin at a multiple of 16 bytes
-        if width == 1 or count < self.grid.shortest_in_strips:
+        total = prod(self.sizes.value(each.stop) for each in given.band)
+        if width == 1 or total < self.grid.shortest_in_strips:
             return given
         try:
             made = self._of_loop(loop, count, width, work)
@@ -217,19 +218,9 @@ class _OfTeams(_Strips):
         return tuple(map(self._statement, body))
 
     def _statement(self, statement: Statement) -> Statement:
-        match statement:
-            case For() | Reduce() if is_dealt(statement, self.given.team):
-                width = self.widths[bounds(statement)[2]]
-                return self._in_strips(statement, width) if width > 1 else statement
-            case For():
-                return replace(statement, body=self._statements(statement.body))
-            case If():
-                body, otherwise = map(self._statements, (statement.body, statement.otherwise))
-                return If(statement.condition, body, otherwise)
-            case While():
-                prepare, body = map(self._statements, (statement.prepare, statement.body))
-                return While(prepare, statement.condition, body)
-        return statement
+        if isinstance(statement, (For, Reduce)) and is_dealt(statement, self.given.team):
+            return self._in_strips(statement, self.widths[bounds(statement)[2]])
+        return with_bodies(statement, self._statements)
 
     def _in_strips(self, statement: For | Reduce, width: int) -> For | Reduce:
         counter, start, stop = bounds(statement)
@@ -239,9 +230,10 @@ class _OfTeams(_Strips):
         strip = index(counter.attribute[0], count)
         jam = Jam([{counter: lane} for lane in self.lanes(strip, width)], self.simplify)
         body = jam.statements(statement.body)
+        if statement.rounds:
+            rounds, whole = -(-count // statement.lanes), count % statement.lanes == 0
+            statement = replace(statement, rounds=rounds, whole=whole)
         if isinstance(statement, For):
-            if carries_a_local(statement):
-                raise NotUniform
             return replace(statement, index=strip, stop=self.sizes.of(count), body=body)
         lanes = jam.values(statement.values)
         values = tuple(
@@ -250,29 +242,3 @@ class _OfTeams(_Strips):
         )
         loops = (*statement.loops[:-1], (strip, start, self.sizes.of(count)))
         return replace(statement, loops=loops, body=body, values=values)
-
-
-def is_dealt(statement: Statement, team: int) -> bool:
-    """Whether the iterations of a statement go to the threads of a team."""
-    return isinstance(statement, (For, Reduce)) and team > 1 and statement.lanes == team
-
-
-def dealt(body: Sequence[Statement], team: int) -> Iterator[For | Reduce]:
-    """The loops and sums of a team's statements that are dealt to its threads."""
-    for statement in body:
-        match statement:
-            case For() | Reduce() if is_dealt(statement, team):
-                yield statement
-            case For():
-                yield from dealt(statement.body, team)
-            case If():
-                yield from dealt((*statement.body, *statement.otherwise), team)
-            case While():
-                yield from dealt((*statement.prepare, *statement.body), team)
-
-
-def bounds(statement: For | Reduce) -> tuple[Scalar, Scalar, Scalar]:
-    """The index that is dealt, and where it starts and stops."""
-    if isinstance(statement, For):
-        return statement.index, statement.start, statement.stop
-    return statement.loops[-1]

@@ -46,6 +46,8 @@ class Roots:
     lower : callable
         Lowers an inner graph.
     target : Target
+    whole : bool
+        Whether the graph is a program, and not inside of another one.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class Roots:
         inputs: Sequence[Buffer],
         lower: Callable[[Graph], Inner],
         target: Target,
+        whole: bool = False,
     ) -> None:
         self.lower = lower
+        self.whole = whole
         self.target = target
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.folded = folded_along_rows(graph, target)
@@ -100,11 +104,14 @@ class Roots:
         """The axes of a value that become loops; the others are unrolled."""
         shape = atom.aval.shape
         limits = self.target.unrolling
-        if prod(shape) <= limits.sums:
+        on_grid = self.whole and self.target.grid is not None
+        if prod(shape) <= (1 if on_grid else limits.sums):
             return ()
         trial = self.loops(shape)
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
+        if on_grid and reduces and prod(shape) <= limits.sums:
+            return tuple(range(len(shape)))  # a team of threads each
         most = limits.sums if reduces else limits.elements
         most = min(most, max(limits.largest_body // node_count(nodes), 1))
         unrolled, front = axes_to_unroll(shape, limits.longest, most)
@@ -137,12 +144,20 @@ class Roots:
         target = buffer(name, atom.aval.dtype, shape)
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
             return target
-        axes = self.loop_axes(atom)
+        streams = output and self.whole and self.target.grid is not None and self._streams(atom)
+        axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
         loops, elements = self.elements(atom, axes)
         self.all.append(Root(target, loops, axes, elements, output))
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
+
+    def _streams(self, atom: Atom) -> bool:
+        """Whether an element is made of those at its own place: threads go along memory then."""
+        trial = self.loops(atom.aval.shape)
+        nodes = postorder([self.puller.element(atom, trial)])
+        loads = [node for node in nodes if node.op == "load"]
+        return all(load.args in (trial, ()) for load in loads)
 
     def elements(
         self, atom: Atom, axes: Sequence[int]

@@ -22,6 +22,7 @@ def select(
     lower: Callable[[Graph], Inner],
     kept: Set[Var],
     target: Target,
+    whole: bool = False,
 ) -> Roots:
     """The roots of a graph.
 
@@ -35,8 +36,10 @@ def select(
     kept : set of Var
         What is to be computed once.
     target : Target
+    whole : bool
+        Whether the graph is a program, and not inside of another one.
     """
-    roots = Roots(graph, inputs, lower, target)
+    roots = Roots(graph, inputs, lower, target, whole)
     for eqn in graph.eqns:
         emit = emitted(eqn, target)
         if emit is not None:

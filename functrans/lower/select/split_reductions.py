@@ -51,6 +51,9 @@ def split_reductions(
         return [root]
     if product is None and _sharers(root, prod(extents), target) > limits.few_iterations:
         return [root]
+    alone = product is None and root.vectorises_folds(target)
+    if alone and steps <= limits.longest_alone * prod(extents):
+        return [root]
     inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))
     # one buffer for all folds over the same extents, which are then done in one loop

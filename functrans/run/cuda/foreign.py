@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.emit.cuda.superwords import WIDEST
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_supported, unsupported
 from functrans.run.cuda import dlpack
@@ -28,7 +29,9 @@ def is_foreign(x: Any) -> bool:
 def from_foreign(x: Any) -> DeviceArray:
     """An array of another package, as it is, where it is: on the same device, without a copy.
 
-    Its owner is kept for as long as our streams use it. It must not be written to meanwhile.
+    Its owner is kept for as long as our streams use it. It must not be written to meanwhile. One
+    that does not begin at a multiple of 16 bytes, as a slice may not, is copied: kernels load so
+    many bytes at once.
 
     Raises
     ------
@@ -51,7 +54,8 @@ def from_foreign(x: Any) -> DeviceArray:
     _check(found, type(x))
     nbytes = prod(found.shape) * found.dtype.itemsize
     memory = Memory(here, found.address if nbytes else 0, nbytes, stream, owner=found.owner)
-    return DeviceArray(memory, found.shape, found.dtype)
+    array = DeviceArray(memory, found.shape, found.dtype)
+    return array.copy() if memory.address % WIDEST else array
 
 
 def _has_dlpack(x: Any) -> bool:

@@ -43,6 +43,17 @@ class LikeCupy(Foreign):
         }
 
 
+class Slice(LikeCupy):
+    """All but the first element."""
+
+    @property
+    def __cuda_array_interface__(self):
+        whole = super().__cuda_array_interface__
+        address, read_only = whole["data"]
+        first = {"shape": (self.x.size - 1,), "data": (address + self.x.itemsize, read_only)}
+        return whole | first
+
+
 class LikePytorch(Foreign):
     """DLPack: the consumer's stream is made to wait."""
 
@@ -268,3 +279,13 @@ def test_round_trip(gpu):
     back = from_foreign(tensor)
     del x, taken
     assert back.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_what_kernels_cannot_load_at_once_is_copied(gpu):
+    x = np.arange(9, dtype=np.float32)
+    theirs = Slice(gpu, x)
+    taken = from_foreign(theirs)
+    assert taken.memory.address % 16 == 0
+    np.testing.assert_array_equal(np.asarray(taken), x[1:])
+    whole = LikeCupy(gpu, x)
+    assert from_foreign(whole).memory.address == whole.memory.address

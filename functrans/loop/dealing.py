@@ -1,0 +1,18 @@
+"""Dealing: which lane, or thread of a team, does which iterations of a loop."""
+
+from __future__ import annotations
+
+from functrans.loop.domain import Fault
+from functrans.loop.statements import For, Reduce
+
+
+def check_rounds(statement: For | Reduce, extent: int) -> None:
+    """See that a loop has as many rounds as it says, if it does.
+
+    Raises
+    ------
+    Fault
+    """
+    rounds, lanes = statement.rounds, statement.lanes
+    if rounds and not (rounds - 1) * lanes < extent <= rounds * lanes:
+        raise Fault(f"{extent} iterations in {lanes} lanes are not {rounds} rounds")

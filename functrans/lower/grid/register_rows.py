@@ -1,0 +1,196 @@
+"""Scalar expansion: rows of a team, of which each thread needs its own elements, in registers.
+
+Expects a step. Leaves one with two kinds of rows that are private to threads, and loops over them
+with as many rounds as it takes, which the printer unrolls:
+
+- scratch that is written and read in loops that are dealt alike: there is nothing to wait for;
+- what several such loops read from memory, which is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from functrans.loop.grid import Grid
+from functrans.loop.nodes import index
+from functrans.loop.operations import operations, operations_of
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, For, Kernel, Reduce, Statement, Store, buffer, load
+from functrans.loop.substitution import substituted
+from functrans.loop.walk import (
+    always_loaded,
+    children,
+    expressions,
+    stored,
+    walk,
+    with_bodies,
+)
+from functrans.lower.grid.contiguity import accesses
+from functrans.lower.grid.dealing import bounds, dealt, is_dealt, is_plain
+from functrans.lower.grid.sizes import Sizes
+from functrans.lower.plan import Step
+
+WORD = 4
+"""Bytes of a register."""
+
+_ANY = index("any")
+"""Stands for the index of whichever loop."""
+
+
+def with_register_rows(step: Step, grid: Grid) -> Step:
+    """The step with rows in registers, as far as there are some to spare."""
+    if step.kernel.team <= 1 or step.kernel.private:
+        return step  # the rows of a product have their places already
+    kernel = _Rows(step.kernel, Sizes(step.sizes, 0), grid).kernel()
+    return replace(step, kernel=kernel)
+
+
+class _Rows:
+    """Finds the rows of a kernel that threads can have to themselves."""
+
+    def __init__(self, kernel: Kernel, sizes: Sizes, grid: Grid) -> None:
+        self.given = kernel
+        self.sizes = sizes
+        self.inside = kernel.band[-1].body if kernel.band else kernel.body
+        self.loops = [each for each in dealt(self.inside, kernel.team) if is_plain(each)]
+        self.room = min(grid.row_registers, grid.all_registers // kernel.team // 2)
+        self.largest = grid.largest_unrolled
+        self.simplify = Simplifier()
+
+    def kernel(self) -> Kernel:
+        given = self.given
+        stops = self._stops()
+        private: dict[Buffer, Scalar] = {}
+        for row in given.scratch:
+            stop = self._stop_of(row, stops)
+            if stop is not None and self._fits(stop, row.dtype.itemsize, private.values()):
+                private[row] = stop
+        body, rows = self._with_cached(private)
+        if not rows:
+            return given
+        body = self._in_rounds(body, {*rows.values()})
+        for around in reversed(given.band):
+            body = (replace(around, body=body),)
+        scratch = tuple(dict.fromkeys((*given.scratch, *rows)))
+        return replace(given, body=body, scratch=scratch, dealt=tuple(rows))
+
+    # -- which rows -----------------------------------------------------------------------------
+
+    def _stops(self) -> dict[Scalar, Scalar]:
+        """Where the loops end whose indices count nothing but loops that are dealt."""
+        plain = set(self.loops)
+        stops: dict[Scalar, Scalar] = {}
+        others: set[Scalar] = set()
+        for each in walk(self.inside):
+            if not isinstance(each, (For, Reduce)):
+                continue
+            if each in plain:
+                counter, _, stop = bounds(each)
+                if stops.setdefault(counter, stop) is not stop:
+                    others.add(counter)
+            else:
+                others.update(
+                    [each.index] if isinstance(each, For) else [i for i, *_ in each.loops]
+                )
+        return {counter: stop for counter, stop in stops.items() if counter not in others}
+
+    def _stop_of(self, row: Buffer, stops: Mapping[Scalar, Scalar]) -> Scalar | None:
+        """Where all loops end that touch a row, if each touches the element of its iteration."""
+        found: set[Scalar | None] = set()
+        for each in accesses(self.inside):
+            if each.buffer is row:
+                found.add(stops.get(each.position[0]) if len(each.position) == 1 else None)
+        combining = any(
+            isinstance(each, Store) and each.target is row and each.op is not None
+            for each in walk(self.inside)
+        )
+        return next(iter(found)) if len(found) == 1 and not combining else None
+
+    def _fits(self, stop: Scalar, itemsize: int, others: Iterable[Scalar]) -> bool:
+        """Whether there are registers for one more row, and its loops can be unrolled."""
+        rounds = self._rounds(stop)
+        self.room -= rounds * max(itemsize // WORD, 1)
+        work = sum(
+            self._rounds(each) * self._work(loop)
+            for loop in self.loops
+            for each in [bounds(loop)[2]]
+            if each is stop or each in {*others}
+        )
+        if self.room >= 0 and work <= self.largest:
+            return True
+        self.room += rounds * max(itemsize // WORD, 1)
+        return False
+
+    def _rounds(self, stop: Scalar) -> int:
+        return -(-self.sizes.value(stop) // self.given.team)
+
+    def _work(self, loop: For | Reduce) -> int:
+        values = loop.values if isinstance(loop, Reduce) else ()
+        return operations_of(loop.body, self.sizes.numbers) + operations(values) + 1
+
+    # -- what is read several times -------------------------------------------------------------
+
+    def _with_cached(
+        self, private: Mapping[Buffer, Scalar]
+    ) -> tuple[tuple[Statement, ...], dict[Buffer, Scalar]]:
+        """The statements, which read from memory once what several loops read; all private rows."""
+        rows = dict(private)
+        body = list(self.inside)
+        # (loops inside of others go over what may have changed)
+        numbers = [n for n, each in enumerate(body) if each in set(self.loops)]
+        readers: dict[tuple[Scalar, Scalar], list[int]] = {}
+        for number in numbers:
+            for key in self._cachable(body[number]):
+                readers.setdefault(key, []).append(number)
+        for (element, stop), where in readers.items():
+            one = element.attribute
+            if len(where) < 2 or not self._fits(stop, one.dtype.itemsize, rows.values()):
+                continue
+            row = buffer(f"{one.name}_row", one.dtype, (self.sizes.value(stop),))
+            rows[row] = stop
+            for number in where:
+                statement = body[number]
+                assert isinstance(statement, (For, Reduce))
+                counter = bounds(statement)[0]
+                (own,) = self.simplify.substitute([element], {_ANY: counter})
+                values = {own: load(row, (counter,))}
+                (made,) = substituted((statement,), values, self.simplify)
+                assert isinstance(made, (For, Reduce))
+                if number == where[0]:
+                    made = replace(made, body=(Store(row, (counter,), own), *made.body))
+                body[number] = made
+        return tuple(body), rows
+
+    def _cachable(self, statement: Statement) -> dict[tuple[Scalar, Scalar], None]:
+        """Elements of arrays that only follow from where in its loop, and in the band, it is."""
+        assert isinstance(statement, (For, Reduce))
+        counter, _, stop = bounds(statement)
+        allowed = {counter, *(loop.index for loop in self.given.band)}
+        constant = set(self.given.buffers) - stored(self.inside)
+        found: dict[tuple[Scalar, Scalar], None] = {}
+        values = statement.values if isinstance(statement, Reduce) else ()
+        direct = (each for each in statement.body if not children(each))
+        roots = [root for each in direct for root in expressions(each)]
+        for node in always_loaded([*roots, *values]):
+            leaves = [x for x in postorder(node.args) if not x.args]
+            if node.attribute in constant and counter in leaves:
+                if all(x.op in ("const", "size") or x in allowed for x in leaves):
+                    (element,) = self.simplify.substitute([node], {counter: _ANY})
+                    found[element, stop] = None
+        return found
+
+    # -- rounds ---------------------------------------------------------------------------------
+
+    def _in_rounds(self, body: Sequence[Statement], stops: set[Scalar]) -> tuple[Statement, ...]:
+        return tuple(self._with_rounds(each, stops) for each in body)
+
+    def _with_rounds(self, statement: Statement, stops: set[Scalar]) -> Statement:
+        if isinstance(statement, (For, Reduce)) and is_dealt(statement, self.given.team):
+            stop = bounds(statement)[2]
+            if is_plain(statement) and stop in stops:
+                whole = self.sizes.value(stop) % self.given.team == 0
+                return replace(statement, rounds=self._rounds(stop), whole=whole)
+            return statement
+        return with_bodies(statement, lambda body: self._in_rounds(body, stops))

@@ -1,0 +1,144 @@
+"""Rows that a team's threads have to themselves: read once, with no barriers between."""
+
+import re
+
+import numpy as np
+import pytest
+
+from functrans import jit
+from functrans.emit.cuda.kernel import emit
+from functrans.errors import PlanError
+from functrans.loop.domain import Fault
+from functrans.loop.evaluate import Memory
+from functrans.loop.evaluate_grid import evaluate_grid
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const
+from functrans.loop.statements import (
+    Barrier,
+    For,
+    Kernel,
+    Let,
+    Reduce,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.loop.target import CUDA
+from functrans.loop.walk import walk
+from functrans.lower import pipeline
+from functrans.lower.plan import Plan, Step
+from functrans.lower.verify import verify
+from tests.emit.cuda.programs import emulate_plan
+from tests.loop.plans import evaluate_plan, shuffled
+
+
+def softmax(x):
+    y = np.exp(x - x.max(axis=-1, keepdims=True))
+    return y / y.sum(axis=-1, keepdims=True)
+
+
+def normed(x):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+
+
+def drawn(*shape):
+    return np.random.default_rng(0).random(shape, np.float32)
+
+
+def plan(function, x):
+    return pipeline.plan(jit(function).lower(x).graph(), CUDA)
+
+
+@pytest.mark.parametrize("function", [softmax, normed])
+@pytest.mark.parametrize("columns", [33, 128, 1000, 4096])
+def test_a_row_is_read_once(function, columns):
+    (step,) = plan(function, drawn(500, columns)).steps
+    kernel = step.kernel
+    assert kernel.scratch == kernel.dealt != ()
+    assert not any(isinstance(each, Barrier) for each in walk(kernel.body))
+    source = emit(kernel, CUDA.grid)
+    reads = sum(int(n or 1) for n in re.findall(r"read(\d*)\(in0", source))
+    rounds = -(-columns // kernel.team)
+    assert rounds <= reads < rounds + 4
+
+
+@pytest.mark.parametrize("function", [softmax, normed])
+@pytest.mark.parametrize("columns", [31, 33, 64, 257, 1025])
+def test_rows_of_all_lengths(function, columns):
+    x = drawn(3, columns)
+    made = plan(function, x)
+    verify(made)
+    found, _ = emulate_plan(made, [x])
+    np.testing.assert_allclose(found[0], function(x), rtol=1e-5, atol=1e-6)
+    if columns < 64:
+        evaluated, _ = evaluate_plan(made, [x], shuffled(0))
+        np.testing.assert_allclose(evaluated[0], found[0], rtol=1e-6)
+
+
+def test_a_row_too_long_for_registers_is_one_kernel_all_the_same():
+    made = plan(softmax, drawn(64, 70_000))
+    (step,) = made.steps
+    assert (step.kernel.team, step.kernel.dealt) == (1024, ())
+    verify(made)
+
+
+def test_few_long_rows_are_a_block_each():
+    (step,) = plan(lambda x: x.sum(axis=1), drawn(5, 40_000)).steps
+    assert (step.kernel.team, step.extent) == (1024, 5)
+
+
+TEAM, N = 4, 6
+F8 = np.dtype(np.float64)
+X, Y = buffer("x", F8, (N,)), buffer("y", F8, (N,))
+ROW = buffer("row", F8, (N,))
+
+
+def dealt(target, source, shift=0, rounds=2):
+    i = index("i", N)
+    n = const(N, INDEX)
+    at = Scalar("irem", (Scalar("add", (i, const(shift, INDEX)), INDEX), n), INDEX)
+    body = (Store(target, (i,), load(source, (at if shift else i,))),)
+    return For(i, ZERO, n, body, lanes=TEAM, rounds=rounds)
+
+
+def checks(kernel):
+    """What is said about a kernel: by the interpreter, and by the verifier."""
+    memory = [Memory(np.ones(N), True), Memory(np.ones(N), True)]
+    yield lambda: evaluate_grid(kernel, memory, (), np.random.default_rng(0).permutation)
+    made = Plan((X,), (Y,), (Step(kernel, (X, Y), (), 0, 0),), {}, 0)
+    yield lambda: verify(made)
+
+
+def test_a_private_row_needs_no_barrier():
+    kernel = Kernel((X, Y), 0, (dealt(ROW, X), dealt(Y, ROW)), (ROW,), TEAM, dealt=(ROW,))
+    for check in checks(kernel):
+        check()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ([dealt(ROW, X), Barrier(), dealt(Y, ROW, 1)], "private"),
+        ([dealt(ROW, X), Barrier(), Let((local(F8),), (load(ROW, (ZERO,)),))], "private"),
+        ([dealt(ROW, X, rounds=3), dealt(Y, ROW)], "not 3 rounds"),
+        ([dealt(ROW, X, rounds=1), dealt(Y, ROW)], "not 1 rounds"),
+    ],
+)
+def test_broken_promises_are_found(body, words):
+    kernel = Kernel((X, Y), 0, tuple(body), (ROW,), TEAM, dealt=(ROW,))
+    for check in checks(kernel):
+        with pytest.raises((Fault, PlanError), match=words):
+            check()
+
+
+def test_sums_across_a_team_combine_neighbours_first():
+    k = index("k", TEAM)
+    values = np.array([1e16, 1.0, -1e16, 1.0])
+    total = local(F8)
+    x, y = buffer("x", F8, (TEAM,)), buffer("y", F8, (1,))
+    terms = Reduce((total,), ("add",), (load(x, (k,)),), ((k, ZERO, const(TEAM, INDEX)),), (), TEAM)
+    memory = [Memory(values, True), Memory(np.zeros(1), False)]
+    evaluate_grid(Kernel((x, y), 0, (terms, Store(y, (ZERO,), total)), (), TEAM), memory, ())
+    assert memory[1].array[0] == (values[0] + values[1]) + (values[2] + values[3])

@@ -1,0 +1,116 @@
+"""Threads do neighbouring iterations together, whose elements are loaded and stored at once."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from functrans import jit
+from functrans.emit.cuda.kernel import emit
+from functrans.loop.target import CUDA
+from functrans.lower import pipeline
+from functrans.lower.verify import verify
+from tests.emit.cuda.programs import emulate_plan
+from tests.loop.plans import evaluate_plan, shuffled
+from tests.targets import target
+
+EAGER = target(
+    CUDA,
+    grid={"block": 64, "largest_team": 64, "shortest": 3, "iterations": 2, "busy": 8}
+    | {"threads": 4, "shortest_in_strips": 3},
+)
+"""A GPU for which short arrays are worth strips."""
+
+DTYPES = (np.float64, np.float32, np.float16, np.int8, np.bool_)
+
+
+def plan(function, *operands, machine=EAGER):
+    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
+
+
+def drawn(shape, dtype=np.float32):
+    return (3 * np.random.default_rng(1).random(shape)).astype(dtype)
+
+
+def wide(made, machine=EAGER):
+    """How often kernels load and store several elements at once, and how many."""
+    sources = [emit(step.kernel, machine.grid) for step in made.steps]
+    return Counter(re.findall(r"\b(?:read|load|store)\d+(?=\()", "\n".join(sources)))
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "dtype", "expected"),
+    [
+        (lambda x: x * 2, [(64, 64)], np.float32, {"read4": 2, "store4": 2}),
+        (lambda x: x * 2, [(64, 64)], np.float64, {"read2": 2, "store2": 2}),
+        (lambda x: x * 2, [(64, 64)], np.float16, {"read8": 2, "store8": 2}),
+        (lambda x: ~x, [(64, 64)], np.bool_, {"read16": 2, "store16": 2}),
+        (lambda x: x > 1, [(64, 64)], np.float32, {"read4": 2, "store4": 2}),
+        (lambda x, y: x + y, [(64, 64)] * 2, np.float32, {"read4": 2, "store4": 1}),
+        (lambda x, y: x + y, [(64, 64), (64,)], np.float32, {"read4": 2, "store4": 1}),
+        (lambda x, y: x + y, [(200, 200), (200,)], np.float32, {"read4": 2, "store4": 1}),
+        (lambda x, y: x + y, [(64, 66), (66,)], np.float32, {"read2": 2, "store2": 1}),
+        (lambda x, y: x + y, [(64, 65), (65,)], np.float32, {}),
+        (lambda x, y: x + y, [(64, 64), (64, 1)], np.float32, {"read4": 1, "store4": 1}),
+        (lambda x: x.T * 2, [(64, 64)], np.float32, {}),
+        (lambda x: x[:, 1:] * 2, [(64, 65)], np.float32, {"store4": 1}),
+        (lambda x: x[:, ::2] * 2, [(64, 128)], np.float32, {}),
+        (lambda x: x.sum(axis=0), [(20, 64)], np.float32, {"read4": 2, "store4": 2}),
+        (lambda x: x.sum(axis=1), [(64, 512)], np.float32, {"read4": 1}),
+        (lambda x: x.sum(axis=1), [(64, 511)], np.float32, {}),
+    ],
+)
+def test_what_is_done_at_once(function, shapes, dtype, expected):
+    made = plan(function, *(drawn(shape, dtype) for shape in shapes))
+    assert wide(made) == expected
+    verify(made)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [0, 1, 31, 33, 1025])
+def test_what_is_left_at_the_end(dtype, count):
+    x = drawn((count,), dtype)
+    made = plan(lambda x: np.minimum(x, x[:1]) if count else x == x, x)
+    verify(made)
+    wanted = np.minimum(x, x[:1]) if count else x == x
+    for found, status in (evaluate_plan(made, [x], shuffled(0)), emulate_plan(made, [x])):
+        np.testing.assert_array_equal(found[0], wanted)
+        assert status == 0
+
+
+def test_a_large_array_has_two_strips_a_thread_and_a_small_one_none():
+    large, small = drawn((3 << 20,)), drawn((4000,))
+    made = plan(lambda x: x * 2, large, machine=CUDA)
+    assert wide(made, CUDA) == {"read4": 2, "store4": 2}
+    assert [loop.index.attribute[2] for loop in made.steps[0].kernel.band] == [1536, 256]
+    assert not wide(plan(lambda x: x * 2, small, machine=CUDA), CUDA)
+    verify(plan(lambda x: x * 2, drawn((70_001,)), machine=CUDA))
+
+
+def test_a_long_sum_loads_four_at_once():
+    made = plan(lambda x: x.sum(), drawn((1 << 20,)), machine=CUDA)
+    assert wide(made, CUDA) == {"read4": 1}
+
+
+def test_an_element_that_is_much_work_has_a_narrower_strip():
+    def much(x):
+        return np.sin(np.exp(np.sin(x)))
+
+    assert not wide(plan(much, drawn((1 << 16,)), machine=CUDA), CUDA)
+
+
+def test_a_short_last_axis_is_no_reason_to_go_apart():
+    """Threads go along memory, rather than each along a row of its own."""
+    made = plan(lambda x: x * 2, drawn((1 << 12, 3)), machine=CUDA)
+    assert wide(made, CUDA) == {"read4": 1, "store4": 1}
+
+
+def test_results_in_the_place_of_inputs():
+    x = drawn((65,))
+    graph = jit(lambda x: x * 2 + x).lower(x).graph()
+    made = pipeline.plan(graph, EAGER, donated=(0,))
+    verify(made)
+    assert wide(made)["load4"] == wide(made)["store4"] > 0
+    found, _ = emulate_plan(made, [x])
+    np.testing.assert_array_equal(found[0], x * 2 + x)
