@@ -171,7 +171,7 @@ def test_rows_that_a_team_has_no_room_for_are_in_memory():
 
 def test_rows_have_extents_that_a_compiler_knows():
     (step,) = plan(rows, np.ones((2000, 2000), np.float32)).steps
-    assert [row.nbytes for row in step.kernel.scratch] == [8000]
+    assert {row.nbytes for row in step.kernel.scratch} == {8000}
 
 
 def test_what_is_repeated_lives_for_all_turns():
