@@ -46,7 +46,7 @@ def test_what_kernels_take(monkeypatch):
     assert (kernel.launches, kernel.blocks) == (1, 300)
     assert kernel.team == kernel.threads
     assert kernel.spills == kernel.local == 0 < kernel.registers
-    assert kernel.shared >= 4000 * 4  # the row
+    assert 0 < kernel.shared <= 48 << 10  # at least what warps hand to one another
     assert report.bytes_moved == kernel.bytes_read + kernel.bytes_written == 2 * X.nbytes
     assert 0 < kernel.occupancy <= 1
     head, row, total = str(report).splitlines()
