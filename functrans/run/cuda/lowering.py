@@ -89,9 +89,11 @@ class ProgramReport:
     architecture : str
     kernels : tuple of KernelReport
     launches : int
-        Of a call.
+        Of kernels, in a call.
+    library_calls : int
+        In a call; what these launch is theirs.
     bytes_moved : int
-        Read and written, by all kernels.
+        The sizes of the arrays that all of them read and write.
     temporary_bytes : int
         Of the arena.
     """
@@ -99,6 +101,7 @@ class ProgramReport:
     architecture: str
     kernels: tuple[KernelReport, ...]
     launches: int
+    library_calls: int
     bytes_moved: int
     temporary_bytes: int
 
@@ -113,6 +116,8 @@ class ProgramReport:
             for row in rows
         ]
         calls = "launch" if self.launches == 1 else "launches"
+        if self.library_calls:
+            calls += f" and {self.library_calls} of libraries"
         moved, kept = in_words(self.bytes_moved), in_words(self.temporary_bytes)
         return "\n".join(
             [
@@ -252,7 +257,8 @@ class Lowering:
             self.architecture,
             kernels,
             sum(one.launches for one in kernels),
-            sum(one.bytes_read + one.bytes_written for one in kernels),
+            sum(bool(routines(step.kernel.body)) for step in self._steps),
+            sum(one.bytes_read + one.bytes_written for one in map(report.nest_cost, self._steps)),
             self.cost().temporary_bytes,
         )
 

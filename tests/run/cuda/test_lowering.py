@@ -5,10 +5,11 @@ import ast
 import numpy as np
 import pytest
 
-from functrans import config, grad, jit
+from functrans import grad, jit
 from functrans.errors import DeviceError
-from functrans.run.cuda import lowering
+from functrans.run.cuda import launches, lowering
 from functrans.run.cuda.compile import missing
+from functrans.scipy.linalg import schur
 from tests.errors.words import message_of
 
 compiles = pytest.mark.skipif(bool(missing()), reason="the packages that compile are missing")
@@ -45,7 +46,7 @@ def test_what_kernels_take(monkeypatch):
     assert (kernel.launches, kernel.blocks) == (1, 300)
     assert kernel.team == kernel.threads
     assert kernel.spills == kernel.local == 0 < kernel.registers
-    assert kernel.shared >= 4000 * 4  # the row
+    assert 0 < kernel.shared <= 48 << 10  # at least what warps hand to one another
     assert report.bytes_moved == kernel.bytes_read + kernel.bytes_written == 2 * X.nbytes
     assert 0 < kernel.occupancy <= 1
     head, row, total = str(report).splitlines()
@@ -62,9 +63,9 @@ def test_other_architectures(architecture):
     report = lowered.resources()
     assert report.architecture == architecture
     assert report.launches == sum(one.launches for one in report.kernels) > 1
-    assert report.temporary_bytes == 200 * 30 * 8
+    assert report.temporary_bytes >= 200 * 30 * 8  # what the second product reads
     ptx = lowered.ptx()
-    assert ptx.count(f".target {architecture}") == 2
+    assert ptx.count(f".target {architecture}") == len(report.kernels)
     assert ptx.startswith("// nest0\n")
 
 
@@ -118,9 +119,18 @@ def test_no_such_architecture_or_device():
         jit(softmax).lower(X, device="gpu")
 
 
+@compiles
+def test_calls_of_libraries_are_counted(monkeypatch):
+    monkeypatch.setattr(launches, "are_installed", lambda: True)
+    lowered = jit(lambda x: np.tanh(x @ x)).lower(np.ones((500, 500)), device="cuda")
+    report = lowered.resources()
+    assert (report.launches, report.library_calls) == (1, 1)
+    assert report.bytes_moved >= 4 * 500 * 500 * 8
+    assert "1 launch and 1 of libraries a call" in str(report)
+    assert ": a library's" in lowered.source()
+
+
 def test_what_has_no_kernel_is_named():
-    lowered = jit(np.linalg.svd).lower(W, device="cuda")
-    if "no kernel" in lowered.schedule():  # where it is not a library's
-        assert "no kernel: svd" in lowered.schedule()
-        assert "== no kernel: svd" in lowered.stages()
-    assert config.cuda_fallback is None
+    lowered = jit(lambda x: schur(x)[0]).lower(np.eye(7), device="cuda")
+    assert "no kernel: schur" in lowered.schedule()
+    assert "== no kernel: schur" in lowered.stages()
