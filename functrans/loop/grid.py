@@ -127,6 +127,6 @@ class Grid(NamedTuple):
     """So many tiles keep a machine busy: two for each of 132 multiprocessors."""
     least_part: int = 256
     """A part of a sum has so many terms at least, where parts are summed by different blocks."""
-    largest_epilogue: int = 48
-    """Operations for an element of a product that its kernel does besides: they are written out for
-    each sum that a thread has."""
+    largest_epilogue: int = 3072
+    """Nodes of expressions that the kernel of a product has besides, for all sums of a thread: a
+    hyperbolic tangent written out for 16 of them, a bias and a maximum for 64."""
