@@ -102,21 +102,32 @@ def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:
 
 def with_leaves(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
     """A kernel with other leaves in its expressions, and in the extents of its buffers."""
-    return _rewritten(kernel, values, values)
+    return _rewritten(kernel, values, leaves=values)
 
 
 def with_places(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
     """A kernel with other leaves in what says where elements are, its loops as they are."""
-    return _rewritten(kernel, values, {})
+    return _rewritten(kernel, values, places=values)
+
+
+_NONE: Mapping[Scalar, Scalar] = {}
 
 
 def _rewritten(
-    kernel: Kernel, places: Mapping[Scalar, Scalar], leaves: Mapping[Scalar, Scalar]
+    kernel: Kernel,
+    extents: Mapping[Scalar, Scalar],
+    *,
+    leaves: Mapping[Scalar, Scalar] = _NONE,
+    places: Mapping[Scalar, Scalar] = _NONE,
 ) -> Kernel:
+    """A kernel with leaves replaced in the extents of buffers, and everywhere or in places.
+
+    A leaf is replaced once: another one's number may be what it becomes.
+    """
     simplify = Simplifier()
     buffers: dict[Buffer, Buffer] = {}
     for one in kernel.buffers:
-        shape = tuple(simplify.substitute(one.shape, places))
+        shape = tuple(simplify.substitute(one.shape, extents))
         buffers[one] = one if shape == one.shape else Buffer(one.name, one.dtype, shape)
 
     def element(one: Buffer, position: Position) -> tuple[Buffer, Position]:
