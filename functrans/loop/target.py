@@ -458,7 +458,7 @@ CUDA = Target(
         blocks_of_lanes=False,
     ),
     fusion=Fusion(worth_a_kernel=1),
-    loops=Loops(largest_scratch=1 << 16, largest_stack=1 << 62, wide_columns=1, most_pieces=1),
+    loops=Loops(largest_scratch=1 << 16, wide_columns=1, most_pieces=1),
     products=Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory
     transforms=Transforms(long=2048, wide=1, largest_tile=24 << 10),

@@ -161,7 +161,9 @@ def work_sharing(draft: Draft) -> Draft:
     Expects nests, whose independent loops say so.
     Leaves nests with no more on a thread's stack than fits; their outermost loops are shared.
     """
-    nests = [limit_stack(nest, draft.target) for nest in draft.nests]
+    nests = list(draft.nests)
+    if draft.target.grid is None:  # (on a grid, rows that are too large get memory of their own)
+        nests = [limit_stack(nest, draft.target) for nest in nests]
     if "batch_partition" in draft.target.stages:
         nests = [partition_batch(nest, draft.target) for nest in nests]
     return replace(draft, nests=tuple(nests))

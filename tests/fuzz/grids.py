@@ -38,7 +38,7 @@ LOW = {
     },
     "reductions": {"blocks": (3, 5), "few_iterations": (1, 8, 64), "long": (16, 200, 1 << 16)},
     "unrolling": {"longest": (2, 16), "sums": (1, 7), "elements": (1, 4, 64)},
-    "loops": {"largest_scratch": (64, 48 << 10), "largest_stack": (64, 48 << 10)},
+    "loops": {"largest_scratch": (64, 1 << 16)},
     "kernels": {"largest_constant": (2, 16)},
 }
 """What thresholds of a GPU are drawn from."""
