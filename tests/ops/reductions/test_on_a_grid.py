@@ -96,7 +96,7 @@ def test_positions_of_extremes_in_long_lines(name, shape, axis, dtype):
 def test_large_arrays_keep_many_threads_busy(name, shape, axis):
     params = {"reverse": False} if name in RUNNING else {}
     found = threads((RUNNING | SORTS)[name], like(shape), axis=axis, **params)
-    assert max(found) >= 10_000
+    assert max(found) >= 10_000 // 4  # neighbouring elements may go in strips
 
 
 @pytest.mark.parametrize(("shape", "axis"), LARGE[:3])

@@ -10,9 +10,9 @@ algorithms", 1986).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 
+from functrans.caches import cached_property
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, block_range, guard, identity, index
 from functrans.loop.scalar import Scalar, const

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from functrans.caches import cached_property
 from functrans.ir.types import is_float
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index
