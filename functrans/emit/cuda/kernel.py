@@ -16,7 +16,7 @@ import numpy as np
 
 from functrans.emit.cuda.flattening import flattened
 from functrans.emit.cuda.names import NAMES
-from functrans.emit.cuda.superwords import WIDEST, Group, are_apart, groups
+from functrans.emit.cuda.superwords import WIDEST, Group, groups, in_any_order
 from functrans.emit.printer import Printer, computed, in_memory
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -204,13 +204,14 @@ class _Printer(Printer):
 
     def _stores(self, stores: Sequence[Store]) -> None:
         """Stores one after the other, those to neighbouring elements at once."""
-        if len(stores) > 1 and not are_apart(stores, self.simplify):
-            for store in stores:
-                self._stores([store])
-            return
-        if any(store.op is not None for store in stores):
-            super().statements(stores)
-            return
+        for run in in_any_order(stores, self.simplify):
+            if run[0].op is not None:
+                super().statements(run)
+            else:
+                self._together(run)
+
+    def _together(self, stores: Sequence[Store]) -> None:
+        """Stores that may be done in any order, once all values have been computed."""
         shared = [each for each in stores if each.target not in self.dealt_rows]
         kept = (each for each in shared if each.target not in self.registers)
         together = groups(kept, lambda each: (each.target, each.indices[0]), self.simplify)

@@ -81,23 +81,36 @@ def _is_group(row: dict[int, Any], place: int, count: int, aligned: int) -> bool
     return all(place + number in row for number in range(count))
 
 
-def are_apart(stores: Sequence[Store], simplify: Simplifier) -> bool:
-    """Whether all values of some stores can be computed before any is stored."""
-    done: list[Store] = []
+def in_any_order(stores: Sequence[Store], simplify: Simplifier) -> Iterator[list[Store]]:
+    """Runs of stores that may be done in any order, once the values of all have been computed.
+
+    No value is read from where one before is stored, and no two stores are to one element.
+    """
+    run: list[Store] = []
     for store in stores:
-        loads = (x for x in postorder([*store.indices, store.value]) if x.op == "load")
-        if any(_may_meet(node, before, simplify) for node in loads for before in done):
-            return False
-        if store.op is not None:
-            return False
-        done.append(store)
-    return True
+        if run and not all(_commute(before, store, simplify) for before in run):
+            yield run
+            run = []
+        run.append(store)
+    if run:
+        yield run
 
 
-def _may_meet(node: Scalar, store: Store, simplify: Simplifier) -> bool:
-    if node.attribute is not store.target:
+def _commute(before: Store, store: Store, simplify: Simplifier) -> bool:
+    if before.op is not None or store.op is not None:
         return False
-    (position,), (place,) = node.args, store.indices
-    terms, constant = simplify.terms(position)
-    others, other = simplify.terms(place)
-    return terms != others or constant == other
+    places = [
+        node.args[0]
+        for node in postorder([*store.indices, store.value])
+        if node.op == "load" and node.attribute is before.target
+    ]
+    if store.target is before.target:
+        places += store.indices
+    return not any(_may_be_one(place, before.indices[0], simplify) for place in places)
+
+
+def _may_be_one(place: Scalar, other: Scalar, simplify: Simplifier) -> bool:
+    """Whether two positions in a buffer may be equal."""
+    terms, constant = simplify.terms(place)
+    others, apart = simplify.terms(other)
+    return terms != others or constant == apart
