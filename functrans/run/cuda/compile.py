@@ -10,6 +10,9 @@ import ast
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -136,7 +139,22 @@ def _numba_cuda() -> Any:
     with importing:
         from numba import cuda
 
+        with _with_older_names():
+            import_module("numba.cuda.np.arrayobj")
         return cuda
+
+
+@contextmanager
+def _with_older_names() -> Iterator[None]:
+    """NumPy with a name that 2.5 has no more: numba-cuda 0.30 asks for it while it is imported."""
+    if "row_stack" in vars(np):
+        yield
+        return
+    setattr(np, "row_stack", np.vstack)  # noqa: B010 (types know that there is none)
+    try:
+        yield
+    finally:
+        delattr(np, "row_stack")
 
 
 @once
