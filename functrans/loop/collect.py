@@ -213,7 +213,9 @@ class Accesses:
         iterations, last = aligned(low, positions)[0] + positions, aligned(high, positions)[0]
         with self.values.scope():
             if extent:
-                if int(iterations.min()) < 0 or extent > _extent(index):
+                # (where it is not come to, it may begin anywhere)
+                used = iterations if outer is None else masked_by(iterations, outer)
+                if int(used.min(initial=0)) < 0 or extent > _extent(index):
                     raise Fault(f"the loop over {index.attribute[0]} leaves its extent")
                 if not (iterations < last).all():
                     self._restrict(iterations < last)

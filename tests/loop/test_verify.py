@@ -229,6 +229,14 @@ def test_a_loop_past_its_extent():
         run([loop(K, [Store(Y, (K,), const(1, F8))], n=11)], [Y])
 
 
+def test_a_loop_that_is_not_come_to_may_begin_anywhere():
+    first = K - 4
+    inside = For(J, first, const(4, INDEX), (Store(Y, (J,), const(1, F8)),))
+    run([loop(K, [If(first >= 0, (inside,))], n=8)], [Y])
+    with pytest.raises(Fault, match="loop over j leaves its extent"):
+        run([loop(K, [inside], n=8)], [Y])
+
+
 def test_sums():
     a, s = buffer("a", F8, (10, 10)), local(F8, "s")
     total = Reduce((s,), ("add",), (load(a, (K, J)),), ((J, ZERO, const(10, INDEX)),))

@@ -32,10 +32,10 @@ from functrans.loop.statements import (
     band,
     buffer,
     load,
-    serial,
 )
 from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.grid.cost import extent, is_independent
+from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
 
 Body = tuple[Statement, ...]
@@ -107,13 +107,25 @@ def expanded(
     for number, piece in enumerate(pieces):
         for row in _too_large(kept[number], grid):
             kept[number].remove(row)
-            if not _expand(row, _band(piece), relocation, grid):
+            room = _expand(row, _band(piece), relocation, grid)
+            if not room or _is_used_anew(row, piece.body, _band(piece)):
                 # one iteration after another, all on the row of one
-                done[number] = Piece(piece.turns, tuple(map(serial, nested(piece))))
+                done[number] = Piece(piece.turns, of_one_thread(nested(piece)))
     if relocation.moved:
         done = [replace(each, body=relocation.statements(each.body)) for each in done]
     done = _with_locals_in_memory(done, users)
     return [(each, tuple(rows)) for each, rows in zip(done, kept, strict=True)]
+
+
+def _is_used_anew(row: Buffer, body: Body, around: Sequence[For]) -> bool:
+    """Whether iterations of an independent loop, besides those around, each use a row anew."""
+    for each in walk(body):
+        if isinstance(each, For) and is_independent(each) and each.lanes == 1:
+            if all(each.index is not loop.index for loop in around):
+                stores = (x for x in walk(each.body) if isinstance(x, Store) and x.target is row)
+                if any(each.index not in store.indices for store in stores):
+                    return True
+    return False
 
 
 def _band(piece: Piece) -> tuple[For, ...]:

@@ -180,3 +180,20 @@ def test_what_is_repeated_lives_for_all_turns():
     places = sorted((made.offsets[x], x.nbytes) for x in repeat.buffers if x in made.offsets)
     assert len(places) > 2
     assert all(a + n <= b for (a, n), (b, _) in pairwise(places))
+
+
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_rows_without_room_are_one_threads(room):
+    """Loops inside of branches are then no longer independent, either."""
+
+    def picked(x):
+        return lax.cond(x.sum() > 0, np.sin, lambda x: np.cumsum(x, axis=1) * 0.1, x)
+
+    small = {"warp": 4, "block": 4, "largest_team": 4, "busy": 1, "at_once": 1, "iterations": 2}
+    machine = target(CUDA, grid={**small, "rows": 64, "largest_expanded": room})
+    x = -np.arange(100.0).reshape(1, 100)
+    made = pipeline.plan(jit(picked).lower(x).graph(), machine)
+    verify(made)
+    (found,), status = evaluate_plan(made, [x], shuffled(3))
+    assert status == 0
+    np.testing.assert_allclose(found, np.cumsum(x, axis=1) * 0.1)
