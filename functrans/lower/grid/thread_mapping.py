@@ -146,7 +146,7 @@ class _Deal:
         """Loop coalescing: one loop for a perfect nest of those with constant bounds."""
         if len(loops) == 1:
             return loops[0], inside
-        one, values = coalesced([counter for counter, *_ in loops])
+        one, values = linearised([counter for counter, *_ in loops])
         flat = one, ZERO, const(one.attribute[2], INDEX)
         return flat, substituted(inside, values, self.simplify)
 
@@ -160,7 +160,7 @@ class _Deal:
         constant = all(start is ZERO and stop.op == "const" for _, start, stop in statement.loops)
         if len(statement.loops) == 1 or innermost >= self.team or not constant:
             return replace(alone, lanes=self.team)
-        one, values = coalesced([counter for counter, *_ in statement.loops])
+        one, values = linearised([counter for counter, *_ in statement.loops])
         return replace(
             alone,
             loops=((one, ZERO, const(one.attribute[2], INDEX)),),
@@ -174,8 +174,8 @@ def _is_from_zero(loop: For) -> bool:
     return loop.start is ZERO and loop.stop.op == "const"
 
 
-def coalesced(counters: Sequence[Scalar]) -> tuple[Scalar, dict[Scalar, Scalar]]:
-    """Loop coalescing: one index for several, and what these are then."""
+def linearised(counters: Sequence[Scalar]) -> tuple[Scalar, dict[Scalar, Scalar]]:
+    """Linearisation: one index for several, and what these are then."""
     extents = [counter.attribute[2] for counter in counters]
     one = index(counters[-1].attribute[0], prod(extents))
     values: dict[Scalar, Scalar] = {}

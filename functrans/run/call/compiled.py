@@ -15,7 +15,7 @@ from functrans.ir.graph import Atom, Graph, Literal
 from functrans.ir.types import Aval, is_complex
 from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
-from functrans.lower import pipeline, report
+from functrans.lower import overview, pipeline, report
 from functrans.lower.plan import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, partition
 from functrans.lower.verify import verify
@@ -85,7 +85,7 @@ class Program:
         }
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
-            made = part.program(*operands) if part else self._call(segment, operands)
+            made = part.program(*operands) if part else on_host(segment, operands, self.backend)
             values.update(zip(segment.outputs, made, strict=True))
             for var in segment.dead:
                 del values[var]
@@ -100,50 +100,14 @@ class Program:
         ]
         return tuple(own(results, arrays))
 
-    def _call(self, segment: Segment, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Apply a primitive without a compiled form, by NumPy."""
-        eqn = segment.call
-        assert eqn is not None
-        # an operand may stand in the equation more than once
-        given: dict[Atom, Any] = dict(zip(segment.inputs, operands, strict=True))
-        values = [
-            x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
-        ]
-        try:
-            if eqn.primitive.host is not None:
-                inner = partial(compiled_part, backend=self.backend)
-                results = eqn.primitive.host(eqn, values, inner)
-                if results is not None:
-                    return tuple(results)
-            result = eqn.primitive.numpy(*values, **eqn.params)
-        except Exception as error:
-            error.add_note(place_of(eqn))
-            raise
-        return tuple(result) if eqn.primitive.several else (result,)
-
     def stages(self) -> str:
         """What each stage of the compiler leaves, and how long it takes."""
-        lines = []
-        for segment in self.segments:
-            if segment.call is not None:
-                lines.append(f"== call NumPy: {segment.call.primitive.name}")
-                continue
-            before = ""
-            for stage, seconds, text in pipeline.shown(segment.graph, host.target()):
-                same = "(as before)" if text == before else text
-                lines += [f"== {stage.name} ({seconds * 1e3:.2f} ms)", same]
-                before = text
-        return "\n".join(lines)
+        return overview.stages(self.segments, host.target(), "call NumPy")
 
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
-        parts = []
-        for segment, part in zip(self.segments, self.parts, strict=True):
-            if part is not None:
-                parts.append(report.outline(part.plan))
-            elif segment.call is not None:
-                parts.append(f"call NumPy: {segment.call.primitive.name}")
-        return "\n".join(parts)
+        plans = [None if part is None else part.plan for part in self.parts]
+        return overview.schedule(self.segments, plans, "call NumPy")
 
     def source(self) -> str:
         """The kernels as Numba source."""
@@ -172,6 +136,28 @@ class Program:
 
     def _names(self) -> dict[Kernel, str]:
         return numba_code.names_of(self._kernels())
+
+
+def on_host(segment: Segment, operands: Sequence[Any], backend: str) -> tuple[Any, ...]:
+    """Apply a primitive without a compiled form: as its ``host`` slot says, or by NumPy."""
+    eqn = segment.call
+    assert eqn is not None
+    # an operand may stand in the equation more than once
+    given: dict[Atom, Any] = dict(zip(segment.inputs, operands, strict=True))
+    values = [
+        x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
+    ]
+    try:
+        if eqn.primitive.host is not None:
+            inner = partial(compiled_part, backend=backend)
+            results = eqn.primitive.host(eqn, values, inner)
+            if results is not None:
+                return tuple(results)
+        result = eqn.primitive.numpy(*values, **eqn.params)
+    except Exception as error:
+        error.add_note(place_of(eqn))
+        raise
+    return tuple(result) if eqn.primitive.several else (result,)
 
 
 @cached(256)

@@ -20,7 +20,7 @@ from functrans.errors import DeviceError
 from functrans.ir.graph import Graph
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
-from functrans.lower import pipeline, report
+from functrans.lower import overview, pipeline, report
 from functrans.lower.grid.launch import iterations, launch
 from functrans.lower.plan import Plan, Step, called
 from functrans.lower.select.partition import partition
@@ -184,27 +184,11 @@ class Lowering:
 
     def stages(self) -> str:
         """What each stage of the compiler leaves, and how long it takes."""
-        lines = []
-        for segment in self._segments:
-            if segment.call is not None:
-                lines.append(f"== no kernel: {segment.call.primitive.name}")
-                continue
-            before = ""
-            for stage, seconds, text in pipeline.shown(segment.graph, self.target, self._donated):
-                same = "(as before)" if text == before else text
-                lines += [f"== {stage.name} ({seconds * 1e3:.2f} ms)", same]
-                before = text
-        return "\n".join(lines)
+        return overview.stages(self._segments, self.target, "no kernel", self._donated)
 
     def schedule(self) -> str:
         """Which loops there are, and which values live in memory."""
-        parts = []
-        for segment, plan in zip(self._segments, self._plans, strict=True):
-            if plan is not None:
-                parts.append(report.outline(plan))
-            elif segment.call is not None:
-                parts.append(f"no kernel: {segment.call.primitive.name}")
-        return "\n".join(parts)
+        return overview.schedule(self._segments, self._plans, "no kernel")
 
     def source(self) -> str:
         """The kernels as Numba-CUDA source."""

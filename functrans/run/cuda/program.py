@@ -8,7 +8,6 @@ on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from functrans import config
 from functrans.caches import cached
 from functrans.errors import DeviceError
-from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
 from functrans.ir.on_device import appliers, device_of, evaluators, is_any_on_device
 from functrans.ir.primitive import Primitive, bind
@@ -30,7 +28,7 @@ from functrans.lower.select.partition import Segment, partition
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
 from functrans.optimise.machine.complex_parts import without_complex
-from functrans.run.call.compiled import compiled_part
+from functrans.run.call.compiled import on_host
 from functrans.run.call.failures import explained
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.donation import given_up
@@ -185,23 +183,7 @@ class DeviceProgram:
 
     def _on_host(self, segment: Segment, operands: Sequence[DeviceArray]) -> list[DeviceArray]:
         """An equation without a kernel, by NumPy on copies of its operands."""
-        eqn = segment.call
-        assert eqn is not None
-        given: dict[Atom, Any] = dict(zip(segment.inputs, to_host(operands), strict=True))
-        values = [
-            x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
-        ]
-        try:
-            results = None
-            if eqn.primitive.host is not None:
-                inner = partial(compiled_part, backend=config.backend)
-                results = eqn.primitive.host(eqn, values, inner)
-            if results is None:
-                results = eqn.primitive.numpy(*values, **eqn.params)
-                results = results if eqn.primitive.several else (results,)
-        except Exception as error:
-            error.add_note(place_of(eqn))
-            raise
+        results = on_host(segment, to_host(operands), config.backend)
         return put([np.asarray(x) for x in results], self.driver)
 
 

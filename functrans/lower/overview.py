@@ -1,0 +1,42 @@
+"""Overviews of programs: what is compiled of them, stage by stage or as loops, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functrans.loop.target import Target
+from functrans.lower.pipeline import shown
+from functrans.lower.plan import Plan
+from functrans.lower.report import outline
+from functrans.lower.select.partition import Segment
+
+
+def stages(
+    segments: Sequence[Segment], target: Target, otherwise: str, donated: Sequence[int] = ()
+) -> str:
+    """What each stage leaves of a program, and how long it takes.
+
+    What is not compiled is named after the words ``otherwise``.
+    """
+    lines = []
+    for segment in segments:
+        if segment.call is not None:
+            lines.append(f"== {otherwise}: {segment.call.primitive.name}")
+            continue
+        before = ""
+        for stage, seconds, text in shown(segment.graph, target, donated):
+            same = "(as before)" if text == before else text
+            lines += [f"== {stage.name} ({seconds * 1e3:.2f} ms)", same]
+            before = text
+    return "\n".join(lines)
+
+
+def schedule(segments: Sequence[Segment], plans: Sequence[Plan | None], otherwise: str) -> str:
+    """Which loops a program has, and which values live in memory."""
+    parts = []
+    for segment, plan in zip(segments, plans, strict=True):
+        if plan is not None:
+            parts.append(outline(plan))
+        elif segment.call is not None:
+            parts.append(f"{otherwise}: {segment.call.primitive.name}")
+    return "\n".join(parts)
