@@ -268,9 +268,12 @@ class Matrices(NamedTuple):
     """The columns of a right-hand side with more elements than this are done in a loop."""
     most_multiplications: int = 64
     """Leading axes are written out, too, if so many multiplications do it all."""
+    largest_of_team: int = 128
+    """Matrices of so many rows are factored by a team of a grid's threads each, though there is a
+    library: its calls of several launches, which wait for the host, take longer than that."""
     most_in_turn: int = 32
-    """So many matrices of a stack at most are given to a library one after the other, where each
-    call is a step of its own."""
+    """So many larger matrices of a stack at most are given to the library instead, one after the
+    other: of more, as many teams as there are multiprocessors are at work at once."""
     largest_alone: int = 65_536
     """A single matrix with more elements is decomposed by NumPy, whose LAPACK has threads of its
     own; those of a stack are shared by ours. Measured on two cores: up to 300 x 100 and 200 x 200

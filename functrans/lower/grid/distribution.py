@@ -13,7 +13,7 @@ behind an `If` may ask for itself. All of this costs launches, and memory for wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from math import prod
 from typing import NamedTuple
 
@@ -37,21 +37,17 @@ def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
 
     Calls, and what says already how many threads do it, are kernels as they are.
     """
-    run: list[Nest] = []
-    for nest in chain.from_iterable(map(with_calls_apart, nests)):
-        if nest.team or isinstance(nest.body[0], Call):
-            yield from _kernels(run, target)
-            yield nest
-            run = []
-        else:
-            run.append(nest)
-    yield from _kernels(run, target)
+    apart = chain.from_iterable(map(with_calls_apart, nests))
+    for (turns, is_done), run in groupby(apart, lambda nest: (nest.turns, _is_done(nest))):
+        yield from run if is_done else _kernels(list(run), turns, target)
 
 
-def _kernels(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
-    """The kernels of nests that are one after another."""
-    if not nests:
-        return
+def _is_done(nest: Nest) -> bool:
+    return nest.team > 0 or isinstance(nest.body[0], Call)
+
+
+def _kernels(nests: Sequence[Nest], around: tuple[Scalar, ...], target: Target) -> Iterator[Nest]:
+    """The kernels of nests that are one after another, in the same loops of the host."""
     assert target.grid is not None
     scratch = tuple(dict.fromkeys(row for nest in nests for row in nest.scratch))
     found = _Search(target, scratch).best(tuple(each for nest in nests for each in nest.body), ())
@@ -62,7 +58,7 @@ def _kernels(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
         assert made is not None, "rows that are used by one kernel alone need no memory"
     for piece, rows in made:
         body = nested(piece)
-        turns = tuple(each.index for each in piece.turns)
+        turns = (*around, *(each.index for each in piece.turns))
         yield Nest(body, rows, operations_of(body), turns=turns)
 
 
@@ -144,7 +140,7 @@ class _Search:
             inner = band(body)
             loops += inner
             inside = inner[-1].body if inner else body
-        team = team_of(loops, inside, self._rows(inside), self.grid)
+        team = team_of(loops, inside, self._rows(inside), self.spans)
         iterations = prod(map(extent, loops))
         return _Leaf(around, body, self.spans.time(iterations, team, inside) * _turns(around))
 

@@ -96,9 +96,10 @@ def _is_small(nest: Nest, target: Target) -> bool:
     if nest.team or not loops or nest.scratch or not all(loop.start is ZERO for loop in loops):
         return False
     inside = loops[-1].body
-    if team_of(loops, inside, (), grid) != 1:
+    spans = Spans(grid, set())
+    if team_of(loops, inside, (), spans) != 1:
         return False
-    time = Spans(grid, set()).time(prod(map(extent, loops)), 1, inside)
+    time = spans.time(prod(map(extent, loops)), 1, inside)
     return time <= grid.little * grid.launch
 
 

@@ -1,9 +1,9 @@
 """Distribution of library calls: each is a step of its own, between kernels of what is around it.
 
 Expects a nest with calls of routines, perhaps in loops over a stack of matrices. Leaves nests of
-which each is one call, or has none. The loops around calls are done by whoever goes through the
-plan: all of their iterations are written out, one after the other. Working memory that a call
-shares with what comes before or after it is a temporary then, and on no thread's stack.
+which each is one call, or has none. The host goes through the loops around calls, one iteration
+after the other (`Nest.turns`). Working memory that a call shares with what comes before or after it
+is a temporary then, and on no thread's stack.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.nodes import ZERO
 from functrans.loop.operations import operations_of
-from functrans.loop.scalar import const, postorder
-from functrans.loop.simplify import Simplifier
+from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, Statement, Store
-from functrans.loop.substitution import substituted
 from functrans.loop.walk import loaded, stored, walk
 from functrans.lower.nest.bodies import Nest, carries_values
 
@@ -28,21 +27,23 @@ def with_calls_apart(nest: Nest) -> list[Nest]:
     """The nest, or several: calls alone, and what is between."""
     if not _calls(nest.body) or (isinstance(nest.body[0], Call) and len(nest.body) == 1):
         return [nest]
-    parts = list(_parts(_written_out(nest.body, Simplifier())))
+    parts = list(_parts(nest.body))
+    bodies = [part.body for part in parts]
     for number in range(1, len(parts)):
-        before = [each for part in parts[:number] for each in part]
-        after = [each for part in parts[number:] for each in part]
+        before = [each for body in bodies[:number] for each in body]
+        after = [each for body in bodies[number:] for each in body]
         assert not carries_values(before, after, set()), "a number is kept across a call"
-    users = Counter(row for part in parts for row in _used(part))
+    users = Counter(row for body in bodies for row in _used(body))
     scratch = {row for row in nest.scratch if users[row] == 1 and not _calls_use(nest.body, row)}
     return [
         replace(
             nest,
-            body=part,
-            scratch=tuple(row for row in nest.scratch if row in scratch & _used(part)),
-            work=operations_of(part),
+            body=body,
+            scratch=tuple(row for row in nest.scratch if row in scratch & _used(body)),
+            work=operations_of(body),
+            turns=turns,
         )
-        for part in parts
+        for turns, body in parts
     ]
 
 
@@ -58,30 +59,30 @@ def _used(body: Sequence[Statement]) -> set[Buffer]:
     return loaded(body) | stored(body)
 
 
-def _written_out(body: Sequence[Statement], simplify: Simplifier) -> Iterator[Statement]:
-    """The statements, with all iterations of loops around calls."""
-    for each in body:
-        if not isinstance(each, For) or not _calls(each.body):
-            yield _shared(each)
-            continue
-        assert each.start is ZERO and each.stop.op == "const", "a call in a loop without an end"
-        for number in range(int(each.stop.attribute)):
-            known = {each.index: const(number, INDEX)}
-            yield from _written_out(substituted(each.body, known, simplify), simplify)
+class _Part(NamedTuple):
+    """A call, or what is between calls, and the indices of the loops around it."""
+
+    turns: tuple[Scalar, ...]
+    body: Body
 
 
-def _parts(body: Iterator[Statement]) -> Iterator[Body]:
+def _parts(body: Sequence[Statement], turns: tuple[Scalar, ...] = ()) -> Iterator[_Part]:
     between: list[Statement] = []
     for each in body:
-        if isinstance(each, Call):
-            if between:
-                yield tuple(between)
-            yield (each,)
+        if not _calls((each,)):
+            between.append(_shared(each))
+            continue
+        if between:
+            yield _Part(turns, tuple(between))
             between = []
-        else:
-            between.append(each)
+        if isinstance(each, Call):
+            yield _Part(turns, (each,))
+            continue
+        assert isinstance(each, For), "a call in a branch"
+        assert each.start is ZERO and each.stop.op == "const", "a call in a loop without an end"
+        yield from _parts(each.body, (*turns, each.index))
     if between:
-        yield tuple(between)
+        yield _Part(turns, tuple(between))
 
 
 def _shared(statement: Statement) -> Statement:

@@ -19,7 +19,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import walk
-from functrans.lower.grid.cost import Spans, extent, perfect, terms, threads
+from functrans.lower.grid.cost import Spans, extent, is_independent, perfect, terms, threads
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -31,10 +31,11 @@ def mapped(nest: Nest, grid: Grid) -> Nest:
         return nest
     loops = band(nest.body)
     inside = loops[-1].body if loops else nest.body
-    team = team_of(loops, inside, nest.scratch, grid)
+    spans = Spans(grid, set(nest.scratch))
+    team = team_of(loops, inside, nest.scratch, spans)
     if team == 1:
         return replace(nest, body=_in_band(loops, of_one_thread(inside)), team=1)
-    dealt = _Deal(team, grid, set(nest.scratch)).statements(inside)
+    dealt = _Deal(team, spans).statements(inside)
     return replace(nest, body=_in_band(loops, dealt), team=team)
 
 
@@ -46,8 +47,13 @@ def _in_band(loops: Sequence[For], inside: Body) -> Body:
     return inside
 
 
-def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], grid: Grid) -> int:
-    """How many threads do an iteration of a band, which has some rows to itself."""
+def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans: Spans) -> int:
+    """How many threads do an iteration of a band, which has some rows to itself.
+
+    Where a team shares each of many steps, so many that its threads have less to do than those of a
+    smaller one: the longest loop may be that which puts a matrix into shared memory.
+    """
+    grid = spans.grid
     # a sum without lanes goes down columns, which neighbouring threads read side by side
     shared = [each for each in walk(inside) if not loops or not _is_of_columns(each)]
     longest = max(map(threads, shared), default=1)
@@ -55,12 +61,23 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], grid:
         return 1
     each = grid.iterations if loops else 1
     iterations = prod(map(extent, loops))
-    team = grid.warp
+    team, in_steps = grid.warp, any(map(_has_shared_steps, inside))
     while team < grid.largest_team and (
         2 * team * each <= longest or (2 * team <= longest and team * iterations < grid.busy)
     ):
+        if in_steps and grid.gain * spans.body(inside, 2 * team) > spans.body(inside, team):
+            break
         team *= 2
     return team
+
+
+def _has_shared_steps(statement: Statement) -> bool:
+    """Whether a loop's iterations come one after another, and each is done by all threads."""
+    return (
+        isinstance(statement, For)
+        and not is_independent(statement)
+        and any(map(is_independent, walk(statement.body)))
+    )
 
 
 def _is_of_columns(statement: Statement) -> bool:
@@ -96,15 +113,13 @@ class _Deal:
     Parameters
     ----------
     team : int
-    grid : Grid
-    scratch : set of Buffer
-        What the team has to itself.
+    spans : Spans
     """
 
-    def __init__(self, team: int, grid: Grid, scratch: set[Buffer]) -> None:
+    def __init__(self, team: int, spans: Spans) -> None:
         self.team = team
-        self.grid = grid
-        self.spans = Spans(grid, scratch)
+        self.grid = spans.grid
+        self.spans = spans
         self.simplify = Simplifier()
 
     def statements(self, body: Sequence[Statement]) -> Body:

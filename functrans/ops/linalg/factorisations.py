@@ -280,7 +280,11 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cofactor: Primitive = of_matrices(
     "cofactor",
-    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:cofactor"), lambda limits: 0),
+    emit=compiled(
+        lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
+        lambda limits: 0,
+        has_kernel=False,
+    ),
     infer=same_square("cofactor"),
     numpy=_cofactors,
     jvp=_jvp_cofactor,

@@ -202,36 +202,44 @@ def _operations(eqn: Eqn, of_graph: Any) -> int:
     return 4 * rows * sizes + ONE_MATRIX * prod(batch)
 
 
-def compiled(rule: Lazy, unrolled: Callable[[Any], int] = lambda limits: limits.largest) -> Emit:
+def compiled(
+    rule: Lazy,
+    unrolled: Callable[[Any], int] = lambda limits: limits.largest,
+    *,
+    has_kernel: bool = True,
+) -> Emit:
     """The compiled form of an operation on matrices of floats.
 
-    Those of so many rows are ``unrolled``, others LAPACK's, where a target has it.
+    Those of so many rows are ``unrolled``, others LAPACK's, where a target has it, or done by a
+    kernel of a grid, if the operation has one.
     """
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        fits = _has_routines(eqn, target)
+        fits = target.routines or target.libraries or (has_kernel and target.grid is not None)
         fits = fits or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
         return fits and eqn.outputs[0].aval.dtype in FLOATS
 
     return Emit(rule, applies=applies, operations=_operations)
 
 
-def _has_routines(eqn: Eqn, target: Any) -> bool:
-    """Whether there are routines for matrices: beside kernels, they take one after the other."""
-    count = prod(eqn.inputs[0].aval.shape[:-2])
-    in_turn: bool = target.libraries and count <= target.matrices.most_in_turn
-    return in_turn or bool(target.routines)
+def by_teams(eqn: Eqn, target: Any) -> bool:
+    """Whether matrices are a team's each, of a grid: all but the large ones of a short stack."""
+    *leading, rows, columns = eqn.inputs[0].aval.shape
+    large = max(rows, columns) > target.matrices.largest_of_team
+    few = prod(leading) <= target.matrices.most_in_turn
+    return target.grid is not None and not (target.libraries and large and few)
 
 
-def decomposed(rule: Lazy) -> Emit:
+def decomposed(rule: Lazy, *, has_kernel: bool = False) -> Emit:
     """The compiled form of a decomposition: of small matrices, or of many."""
 
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
         small = rows * columns <= target.matrices.largest_alone
-        if 0 in eqn.inputs[0].aval.shape or not _has_routines(eqn, target):
+        on_grid = target.grid is not None and (has_kernel or target.libraries)
+        if 0 in eqn.inputs[0].aval.shape or not (on_grid or target.routines):
             return False  # what NumPy makes of nothing may be something
-        alone = small or prod(leading) > 1 or target.libraries
+        alone = small or prod(leading) > 1 or on_grid
         return eqn.inputs[0].aval.dtype in FLOATS and alone
 
     return Emit(rule, applies=applies, operations=_operations)

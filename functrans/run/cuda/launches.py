@@ -140,7 +140,7 @@ class Launches:
         self.launches = [
             _launch(step, turns, loaded[step.kernel], grid, slots)
             if step.kernel.team
-            else _library_call(step, slots)
+            else _library_call(step, turns, slots)
             for step, turns in called(plan.schedule)
             if iterations(step.kernel, step.sizes)
         ]
@@ -233,10 +233,10 @@ class _Room:
         return found
 
 
-def _library_call(step: Step, slots: dict[Buffer, int]) -> LibraryCall:
+def _library_call(step: Step, turns: tuple[int, ...], slots: dict[Buffer, int]) -> LibraryCall:
     (call,) = step.kernel.body
     assert isinstance(call, Call)
-    prepared = library_step(call, step.kernel.buffers, step.sizes)
+    prepared = library_step(call, step.kernel.buffers, (*step.sizes, *turns))
     return LibraryCall(prepared, tuple(slots[one] for one in step.buffers))
 
 

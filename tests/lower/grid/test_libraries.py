@@ -88,6 +88,9 @@ def test_what_no_library_takes_has_kernels(function, operands):
     np.testing.assert_allclose(found[0], np.asarray(jit(function)(*operands)), rtol=1e-10)
 
 
+BY_LIBRARY = target(CUDA, libraries=True, matrices={"largest_of_team": 8})
+"""Linear algebra is the library's, whatever its size."""
+
 REGULAR = drawn(20, 20) + 20 * np.eye(20)
 DEFINITE = REGULAR @ REGULAR.T
 MATRICES = {
@@ -106,7 +109,7 @@ MATRICES = {
 @pytest.mark.parametrize("name", MATRICES)
 def test_linear_algebra_is_calls_and_kernels_between(name):
     function, *operands = MATRICES[name]
-    made = plan(function, *operands, machine=target(CUDA, libraries=True))
+    made = plan(function, *operands, machine=BY_LIBRARY)
     assert calls(made)
     assert all(len(step.kernel.body) == 1 for step in made.steps if not step.kernel.team)
     assert verify(made) == 0
@@ -116,8 +119,18 @@ def test_linear_algebra_is_calls_and_kernels_between(name):
 
 
 def test_what_fails_says_so():
-    made = plan(np.linalg.inv, np.ones((20, 20)), machine=target(CUDA, libraries=True))
+    made = plan(np.linalg.inv, np.ones((20, 20)), machine=BY_LIBRARY)
     assert evaluate_plan(made, [np.ones((20, 20))])[1] != 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "by_library"), [((128, 128), False), ((129, 129), True), ((33, 129, 129), False)]
+)
+def test_large_matrices_are_the_library_s_if_there_are_few(shape, by_library):
+    operand = np.broadcast_to(np.eye(shape[-1]), shape)
+    for function in (np.linalg.cholesky, np.linalg.inv, np.linalg.det):
+        made = plan(function, operand, machine=target(CUDA, libraries=True))
+        assert bool(calls(made)) == by_library
 
 
 def test_small_products_have_kernels():

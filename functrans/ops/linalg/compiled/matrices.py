@@ -1,4 +1,7 @@
-"""Instruction selection for linear algebra: small matrices are unrolled, others are LAPACK's."""
+"""Instruction selection for linear algebra: small matrices are unrolled, others are LAPACK's.
+
+On a grid, others are a team's each, and cuSOLVER has the largest if there are few of them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ from collections.abc import Callable
 
 from functrans.loop.target import Matrices
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import decompositions, lapack, written_out
+from functrans.ops.linalg.compiled import (
+    decompositions,
+    householder,
+    lapack,
+    teams,
+    written_out,
+)
+from functrans.ops.linalg.matrices import by_teams
 
 Rule = Callable[[Emission], None]
 
@@ -25,16 +35,29 @@ def _by_size(
     return rule
 
 
-solve = _by_size(written_out.solve, lapack.solve)
-triangular_solve = _by_size(written_out.triangular_solve, lapack.triangular_solve)
-cholesky = _by_size(written_out.cholesky, lapack.cholesky)
-inv = _by_size(written_out.inv, lapack.inv, lambda limits: limits.largest_inverted)
-det = _by_size(written_out.det, lapack.det)
-slogdet = _by_size(written_out.slogdet, lapack.slogdet)
+def _large(routine: Rule, kernel: Rule) -> Rule:
+    """A library's routine, or a kernel."""
+
+    def rule(at: Emission) -> None:
+        (kernel if by_teams(at.eqn, at.target) else routine)(at)
+
+    return rule
+
+
+solve = _by_size(written_out.solve, _large(lapack.solve, teams.solve))
+triangular_solve = _by_size(
+    written_out.triangular_solve, _large(lapack.triangular_solve, teams.triangular_solve)
+)
+cholesky = _by_size(written_out.cholesky, _large(lapack.cholesky, teams.cholesky))
+inv = _by_size(
+    written_out.inv, _large(lapack.inv, teams.inv), lambda limits: limits.largest_inverted
+)
+det = _by_size(written_out.det, _large(lapack.det, teams.det))
+slogdet = _by_size(written_out.slogdet, _large(lapack.slogdet, teams.slogdet))
 cofactor = _by_size(lapack.cofactor, lapack.cofactor)
 eigh = decompositions.eigh
 eigvalsh = decompositions.eigvalsh
 svd = decompositions.svd
 svdvals = decompositions.svdvals
-qr = decompositions.qr
-r = decompositions.r
+qr = _large(decompositions.qr, householder.qr)
+r = _large(decompositions.r, householder.r)

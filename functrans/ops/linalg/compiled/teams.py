@@ -1,0 +1,420 @@
+"""Linear algebra by teams of threads: on a GPU, one team factors one matrix, in its shared memory.
+
+Cholesky factors come column by column, as Cholesky and Banachiewicz have them, and those of
+Gaussian elimination by Crout's order of it: each element is one inner product, made by one thread,
+of what is there already, so that threads wait for each other only between columns. Rows in shared
+memory are one number longer than they need be: neighbours in a column are then in different banks.
+Matrices too large for it are in the device's memory instead, and are as right, but slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
+from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
+from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, sqrt, where
+from functrans.loop.statements import Buffer, For, If, Let, Reduce, Statement, Store, buffer, load
+from functrans.loop.statements import local as new_local
+from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.statements import dealt
+from functrans.ops.linalg.compiled import lapack
+from functrans.ops.linalg.compiled.lapack import INT, Factors
+
+Body = tuple[Statement, ...]
+
+
+class Triangle(NamedTuple):
+    """A triangular matrix, whose other half is not read.
+
+    Parameters
+    ----------
+    element : callable
+        Of a row and a column.
+    lower : bool
+    unit_diagonal : bool
+        Whether the diagonal is of ones, and not read.
+    """
+
+    element: Callable[[Scalar, Scalar], Scalar]
+    lower: bool
+    unit_diagonal: bool
+
+
+class Columns(NamedTuple):
+    """Right-hand sides in memory, which become solutions in place.
+
+    Parameters
+    ----------
+    memory : Buffer
+    at : tuple of Scalar
+        Where in memory the rows of this matrix begin.
+    column : Scalar
+        The index of a loop over the columns.
+    apart : bool
+        Whether that loop is around all that is done, so that each column is one thread's.
+    """
+
+    memory: Buffer
+    at: Position
+    column: Scalar
+    apart: bool
+
+    @property
+    def extent(self) -> int:
+        return int(self.column.attribute[2])
+
+    def load(self, row: Scalar, column: Scalar) -> Scalar:
+        return load(self.memory, (*self.at, row, column))
+
+    def store(self, row: Scalar, column: Scalar, value: Scalar) -> Store:
+        return Store(self.memory, (*self.at, row, column), value)
+
+
+def cholesky(at: Emission) -> None:
+    """Triangular factors of positive definite matrices."""
+    team = Team(at)
+    factor, n, dtype = at.result(), team.n, team.dtype
+    rows, diagonal = team.rows("rows", n), buffer("diagonal", dtype, (n,))
+    i, j, k = (index(label, n) for label in "ijk")
+
+    square, product = new_local(dtype, "square"), new_local(dtype, "product")
+    sums = Reduce(
+        (square, product),
+        ("add", "add"),
+        (_square(load(rows, (j, k))), load(rows, (i, k)) * load(rows, (j, k))),
+        ((k, ZERO, j),),
+    )
+    rest = load(rows, (j, j)) - square
+    # a NaN is let through, as LAPACK does
+    root = required(~(rest <= 0), sqrt(rest), NOT_POSITIVE_DEFINITE)
+    below = Store(rows, (i, j), (load(rows, (i, j)) - product) / root)
+    # the others read what is on the diagonal meanwhile
+    element = If(eq(i, j), (Store(diagonal, (j,), root),), (below,))
+    column = team.shared(i, j, n, (sums, element))
+
+    row, place = index("i", n), index("j", n)
+    value = where(eq(row, place), load(diagonal, (row,)), load(rows, (row, place)))
+    zero = const(0, dtype)
+    done = Store(factor, (*team.at, row, place), where(place > row, zero, value))
+    body = (
+        team.copied(rows, n, lambda i, j: load(team.a, (*team.at, i, j))),
+        For(j, ZERO, as_index(n), (column,)),
+        *team.dealt((row, place), (done,)),
+    )
+    team.call(body, n**3 // 3, (rows, diagonal))
+
+
+def triangular_solve(at: Emission) -> None:
+    """Solutions with triangular matrices, by substitution."""
+    params = at.eqn.params
+    lower, turned = params["lower"], params["transpose_a"]
+    team = Team(at)
+
+    def element(row: Scalar, column: Scalar) -> Scalar:
+        return load(team.a, (*team.at, *((column, row) if turned else (row, column))))
+
+    triangle = Triangle(element, lower != turned, params["unit_diagonal"])
+    b = at.operand(1)
+    before = () if triangle.unit_diagonal else team.requires_diagonal()
+    team.solve(before, lambda x: team.substituted(triangle, x), b.extents[-1], team.column_of(b))
+
+
+def solve(at: Emission) -> None:
+    """Solutions, from the factors of the matrices."""
+    team = Team(at)
+    b = at.operand(1)
+    _solve(team, b.extents[-1], team.column_of(b), at.eqn.params["transpose_a"])
+
+
+def inv(at: Emission) -> None:
+    """Inverses, from the factors of the matrices: solutions for the columns of ones."""
+    team = Team(at)
+    one = const(1, team.dtype)
+    _solve(team, team.n, lambda i, j: where(eq(i, j), one, const(0, team.dtype)), False)
+
+
+def det(at: Emission) -> None:
+    """Determinants, from the factors of the matrices."""
+    team = Team(at)
+    factors = team.factors()
+    calls = lapack.Calls(team.a)
+    at.call(calls.for_each(calls.det(factors, at.result())), work=16 * team.count * team.n)
+
+
+def slogdet(at: Emission) -> None:
+    """Signs and logarithms of determinants, from the factors of the matrices."""
+    team = Team(at)
+    factors = team.factors()
+    calls = lapack.Calls(team.a)
+    body = calls.slogdet(factors, at.result(0), at.result(1))
+    at.call(calls.for_each(body), work=16 * team.count * team.n)
+
+
+def _solve(
+    team: Team, columns: int, right: Callable[[Scalar, Scalar], Scalar], transpose_a: bool
+) -> None:
+    factors = team.factors()
+
+    def element(row: Scalar, column: Scalar) -> Scalar:
+        return load(factors.lower_upper, (*team.at, row, column))
+
+    def turned(row: Scalar, column: Scalar) -> Scalar:
+        return element(column, row)
+
+    regular = eq(load(factors.info, (*team.at, ZERO)), 0)
+    before = (Let((new_local(BOOL, "well"),), (required(regular, regular, SINGULAR),)),)
+
+    def steps(x: Columns) -> Body:
+        if transpose_a:
+            return (
+                *team.substituted(Triangle(turned, True, False), x),
+                *team.substituted(Triangle(turned, False, True), x),
+                *team.exchanged(factors, x, backwards=True),
+            )
+        return (
+            *team.exchanged(factors, x, backwards=False),
+            *team.substituted(Triangle(element, True, True), x),
+            *team.substituted(Triangle(element, False, False), x),
+        )
+
+    team.solve(before, steps, columns, right)
+
+
+class Team:
+    """The statements for the matrix at an index of the leading axes."""
+
+    def __init__(self, emission: Emission) -> None:
+        self.emission = emission
+        self.a = emission.operand(0)
+        *leading, self.n, _ = self.a.extents
+        self.dtype = self.a.dtype
+        self.at = tuple(index("b", extent) for extent in leading)
+        self.count = self.a.count // max(self.n * self.a.extents[-1], 1)
+
+    # -- what they are made of ----------------------------------------------------------------
+
+    def shared(self, i: Scalar, start: Scalar | int, stop: Scalar | int, body: Body) -> For:
+        """A loop whose iterations threads share."""
+        lanes = min(self.emission.target.lanes(1), int(i.attribute[2]))
+        return For(i, as_index(start), as_index(stop), body, lanes=max(lanes, 2))
+
+    def dealt(self, loops: tuple[Scalar, ...], body: Body) -> Body:
+        """Loops whose iterations threads share, all of them."""
+        return dealt(loops, body, self.emission.target)
+
+    def rows(self, name: str, columns: int) -> Buffer:
+        """Memory of the team for a matrix with so many columns."""
+        return buffer(name, self.dtype, (self.n, columns + 1))
+
+    def copied(
+        self, target: Buffer, columns: int, value: Callable[[Scalar, Scalar], Scalar]
+    ) -> Statement:
+        """Elements are put into a matrix that the team has to itself."""
+        i, j = index("i", self.n), index("j", columns)
+        (loop,) = self.dealt((i, j), (Store(target, (i, j), value(i, j)),))
+        return loop
+
+    def column_of(self, b: Buffer) -> Callable[[Scalar, Scalar], Scalar]:
+        """The elements of right-hand sides."""
+        return lambda i, j: load(b, (*self.at, i, j))
+
+    def call(
+        self,
+        body: Body,
+        work: int,
+        stack: tuple[Buffer, ...] = (),
+        writes: tuple[Buffer, ...] | None = None,
+    ) -> None:
+        """Do statements for each matrix."""
+        for one in reversed(self.at):
+            body = (For(one, ZERO, as_index(one.attribute[2]), body, parallel=True),)
+        self.emission.call(body, work=self.count * work, stack=stack, writes=writes)
+
+    def requires_diagonal(self) -> Body:
+        """Fail if there is a zero on the diagonal."""
+        i, regular = index("i", self.n), new_local(BOOL, "regular")
+        value = ne(load(self.a, (*self.at, i, i)), 0)
+        fold = Reduce((regular,), ("and",), (value,), ((i, ZERO, as_index(self.n)),))
+        return fold, Let((new_local(BOOL, "well"),), (required(regular, regular, SINGULAR),))
+
+    # -- elimination --------------------------------------------------------------------------
+
+    def factors(self) -> Factors:
+        """The factors of the matrices, computed once for all that ask for them."""
+
+        def make() -> Factors:
+            *leading, n, _ = self.a.extents
+            scratch = self.emission.scratch
+            factors = Factors(
+                scratch("lu", self.dtype, (*leading, n, n)),
+                scratch("pivots", INT, (*leading, n)),
+                scratch("info", INT, (*leading, 1)),
+            )
+            rows = self.rows("rows", n)
+            body = self._eliminated(rows, factors)
+            self.call(body, n**3 // 3, (rows,), factors)
+            return factors
+
+        return self.emission.shared((Team, self.a), make)
+
+    def _eliminated(self, rows: Buffer, factors: Factors) -> Body:
+        n = self.n
+        i, j, k = (index(label, n) for label in "ijk")
+        whole = (
+            self._minus_products(rows, i, k, (i, k, n), k),
+            *self._pivot(rows, factors, k),
+            self._minus_products(rows, k, j, (j, k + 1, n), k),
+            self._divided(rows, k),
+        )
+        row, column = index("i", n), index("j", n)
+        store = Store(factors.lower_upper, (*self.at, row, column), load(rows, (row, column)))
+        diagonal, regular = index("i", n), new_local(BOOL, "regular")
+        is_regular = Reduce(
+            (regular,),
+            ("and",),
+            (ne(load(rows, (diagonal, diagonal)), 0),),
+            ((diagonal, ZERO, as_index(n)),),
+            lanes=self.emission.target.lanes(1),
+        )
+        info = where(regular, const(0, INT), const(1, INT))
+        return (
+            self.copied(rows, n, lambda i, j: load(self.a, (*self.at, i, j))),
+            For(k, ZERO, as_index(n), whole),
+            is_regular,
+            Store(factors.info, (*self.at, ZERO), info),
+            *self.dealt((row, column), (store,)),
+        )
+
+    def _minus_products(
+        self,
+        rows: Buffer,
+        row: Scalar,
+        column: Scalar,
+        loop: tuple[Scalar, Scalar, int],
+        step: Scalar,
+    ) -> For:
+        """An element less the inner product of what is left of it and what is above."""
+        k, product = index("k", self.n), new_local(self.dtype, "product")
+        value = load(rows, (row, k)) * load(rows, (k, column))
+        fold = Reduce((product,), ("add",), (value,), ((k, ZERO, step),))
+        rest = load(rows, (row, column)) - product
+        return self.shared(*loop, (fold, Store(rows, (row, column), rest)))
+
+    def _pivot(self, rows: Buffer, factors: Factors, k: Scalar) -> Body:
+        """The row with the largest element of a column, from the diagonal on, comes there."""
+        n, lanes = self.n, self.emission.target.lanes(1)
+        i, j = index("i", n), index("i", n)
+        largest, first = new_local(self.dtype, "largest"), new_local(INDEX, "first")
+        size, other = abs(load(rows, (i, k))), abs(load(rows, (j, k)))
+        found = where(eq(other, largest), j, as_index(n))
+        loop = (k, as_index(n))
+        # of a column with a NaN, no element is the largest
+        pivot = bounded(where(first < n, first, k), n, "clip")
+        column = index("j", n)
+        here, there = new_local(self.dtype, "here"), new_local(self.dtype, "there")
+        place = new_local(INDEX, "pivot")
+        exchange = (
+            Let((here, there), (load(rows, (k, column)), load(rows, (place, column)))),
+            Store(rows, (k, column), there),
+            Store(rows, (place, column), here),
+        )
+        return (
+            Reduce((largest,), ("max",), (size,), ((i, *loop),), lanes=lanes),
+            Reduce((first,), ("min",), (found,), ((j, *loop),), lanes=lanes),
+            Let((place,), (pivot,)),
+            Store(factors.pivots, (*self.at, k), convert(place + 1, INT)),
+            self.shared(column, 0, n, exchange),
+        )
+
+    def _divided(self, rows: Buffer, k: Scalar) -> For:
+        """What is below the diagonal, divided by the pivot."""
+        i = index("i", self.n)
+        value = load(rows, (i, k)) / load(rows, (k, k))
+        return self.shared(i, k + 1, self.n, (Store(rows, (i, k), value),))
+
+    # -- substitution -------------------------------------------------------------------------
+
+    def solve(
+        self,
+        before: Body,
+        steps: Callable[[Columns], Body],
+        columns: int,
+        right: Callable[[Scalar, Scalar], Scalar],
+    ) -> None:
+        """The solutions for right-hand sides.
+
+        Many columns are a thread's each. Of few, all threads do one row after another.
+        """
+        result, n = self.emission.result(), self.n
+        c = index("c", columns)
+        if columns >= self.emission.target.lanes(1):
+            i = index("i", n)
+            x = Columns(result, self.at, c, True)
+            given = For(i, ZERO, as_index(n), (x.store(i, c, right(i, c)),))
+            body: Body = (For(c, ZERO, as_index(columns), (given, *steps(x)), parallel=True),)
+            self.call((*before, *body), n * n * columns)
+            return
+        rows = buffer("columns", self.dtype, (n, columns))
+        x = Columns(rows, (), c, False)
+        row = index("i", n)
+        done = self.dealt((row, c), (Store(result, (*self.at, row, c), x.load(row, c)),))
+        body = (*before, self.copied(rows, columns, right), *steps(x), *done)
+        self.call(body, n * n * columns, (rows,))
+
+    def substituted(self, triangle: Triangle, x: Columns) -> Body:
+        """The solutions with a triangle in the place of the right-hand sides."""
+        return self._by_columns(triangle, x) if x.apart else self._by_rows(triangle, x)
+
+    def _by_columns(self, triangle: Triangle, x: Columns) -> Body:
+        """Each element of a solution less its inner product with those before it."""
+        n, lower = self.n, triangle.lower
+        i, k = index("i", n), index("k", n)
+        row = i if lower else n - 1 - i
+        product = new_local(self.dtype, "product")
+        loop = (k, ZERO, row) if lower else (k, row + 1, as_index(n))
+        value = triangle.element(row, k) * x.load(k, x.column)
+        rest = x.load(row, x.column) - product
+        if not triangle.unit_diagonal:
+            rest = rest / triangle.element(row, row)
+        fold = Reduce((product,), ("add",), (value,), (loop,))
+        return (For(i, ZERO, as_index(n), (fold, x.store(row, x.column, rest))),)
+
+    def _by_rows(self, triangle: Triangle, x: Columns) -> Body:
+        """One element of the solutions after another is taken away from all that come after it."""
+        n = self.n
+        step, i, c = index("k", n), index("i", n), index("j", x.extent)
+        row = step if triangle.lower else n - 1 - step
+        known, divided = x.load(row, c), x.load(i, c)
+        if not triangle.unit_diagonal:
+            known = known / triangle.element(row, row)
+            divided = divided / triangle.element(i, i)
+        rest = x.load(i, c) - triangle.element(i, row) * known
+        after = i > row if triangle.lower else i < row
+        store = If(after, (x.store(i, c, rest),))
+        loop = For(step, ZERO, as_index(n), self.dealt((i, c), (store,)))
+        if triangle.unit_diagonal:
+            return (loop,)
+        return (loop, *self.dealt((i, c), (x.store(i, c, divided),)))
+
+    def exchanged(self, factors: Factors, x: Columns, *, backwards: bool) -> Body:
+        """The rows in the order of the pivots, or back in the order from before."""
+        n, c = self.n, x.column
+        i = index("i", n)
+        row = n - 1 - i if backwards else i
+        pivot = convert(load(factors.pivots, (*self.at, row)), INDEX) - 1
+        place = new_local(INDEX, "pivot")
+        here, there = new_local(self.dtype, "here"), new_local(self.dtype, "there")
+        body = (
+            Let((place,), (bounded(pivot, n, "clip"),)),
+            Let((here, there), (x.load(row, c), x.load(place, c))),
+            x.store(row, c, there),
+            x.store(place, c, here),
+        )
+        loop = For(i, ZERO, as_index(n), body)
+        return (loop,) if x.apart else (self.shared(c, 0, x.extent, (loop,)),)
+
+
+def _square(x: Scalar) -> Scalar:
+    return x * x
