@@ -26,13 +26,15 @@ from functrans.api.flat import Flat
 from functrans.api.lowered import Lowered
 from functrans.api.options import (
     Named,
+    Where,
     backend_of,
     check_apart,
     check_backend,
-    check_device,
+    fetched,
     leaves_of,
     machine_of,
     named,
+    where_of,
 )
 from functrans.api.outside import Outside
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
@@ -42,7 +44,7 @@ from functrans.api.transformed import P, Q, R, Transformed
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
-from functrans.ir.on_device import OnDevice
+from functrans.ir.on_device import OnDevice, is_any_on_device
 from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.trace.stage import Staged, stage
@@ -76,7 +78,7 @@ class Jitted(Transformed[P, R]):
         static: Named,
         donated: Named,
         max_paths: int,
-        backend: str | None,
+        where: Where,
         instance: Callable[[], Any] | None = None,
     ) -> None:
         options = {
@@ -85,14 +87,15 @@ class Jitted(Transformed[P, R]):
             "donate_argnums": donated.numbers,
             "donate_argnames": tuple(sorted(donated.names)),
             "max_paths": max_paths,
-            "backend": backend,
+            **where._asdict(),
         }
         super().__init__(jit, function, options, function)
         self._static = static
         self._donated = donated
         self._has_static = bool(static)
         self._max_paths = max_paths
-        self._backend = backend
+        self._where = where
+        self._backend = where.chosen
         # with the other paths, if there are some
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         self._outside = Outside(function, instance)
@@ -133,7 +136,7 @@ class Jitted(Transformed[P, R]):
             named(method, option, tuple(n - (n > 0) for n in given.numbers if n != 0), given.names)
             for option, given in (("static", self._static), ("donate", self._donated))
         )
-        return Jitted(method, static, donated, self._max_paths, self._backend, reference)
+        return Jitted(method, static, donated, self._max_paths, self._where, reference)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return cast(R, self._results(args, kwargs))
@@ -150,7 +153,7 @@ class Jitted(Transformed[P, R]):
             structure = _structure_of_leaves(len(args))
         else:
             leaves, structure = tree.flatten((args, kwargs))
-            if any(map(is_foreign, leaves)):
+            if any(map(is_foreign, leaves)) or (self._where.is_host and is_any_on_device(leaves)):
                 leaves = self._arrays(leaves, structure, static)
         if current.get() is not None:
             return self._record(leaves, structure, static)
@@ -304,17 +307,19 @@ class Jitted(Transformed[P, R]):
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
+        captures = fetched(staged.captures) if self._where.is_host else staged.captures
         backend = backend_of(
-            arrays, staged.captures, self._backend, lambda i: self._leaf_name(i, structure, static)
+            arrays, captures, self._backend, lambda i: self._leaf_name(i, structure, static)
         )
-        path = Path(staged.graph, staged.captures, flat.result, decisions, donated, backend)
+        path = Path(staged.graph, captures, flat.result, decisions, donated, backend)
         return path, staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Any]:
         try:
-            return [
+            found = [
                 as_array(x, self._leaf_name, i, structure, static) for i, x in enumerate(leaves)
             ]
+            return fetched(found) if self._where.is_host else found
         except DtypeError as error:
             raise DtypeError(
                 f"{error}; to pass it as it is, write jit(f, static_argnums=...) or static_argnames"
@@ -428,7 +433,9 @@ def jit(
     device : str, optional
         An NVIDIA GPU to run on: ``"cuda"``, ``"cuda:1"``. Arguments that are there already
         (`functrans.device_put`) have the function run there without this, and its results stay
-        there; without such an argument they are NumPy arrays.
+        there; without such an argument they are NumPy arrays. With ``"cpu"``, arguments on a GPU
+        are copied to the host, and results are NumPy arrays (but a part of another program runs
+        where that does).
 
     Returns
     -------
@@ -487,8 +494,8 @@ def jit(
         )
     check_callable(function, "jit")
     check_backend("jit(backend=...)", backend)
-    where = check_device("jit(device=...)", device, backend)
+    where = where_of("jit(device=...)", device, backend)
     static = named(function, "static", static_argnums, static_argnames)
     donated = named(function, "donate", donate_argnums, donate_argnames)
     check_apart(function, static, donated)
-    return Jitted(function, static, donated, max_paths, where or backend)
+    return Jitted(function, static, donated, max_paths, where)

@@ -16,6 +16,7 @@ from functrans.tree.compare import Structure
 
 _device = lazy("functrans.run.cuda.driver:name_of")
 _full_name = lazy("functrans.run.cuda.driver:full_name")
+_to_host = lazy("functrans.run.cuda.array:to_host")
 
 
 class Named(NamedTuple):
@@ -56,14 +57,48 @@ def check_backend(option: str, backend: str | None) -> None:
         raise ValueError(f"{option} must be {names}, not {backend!r}")
 
 
-def check_device(option: str, device: str | None, backend: str | None) -> str | None:
-    """The full name of a GPU that is there, or None for the CPU; raises if it is not."""
+class Where(NamedTuple):
+    """Where a function runs, as `jit` was told: by which compiler, on which machine.
+
+    Parameters
+    ----------
+    backend : str or None
+        As it was given.
+    device : str or None
+        The full name of a GPU that is there, or ``"cpu"``; None if nothing was said.
+    """
+
+    backend: str | None
+    device: str | None
+
+    @property
+    def is_host(self) -> bool:
+        """Whether arguments that are on a device come to the host."""
+        return self.device == "cpu"
+
+    @property
+    def chosen(self) -> str | None:
+        """A GPU, or what makes machine code for the host if that was said."""
+        return self.backend if self.is_host else self.device or self.backend
+
+
+def where_of(option: str, device: str | None, backend: str | None) -> Where:
+    """Where a function is to run; raises if there is no such device."""
     if device is None or device == "cpu":
-        return None
+        return Where(backend, device)
     name: str = _device(device)
     if backend is not None:
         raise ValueError(f"{option} has a compiler of its own: leave out backend={backend!r}")
-    return name
+    return Where(None, name)
+
+
+def fetched(values: Sequence[Any]) -> list[Any]:
+    """The values, of which those on a device are copied to the host, all at once."""
+    found = list(values)
+    there = [number for number, x in enumerate(found) if isinstance(x, OnDevice)]
+    for number, x in zip(there, _to_host([found[i] for i in there]) if there else (), strict=True):
+        found[number] = x
+    return found
 
 
 def backend_of(

@@ -38,8 +38,9 @@ def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
     Calls, and what says already how many threads do it, are kernels as they are.
     """
     apart = chain.from_iterable(map(with_calls_apart, nests))
-    for (turns, is_done), run in groupby(apart, lambda nest: (nest.turns, _is_done(nest))):
-        yield from run if is_done else _kernels(list(run), turns, target)
+    for (turns, is_done), group in groupby(apart, lambda nest: (nest.turns, _is_done(nest))):
+        run = list(group)
+        yield from run if is_done else _kernels(run, turns, target)
 
 
 def _is_done(nest: Nest) -> bool:

@@ -142,20 +142,29 @@ class ArrayProgram:
         """The inputs as C-contiguous arrays of exactly the types of the graph."""
         if len(arrays) != len(self._in_avals):
             raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._in_avals)}")
-        return [self._converted_one(number, value) for number, value in enumerate(arrays)]
+        given = zip(arrays, self._in_avals, strict=True)
+        return [converted(number, value, aval) for number, (value, aval) in enumerate(given)]
 
-    def _converted_one(self, number: int, value: Any) -> np.ndarray[Any, Any]:
-        aval = self._in_avals[number]
-        # the one object that arrays of a built-in dtype refer to, without metadata
-        dtype = np.dtype(aval.dtype.type)
-        given = np.asarray(value, dtype if isinstance(value, int) else None)
-        if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
-            raise TypeError(
-                f"input {number} is {given.dtype} of shape {given.shape}: this program is "
-                f"compiled for {dtype} of shape {aval.shape}"
-            )
-        array = np.asarray(given, dtype, order="C").view(dtype)
-        return array if array.flags.aligned else array.copy()
+
+def converted(number: int, value: Any, aval: Aval) -> np.ndarray[Any, Any]:
+    """An input as a C-contiguous array of exactly its type, if it is of that kind.
+
+    Raises
+    ------
+    TypeError
+        If it is of another shape, or of a kind that is not converted in silence (as NumPy's
+        ``"same_kind"`` has it): it is called by its number.
+    """
+    # the one object that arrays of a built-in dtype refer to, without metadata
+    dtype = np.dtype(aval.dtype.type)
+    given = np.asarray(value, dtype if isinstance(value, int) else None)
+    if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise TypeError(
+            f"input {number} is {given.dtype} of shape {given.shape}: this program is "
+            f"compiled for {dtype} of shape {aval.shape}"
+        )
+    array = np.asarray(given, dtype, order="C").view(dtype)
+    return array if array.flags.aligned else array.copy()
 
 
 class NativeProgram(ArrayProgram):
@@ -226,7 +235,7 @@ class Overwriting(ArrayProgram):
             x = given[number]
             alone = _is_whole(x) and id(x) not in several
             if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
-                x = given[number] = self._converted_one(number, x).copy()
+                x = given[number] = converted(number, x, self._in_avals[number]).copy()
             results[output] = x
         missing = [output for output, x in enumerate(results) if x is None]
         kinds = [self._outputs[output] for output in missing]

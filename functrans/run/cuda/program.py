@@ -30,6 +30,7 @@ from functrans.optimise import optimise
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.run.call.compiled import on_host
 from functrans.run.call.failures import explained
+from functrans.run.call.program import converted
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
@@ -150,8 +151,7 @@ class DeviceProgram:
         found: list[Any] = list(arrays)
         from_host = [i for i, x in enumerate(arrays) if not isinstance(x, DeviceArray)]
         if from_host:
-            avals = self.graph.in_avals
-            values = [np.asarray(arrays[i], avals[i].dtype) for i in from_host]
+            values = [converted(i, arrays[i], self.graph.in_avals[i]) for i in from_host]
             for i, x in zip(from_host, put(values, self.driver), strict=True):
                 found[i] = x
         for number, (x, aval) in enumerate(zip(found, self.graph.in_avals, strict=True)):

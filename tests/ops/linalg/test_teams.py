@@ -1,4 +1,4 @@
-"""Linear algebra by teams of threads: NumPy's results and NumPy's failures, in loops and without."""
+"""Linear algebra by teams of threads: NumPy's results and NumPy's failures, also in loops."""
 
 import importlib.util
 
