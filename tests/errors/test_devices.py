@@ -1,5 +1,6 @@
 """What messages say about devices that are not there. (Of the driver: tests/run/cuda/test_core.)"""
 
+import inspect
 import sys
 from types import SimpleNamespace
 
@@ -131,6 +132,45 @@ def test_what_has_no_kernel():
         assert words.endswith(
             ": compute it on the host, or set functrans.config.cuda_fallback = "
             '"host" to have it copied there and back'
+        )
+
+
+def schur_again(x):
+    return functrans.scipy.linalg.schur(x)[0]
+
+
+def schur_in_a_loop(x):
+    def step(carry, _):
+        carry = carry + 1.0
+        return functrans.scipy.linalg.schur(carry)[0], None
+
+    return functrans.lax.scan(step, x, None, length=3)[0]
+
+
+def line_of(function, text):
+    """The number of the line of a function that begins with some text."""
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if line.strip().startswith(text))
+
+
+@pytest.mark.parametrize("run", [functrans.jit, lambda f: f], ids=["jit", "eager"])
+def test_the_line_without_a_kernel_is_that_of_the_call_at_hand(run):
+    """Though what was traced, or optimised, is kept for calls that are alike."""
+    with driver.using(Stub(0)):
+        x = functrans.device_put(np.eye(3))
+        for function in (schur, schur_again, schur):
+            words = message_of(DeviceError, lambda f=function: run(f)(x))
+            place = f"test_devices.py:{line_of(function, 'return')} ({function.__name__})"
+            assert words.startswith(f"schur has no kernel for a GPU at {place}")
+
+
+def test_what_has_no_kernel_inside_of_a_loop():
+    with driver.using(Stub(0)):
+        x = functrans.device_put(np.eye(3))
+        words = message_of(DeviceError, lambda: functrans.jit(schur_in_a_loop)(x))
+        line = line_of(schur_in_a_loop, "return functrans.scipy")
+        assert words.startswith(
+            f"schur, inside of scan, has no kernel for a GPU at test_devices.py:{line} "
         )
 
 

@@ -46,6 +46,16 @@ def compiled(eqn: Eqn, target: Target) -> bool:
     return all(compiled(each, inside) for inner in inner_graphs(eqn) for each in inner.eqns)
 
 
+def without_form(graph: Graph, target: Target) -> tuple[Eqn, ...]:
+    """The first equation without a compiled form, behind those that it is inside of, if any."""
+    for eqn in graph.eqns:
+        if not compiled(eqn, target):
+            inside = replace(target, libraries=False) if target.libraries else target
+            found = (without_form(inner, inside) for inner in inner_graphs(eqn))
+            return eqn, *next(filter(None, found), ())
+    return ()
+
+
 def _is_complex(atom: Atom) -> bool:
     return is_complex(atom.aval.dtype)
 

@@ -30,7 +30,7 @@ from functrans.ir.types import Aval, aval_of, is_supported
 from functrans.run.cuda import scalars
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.driver import Driver, driver
-from functrans.run.cuda.program import program
+from functrans.run.cuda.program import placeless, program
 from functrans.trace.source import located, user_source
 from functrans.trace.stage import stage
 from functrans.trace.tracer import Tracer
@@ -201,7 +201,7 @@ def _staged(
         return outputs
 
     staged = stage(flat, avals, kind=name, name=lambda i: f"an operand of {name}")
-    return _Traced(staged.graph, staged.captures, numbers, *made)
+    return _Traced(placeless(staged.graph), staged.captures, numbers, *made)
 
 
 def _run(traced: _Traced, leaves: Sequence[Any], here: Driver) -> Any:

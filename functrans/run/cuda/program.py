@@ -24,7 +24,7 @@ from functrans.loop.failures import FAILURES
 from functrans.loop.target import CUDA, Target
 from functrans.lower import pipeline
 from functrans.lower.plan import Plan
-from functrans.lower.select.partition import Segment, partition
+from functrans.lower.select.partition import Segment, partition, without_form
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
 from functrans.optimise.machine.complex_parts import without_complex
@@ -37,7 +37,7 @@ from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches, machine
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Pending, Status, pending
-from functrans.trace.source import located
+from functrans.trace.source import located, user_source
 from functrans.trace.stage import rewrite
 
 _WORD = 8
@@ -62,14 +62,13 @@ class DeviceProgram:
         self, graph: Graph, on: Driver, donated: Sequence[int] = (), target: Target = CUDA
     ) -> None:
         assert target.grid is not None
-        self.graph = graph
+        self.graph = optimise(graph)
         self.driver = on
-        apart = without_complex(graph)
+        apart = without_complex(self.graph)
         self._inputs, self._outputs = apart.inputs, apart.outputs
         self.segments = partition(apart, target)
-        for segment in self.segments:
-            if segment.call is not None and config.cuda_fallback != "host":
-                raise DeviceError(_no_kernel(segment.call))
+        if config.cuda_fallback != "host" and any(each.call is not None for each in self.segments):
+            raise DeviceError(_no_kernel(graph, target))
         whole = [segment.graph for segment in self.segments] == [apart]
         self._donated = tuple(donated) if whole else ()
         self.plans = [
@@ -194,12 +193,27 @@ def _planned(graph: Graph, target: Target, donated: Sequence[int]) -> Plan:
     return plan
 
 
-def _no_kernel(eqn: Eqn) -> str:
-    where = "" if eqn.source is None else located(eqn.source)
+def _no_kernel(graph: Graph, target: Target) -> str:
+    """Which operation has no kernel, and at which of the user's lines.
+
+    An equation of an operation that is traced once, for all lines, has no place: the call has one.
+    """
+    # graphs alike share what the passes have made of the first of them, with its lines
+    optimise.cache_clear()
+    *around, eqn = without_form(without_complex(optimise(graph)), target)
+    inside = f", inside of {around[-1].primitive.name}," if around else ""
+    has_place = all(each.source is not None for each in (*around, eqn))
     return (
-        f"{eqn.primitive.name} has no kernel for a GPU{where}: compute it on the host, or set "
+        f"{eqn.primitive.name}{inside} has no kernel for a GPU"
+        f"{located(eqn.source if has_place else user_source())}: compute it on the host, or set "
         'functrans.config.cuda_fallback = "host" to have it copied there and back'
     )
+
+
+def placeless(graph: Graph) -> Graph:
+    """A graph that calls from any line share."""
+    eqns = [Eqn(one.primitive, one.inputs, one.outputs, one.params) for one in graph.eqns]
+    return Graph(graph.inputs, eqns, graph.outputs)
 
 
 def _seen_as(x: DeviceArray, aval: Aval) -> DeviceArray:
@@ -266,7 +280,7 @@ def _program(
     precision: str,
     target: Target,
 ) -> DeviceProgram:
-    return DeviceProgram(optimise(graph), on, donated, target)
+    return DeviceProgram(graph, on, donated, target)
 
 
 def runnable(
@@ -301,7 +315,7 @@ def _of_one(primitive: Primitive, avals: tuple[Aval, ...], params: tuple[Any, ..
         found = bind(primitive, operands, dict(params))
         return tuple(found) if primitive.several else (found,)
 
-    return rewrite(apply, avals)
+    return placeless(rewrite(apply, avals))
 
 
 def _applied(primitive: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:

@@ -34,7 +34,7 @@ def test_what_is_used_from_outside_comes_too(emulated):
         found = compiled(X)
         assert type(found) is np.ndarray
         np.testing.assert_array_equal(found, X * X)
-    del x, compiled
+    compiled = None
 
 
 def test_each_call_copies_what_it_is_given(emulated):
@@ -87,6 +87,6 @@ def test_inputs_of_the_host_are_converted_as_those_of_programs_there(emulated):
         assert found.dtype == np.float32
         np.testing.assert_array_equal(np.asarray(found), 2 * np.asarray(given))
     for given in (np.ones(3, complex), np.ones(2), "abc"):
-        with pytest.raises(TypeError, match="input 0 is .*: this program is compiled for float32"):
+        with pytest.raises(TypeError, match=r"input 0 is .*: this program is compiled for float32"):
             there(given)
     del there, here, found
