@@ -165,6 +165,24 @@ def _orglq(x: Values) -> Iterable[Region]:
     yield _vector(8, 1, writes=True)
 
 
+def _fft(x: Values) -> Iterable[Region]:
+    _, outer, points, inner, _, _ = x
+    yield _vector(4, 2 * outer * points * inner, reads=True)
+    yield _vector(5, 2 * outer * points * inner, writes=True)
+
+
+def _rfft(x: Values) -> Iterable[Region]:
+    outer, points, inner, _, _ = x
+    yield _vector(3, outer * points * inner, reads=True)
+    yield _vector(4, 2 * outer * (points // 2 + 1) * inner, writes=True)
+
+
+def _irfft(x: Values) -> Iterable[Region]:
+    outer, points, inner, _, _ = x
+    yield _vector(3, 2 * outer * (points // 2 + 1) * inner, reads=True)
+    yield _vector(4, outer * points * inner, writes=True)
+
+
 _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "gemm": _gemm,
     "gemm_batch_strided": _gemm_batch_strided,
@@ -181,5 +199,8 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "syevd": _syevd,
     "gelqf": _gelqf,
     "orglq": _orglq,
+    "fft": _fft,
+    "rfft": _rfft,
+    "irfft": _irfft,
 }
 """By their names without the letter for the dtype."""

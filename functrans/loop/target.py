@@ -241,7 +241,10 @@ class Convolutions(NamedTuple):
 
 
 class Transforms(NamedTuple):
-    """Fourier transforms: how many points are done at once. Measured: all (512x512 points)."""
+    """Fourier transforms: how many points are done at once, and which are a library's.
+
+    Measured: all but `library` and `most_calls` (512x512 points).
+    """
 
     long: int = 4096
     """A row of so many points is transformed in two passes, as a matrix."""
@@ -252,6 +255,11 @@ class Transforms(NamedTuple):
     few places in the cache, so whole ones next to each other should be used."""
     largest_tile: int = 1 << 18
     """Bytes that are done at once at most."""
+    library: int = 2048
+    """Transforms of so many points are a library's, where a target has one: beyond what a block of
+    threads has room for, kernels go through memory twice, too, and fuse with nothing in between."""
+    most_calls: int = 64
+    """So many calls at most are made for one array, whose lines are not evenly spaced."""
 
 
 class Matrices(NamedTuple):

@@ -36,8 +36,35 @@ def gemm_batch_strided(arguments):
         matrix(c, number * apart_c, m, n, ldc)[...] = x.astype(wide) @ y.astype(wide)
 
 
+def transform(symbol, arguments):
+    """Fourier transforms along the middle axis of arrays, not scaled."""
+    direction, *sizes = arguments[-6:-2] if len(arguments) == 6 else (b"", *arguments[:-2])
+    outer, points, inner = (int(one[0]) for one in sizes)
+    x, y = (one.reshape(-1) for one in arguments[-2:])
+    whole, half = (outer, points, inner), (outer, points // 2 + 1, inner)
+
+    def numbers(array, shape, is_complex):
+        part = array[: np.prod(shape) * (1 + is_complex)]
+        return (part.view(np.result_type(part, np.complex64)) if is_complex else part).reshape(
+            shape
+        )
+
+    if symbol.endswith("irfft"):
+        made = np.fft.irfft(numbers(x, half, True), points, axis=1, norm="forward")
+        numbers(y, whole, False)[...] = made
+    elif symbol.endswith("rfft"):
+        numbers(y, half, True)[...] = np.fft.rfft(numbers(x, whole, False), axis=1)
+    elif bytes(direction) == b"F":
+        numbers(y, whole, True)[...] = np.fft.fft(numbers(x, whole, True), axis=1)
+    else:
+        numbers(y, whole, True)[...] = np.fft.ifft(numbers(x, whole, True), axis=1, norm="forward")
+
+
 def call_routine(symbol, arguments):
     """Call a routine of BLAS or LAPACK, which takes everything by its address."""
+    if symbol.endswith("fft"):
+        transform(symbol, arguments)
+        return
     if symbol.endswith("gemm_batch_strided"):
         gemm_batch_strided(arguments)
         return

@@ -110,11 +110,13 @@ def conj(x: Any) -> Any:
 # -- in memory -------------------------------------------------------------------------------------
 
 
-def _interleave(x: Any) -> Any:
+def interleaved(x: Any) -> Any:
+    """Complex numbers as pairs of real ones."""
     return np.asarray(x, order="C")[..., None].view(real_dtype(x.dtype))
 
 
-def _join(x: Any) -> Any:
+def joined(x: Any) -> Any:
+    """Pairs of real numbers as complex ones."""
     return np.asarray(x, order="C").view(complex_dtype(x.dtype))[..., 0]
 
 
@@ -129,7 +131,7 @@ _by_compiler = not_differentiable("the compiler makes it, when all derivatives a
 interleave_p = primitive(
     "complex_to_pairs",
     infer=lambda x: x.update(shape=(*x.shape, 2), dtype=real_dtype(x.dtype)),
-    numpy=_interleave, jvp=_by_compiler,
+    numpy=interleaved, jvp=_by_compiler,
     samples=cases(((complexes(0.5, 2), (2, 3)), {}), ((complexes(0.5, 2), ()), {})),
 )  # fmt: skip
 """The real and the imaginary part of each number as a last axis of 2: a view."""
@@ -137,7 +139,7 @@ interleave_p = primitive(
 join_p = primitive(
     "pairs_to_complex",
     infer=_infer_join,
-    numpy=_join, jvp=_by_compiler,
+    numpy=joined, jvp=_by_compiler,
     samples=cases(((2, 3, 2), {}), ((2,), {})),
 )  # fmt: skip
 """Real numbers along a last axis of 2 as complex ones: a view."""

@@ -111,6 +111,13 @@ def half(points: int) -> int:
     return points // 2 + 1
 
 
+def scale_of(points: int, inverse: bool, norm: str) -> float:
+    """What the sums of a transform of so many points are multiplied by."""
+    if norm == "ortho":
+        return float(1 / np.sqrt(points))
+    return 1 / points if inverse == (norm == "backward") else 1.0
+
+
 def _stand_for_one(x: Any, axis: int, points: int, others: float) -> Any:
     """The results of a real transform, each that stands for its conjugate too times ``others``."""
     n = x.shape[axis]

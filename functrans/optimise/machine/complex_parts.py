@@ -20,6 +20,7 @@ from functrans.errors import GraphTypeError
 from functrans.ir.check import checked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, inner_graphs
 from functrans.ir.types import Aval, Shape, is_complex, real_dtype
+from functrans.loop.target import Target
 from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import reshape
@@ -32,6 +33,7 @@ from functrans.ops.compiled.pairs import (
 )
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
+from functrans.optimise.machine.library_transforms import with_library_transforms
 from functrans.optimise.passes import optimise
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
@@ -62,8 +64,13 @@ class _Complex:
         return self._interleaved
 
 
-def without_complex(graph: Graph) -> Graph:
-    """The graph with complex inputs and outputs interleaved: each a real array of pairs."""
+def without_complex(graph: Graph, target: Target | None = None) -> Graph:
+    """The graph with complex inputs and outputs interleaved: each a real array of pairs.
+
+    Of a target with libraries, Fourier transforms are theirs before there are no complex numbers.
+    """
+    if target is not None:
+        graph = with_library_transforms(graph, target)
     if not _has_complex(graph):
         return graph
 

@@ -168,7 +168,7 @@ class Lowering:
     ) -> None:
         self.architecture = architecture
         self.target = machine(deterministic)
-        apart = without_complex(optimise(graph))
+        apart = without_complex(optimise(graph), self.target)
         self._segments = partition(apart, self.target)
         is_whole = [segment.graph for segment in self._segments] == [apart]
         self._donated = donated if is_whole else ()

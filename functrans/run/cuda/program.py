@@ -64,7 +64,7 @@ class DeviceProgram:
         assert target.grid is not None
         self.graph = optimise(graph)
         self.driver = on
-        apart = without_complex(self.graph)
+        apart = without_complex(self.graph, target)
         self._inputs, self._outputs = apart.inputs, apart.outputs
         self.segments = partition(apart, target)
         if config.cuda_fallback != "host" and any(each.call is not None for each in self.segments):
@@ -200,7 +200,7 @@ def _no_kernel(graph: Graph, target: Target) -> str:
     """
     # graphs alike share what the passes have made of the first of them, with its lines
     optimise.cache_clear()
-    *around, eqn = without_form(without_complex(optimise(graph)), target)
+    *around, eqn = without_form(without_complex(optimise(graph), target), target)
     inside = f", inside of {around[-1].primitive.name}," if around else ""
     has_place = all(each.source is not None for each in (*around, eqn))
     return (

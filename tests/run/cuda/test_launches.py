@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import config, device_put, jit
+from functrans.loop.target import CUDA
 from functrans.run.cuda import launches, program
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
@@ -11,6 +12,7 @@ from tests.run.cuda import emulated
 from tests.run.cuda.emulated import emulated_gpu
 from tests.run.cuda.libraries.memory import Memory
 from tests.run.cuda.libraries.stub import Machine
+from tests.targets import target
 
 SIDE = 136
 RNG = np.random.default_rng(0)
@@ -86,18 +88,48 @@ def test_the_precision_of_products_is_that_of_the_call(libraries, monkeypatch):
     assert len({arguments[0] for arguments in made}) == 2
 
 
-@pytest.mark.parametrize("function", [np.linalg.cholesky, np.linalg.inv, np.linalg.eigvalsh])
-def test_linear_algebra_is_done_by_the_library(libraries, function, monkeypatch):
-    """(Between its calls there are kernels, which do not know what a library has written.)"""
+@pytest.fixture
+def by_library(libraries, monkeypatch):
+    """The same, where linear algebra is the library's, whatever its size.
+
+    Between its calls there are kernels, which do not know what a library has written.
+    """
     monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
+    monkeypatch.setattr(launches, "CUDA", target(CUDA, matrices={"largest_of_team": 2}))
+    return libraries
+
+
+@pytest.mark.parametrize("function", [np.linalg.cholesky, np.linalg.inv, np.linalg.eigvalsh])
+def test_linear_algebra_is_done_by_the_library(by_library, function):
     x = RNG.normal(size=(20, 20))
     x = x @ x.T + np.eye(20)
     for _ in range(3):
         np.testing.assert_allclose(jit(function, device="cuda")(x), function(x), rtol=1e-9)
+    assert any(name.startswith("cusolverDn.") for name, _ in by_library.log)
 
 
-def test_a_singular_matrix_is_an_error(libraries, monkeypatch):
-    monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
+@pytest.mark.parametrize("leading", [(40,), (2, 20)])
+def test_a_stack_of_any_length_is_done_one_after_the_other(by_library, leading):
+    x = RNG.normal(size=(*leading, 3, 3))
+    found = jit(np.linalg.eigvalsh, device="cuda")(x)
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(x), rtol=1e-9, atol=1e-12)
+    assert by_library.called("cusolverDn.xsyevd") == 40
+
+
+@pytest.mark.parametrize(
+    ("function", "points", "calls"),
+    [(np.fft.fft, 2048, 1), (np.fft.ifft, 2048, 1), (np.fft.fft, 17, 1), (np.fft.fft, 16, 0)],
+)
+def test_long_transforms_are_done_by_the_library(by_library, function, points, calls):
+    x = RNG.normal(size=(2, points)) + 1j * RNG.normal(size=(2, points))
+    there = device_put(x)
+    for _ in range(3):
+        np.testing.assert_allclose(np.asarray(jit(function)(there)), function(x), atol=1e-10)
+    assert by_library.called("cufft.exec_z2z") == 3 * calls
+    del there
+
+
+def test_a_singular_matrix_is_an_error(by_library):
     with pytest.raises(np.linalg.LinAlgError):
         jit(np.linalg.inv, device="cuda")(np.ones((20, 20)))
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import embed
 from functrans.ops.arrays.structural import cast, reshape, zeros
 from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.compiled.places import whole
 from functrans.ops.fft.compiled.butterflies import butterfly
-from functrans.ops.fft.fourier import half
+from functrans.ops.fft.fourier import half, scale_of
 from functrans.ops.fft.split import is_made, split_fft_p
 from functrans.ops.fft.turns import COSINE, SINE, turns_p
 
@@ -58,7 +56,7 @@ def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
     points = x.re.shape[axis]
     if not is_made(points):
         return NotImplemented
-    scale = _scale(points, inverse, norm)
+    scale = scale_of(points, inverse, norm)
 
     def transform(x: Pair) -> Pair:
         return _inverse(x, axis, scale) if inverse else _transform(x, axis, scale)
@@ -75,14 +73,14 @@ def rfft(x: Any, *, axis: int, norm: str) -> Any:
     points = x.shape[axis]
     if not is_made(points):
         return NotImplemented
-    return _of_real(x, axis, _scale(points, False, norm))
+    return _of_real(x, axis, scale_of(points, False, norm))
 
 
 def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
     if not is_made(points):
         return NotImplemented
     x = Pair(x.re, _without_ends(x.im, axis, points))
-    return _to_real(x, axis, points, _scale(points, True, norm))
+    return _to_real(x, axis, points, scale_of(points, True, norm))
 
 
 def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
@@ -108,12 +106,6 @@ def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
 
 
 # -- what they share -------------------------------------------------------------------------------
-
-
-def _scale(points: int, inverse: bool, norm: str) -> float:
-    if norm == "ortho":
-        return float(1 / np.sqrt(points))
-    return 1 / points if inverse == (norm == "backward") else 1.0
 
 
 def _each(function: Any, x: Pair) -> Pair:

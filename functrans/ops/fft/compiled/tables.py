@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ class Tables:
 
         def make() -> Parts:
             table = self._memory("turns", (points,))
-            body = vector_loop(
-                "k", points, self.lanes, lambda k: self._point(table, (k,), k, points)
+            body = self._shared(
+                vector_loop("k", points, self.lanes, lambda k: self._point(table, (k,), k, points))
             )
             self.at.call(body, work=WORK * points, writes=table)
             return table
@@ -45,14 +46,22 @@ class Tables:
         def make() -> Parts:
             table = self._memory("products", (rows, columns))
             j, points = index("j", rows), rows * columns
-            body = vector_loop(
-                "k", columns, self.lanes, lambda k: self._point(table, (j, k), j * k, points)
+            body = self._shared(
+                vector_loop(
+                    "k", columns, self.lanes, lambda k: self._point(table, (j, k), j * k, points)
+                )
             )
             loop = For(j, ZERO, const(rows, INDEX), body, parallel=True)
             self.at.call((loop,), work=WORK * points, writes=table)
             return table
 
         return self.at.shared((Tables, self.dtype, rows, columns), make)
+
+    def _shared(self, body: Body) -> Body:
+        """A loop over points, each a thread's where there is a grid."""
+        if self.at.target.grid is None:
+            return body
+        return tuple(replace(one, parallel=True) if isinstance(one, For) else one for one in body)
 
     def _memory(self, name: str, shape: tuple[int, ...]) -> Parts:
         return Parts(

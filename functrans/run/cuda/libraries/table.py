@@ -64,15 +64,21 @@ _ROUTINES = {
 }
 """By their symbols: functions here have the names of the routines that they stand for."""
 
-_ON_THE_HOST_TOO = {
+_NOT_CAPTURED = {
     letter + routine.__name__
-    for letter in "sd"
-    for routine in (
-        factors.potrf, factors.getrf, factors.getrs, factors.getri, factors.geqrf, factors.orgqr,
-        factors.gelqf, factors.orglq, spectra.syevd, spectra.gesdd,
-    )
+    for letters, routines in {
+        # of which cuSOLVER does not promise that they leave all work to the stream
+        "sd": (
+            factors.potrf, factors.getrf, factors.getrs, factors.getri, factors.geqrf,
+            factors.orgqr, factors.gelqf, factors.orglq, spectra.syevd, spectra.gesdd,
+            # the memory that cuFFT works in may be as large as what it transforms
+            fourier.rfft, fourier.irfft,
+        ),
+        "cz": (fourier.fft,),
+    }.items()
+    for routine in routines
+    for letter in letters
 }  # fmt: skip
-"""Routines of which cuSOLVER does not promise that they leave all work to the stream."""
 
 
 def symbols() -> tuple[str, ...]:
@@ -87,7 +93,7 @@ def has(symbol: str) -> bool:
 
 def capturable(symbol: str) -> bool:
     """Whether the call of a symbol may be part of a CUDA graph, under `Handles.captured`."""
-    return symbol in _ROUTINES and symbol not in _ON_THE_HOST_TOO
+    return symbol in _ROUTINES and symbol not in _NOT_CAPTURED
 
 
 def adapter(symbol: str) -> Adapter:

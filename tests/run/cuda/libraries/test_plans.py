@@ -6,8 +6,10 @@ import pytest
 from functrans import jit
 from functrans.loop import footprints
 from functrans.loop.statements import Address, Call
+from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.optimise.machine.complex_parts import without_complex
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.table import adapter, capturable, has, symbols
 from tests.loop import plans
@@ -69,6 +71,33 @@ def plan_of(function, operands):
     return pipeline.plan(jit(function).lower(*operands).graph(), CALLING)
 
 
+TRANSFORMING = target(CUDA, libraries=True, transforms={"library": 1})
+"""A GPU for which all Fourier transforms are calls."""
+
+TRANSFORMS = {
+    "complex": (lambda z: np.fft.ifft(np.fft.fft(z)[:, ::-1]), "D"),
+    "real": (lambda x: np.fft.irfft(np.fft.rfft(x, axis=0) * 2, 5, axis=0), "d"),
+    "two axes, float32": (lambda z: np.fft.fft2(z, norm="ortho"), "F"),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_by_the_library(name, monkeypatch):
+    function, kind = TRANSFORMS[name]
+    z = drawn(5, 7, 2).astype("f" if kind == "F" else "d")
+    x = z.view(kind)[..., 0] if kind != "d" else z[..., 0].copy()
+    graph = without_complex(jit(function).lower(x).graph(), TRANSFORMING)
+    plan = pipeline.plan(graph, TRANSFORMING)
+    assert calls_of(plan)
+    machine = Machine(Memory(anywhere=True))
+    monkeypatch.setattr(plans, "call_routine", libraries_for(plan, machine))
+    (found,), status = plans.evaluate_plan(plan, [x if kind == "d" else z])
+    assert status == 0 and machine.log
+    wanted = function(x)
+    found = found if wanted.dtype.kind == "f" else found.view(wanted.dtype)[..., 0]
+    np.testing.assert_allclose(found, wanted, atol=1e-5 if kind == "F" else 1e-12)
+
+
 def calls_of(plan):
     return [x for step in plan.steps for x in walk(step.kernel.body) if isinstance(x, Call)]
 
@@ -125,7 +154,8 @@ def test_what_fails_says_so_in_the_status(name, operand, monkeypatch):
 
 def test_every_routine_that_plans_may_call_has_an_adapter():
     for routine in footprints._ROUTINES:
-        assert has(f"s{routine}") and has(f"d{routine}")
+        single, double = "cz" if routine == "fft" else "sd"
+        assert has(single + routine) and has(double + routine)
 
 
 def test_what_there_is_no_adapter_for():
@@ -142,5 +172,5 @@ def test_symbols_are_those_that_it_has():
 
 
 def test_graphs_take_what_leaves_all_work_to_the_stream():
-    assert capturable("sgemm") and capturable("dtrsm") and capturable("zfft")
-    assert not any(map(capturable, ("dsyevd", "sgesdd", "dgetrf", "dgeev")))
+    assert capturable("sgemm") and capturable("dtrsm")
+    assert not any(map(capturable, ("dsyevd", "sgesdd", "dgetrf", "dgeev", "zfft", "sirfft")))
