@@ -70,3 +70,17 @@ def test_a_wrong_batching_rule_is_found():
     )
     with pytest.raises(AssertionError, match=r"last, vmap\(in_axes=\(0,\)\)"):
         check_primitive(last)
+
+
+def test_what_is_linear_may_have_parameters():
+    scaled = extend.elementwise(
+        "scaled",
+        numpy=lambda x, *, by: x * by,
+        linear=extend.LINEAR,
+        promotion=extend.floating,
+        scalar=lambda x, *, by: x * by,
+        samples=extend.reals(-3, 3),
+        params={"by": 2.0},
+    )
+    check_primitive(scaled)
+    assert grad(lambda x: scaled(x, by=5.0))(1.0) == 5.0

@@ -22,7 +22,10 @@ def compiled_call(
     try:
         return runnable(graph, backend=device_of(operands) or backend)(*operands)
     except COMPILED_CODES as error:
-        raise explained(error, graph, operands) from None
+        found = explained(error, graph, operands)
+        if found is error:
+            raise
+        raise found from None
 
 
 jit_call = call_primitive("jit", numpy=compiled_call)

@@ -78,7 +78,10 @@ class Path:
         except COMPILED_CODES as error:
             if self.donated:  # and may be overwritten
                 raise
-            raise explained(error, self.graph, [*leaves, *self.captures]) from None
+            found = explained(error, self.graph, [*leaves, *self.captures])
+            if found is error:
+                raise
+            raise found from None
 
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
         """Run the program: the outcomes up to the first that differs, or else the result."""

@@ -29,6 +29,7 @@ NOT_POSITIVE_DEFINITE = 3
 NOT_CONVERGED = 4
 OUT_OF_MEMORY = 5
 EIGENVALUES_NOT_CONVERGED = 6
+NO_SOLUTION = 7
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
@@ -37,5 +38,6 @@ FAILURES = {
     NOT_CONVERGED: Failure(np.linalg.LinAlgError, "SVD did not converge"),
     OUT_OF_MEMORY: Failure(MemoryError, "memory for temporaries could not be allocated"),
     EIGENVALUES_NOT_CONVERGED: Failure(np.linalg.LinAlgError, "Eigenvalues did not converge"),
+    NO_SOLUTION: Failure(RuntimeError, "no solution was found"),
 }
 """Every status but 0."""

@@ -89,7 +89,7 @@ def flat(x: Any) -> Any:
 
 
 def known(x: Any) -> Any:
-    """The plain array behind a tracer of integers or truths, or None if it has none."""
+    """The plain array behind a value, or None if a trace does not know it."""
     if not isinstance(x, Tracer):
         return np.asarray(x)
     value = x._known_value

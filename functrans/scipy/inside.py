@@ -11,18 +11,14 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, NoReturn
 
-import numpy as np
-
 from functrans.errors import FunctransError, UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
 from functrans.ops.define import lazy
 from functrans.scipy.entries import enter as enter_scipys
 from functrans.scipy.entries import of_the_user
-from functrans.trace.absent import UNKNOWN
 from functrans.trace.asking import own
 from functrans.trace.source import located, user_source
-from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 
@@ -100,11 +96,3 @@ def refuse_options(function: str, given: Iterable[tuple[str, Any, str]]) -> None
     for name, value, instead in given:
         if value is not None and value is not False:
             refuse(f"{function}(..., {name}=...)", instead)
-
-
-def known(x: Any) -> Any:
-    """The plain array behind a value, or None if a trace does not know it."""
-    if not isinstance(x, Tracer):
-        return np.asarray(x)
-    value = x._known_value
-    return None if value is UNKNOWN else np.asarray(value)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from functrans.loop.nodes import INDEX
-from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.scalar import BOOL, Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Kernel, Statement, size
 from functrans.loop.substitution import substituted
@@ -21,6 +21,7 @@ from functrans.lower.nest.bodies import Nest
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "min", "max", "where"})
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
+_LOGIC = frozenset({"and", "or", "not"})
 
 
 def parametrise(
@@ -118,7 +119,9 @@ class _Parametriser:
         if node.op in ("load", "checked"):
             return True
         if node.op in _COMPARISONS:
-            return any(arg.dtype == INDEX and self._is_index(arg) for arg in node.args)
+            return any(arg.dtype == INDEX and (force or self._is_index(arg)) for arg in node.args)
+        if node.dtype == BOOL and node.op in _LOGIC:
+            return force
         if node.dtype == INDEX and node.op in _ARITHMETIC:
             return force or self._is_index(node)
         if node.op == "convert":

@@ -108,11 +108,11 @@ def elementwise(
     def prepare(*operands: Any, **params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return promote(brings, widen(*operands) if widen else operands), params
 
-    def linear_jvp(primals: Any, tangents: Any, outs: Any) -> Any:
-        return _linear_jvp(op, primals, tangents, outs)
+    def linear_jvp(primals: Any, tangents: Any, outs: Any, **params: Any) -> Any:
+        return _linear_jvp(op, primals, tangents, outs, params)
 
-    def diagonal_transpose(cotangent: Any, *operands: Any) -> list[Any]:
-        return _transpose(op, transpose, cotangent, operands)
+    def diagonal_transpose(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
+        return _transpose(op, transpose, cotangent, operands, params)
 
     op: Primitive = primitive(
         name,
@@ -179,14 +179,16 @@ def _on_arrays(rule: Any, arity: int) -> Any:
     return jvp
 
 
-def _linear_jvp(op: Primitive, primals: Any, tangents: Any, outs: Any) -> Any:
+def _linear_jvp(
+    op: Primitive, primals: Any, tangents: Any, outs: Any, params: dict[str, Any]
+) -> Any:
     total = None
     for group in op.linear:
         if any(tangents[i] is not None for i in group):
             operands = list(primals)
             for i in group:
                 operands[i] = tangents[i] if tangents[i] is not None else _zero(primals[i])
-            part = op(*operands)
+            part = op(*operands, **params)
             total = part if total is None else total + part
     return None if total is None else broadcast_to(total, shape=outs[0].shape)
 
@@ -196,7 +198,11 @@ def _zero(x: Any) -> Any:
 
 
 def _transpose(
-    op: Primitive, rules: Sequence[Rule | None] | None, cotangent: Any, operands: Sequence[Any]
+    op: Primitive,
+    rules: Sequence[Rule | None] | None,
+    cotangent: Any,
+    operands: Sequence[Any],
+    params: dict[str, Any],
 ) -> list[Any]:
     """Elementwise linear operations are diagonal, so each is its own transpose."""
 
@@ -204,14 +210,14 @@ def _transpose(
         (group,) = (group for group in op.linear if i in group)
         arguments = [_zero(cotangent) if j in group else x for j, x in enumerate(operands)]
         arguments[i] = cotangent
-        return op(*arguments)
+        return op(*arguments, **params)
 
     def part(i: int, cotangent: Any) -> Any:
         if rules is None:
             return diagonal(i, cotangent)
         rule = rules[i]
         assert rule is not None, f"{op.name} is not linear in operand {i}"
-        return rule(cotangent, *operands)
+        return rule(cotangent, *operands, **params)
 
     cotangents: list[Any] = [None] * len(operands)
     for i, operand in enumerate(operands):

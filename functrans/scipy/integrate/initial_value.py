@@ -9,10 +9,10 @@ import numpy as np
 
 from functrans.api.recompute import stop_gradient
 from functrans.lax.loops import scan, while_loop
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.joining import concatenate
 from functrans.ops.define import lazy
-from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+from functrans.scipy.inside import refuse, refuse_options, within_traces
 from functrans.scipy.integrate.path import (
     Event,
     Path,

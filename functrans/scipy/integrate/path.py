@@ -10,10 +10,9 @@ import numpy as np
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.lax.loops import scan, while_loop
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import known
 from functrans.scipy.integrate.runge_kutta import Problem, State, attempt, before, within_step
 from functrans.scipy.optimize.scalar import brentq
 

@@ -17,9 +17,9 @@ from functrans.api.lowered import eval_shape
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.lax.loops import while_loop
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+from functrans.scipy.inside import refuse, refuse_options, within_traces
 from functrans.tree import core as tree
 
 Integrand = Callable[[Any], Any]

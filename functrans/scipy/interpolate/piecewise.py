@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, axis_of, inexact
+from functrans.numpy.arrays import array, axis_of, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.ops.define import lazy
-from functrans.scipy.inside import known
 
 _scipys_ppoly = lazy("scipy.interpolate:PPoly")
 

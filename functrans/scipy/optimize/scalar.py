@@ -18,9 +18,9 @@ from functrans.api.recompute import stop_gradient
 from functrans.lax.branches import cond
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
-from functrans.numpy.arrays import array, inexact
+from functrans.numpy.arrays import array, inexact, known
 from functrans.ops.define import lazy
-from functrans.scipy.inside import known, refuse, within_traces
+from functrans.scipy.inside import refuse, within_traces
 
 Function = Callable[..., Any]
 
@@ -220,11 +220,15 @@ def report(root: Any, found: Any, iterations: Any, calls: Any, method: str) -> A
     )  # fmt: skip
 
 
+UNTIL_IT_RUNS = "it is known when the compiled program runs"
+"""The message of a result under `jit`."""
+
+
 def said_of(found: Any, yes: str, no: str) -> str:
     """A message that depends on a truth, if that is known."""
     value = known(found)
     if value is None:
-        return "it is known when the compiled program runs"
+        return UNTIL_IT_RUNS
     return yes if value else no
 
 

@@ -1,7 +1,7 @@
-"""Sums of squares and fits: the method of Levenberg and Marquardt.
+"""Sums of squares and fits, by the method of Levenberg and Marquardt or by SciPy.
 
 The derivative is that of the equation that holds at the minimum, by `lax.custom_root`, and not of
-the loop. Source: Nocedal and Wright, Numerical Optimization (2006), chapter 10.
+the loop.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
-from functrans.lax.loops import while_loop
-from functrans.numpy.arrays import inexact
+from functrans.numpy.arrays import inexact, known
 from functrans.numpy.text import asarray_chkfinite
+from functrans.ops.control.required import required
 from functrans.ops.define import lazy
 from functrans.scipy.define import double
-from functrans.scipy.inside import known, refuse, refuse_options, within_traces
+from functrans.scipy.inside import refuse, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import implicit_minimum, within
 from functrans.scipy.optimize.host import on_the_host
-from functrans.scipy.optimize.scalar import dense_solve, said_of
+from functrans.scipy.optimize.levenberg_marquardt import (
+    MESSAGES,
+    STEPS_EXCEEDED,
+    Tolerances,
+    levenberg_marquardt,
+)
+from functrans.scipy.optimize.scalar import UNTIL_IT_RUNS, dense_solve
 from functrans.scipy.optimize.vectors import (
     Function,
     arguments,
     bounded,
-    largest,
     result_of,
     vector,
 )
@@ -37,52 +42,21 @@ from functrans.scipy.optimize.vectors import (
 _scipys = lazy("scipy.optimize:least_squares")
 
 
-def _levenberg_marquardt(r: Function, x: Any, tol: Any, maxiter: int) -> tuple[Any, Any, Any]:
-    """Steps between Gauss's and the gradient's, as far as the last one was any good."""
-
-    def cost(x: Any) -> Any:
-        return np.sum(r(x) ** 2)
-
-    def step(state: Any) -> Any:
-        x, value, damping, _, count = state
-        slopes = jacfwd(r)(x)
-        normal, right = slopes.T @ slopes, slopes.T @ r(x)
-        scale = np.diag(normal) + 1e-300
-        moved = np.linalg.solve(normal + np.diag(damping * scale), -right)
-        following = cost(x + moved)
-        better = following < value
-        small = largest(moved) <= tol * (tol + largest(x))
-        nothing = better & (value - following <= tol**2 * value)
-        done = small | (largest(right) == 0) | nothing | (damping > 1e20)
-        return (
-            np.where(better, x + moved, x),
-            np.where(better, following, value),
-            np.where(better, damping / 10, damping * 10),
-            done,
-            count + 1,
-        )
-
-    def goes_on(state: Any) -> Any:
-        return ~state[3] & (state[4] < maxiter)
-
-    x, _, _, done, count = while_loop(
-        goes_on, step, (x, cost(x), np.asarray(1e-3), np.zeros((), bool), 0)
-    )
-    return x, done, count
-
-
-def _least_squares(residuals: Function, guess: Any, tol: Any, most: int) -> tuple[Any, Any, Any]:
-    """The minimum of a sum of squares, whether it was found, and after how many steps."""
+def _least_squares(
+    residuals: Function, guess: Any, tolerances: Tolerances, most: int
+) -> tuple[Any, Any, Any]:
+    """The minimum of a sum of squares, how it was found, and after how many steps."""
 
     def gradient(x: Any) -> Any:
         return grad(lambda x: np.sum(residuals(x) ** 2) / 2)(x)
 
     def found(x: Any) -> Any:
-        return _levenberg_marquardt(residuals, x, tol, most)
+        x, status, count = levenberg_marquardt(residuals, x, tolerances, most)
+        return x, (status, count)
 
-    x = custom_root(gradient, guess, lambda f, x: found(x)[0], dense_solve)
-    _, success, count = map(stop_gradient, found(guess))
-    return x, success, count
+    x, about = custom_root(gradient, guess, lambda f, x: found(x), dense_solve, has_aux=True)
+    status, count = map(stop_gradient, about)
+    return x, status, count
 
 
 _LOSSES: dict[str, Function] = {
@@ -125,14 +99,14 @@ def _by_scipy(residuals: Function, guess: Any, bounds: Any, options: dict[str, A
         options["f_scale"] = float(scale(start))
         ends = lower(start), upper(start)
         found = _scipys(f, start, jac=jacfwd(f), bounds=ends, **options)
-        return found.x, np.asarray(found.success), np.asarray(found.nfev)
+        return found.x, np.asarray(found.status), np.asarray(found.nfev)
 
     f_scale = inexact(options["f_scale"])
     functions = [residuals, lambda x: low, lambda x: high, lambda x: f_scale]
-    types = Aval(guess.shape, guess.dtype), Aval((), bool), Aval((), np.int64)
-    x, success, count = on_the_host(solver, functions, guess, types)
+    types = Aval(guess.shape, guess.dtype), Aval((), np.int64), Aval((), np.int64)
+    x, status, count = on_the_host(solver, functions, guess, types)
     cost = _cost(residuals, options["loss"], f_scale)
-    return implicit_minimum(cost, x, within(low, high)), success, count
+    return implicit_minimum(cost, x, within(low, high)), status, count
 
 
 @within_traces("scipy.optimize:least_squares")
@@ -172,7 +146,9 @@ def least_squares(
     x0 : array of shape (n,)
     bounds : pair of arrays, or scipy.optimize.Bounds
     xtol : float
-        How small, to ``x``, steps are at the end.
+        How small, to ``x``, steps are at the end, unless none is better.
+    ftol, gtol : float
+        Of the cost and its gradient, for the ``status`` alone where SciPy has no part in it.
     loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}
     f_scale : float
         Where the loss begins to differ from the square.
@@ -180,10 +156,14 @@ def least_squares(
     Returns
     -------
     scipy.optimize.OptimizeResult
-        With ``x``, ``cost``, ``fun``, ``jac``, ``grad`` and ``success``.
+        With ``x``, ``cost``, ``fun``, ``jac``, ``grad``, ``success``, and the ``status`` that
+        SciPy's tolerances say: 1 by ``gtol``, 2 by ``ftol``, 3 by ``xtol``, 4 by both of these, 0
+        (and no success) if there was no end within ``max_nfev``.
 
     Raises
     ------
+    ValueError
+        If residuals are known not to be finite at the start.
     UnsupportedNumPyError
         For ``callback``, and for a ``loss`` that is a function.
 
@@ -210,19 +190,24 @@ def least_squares(
     if bounded(bounds) or loss != "linear":
         scipys = {"ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev, "loss": loss,
                   "method": method, "f_scale": f_scale}  # fmt: skip
-        x, success, count = _by_scipy(residuals, guess, bounds, scipys)
+        x, status, count = _by_scipy(residuals, guess, bounds, scipys)
     else:
         most = 100 * guess.size if max_nfev is None else max_nfev
-        x, success, count = _least_squares(residuals, guess, xtol, most)
+        if known(np.all(np.isfinite(residuals(guess)))) == np.False_:
+            raise ValueError("Residuals are not finite in the initial point.")
+        x, status, count = _least_squares(residuals, guess, Tolerances(ftol, xtol, gtol), most)
     value, slopes = residuals(x), jacfwd(residuals)(x)
     cost = _cost(residuals, loss, f_scale)
     slopes = _weighted(slopes, value, loss, f_scale)
     return result_of(
         x=x, cost=cost(x), fun=value, jac=slopes, grad=grad(cost)(x),
-        success=success, status=np.where(success, 3, 0), nfev=count,
-        message=said_of(success, "`xtol` termination condition is satisfied.",
-                        "The maximum number of function evaluations is exceeded."),
+        success=status > STEPS_EXCEEDED, status=status, nfev=count, message=_message(status),
     )  # fmt: skip
+
+
+def _message(status: Any) -> str:
+    value = known(status)
+    return UNTIL_IT_RUNS if value is None else MESSAGES[int(value)]
 
 
 @within_traces("scipy.optimize:curve_fit")
@@ -276,6 +261,8 @@ def curve_fit(
     ------
     ValueError
         For data with infinities or NaN that are not to be left out.
+    RuntimeError
+        If the fit did not converge, compiled code included.
     UnsupportedNumPyError
         For ``full_output``, and for a ``nan_policy`` where data are not known.
 
@@ -296,8 +283,9 @@ def curve_fit(
     xs, ys, errors = _looked_at(xs, double(ydata).reshape(-1), errors, check_finite, nan_policy)
     if p0 is None:
         p0 = _start(len(inspect.signature(f).parameters) - 1, bounds)
-    lower = np.linalg.cholesky(errors) if errors is not None and errors.ndim == 2 else None
     guess = vector(p0)
+    _check_sizes(ys, errors, guess, by_steps, options)
+    lower = np.linalg.cholesky(errors) if errors is not None and errors.ndim == 2 else None
 
     def residuals(p: Any) -> Any:
         rest = inexact(f(xs, *(p[i] for i in range(guess.size)))).reshape(-1) - ys
@@ -306,15 +294,54 @@ def curve_fit(
         return rest if errors is None else rest / errors
 
     if by_steps:
-        fit = least_squares(residuals, guess, xtol=1e-9, max_nfev=200 * (guess.size + 1))
+        most = {"max_nfev": options.get("maxfev") or 200 * (guess.size + 1), "xtol": 1e-9}
+        fit = least_squares(residuals, guess, **most)
+        failure = f"Number of calls to function has reached maxfev = {most['max_nfev']}."
     else:
         most = {"max_nfev": options.pop("maxfev", None), **options}
         fit = least_squares(residuals, guess, bounds=bounds, method=method or "trf", **most)
-    covariance = np.linalg.inv(fit.jac.T @ fit.jac)
+        failure = MESSAGES[STEPS_EXCEEDED]
+    covariance = _covariance(fit.jac, by_steps)
     if not absolute_sigma:
         spare = ys.size - guess.size
         covariance = covariance * (2 * fit.cost / spare if spare > 0 else np.inf)
-    return fit.x, covariance
+    said = f"Optimal parameters not found: {failure}"
+    x, covariance = (required(fit.success, each, message=said) for each in (fit.x, covariance))
+    return x, covariance
+
+
+def _covariance(slopes: Any, by_steps: bool) -> Any:
+    """The inverse of ``slopes.T @ slopes``, without that product, which has half of the digits.
+
+    Where there is none it is infinite for a fit by steps, as `leastsq` has it, and else that of
+    what is determined.
+    """
+    m, n = slopes.shape
+    if not by_steps:
+        inverse = np.linalg.pinv(slopes, rcond=np.finfo(slopes.dtype).eps * max(m, n))
+        return inverse @ inverse.T
+    if m < n:
+        return np.full((n, n), np.inf)
+    upper = np.linalg.qr(slopes)[1]
+    least = np.finfo(slopes.dtype).eps * m * np.sqrt(np.sum(slopes**2, axis=0))
+    determined = np.all(np.abs(np.diag(upper)) > least)
+    inverse = np.linalg.inv(np.where(determined, upper, np.eye(n)))
+    return np.where(determined, inverse @ inverse.T, np.inf)
+
+
+def _check_sizes(ys: Any, errors: Any, guess: Any, by_steps: bool, options: Any) -> None:
+    """Raise, as SciPy does, for arguments that do not fit together."""
+    if ys.size == 0:
+        raise ValueError("`ydata` must not be empty!")
+    if errors is not None and errors.shape not in ((), (1,), (ys.size,), (ys.size, ys.size)):
+        raise ValueError("`sigma` has incorrect shape.")
+    if "args" in options:
+        raise ValueError("'args' is not a supported keyword argument.")
+    if by_steps and ys.size != 1 and guess.size > ys.size:
+        raise TypeError(
+            f"The number of func parameters={guess.size} must not exceed the number of data "
+            f"points={ys.size}"
+        )
 
 
 def _is_table(x: Any) -> bool:

@@ -20,13 +20,13 @@ from functrans.api.host import callback
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
-from functrans.numpy.arrays import array, axes_of, inexact
+from functrans.numpy.arrays import array, axes_of, inexact, known
 from functrans.numpy.joining import concatenate
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
 from functrans.ops.elementwise.special.incomplete import betainc
 from functrans.scipy.define import answers
-from functrans.scipy.inside import known, refuse
+from functrans.scipy.inside import refuse
 from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [

@@ -3,7 +3,7 @@
 import numpy as np
 
 from functrans.loop.evaluate import Memory, evaluate
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, bounded, index
 from functrans.loop.scalar import const, idiv
 from functrans.loop.statements import For, Kernel, Store, buffer, load, size
 from functrans.loop.text import text
@@ -75,6 +75,18 @@ def test_numbers_that_are_data_stay():
     kernel, _, sizes = kernel_of([For(i, ZERO, number(100), (Store(y, (i,), value),))])
     assert sizes == [100]
     assert number(100) in kernel.body[0].body[0].value.args
+
+
+def test_an_index_from_data_is_held_by_the_size_that_it_is_of():
+    """What is compared with an extent and what is taken then are one expression."""
+    x, y, at = buffer("x", F8, (1000,)), buffer("y", F8, (100,)), buffer("at", INDEX, (100,))
+    i = index("i", 100)
+    place = bounded(load(at, (i,)) * number(500) + idiv(i, number(7)), 1000, "clip")
+    kernel, _, _ = kernel_of([For(i, ZERO, number(100), (Store(y, (i,), load(x, (place,))),))])
+    (held,) = kernel.body[0].body[0].value.args
+    below, taken, _ = held.args
+    assert below.args[0] is taken
+    assert below.args[1].op == "size"
 
 
 def test_divisors_stay():

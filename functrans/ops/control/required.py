@@ -1,0 +1,68 @@
+"""A value that is there only if a condition holds: else the whole call fails, as NumPy's would.
+
+Compiled code stores a status and goes on, and its caller raises: so a function may raise for what
+is known only when a compiled program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import ShapeError
+from functrans.ir.primitive import Primitive
+from functrans.ir.types import Aval
+from functrans.loop import nodes
+from functrans.loop.failures import FAILURES, NO_SOLUTION
+from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.structural import place
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases
+
+
+def _infer(condition: Aval, x: Aval, *, message: str) -> Aval:
+    if condition.dtype != np.bool_ or condition.shape != x.shape[: condition.ndim]:
+        raise ShapeError(f"required takes truths for the first axes of {x}, not {condition}")
+    return x.update()
+
+
+def _required(condition: Any, x: Any, *, message: str) -> Any:
+    if not np.all(condition):
+        raise FAILURES[NO_SOLUTION].exception(message)
+    return x
+
+
+def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, message: str) -> tuple[Any, int]:
+    (condition, x), (condition_axis, x_axis) = operands, axes
+    size = x.shape[x_axis] if x_axis is not None else condition.shape[condition_axis]
+    if condition.ndim:
+        condition = place(condition, condition_axis, 0, size)
+    return required(condition, place(x, x_axis, 0, size), message=message), 0
+
+
+def _pull(read: Any, index: Sequence[Scalar], condition: Aval, x: Aval, *, message: str) -> Scalar:
+    return nodes.required(read(0, index[: condition.ndim]), read(1, index), NO_SOLUTION)
+
+
+required: Primitive = primitive(
+    "required",
+    infer=_infer,
+    numpy=_required,
+    linear=((1,),),
+    transpose=[
+        None, lambda ct, condition, x, *, message: required(condition, ct, message=message)
+    ],
+    batch=_batch,
+    pull=_pull,
+    samples=cases(
+        (np.array(True), (3,), {"message": "there is none"}),
+        (np.ones(2, bool), (2, 3), {"message": "there is none"}),
+        (np.ones((0, 2), bool), (0, 2), {"message": "there is none"}),
+    ),
+)  # fmt: skip
+"""``x``; the call raises RuntimeError with the message unless each of the conditions holds.
+
+The conditions are one, or one for each place in the first axes of ``x``.
+"""

@@ -1,0 +1,107 @@
+"""The method of Levenberg and Marquardt: sums of squares by a linear model within its reach.
+
+Sources: Nocedal and Wright, Numerical Optimization (2006), chapter 10; Nielsen, Damping Parameter
+in Marquardt's Method (1999).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.jacobians import jacfwd
+from functrans.lax.loops import while_loop
+from functrans.scipy.optimize.vectors import Function, largest
+
+
+class Tolerances(NamedTuple):
+    """How small the cost's changes, the steps and the gradient are at the end."""
+
+    ftol: Any
+    xtol: Any
+    gtol: Any
+
+
+STEPS_EXCEEDED, _BY_GRADIENT, _BY_COST, _BY_STEP, _BY_BOTH = range(5)
+
+MESSAGES = {
+    STEPS_EXCEEDED: "The maximum number of function evaluations is exceeded.",
+    _BY_GRADIENT: "`gtol` termination condition is satisfied.",
+    _BY_COST: "`ftol` termination condition is satisfied.",
+    _BY_STEP: "`xtol` termination condition is satisfied.",
+    _BY_BOTH: "Both `ftol` and `xtol` termination conditions are satisfied.",
+}
+"""What the statuses of SciPy's results say."""
+
+
+_LEAST_DAMPING = 1e-14
+"""Where the Jacobian has not full rank, this keeps the system of a step from being singular."""
+
+_MOST_DAMPING = 1e20
+"""With it no step is any longer than what the point is rounded by."""
+
+
+class _State(NamedTuple):
+    """Where an iteration is, and what it knows of its last step."""
+
+    x: Any
+    cost: Any
+    damping: Any
+    growth: Any
+    status: Any
+    ended: Any
+    count: Any
+
+
+def levenberg_marquardt(
+    r: Function, x: Any, tolerances: Tolerances, maxiter: int
+) -> tuple[Any, Any, Any]:
+    """Steps between Gauss's and the gradient's, as far as the last one was any good.
+
+    The damping follows how much better the linear model said that a step would be. The steps end
+    where none is better, or they are as small as asked for; the other tolerances say which status
+    that is. Gives the point, the status and the number of steps.
+    """
+    ftol, xtol, gtol = (0.0 if each is None else each for each in tolerances)
+
+    def cost(x: Any) -> Any:
+        return np.sum(r(x) ** 2)
+
+    def step(state: _State) -> _State:
+        x, value = state.x, state.cost
+        slopes = jacfwd(r)(x)
+        normal, right = slopes.T @ slopes, slopes.T @ r(x)
+        scale = state.damping * np.where(np.diag(normal) > 0, np.diag(normal), 1.0)
+        moved = np.linalg.solve(normal + np.diag(scale), -right)
+        following = cost(x + moved)
+        better = following < value
+        gain = (value - following) / np.maximum(moved @ (scale * moved - right), 1e-300)
+        eased = state.damping * np.maximum(1 / 3, 1 - (2 * np.minimum(gain, 1.0) - 1) ** 3)
+        damping = np.where(better, np.maximum(eased, _LEAST_DAMPING), state.damping * state.growth)
+        small = largest(moved) <= xtol * (xtol + largest(x))
+        nothing = better & (value - following <= xtol**2 * value)
+        flat = largest(right) == 0
+        unchanged = np.abs(value - following) <= ftol * value
+        by_steps = np.where(unchanged, np.where(small, _BY_BOTH, _BY_COST), _BY_STEP)
+        ended = small | flat | nothing | ~(damping < _MOST_DAMPING)
+        by_gradient = flat | (largest(right) < gtol)
+        status = np.where(ended | (better & unchanged), by_steps, STEPS_EXCEEDED)
+        status = np.where(by_gradient, _BY_GRADIENT, status)
+        return _State(
+            np.where(better, x + moved, x),
+            np.where(better, following, value),
+            damping,
+            np.where(better, 2.0, 2 * state.growth),
+            np.where(np.isfinite(value), status, STEPS_EXCEEDED),
+            ended | ~np.isfinite(value),
+            state.count + 1,
+        )
+
+    def goes_on(state: _State) -> Any:
+        return ~state.ended & (state.count < maxiter)
+
+    none = np.asarray(STEPS_EXCEEDED)
+    begin = _State(x, cost(x), np.asarray(1e-3), np.asarray(2.0), none, np.zeros((), bool), 0)
+    found = while_loop(goes_on, step, begin)
+    return found.x, found.status, found.count
