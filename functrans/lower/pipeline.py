@@ -28,6 +28,7 @@ from functrans.lower.grid.product_tiling import tiled_product
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
+from functrans.lower.grid.transposition import transposed
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
@@ -240,6 +241,19 @@ def loop_coalescing(draft: Draft) -> Draft:
     return _each_step(draft, lambda step: narrowed(coalesced(step, largest)))
 
 
+def transposition(draft: Draft) -> Draft:
+    """Transpose by tiles in shared memory what is read across the order that it lies in.
+
+    `grid/transposition.py`. Here `x.T` comes to be read and written along memory.
+
+    Expects steps.
+    Leaves steps of which some have become a team's, which does a tile of two loops.
+    """
+    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
+    assert grid is not None
+    return _each_step(draft, lambda step: transposed(step, grid, largest))
+
+
 def register_rows(draft: Draft) -> Draft:
     """Put rows into registers, of which each thread of a team needs its own elements only.
 
@@ -339,6 +353,7 @@ GRID_KERNELS = (
     Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
     KERNELS[2],
     Stage("loop coalescing", loop_coalescing, checks.steps_fit_kernels, printing.kernels),
+    Stage("transposition", transposition, checks.steps_fit_kernels, printing.kernels),
     Stage("register rows", register_rows, checks.steps_fit_kernels, printing.kernels),
     Stage("strip mining", strip_mining, checks.steps_fit_kernels, printing.kernels),
     Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),
