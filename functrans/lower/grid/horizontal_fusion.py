@@ -22,6 +22,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored
 from functrans.lower.grid.cost import Spans, extent
 from functrans.lower.grid.thread_mapping import linearised, team_of
+from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -96,7 +97,7 @@ def _is_small(nest: Nest, target: Target) -> bool:
     if nest.team or not loops or nest.scratch or not all(loop.start is ZERO for loop in loops):
         return False
     inside = loops[-1].body
-    if team_of(loops, inside, (), grid) != 1:
+    if team_of(loops, inside, (), grid) != 1 or reads_across(nest.body, grid):
         return False
     time = Spans(grid, set()).time(prod(map(extent, loops)), 1, inside)
     return time <= grid.little * grid.launch

@@ -15,14 +15,14 @@ element is loaded once more, so that no load waits for a condition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from math import prod
 from typing import NamedTuple
 
 from functrans.loop.grid import Grid
-from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.nodes import INDEX, ZERO, guard, index
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const, minimum, postorder
 from functrans.loop.simplify import TRUE, Simplifier
@@ -38,7 +38,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.loop.walk import always_loaded, children, expressions, stored
+from functrans.loop.walk import children, expressions, loaded, stored
 from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours, stride
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
@@ -59,8 +59,16 @@ def transposed(step: Step, grid: Grid, largest: int) -> Step:
     found = _across(kernel, sizes, grid)
     if found is None:
         return step
-    made = _Tiling(kernel, found, sizes, grid).kernel()
-    return narrowed(called(step, replace(made, narrow=False), sizes.numbers))
+    tiling = _Tiling(kernel, found, sizes, grid)
+    if tiling.threads < grid.warp:
+        return step
+    return narrowed(called(step, replace(tiling.kernel(), narrow=False), sizes.numbers))
+
+
+def reads_across(body: Body, grid: Grid) -> bool:
+    """Whether the statements of a kernel, all of whose extents are constants, are worth tiles."""
+    kernel = Kernel(tuple(loaded(body)), 0, body)
+    return _across(kernel, Sizes((), 0), grid) is not None
 
 
 class Across(NamedTuple):
@@ -72,12 +80,13 @@ class Across(NamedTuple):
         The loop of the band along which that lies.
     columns : For
         The loop along which lies what is stored.
-    loads : tuple of Scalar
+    loads : dict of Scalar to Scalar
+        And the condition under which there is such an element.
     """
 
     rows: For
     columns: For
-    loads: tuple[Scalar, ...]
+    loads: Mapping[Scalar, Scalar]
 
 
 def _across(kernel: Kernel, sizes: Sizes, grid: Grid) -> Across | None:
@@ -97,18 +106,20 @@ def _across(kernel: Kernel, sizes: Sizes, grid: Grid) -> Across | None:
     for rows in reversed(band):
         if rows is columns or _is_cached(rows, columns, kernel, sizes, grid):
             continue
-        loads = [each for each in candidates if _pays(each, rows, columns, sizes, grid)]
+        loads = {
+            each: condition
+            for each, condition in candidates.items()
+            if _pays(each, rows, columns, sizes, grid)
+        }
         if loads and (best is None or len(loads) > len(best.loads)):
-            best = Across(rows, columns, tuple(loads))
+            best = Across(rows, columns, loads)
     return best
 
 
 def _stores_go_along(loop: For, body: Body, sizes: Sizes) -> bool:
     """Whether neighbouring iterations store next to each other, whatever they store."""
     stores = [each for each in accesses(body) if each.is_store]
-    return all(
-        0 < _fetched(each, loop, sizes, WIDEST + 1) <= WIDEST for each in stores
-    )
+    return all(0 < _fetched(each, loop, sizes, WIDEST + 1) <= WIDEST for each in stores)
 
 
 def _fetched(access: Access, loop: For, sizes: Sizes, most: int) -> int:
@@ -117,19 +128,51 @@ def _fetched(access: Access, loop: For, sizes: Sizes, most: int) -> int:
     return most if apart is None else min(abs(apart) * access.buffer.dtype.itemsize, most)
 
 
-def _candidates(kernel: Kernel) -> list[Scalar]:
+def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
     """What each iteration loads that no other one stores, wherever the indices of the band say."""
-    inside, known = kernel.band[-1].body, {loop.index for loop in kernel.band}
+    inside = kernel.band[-1].body
+    leaves = {loop.index for loop in kernel.band}
     constant = set(kernel.buffers) - stored(inside)
     roots = [root for each in inside if not children(each) for root in expressions(each)]
-    return [
-        node
-        for node in always_loaded(roots)
-        if node.attribute in constant
-        and all(
-            x.op in ("const", "size") or x in known for x in postorder(node.args) if not x.args
-        )
-    ]
+
+    def is_known(*given: Scalar) -> bool:
+        found = (x for x in postorder(given) if not x.args)
+        return all(x.op in ("const", "size") or x in leaves for x in found)
+
+    return {
+        node: condition
+        for node, condition in _loads(roots).items()
+        if node.attribute in constant and is_known(*node.args, condition)
+    }
+
+
+def _loads(roots: Sequence[Scalar]) -> dict[Scalar, Scalar]:
+    """The loads in expressions, and the conditions under which they are done."""
+    found: dict[Scalar, Scalar] = {}
+    seen: set[tuple[Scalar, Scalar]] = set()
+    stack = [(root, TRUE) for root in roots]
+    while stack:
+        node, condition = stack.pop()
+        if (node, condition) in seen:
+            continue
+        seen.add((node, condition))
+        if node.op == "load":
+            known = found.get(node, condition)
+            found[node] = known if known is condition else _either(known, condition)
+        if node.op == "guard":
+            test, value, otherwise = node.args
+            stack += [(value, _both(condition, test)), (otherwise, _both(condition, ~test))]
+        args = node.args[:1] if node.op in ("guard", "unlikely") else node.args
+        stack += [(arg, condition) for arg in args]
+    return found
+
+
+def _both(x: Scalar, y: Scalar) -> Scalar:
+    return y if x is TRUE else x & y
+
+
+def _either(x: Scalar, y: Scalar) -> Scalar:
+    return TRUE if x is TRUE or y is TRUE else x | y
 
 
 def _is_cached(rows: For, columns: For, kernel: Kernel, sizes: Sizes, grid: Grid) -> bool:
@@ -178,11 +221,10 @@ class _Tiling:
         """The elements of a tile that a thread has."""
         self.row_block = index("row_tile", -(-self.height // self.tall))
         self.column_block = index("column_tile", -(-self.width // self.wide))
+        self.conditions = found.loads
         self.tiles: dict[Scalar, Buffer] = {}
         for node in found.loads:
-            tile = buffer(
-                f"{node.attribute.name}_tile", node.dtype, (self.wide, self.tall | 1)
-            )
+            tile = buffer(f"{node.attribute.name}_tile", node.dtype, (self.wide, self.tall | 1))
             if sum(each.nbytes for each in (*self.tiles.values(), tile)) <= grid.rows:
                 self.tiles[node] = tile
 
@@ -222,7 +264,11 @@ class _Tiling:
                         self.columns.index: column_there,
                         self.rows.index: self.simplify(row_there * strip + lane),
                     }
-                    (value,) = self.simplify.substitute([node], known)
+                    condition, value = self.simplify.substitute(
+                        [self.conditions[node], node], known
+                    )
+                    if condition is not TRUE:
+                        value = guard(condition, value, 0)
                     name = local(node.dtype, "x")
                     names.append(name)
                     values.append(value)
@@ -232,6 +278,8 @@ class _Tiling:
 
     def _aligned(self, node: Scalar) -> int:
         """How many elements of a row, from a multiple of as many on, are loaded at once."""
+        if self.conditions[node] is not TRUE:
+            return 1
         access = Access(node.attribute, node.args, False)
         strip = max(neighbours(access, self.rows.index, self.sizes.numbers), 1)
         return _divisor(strip, self.height, self.each, self.tall)
