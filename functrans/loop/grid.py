@@ -102,6 +102,13 @@ class Grid(NamedTuple):
     largest_strip: int = 400
     """A strip has so few operations together: with more for each element, it is not memory that a
     thread waits for, and code is longer for nothing."""
+    sector: int = 32
+    """Bytes that memory gives at least, of which neighbouring threads should use all."""
+    tile_side: int = 32
+    """Rows and columns of a tile of what is read across its order: those of a warp, which then
+    reads and writes whole lines; twice as many where elements have one or two bytes."""
+    smallest_tiled: int = 1 << 14
+    """Kernels of fewer iterations have no such tiles: the nearest cache keeps what they read."""
     row_registers: int = 64
     """Of a thread's registers, so many are for the elements of rows that it has to itself."""
     all_registers: int = 1 << 16

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.scalar import Scalar, const, maximum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce, Statement, local
 from functrans.loop.target import Reductions, Target
+from functrans.loop.walk import scalars
 
 
 def lower_folds(
@@ -96,7 +98,7 @@ def _reduce(
     loops = tuple((i, ZERO, stop) for i, stop in zip(indices, group[0].args[1:], strict=True))
     stop = loops[-1][2]
     lanes = 1 if body else _partials(values, stop, lanes, target)
-    return _blocked(
+    return blocked(
         Reduce(
             tuple(targets),
             tuple(fold.attribute[0] for fold in group),
@@ -110,7 +112,7 @@ def _reduce(
     )
 
 
-def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
+def blocked(whole: Reduce, lengths: Reductions) -> Reduce:
     """Blocked summation: the reduction, a sum of many floats as one of partial sums."""
     if not any(
         op == "add" and target.dtype.kind == "f"
@@ -146,7 +148,58 @@ def _blocked(whole: Reduce, lengths: Reductions) -> Reduce:
         inner = ((counter, first, last), *inner)
     partial = tuple(local(target.dtype, target.attribute[0]) for target in whole.targets)
     body = replace(whole, targets=partial, loops=inner)
-    return _blocked(Reduce(whole.targets, whole.ops, partial, outer, (body,)), lengths)
+    return blocked(Reduce(whole.targets, whole.ops, partial, outer, (body,)), lengths)
+
+
+def unblocked(whole: Reduce) -> Reduce:
+    """A reduction of which `blocked` has made one of partial ones, in one nest of loops again."""
+    while (inner := _partial_of(whole)) is not None:
+        *outer, (block, start, count) = whole.loops
+        (counter, first, last), *within = inner.loops
+        if _is_free_of(block, (first, last)):
+            loops = [*outer, (block, start, count), (counter, first, last), *within]
+        else:
+            stop = _last_of_blocks(block, count, first, last)
+            if stop is None:
+                return whole
+            loops = [*outer, (counter, ZERO, stop), *within]
+        whole = replace(whole, loops=tuple(loops), values=inner.values, body=inner.body)
+    return whole
+
+
+def _partial_of(whole: Reduce) -> Reduce | None:
+    """The reduction that is all that is combined by another one, in the same way."""
+    inner = whole.body[0] if len(whole.body) == 1 else None
+    if not isinstance(inner, Reduce):
+        return None
+    alike = inner.ops == whole.ops and inner.targets == whole.values
+    if not alike or inner.lanes > 1 or whole.lanes > 1 or whole.loops[-1][1] is not ZERO:
+        return None
+    block = whole.loops[-1][0]
+    bounds = [bound for _, *pair in inner.loops[1:] for bound in pair]
+    roots = [*bounds, *inner.values, *scalars(inner.body)]
+    return inner if _is_free_of(block, roots) else None
+
+
+def _last_of_blocks(block: Scalar, count: Scalar, first: Scalar, last: Scalar) -> Scalar | None:
+    """Where the last of blocks ends that are next to each other; None if they are not."""
+    simplify = Simplifier()
+    length = Coefficients(block).of(first)
+    if not length or simplify.substitute([first], {block: ZERO})[0] is not ZERO:
+        return None
+    whole = simplify(first + length)
+    if last.op == "max" and first in last.args:
+        (last,) = (each for each in last.args if each != first)
+    if last == whole:
+        return simplify(count * length)
+    if last.op == "min" and whole in last.args:
+        (stop,) = (each for each in last.args if each != whole)
+        return simplify(maximum(stop, ZERO)) if _is_free_of(block, [stop]) else None
+    return None
+
+
+def _is_free_of(block: Scalar, roots: Sequence[Scalar]) -> bool:
+    return block not in postorder(roots)
 
 
 def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target) -> int:

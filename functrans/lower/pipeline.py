@@ -15,19 +15,12 @@ from typing import NamedTuple
 from functrans.ir import check
 from functrans.ir.graph import Graph
 from functrans.loop.operations import operations_of
-from functrans.loop.statements import Buffer, Kernel, buffer
+from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
-from functrans.lower.grid.barrier_insertion import with_barriers
-from functrans.lower.grid.coalescing import coalesced
-from functrans.lower.grid.distribution import distributed
-from functrans.lower.grid.horizontal_fusion import side_by_side
-from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid import stages
 from functrans.lower.grid.product_tiling import tiled_product
-from functrans.lower.grid.register_rows import with_register_rows
-from functrans.lower.grid.strip_mining import strip_mined
-from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
@@ -35,7 +28,7 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
-from functrans.lower.plan import Plan, Step, schedule
+from functrans.lower.plan import Plan, schedule
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
@@ -169,41 +162,6 @@ def work_sharing(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests))
 
 
-def loop_distribution(draft: Draft) -> Draft:
-    """Distribute loops: nests become kernels that keep a grid busy; the host goes through scans.
-
-    `grid/distribution.py`, with `grid/cost.py` and `grid/expansion.py`.
-
-    Expects nests, whose independent loops say so.
-    Leaves nests that are a kernel each, and which of the host's loops they are in.
-    """
-    return replace(draft, nests=tuple(distributed(draft.nests, draft.target)))
-
-
-def horizontal_fusion(draft: Draft) -> Draft:
-    """Fuse small kernels that are independent of each other, side by side.
-
-    `grid/horizontal_fusion.py`. Here an optimiser's step becomes one launch.
-
-    Expects nests that are a kernel each.
-    Leaves fewer of them.
-    """
-    return replace(draft, nests=tuple(side_by_side(draft.nests, draft.homes, draft.target)))
-
-
-def thread_mapping(draft: Draft) -> Draft:
-    """Map loops to a grid: iterations of bands become threads, or teams of them.
-
-    `grid/thread_mapping.py`. Here a loop over rows gets a warp or a block for each row.
-
-    Expects nests that are a kernel each.
-    Leaves nests that say how many threads do an iteration.
-    """
-    grid = draft.target.grid
-    assert grid is not None
-    return replace(draft, nests=tuple(mapped(nest, grid) for nest in draft.nests))
-
-
 def buffer_donation(draft: Draft) -> Draft:
     """Donate buffers: results are written into inputs that the caller gives up.
 
@@ -226,75 +184,6 @@ def kernel_construction(draft: Draft) -> Draft:
     """
     made = Steps(draft.target, draft.chosen.subprograms, draft.homes, _formal(draft.target))
     return replace(draft, steps=tuple(made.of(draft.nests)))
-
-
-def loop_coalescing(draft: Draft) -> Draft:
-    """Coalesce the loops of bands, where all arrays lie in memory as they go.
-
-    `grid/coalescing.py`. Here an elementwise kernel gets one index for arrays of any shape.
-
-    Expects steps.
-    Leaves steps with fewer loops in their bands, whose buffers stand for arrays of other shapes.
-    """
-    largest = draft.target.kernels.largest_constant
-    return _each_step(draft, lambda step: narrowed(coalesced(step, largest)))
-
-
-def register_rows(draft: Draft) -> Draft:
-    """Put rows into registers, of which each thread of a team needs its own elements only.
-
-    `grid/register_rows.py`. Here a softmax comes to read its rows from memory once.
-
-    Expects steps.
-    Leaves steps with rows that are private to threads, and the rounds of the loops over them.
-    """
-    grid = draft.target.grid
-    assert grid is not None
-    return _each_step(draft, lambda step: with_register_rows(step, grid))
-
-
-def strip_mining(draft: Draft) -> Draft:
-    """Strip-mine loops over neighbouring elements, of which a thread does as many as 16 bytes have.
-
-    `grid/strip_mining.py`, with `grid/unroll_and_jam.py`.
-
-    Expects steps.
-    Leaves steps in whose statements loads of neighbouring elements stand side by side.
-    """
-    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
-    assert grid is not None
-    return _each_step(draft, lambda step: strip_mined(step, grid, largest))
-
-
-def _each_step(draft: Draft, change: Callable[[Step], Step]) -> Draft:
-    """Steps changed one by one; those that call the same kernel do so afterwards.
-
-    Kernels that the host repeats, with the number of the turn as a size, stay as they are.
-    """
-    done: dict[tuple[Kernel, tuple[int, ...]], Step] = {}
-    for step in draft.steps:
-        if step.turns:
-            done[step.kernel, step.sizes] = step
-        elif (step.kernel, step.sizes) not in done:
-            done[step.kernel, step.sizes] = change(step)
-    made = ((step, done[step.kernel, step.sizes]) for step in draft.steps)
-    steps = tuple(
-        replace(new, buffers=old.buffers, work=old.work, turns=old.turns) for old, new in made
-    )
-    return replace(draft, steps=steps)
-
-
-def barrier_insertion(draft: Draft) -> Draft:
-    """Insert barriers, where the threads of a team need what another one has written.
-
-    `grid/barrier_insertion.py`.
-
-    Expects steps.
-    Leaves steps whose teams wait where they must.
-    """
-    done = {step.kernel: with_barriers(step.kernel) for step in draft.steps}
-    steps = tuple(replace(step, kernel=done[step.kernel]) for step in draft.steps)
-    return replace(draft, steps=steps)
 
 
 def memory_planning(draft: Draft) -> Draft:
@@ -334,14 +223,28 @@ KERNELS = (
 
 GRID_KERNELS = (
     *KERNELS[:2],
-    Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made, printing.nests),
-    Stage("horizontal fusion", horizontal_fusion, checks.nests_read_what_is_made, printing.nests),
-    Stage("thread mapping", thread_mapping, checks.nests_read_what_is_made, printing.nests),
+    Stage(
+        "loop distribution",
+        stages.loop_distribution,
+        checks.nests_read_what_is_made,
+        printing.nests,
+    ),
+    Stage(
+        "horizontal fusion",
+        stages.horizontal_fusion,
+        checks.nests_read_what_is_made,
+        printing.nests,
+    ),
+    Stage("thread mapping", stages.thread_mapping, checks.nests_read_what_is_made, printing.nests),
     KERNELS[2],
-    Stage("loop coalescing", loop_coalescing, checks.steps_fit_kernels, printing.kernels),
-    Stage("register rows", register_rows, checks.steps_fit_kernels, printing.kernels),
-    Stage("strip mining", strip_mining, checks.steps_fit_kernels, printing.kernels),
-    Stage("barrier insertion", barrier_insertion, checks.steps_fit_kernels, printing.kernels),
+    Stage("loop coalescing", stages.loop_coalescing, checks.steps_fit_kernels, printing.kernels),
+    Stage("transposition", stages.transposition, checks.steps_fit_kernels, printing.kernels),
+    Stage("column reduction", stages.column_reduction, checks.steps_fit_kernels, printing.kernels),
+    Stage("register rows", stages.register_rows, checks.steps_fit_kernels, printing.kernels),
+    Stage("strip mining", stages.strip_mining, checks.steps_fit_kernels, printing.kernels),
+    Stage(
+        "barrier insertion", stages.barrier_insertion, checks.steps_fit_kernels, printing.kernels
+    ),
 )
 """The same for a grid of threads."""
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.divisibility import divisor
-from functrans.loop.nodes import ZERO
-from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Statement, Store
+from functrans.loop.statements import Buffer, Statement, Store, size
 from functrans.loop.walk import scalars, walk
+from functrans.lower.grid.sizes import Sizes
 
 WIDEST = 16
 """Bytes that a thread loads or stores at once at most, at an address that is a multiple of them:
@@ -54,6 +55,21 @@ def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
     if any(i is not ZERO for i in position[:-1]):
         most = min(most, divisor(access.buffer.shape[-1], sizes))
     return min(most, WIDEST // access.buffer.dtype.itemsize)
+
+
+def stride(access: Access, index: Scalar, sizes: Sizes) -> int | None:
+    """How many elements of memory are from an iteration to the next; None if not always as many."""
+    numbers = {size(slot): const(number, INDEX) for slot, number in enumerate(sizes.numbers)}
+    position = Simplifier().substitute(access.position, numbers)
+    factors = [Coefficients(index).of(i) for i in position]
+    total, apart = 0, 1
+    for axis in range(len(factors) - 1, -1, -1):
+        factor = factors[axis]
+        if factor is None:
+            return None
+        total += factor * apart
+        apart *= sizes.value(access.buffer.shape[axis])
+    return total
 
 
 def is_apart(access: Access, index: Scalar) -> bool:

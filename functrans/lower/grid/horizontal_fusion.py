@@ -22,6 +22,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored
 from functrans.lower.grid.cost import Spans, extent
 from functrans.lower.grid.thread_mapping import linearised, team_of
+from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -97,7 +98,7 @@ def _is_small(nest: Nest, target: Target) -> bool:
         return False
     inside = loops[-1].body
     spans = Spans(grid, set())
-    if team_of(loops, inside, (), spans) != 1:
+    if team_of(loops, inside, (), spans) != 1 or reads_across(nest.body, grid):
         return False
     time = spans.time(prod(map(extent, loops)), 1, inside)
     return time <= grid.little * grid.launch

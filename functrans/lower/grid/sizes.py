@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import gcd
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, evaluate, postorder
@@ -108,6 +109,16 @@ def with_leaves(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
 def with_places(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
     """A kernel with other leaves in what says where elements are, its loops as they are."""
     return _rewritten(kernel, values, places=values)
+
+
+def with_products(kernel: Kernel, sizes: Sizes, width: int) -> Kernel:
+    """A kernel in which sizes that elements are found by say which part of a width divides them."""
+    values: dict[Scalar, Scalar] = {}
+    for slot, number in enumerate(tuple(sizes.numbers)):
+        part = gcd(number, width)
+        if part > 1:
+            values[size(slot)] = Simplifier()(sizes.of(number // part) * part)
+    return with_places(kernel, values) if values else kernel
 
 
 _NONE: Mapping[Scalar, Scalar] = {}

@@ -19,12 +19,12 @@ from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import For, If, Kernel, Reduce, Statement, size
+from functrans.loop.statements import For, If, Kernel, Reduce, Statement
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import with_bodies
 from functrans.lower.grid.contiguity import WIDEST, Access, accesses, is_apart, neighbours
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt
-from functrans.lower.grid.sizes import Sizes, called, with_places
+from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
 
@@ -79,14 +79,6 @@ class _Strips:
         """The iterations of a strip."""
         return [self.simplify(first * width + number) for number in range(width)]
 
-    def with_products(self, kernel: Kernel, width: int) -> Kernel:
-        """The kernel, in which sizes that elements are found by say that strips divide them."""
-        values: dict[Scalar, Scalar] = {}
-        for slot, number in enumerate(tuple(self.sizes.numbers)):
-            if number % width == 0:
-                values[size(slot)] = self.simplify(self.sizes.of(number // width) * width)
-        return with_places(kernel, values) if values else kernel
-
 
 class _OfThreads(_Strips):
     """Strips of the innermost loop of a band whose iterations are a thread's each."""
@@ -110,7 +102,7 @@ class _OfThreads(_Strips):
             return given
         for around in reversed(given.band[:-1]):
             made = replace(around, body=(made,))
-        return self.with_products(replace(given, body=(made,)), width)
+        return with_products(replace(given, body=(made,)), self.sizes, width)
 
     def _of_loop(self, loop: For, count: int, width: int, work: int) -> For:
         strips = self._strips(loop, count, width, work)
@@ -187,7 +179,7 @@ class _OfTeams(_Strips):
         body = self._statements(inside)
         for around in reversed(given.band):
             body = (replace(around, body=body),)
-        return self.with_products(replace(given, body=body), max(self.widths.values()))
+        return with_products(replace(given, body=body), self.sizes, max(self.widths.values()))
 
     def _width(self, statement: For | Reduce) -> int:
         """The strips that a loop allows."""

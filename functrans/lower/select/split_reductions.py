@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
@@ -21,6 +22,8 @@ from functrans.loop.statements import buffer, load
 from functrans.loop.target import Target
 from functrans.lower.select.products import Product, product_of
 from functrans.lower.select.root import Root, extent_of
+
+T = TypeVar("T")
 
 
 def split_reductions(
@@ -41,10 +44,10 @@ def split_reductions(
     """
     limits = target.reductions
     product = product_of(root, target)
-    blocks = limits.blocks if product is None else _parts(product, target)
+    extents = [extent_of(loop) for loop in root.loops]
+    blocks = _blocks(root, prod(extents), target) if product is None else _parts(product, target)
     if blocks == 1:
         return [root]
-    extents = [extent_of(loop) for loop in root.loops]
     folds = [fold for fold in root.folds if _is_splittable(fold, root.folds, blocks)]
     steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
     if steps < limits.long:
@@ -56,25 +59,32 @@ def split_reductions(
         return [root]
     inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))
+    by_fold = target.grid is not None  # (where neighbouring threads store to neighbouring places)
+
+    def element(position: Sequence[T], number: T) -> tuple[T, ...]:
+        return (number, *position) if by_fold else (*position, number)
+
     # one buffer for all folds over the same extents, which are then done in one loop
     dtypes = dict.fromkeys(fold.dtype for fold in folds)
     new: list[Root] = []
     known: dict[Scalar, Scalar] = {}
     for dtype in dtypes:
         group = [fold for fold in folds if fold.dtype == dtype]
-        partial = buffer(f"{root.target.name}_parts", dtype, (blocks, *extents, len(group)))
+        shape = element((blocks, *extents), len(group))
+        partial = buffer(f"{root.target.name}_parts", dtype, shape)
         elements = []
         for number, fold in enumerate(group):
             # moved to the inner loops first: the blocks may have an index that it has used
             (moved,) = simplify.substitute([fold], shifted)
             at = const(number, INDEX)
-            elements.append(((*inner, at), simplify(_partial(moved, inner[0], blocks))))
+            elements.append((element(inner, at), simplify(_partial(moved, inner[0], blocks))))
             block = index("block", blocks)
-            term = load(partial, (block, *root.loops, at))
+            term = load(partial, element((block, *root.loops), at))
             op = fold.attribute[0]
             count = const(blocks, INDEX)
             known[fold] = Scalar("fold", (term, count), dtype, (op, (block,)))
-        new.append(Root(partial, inner, tuple(range(len(inner))), tuple(elements)))
+        axes = tuple(range(by_fold, by_fold + len(inner)))
+        new.append(Root(partial, inner, axes, tuple(elements)))
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
@@ -83,6 +93,15 @@ def split_reductions(
 def _parts(product: Product, target: Target) -> int:
     assert target.grid is not None
     return product.parts(target.grid)
+
+
+def _blocks(root: Root, iterations: int, target: Target) -> int:
+    """Into how many blocks a reduction is cut."""
+    blocks = target.reductions.blocks
+    if target.grid is None or root.vectorises_folds(target):
+        return blocks
+    # of columns, a team does as many as a warp has threads, and shares their rows
+    return max(-(-blocks * target.grid.warp // max(iterations, target.grid.warp)), 2)
 
 
 def _sharers(root: Root, iterations: int, target: Target) -> int:

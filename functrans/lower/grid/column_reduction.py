@@ -1,0 +1,369 @@
+"""Reductions down columns: a team shares the rows, and combines what its threads have.
+
+Expects a step. Leaves the kernel of a team, if a thread each would go down columns that are next to
+each other, and so there would be few threads:
+
+    for each group of columns, by a team:
+        each thread: some of the columns, every so manieth row, into shared memory
+        in stages: a few of these partial results together, until there is one for each column
+        each thread: what is computed of a column's result
+
+Threads next to each other read what is next to each other, several columns at once where rows begin
+at multiples of 16 bytes. In which order numbers are combined follows from the extents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from functrans.loop.grid import Grid
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.operations import operations, operations_of
+from functrans.loop.reductions import blocked, unblocked
+from functrans.loop.scalar import Scalar, const, maximum, minimum, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.loop.substitution import substituted
+from functrans.loop.target import Reductions
+from functrans.loop.walk import loaded, stored, walk
+from functrans.lower.grid.contiguity import Access, accesses, neighbours, stride
+from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.sizes import Sizes, called, with_products
+from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
+from functrans.lower.plan import Step
+
+Body = tuple[Statement, ...]
+
+
+def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) -> Step:
+    """The step with teams that share the rows of reductions down columns.
+
+    ``largest`` is the largest number that is a constant in kernels.
+    """
+    kernel, sizes = step.kernel, Sizes(step.sizes, largest)
+    found = _columns(kernel, sizes, grid)
+    if found is None:
+        return step
+    made = _Sharing(kernel, found, sizes, lengths).kernel()
+    return narrowed(called(step, replace(made, narrow=False), sizes.numbers))
+
+
+class Columns(NamedTuple):
+    """How a team goes over columns.
+
+    Parameters
+    ----------
+    body : tuple of statements
+        What is done for a column: sums in one loop each, and stores.
+    width : int
+        Of how many columns a thread reads an element at once.
+    threads : int
+        So many threads are next to each other in a row.
+    groups : int
+        So many rows are read at the same time.
+    """
+
+    body: Body
+    width: int
+    threads: int
+    groups: int
+
+
+_FAR = 32
+"""Bytes that memory gives at once."""
+
+
+def _columns(kernel: Kernel, sizes: Sizes, grid: Grid) -> Columns | None:
+    """How a team goes over the columns of a kernel; None if none should."""
+    if kernel.team != 1 or kernel.scratch or not kernel.band:
+        return None
+    loop = kernel.band[-1]
+    body = tuple(map(_in_one_loop, loop.body))
+    sums = [each for each in body if isinstance(each, Reduce)]
+    if any(each.start is not ZERO for each in kernel.band) or not _is_plain(body):
+        return None
+    if not any(_goes_down(each, loop, sizes) for each in sums):
+        return None
+    count = sizes.value(loop.stop)
+    width = _width(loop, sums, sizes, grid)
+    threads = min(grid.warp, _power_of_two(count // width))
+    teams = -(-count // (width * threads))
+    teams *= prod(sizes.value(each.stop) for each in kernel.band[:-1])
+    terms = max(prod(map(_extent, each.loops)) for each in sums)
+    longest = max(_extent(each.loops[_longest(each)]) for each in sums)
+    nbytes = width * threads * sum(x.dtype.itemsize for each in sums for x in each.targets)
+    groups = 1
+    while (
+        2 * groups * threads <= grid.largest_team
+        and grid.iterations * groups <= terms
+        and 2 * groups <= longest
+        and 2 * groups * nbytes <= grid.rows
+        and teams * groups * threads < grid.threads
+    ):
+        groups *= 2
+    if groups == 1 or groups * threads < grid.warp:
+        return None
+    return Columns(body, width, threads, groups)
+
+
+def _longest(statement: Reduce) -> int:
+    """Which loop of a sum has the most iterations, of those that are alike in all others."""
+    inner = {counter for counter, *_ in statement.loops}
+    extents = [
+        _extent(loop) if loop[1] is ZERO and inner.isdisjoint(postorder(loop[1:])) else 0
+        for loop in statement.loops
+    ]
+    return extents.index(max(extents))
+
+
+def _extent(loop: tuple[Scalar, Scalar, Scalar]) -> int:
+    """How many iterations there are at most; 0 if that is not known."""
+    return loop[0].attribute[2] or 0
+
+
+def _in_one_loop(statement: Statement) -> Statement:
+    return unblocked(statement) if isinstance(statement, Reduce) else statement
+
+
+def _is_plain(body: Body) -> bool:
+    """Whether statements are sums, and what is computed of them; nothing is read that is stored."""
+    if not all(isinstance(each, (Let, Reduce, Store)) for each in body):
+        return False
+    if not stored(body).isdisjoint(loaded(body)):
+        return False
+    sums = [each for each in body if isinstance(each, Reduce)]
+    inner = [each for one in sums for each in walk(one.body)]
+    return all(_extent(one.loops[_longest(one)]) for one in sums) and not any(
+        isinstance(each, Store) for each in inner
+    )
+
+
+def _goes_down(statement: Reduce, loop: For, sizes: Sizes) -> bool:
+    """Whether no less that a sum reads is next to each other in columns than in rows."""
+    votes = []
+    for each in set(accesses(statement.body, statement.values)):
+        near, far = (
+            _bytes(each, counter, sizes) for counter in (loop.index, statement.loops[-1][0])
+        )
+        votes.append((0 < 2 * near <= far) - (0 < 2 * far <= near))
+    return 1 in votes and sum(votes) >= 0
+
+
+def _bytes(access: Access, counter: Scalar, sizes: Sizes) -> int:
+    """How far apart iterations read, as far as that matters."""
+    apart = stride(access, counter, sizes)
+    return _FAR if apart is None else min(abs(apart) * access.buffer.dtype.itemsize, _FAR)
+
+
+def _width(loop: For, sums: Sequence[Reduce], sizes: Sizes, grid: Grid) -> int:
+    """Of how many columns a thread reads elements at once."""
+    widths = [
+        neighbours(each, loop.index, sizes.numbers)
+        for one in sums
+        for each in accesses(one.body, one.values)
+        if stride(each, loop.index, sizes) != 0
+    ]
+    width = max(min(widths, default=1), 1)
+    work = sum(operations(one.values) + operations_of(one.body, sizes.numbers) for one in sums)
+    while width > 1 and (sizes.value(loop.stop) % width or width * work > grid.largest_strip):
+        width //= 2
+    try:
+        for one in sums:
+            Jam([{}, {}], Simplifier()).statements((one,))
+    except NotUniform:
+        return 1
+    return width
+
+
+class _Sharing:
+    """Makes a kernel of teams that share rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    columns : Columns
+    sizes : Sizes
+    lengths : Reductions
+    """
+
+    def __init__(self, kernel: Kernel, columns: Columns, sizes: Sizes, lengths: Reductions) -> None:
+        self.given = kernel
+        self.columns = columns
+        self.sizes = sizes
+        self.lengths = lengths
+        self.simplify = Simplifier()
+        self.loop = kernel.band[-1]
+        self.count = sizes.value(self.loop.stop)
+        self.wide = columns.threads * columns.width
+        """The columns of a team."""
+        self.team = columns.threads * columns.groups
+        self.block = index("columns", -(-self.count // self.wide))
+        self.scratch: list[Buffer] = []
+        self.known: dict[Scalar, Scalar] = {}
+        """What stands for the locals that have been declared, in a column of the team."""
+        self.column = index("column", self.wide)
+
+    def kernel(self) -> Kernel:
+        phases: list[Statement] = []
+        last: list[Statement] = []
+        for statement in self.columns.body:
+            if isinstance(statement, Reduce):
+                phases += self._shared(statement)
+            elif isinstance(statement, Let):
+                values = self.simplify.substitute(statement.values, self.known)
+                self.known |= dict(zip(statement.targets, values, strict=True))
+            else:
+                last.append(statement)
+        body: Body = (*phases, self._by_columns(last))
+        stop = self.sizes.of(self.block.attribute[2])
+        body = (For(self.block, ZERO, stop, body, parallel=True),)
+        for loop in reversed(self.given.band[:-1]):
+            body = (replace(loop, body=body),)
+        made = replace(self.given, body=body, scratch=tuple(self.scratch), team=self.team)
+        return with_products(made, self.sizes, self.columns.width)
+
+    def _by_threads(self, thread: Scalar, body: Sequence[Statement]) -> For:
+        return For(thread, ZERO, const(self.team, INDEX), tuple(body), lanes=self.team)
+
+    # -- partial results --------------------------------------------------------------------------
+
+    def _shared(self, statement: Reduce) -> list[Statement]:
+        """A sum: partial results of all threads, and stages in which they become one."""
+        groups, threads, width = self.columns.groups, self.columns.threads, self.columns.width
+        thread = index("thread", self.team)
+        group, strip = self._divided(thread, threads)
+        rows = self._some_rows(statement, group)
+        lanes = [self._lane(strip, number) for number in range(width)]
+        (jammed,) = Jam(lanes, self.simplify).statements((rows,))
+        assert isinstance(jammed, Reduce)
+        partial = [self._rows(target, groups) for target in statement.targets]
+        body: list[Statement] = [blocked(jammed, self.lengths)]
+        for number, target in enumerate(jammed.targets):
+            lane, which = divmod(number, len(partial))
+            column = self.simplify(strip * width + lane)
+            body.append(Store(partial[which], (group, column), target))
+        statements: list[Statement] = [self._by_threads(thread, body)]
+        while groups > 1:
+            few = max(groups // _TOGETHER, 1)
+            combined = [self._rows(target, few) for target in statement.targets]
+            statements.append(self._combined(statement.ops, partial, combined))
+            groups, partial = few, combined
+        for target, row in zip(statement.targets, partial, strict=True):
+            self.known[target] = load(row, (ZERO, self.column))
+        return statements
+
+    def _some_rows(self, statement: Reduce, group: Scalar) -> Reduce:
+        """The rows of a group: every so manieth."""
+        number, groups = _longest(statement), self.columns.groups
+        counter, _, stop = statement.loops[number]
+        turn = index(counter.attribute[0], -(-counter.attribute[2] // groups))
+        many = Scalar("idiv", (stop + (groups - 1) - group, const(groups, INDEX)), INDEX)
+        known = {counter: self.simplify(turn * groups + group)}
+        loops = list(statement.loops)
+        loops[number] = turn, ZERO, self.simplify(maximum(many, ZERO))
+        return replace(
+            statement,
+            loops=tuple(loops),
+            values=tuple(self.simplify.substitute(statement.values, known)),
+            body=substituted(statement.body, known, self.simplify),
+        )
+
+    def _lane(self, strip: Scalar, number: int) -> dict[Scalar, Scalar]:
+        """What stands for a column, and for what has been computed of it."""
+        width = self.columns.width
+        within = self.simplify(strip * width + number)
+        place = self.block * self.columns.threads + strip
+        if self.count % self.wide:
+            place = minimum(place, self.sizes.of(self.count // width) - 1)
+        known = dict(
+            zip(
+                self.known,
+                self.simplify.substitute(list(self.known.values()), {self.column: within}),
+                strict=True,
+            )
+        )
+        return {**known, self.loop.index: self.simplify(place * width + number)}
+
+    def _rows(self, target: Scalar, groups: int) -> Buffer:
+        """Shared memory for a number of each group and column."""
+        row = buffer(target.attribute[0], target.dtype, (groups, self.wide))
+        self.scratch.append(row)
+        return row
+
+    def _combined(self, ops: Sequence[str], given: Sequence[Buffer], made: Sequence[Buffer]) -> For:
+        """Threads combine a few rows of partial results to one each."""
+        thread = index("thread", self.team)
+        many, few = given[0].extents[0], made[0].extents[0]
+        share = many // few
+        body: list[Statement] = []
+        for number in range(0, few * self.wide, self.team):
+            row, column = self._divided(thread + number, self.wide)
+            term = index("row", share)
+            place = self.simplify(row * share + term), column
+            targets = tuple(local(one.dtype, one.name) for one in made)
+            values = tuple(load(one, place) for one in given)
+            loops = ((term, ZERO, const(share, INDEX)),)
+            combining: list[Statement] = [Reduce(targets, tuple(ops), values, loops)]
+            combining += [
+                Store(one, (row, column), target) for one, target in zip(made, targets, strict=True)
+            ]
+            body += self._if(row < few, combining)
+        return self._by_threads(thread, body)
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def _by_columns(self, statements: Sequence[Statement]) -> For:
+        """What is computed of the results of columns, by a thread each."""
+        thread = index("thread", self.team)
+        body: list[Statement] = []
+        for number in range(0, self.wide, self.team):
+            within = self.simplify(thread + number)
+            column = self.simplify(self.block * self.wide + within)
+            own = dict(
+                zip(
+                    self.known,
+                    self.simplify.substitute(list(self.known.values()), {self.column: within}),
+                    strict=True,
+                )
+            )
+            inside = (within < self.wide) & (column < self.loop.stop)
+            made = substituted(statements, {**own, self.loop.index: column}, self.simplify)
+            body += self._if(inside, made)
+        return self._by_threads(thread, body)
+
+    def _if(self, condition: Scalar, body: Sequence[Statement]) -> Body:
+        condition = self.simplify(condition)
+        if condition.op == "const":
+            return tuple(body) if condition.attribute else ()
+        return (If(condition, tuple(body)),)
+
+    def _divided(self, x: Scalar, by: int) -> tuple[Scalar, Scalar]:
+        divisor = const(by, INDEX)
+        return (
+            self.simplify(Scalar("idiv", (x, divisor), INDEX)),
+            self.simplify(Scalar("irem", (x, divisor), INDEX)),
+        )
+
+
+_TOGETHER = 16
+"""So many partial results are combined by a thread, one after the other."""
+
+
+def _power_of_two(number: int) -> int:
+    """The least one that is not less than a number."""
+    return 1 << max(number - 1, 0).bit_length()

@@ -1,0 +1,155 @@
+"""The stages that make kernels for a grid of threads, each Draft -> Draft.
+
+`functrans.lower.pipeline` has them in its list, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from functrans.loop.statements import Kernel
+from functrans.lower.draft import Draft
+from functrans.lower.grid.barrier_insertion import with_barriers
+from functrans.lower.grid.coalescing import coalesced
+from functrans.lower.grid.column_reduction import shared_columns
+from functrans.lower.grid.distribution import distributed
+from functrans.lower.grid.horizontal_fusion import side_by_side
+from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.register_rows import with_register_rows
+from functrans.lower.grid.strip_mining import strip_mined
+from functrans.lower.grid.thread_mapping import mapped
+from functrans.lower.grid.transposition import transposed
+from functrans.lower.plan import Step
+
+
+def loop_distribution(draft: Draft) -> Draft:
+    """Distribute loops: nests become kernels that keep a grid busy; the host goes through scans.
+
+    `grid/distribution.py`, with `grid/cost.py` and `grid/expansion.py`.
+
+    Expects nests, whose independent loops say so.
+    Leaves nests that are a kernel each, and which of the host's loops they are in.
+    """
+    return replace(draft, nests=tuple(distributed(draft.nests, draft.target)))
+
+
+def horizontal_fusion(draft: Draft) -> Draft:
+    """Fuse small kernels that are independent of each other, side by side.
+
+    `grid/horizontal_fusion.py`. Here an optimiser's step becomes one launch.
+
+    Expects nests that are a kernel each.
+    Leaves fewer of them.
+    """
+    return replace(draft, nests=tuple(side_by_side(draft.nests, draft.homes, draft.target)))
+
+
+def thread_mapping(draft: Draft) -> Draft:
+    """Map loops to a grid: iterations of bands become threads, or teams of them.
+
+    `grid/thread_mapping.py`. Here a loop over rows gets a warp or a block for each row.
+
+    Expects nests that are a kernel each.
+    Leaves nests that say how many threads do an iteration.
+    """
+    grid = draft.target.grid
+    assert grid is not None
+    return replace(draft, nests=tuple(mapped(nest, grid) for nest in draft.nests))
+
+
+def loop_coalescing(draft: Draft) -> Draft:
+    """Coalesce the loops of bands, where all arrays lie in memory as they go.
+
+    `grid/coalescing.py`. Here an elementwise kernel gets one index for arrays of any shape.
+
+    Expects steps.
+    Leaves steps with fewer loops in their bands, whose buffers stand for arrays of other shapes.
+    """
+    largest = draft.target.kernels.largest_constant
+    return _each_step(draft, lambda step: narrowed(coalesced(step, largest)))
+
+
+def transposition(draft: Draft) -> Draft:
+    """Transpose by tiles in shared memory what is read across the order that it lies in.
+
+    `grid/transposition.py`. Here `x.T` comes to be read and written along memory.
+
+    Expects steps.
+    Leaves steps of which some have become a team's, which does a tile of two loops.
+    """
+    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
+    assert grid is not None
+    return _each_step(draft, lambda step: transposed(step, grid, largest))
+
+
+def column_reduction(draft: Draft) -> Draft:
+    """Share the rows of reductions down columns among the threads of teams.
+
+    `grid/column_reduction.py`. Here `x.sum(axis=0)` of few columns gets as many threads as one of
+    many.
+
+    Expects steps.
+    Leaves steps of which some have become a team's, which does columns next to each other.
+    """
+    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
+    lengths = draft.target.reductions
+    assert grid is not None
+    return _each_step(draft, lambda step: shared_columns(step, grid, lengths, largest))
+
+
+def register_rows(draft: Draft) -> Draft:
+    """Put rows into registers, of which each thread of a team needs its own elements only.
+
+    `grid/register_rows.py`. Here a softmax comes to read its rows from memory once.
+
+    Expects steps.
+    Leaves steps with rows that are private to threads, and the rounds of the loops over them.
+    """
+    grid = draft.target.grid
+    assert grid is not None
+    return _each_step(draft, lambda step: with_register_rows(step, grid))
+
+
+def strip_mining(draft: Draft) -> Draft:
+    """Strip-mine loops over neighbouring elements, of which a thread does as many as 16 bytes have.
+
+    `grid/strip_mining.py`, with `grid/unroll_and_jam.py`.
+
+    Expects steps.
+    Leaves steps in whose statements loads of neighbouring elements stand side by side.
+    """
+    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
+    assert grid is not None
+    return _each_step(draft, lambda step: strip_mined(step, grid, largest))
+
+
+def _each_step(draft: Draft, change: Callable[[Step], Step]) -> Draft:
+    """Steps changed one by one; those that call the same kernel do so afterwards.
+
+    Kernels that the host repeats, with the number of the turn as a size, stay as they are.
+    """
+    done: dict[tuple[Kernel, tuple[int, ...]], Step] = {}
+    for step in draft.steps:
+        if step.turns:
+            done[step.kernel, step.sizes] = step
+        elif (step.kernel, step.sizes) not in done:
+            done[step.kernel, step.sizes] = change(step)
+    made = ((step, done[step.kernel, step.sizes]) for step in draft.steps)
+    steps = tuple(
+        replace(new, buffers=old.buffers, work=old.work, turns=old.turns) for old, new in made
+    )
+    return replace(draft, steps=steps)
+
+
+def barrier_insertion(draft: Draft) -> Draft:
+    """Insert barriers, where the threads of a team need what another one has written.
+
+    `grid/barrier_insertion.py`.
+
+    Expects steps.
+    Leaves steps whose teams wait where they must.
+    """
+    done = {step.kernel: with_barriers(step.kernel) for step in draft.steps}
+    steps = tuple(replace(step, kernel=done[step.kernel]) for step in draft.steps)
+    return replace(draft, steps=steps)

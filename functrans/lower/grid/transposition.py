@@ -1,0 +1,393 @@
+"""Transposition through shared memory: tiles of what is read across the order that it lies in.
+
+Expects a step. Leaves the kernel of a team, if neighbouring threads would load what lies far apart,
+and another loop of the band goes along it. The band then goes over tiles of the two loops:
+
+    for each tile, by a team:
+        each thread: elements along the rows of memory, into tiles of shared memory
+        each thread: iterations along the rows of what is stored, which read the tiles down columns
+
+(After Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009.) Rows of a tile are an
+odd number of elements apart, so that a column of it is in as many banks as there are. Where rows
+begin at multiples of 16 bytes, a thread has as much of each at once. Beyond the edges the last
+element is loaded once more, so that no load waits for a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from math import prod
+from typing import NamedTuple
+
+from functrans.loop.grid import Grid
+from functrans.loop.nodes import INDEX, ZERO, guard, index
+from functrans.loop.operations import operations_of
+from functrans.loop.scalar import Scalar, const, minimum, postorder
+from functrans.loop.simplify import TRUE, Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    If,
+    Kernel,
+    Let,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.loop.walk import children, expressions, loaded, stored
+from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours, stride
+from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.sizes import Sizes, called, with_products
+from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
+from functrans.lower.plan import Step
+
+Body = tuple[Statement, ...]
+
+
+def transposed(step: Step, grid: Grid, largest: int) -> Step:
+    """The step with tiles in shared memory, where it reads across the order of arrays.
+
+    ``largest`` is the largest number that is a constant in kernels.
+    """
+    kernel, sizes = step.kernel, Sizes(step.sizes, largest)
+    if kernel.team != 1 or kernel.scratch:
+        return step
+    found = _across(kernel, sizes, grid)
+    if found is None:
+        return step
+    tiling = _Tiling(kernel, found, sizes, grid)
+    if tiling.threads < grid.warp:
+        return step
+    return narrowed(called(step, replace(tiling.kernel(), narrow=False), sizes.numbers))
+
+
+def reads_across(body: Body, grid: Grid) -> bool:
+    """Whether the statements of a kernel, all of whose extents are constants, are worth tiles."""
+    kernel = Kernel(tuple(loaded(body)), 0, body)
+    return _across(kernel, Sizes((), 0), grid) is not None
+
+
+class Across(NamedTuple):
+    """What a kernel reads across the order that it lies in.
+
+    Parameters
+    ----------
+    rows : For
+        The loop of the band along which that lies.
+    columns : For
+        The loop along which lies what is stored.
+    loads : dict of Scalar to Scalar
+        And the condition under which there is such an element.
+    """
+
+    rows: For
+    columns: For
+    loads: Mapping[Scalar, Scalar]
+
+
+def _across(kernel: Kernel, sizes: Sizes, grid: Grid) -> Across | None:
+    """What is worth tiles; None if nothing is."""
+    band = kernel.band
+    extents = [sizes.value(loop.stop) for loop in band]
+    if len(band) < 2 or prod(extents) < grid.smallest_tiled:
+        return None
+    if any(loop.start is not ZERO for loop in band):
+        return None
+    inside = band[-1].body
+    columns = next((loop for loop in reversed(band) if _stores_go_along(loop, inside, sizes)), None)
+    if columns is None:
+        return None
+    candidates = _candidates(kernel)
+    best: Across | None = None
+    for rows in reversed(band):
+        if rows is columns or _is_cached(rows, columns, kernel, sizes, grid):
+            continue
+        loads = {
+            each: condition
+            for each, condition in candidates.items()
+            if _pays(each, rows, columns, sizes, grid)
+        }
+        if loads and (best is None or len(loads) > len(best.loads)):
+            best = Across(rows, columns, loads)
+    return best
+
+
+def _stores_go_along(loop: For, body: Body, sizes: Sizes) -> bool:
+    """Whether neighbouring iterations store next to each other, whatever they store."""
+    stores = [each for each in accesses(body) if each.is_store]
+    return all(0 < _fetched(each, loop, sizes, WIDEST + 1) <= WIDEST for each in stores)
+
+
+def _fetched(access: Access, loop: For, sizes: Sizes, most: int) -> int:
+    """The bytes from one iteration's element to the next one's, or ``most`` if there are more."""
+    apart = stride(access, loop.index, sizes)
+    return most if apart is None else min(abs(apart) * access.buffer.dtype.itemsize, most)
+
+
+def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
+    """What each iteration loads that no other one stores, wherever the indices of the band say."""
+    inside = kernel.band[-1].body
+    leaves = {loop.index for loop in kernel.band}
+    constant = set(kernel.buffers) - stored(inside)
+    roots = [root for each in inside if not children(each) for root in expressions(each)]
+
+    def is_known(*given: Scalar) -> bool:
+        found = (x for x in postorder(given) if not x.args)
+        return all(x.op in ("const", "size") or x in leaves for x in found)
+
+    return {
+        node: condition
+        for node, condition in _loads(roots).items()
+        if node.attribute in constant and is_known(*node.args, condition)
+    }
+
+
+def _loads(roots: Sequence[Scalar]) -> dict[Scalar, Scalar]:
+    """The loads in expressions, and the conditions under which they are done."""
+    found: dict[Scalar, Scalar] = {}
+    seen: set[tuple[Scalar, Scalar]] = set()
+    stack = [(root, TRUE) for root in roots]
+    while stack:
+        node, condition = stack.pop()
+        if (node, condition) in seen:
+            continue
+        seen.add((node, condition))
+        if node.op == "load":
+            known = found.get(node, condition)
+            found[node] = known if known is condition else _either(known, condition)
+        if node.op == "guard":
+            test, value, otherwise = node.args
+            stack += [(value, _both(condition, test)), (otherwise, _both(condition, ~test))]
+        args = node.args[:1] if node.op in ("guard", "unlikely") else node.args
+        stack += [(arg, condition) for arg in args]
+    return found
+
+
+def _both(x: Scalar, y: Scalar) -> Scalar:
+    return y if x is TRUE else x & y
+
+
+def _either(x: Scalar, y: Scalar) -> Scalar:
+    return TRUE if x is TRUE or y is TRUE else x | y
+
+
+def _is_cached(rows: For, columns: For, kernel: Kernel, sizes: Sizes, grid: Grid) -> bool:
+    """Whether a block goes over so many rows that it uses all that it has fetched."""
+    band = kernel.band
+    if columns is not band[-1] or rows is not band[-2]:
+        return False
+    return sizes.value(columns.stop) < grid.warp
+
+
+def _pays(node: Scalar, rows: For, columns: For, sizes: Sizes, grid: Grid) -> bool:
+    """Whether much less is fetched along one loop than along the other."""
+    access = Access(node.attribute, node.args, False)
+    along, across = (_fetched(access, loop, sizes, grid.sector) for loop in (rows, columns))
+    return 0 < 2 * along <= across
+
+
+class _Tiling:
+    """Makes a kernel of tiles.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    found : Across
+    sizes : Sizes
+    grid : Grid
+    """
+
+    def __init__(self, kernel: Kernel, found: Across, sizes: Sizes, grid: Grid) -> None:
+        self.given = kernel
+        self.inside = kernel.band[-1].body
+        self.rows, self.columns = found.rows, found.columns
+        self.sizes = sizes
+        self.grid = grid
+        self.simplify = Simplifier()
+        self.height, self.width = sizes.value(found.rows.stop), sizes.value(found.columns.stop)
+        side = grid.tile_side
+        if max(node.dtype.itemsize for node in found.loads) <= 2:
+            side *= 2
+        area = side * side
+        self.tall = min(side, _power_of_two(self.height))
+        self.wide = min(area // self.tall, _power_of_two(self.width))
+        self.tall = min(area // self.wide, _power_of_two(self.height))
+        self.threads = min(grid.block, self.tall * self.wide)
+        self.each = self.tall * self.wide // self.threads
+        """The elements of a tile that a thread has."""
+        self.row_block = index("row_tile", -(-self.height // self.tall))
+        self.column_block = index("column_tile", -(-self.width // self.wide))
+        self.conditions = found.loads
+        self.tiles: dict[Scalar, Buffer] = {}
+        for node in found.loads:
+            tile = buffer(f"{node.attribute.name}_tile", node.dtype, (self.wide, self.tall | 1))
+            if sum(each.nbytes for each in (*self.tiles.values(), tile)) <= grid.rows:
+                self.tiles[node] = tile
+
+    def kernel(self) -> Kernel:
+        strip = self._strip()
+        body: Body = (self._loaded(), self._computed(strip))
+        for counter in (self.column_block, self.row_block):
+            stop = self.sizes.of(counter.attribute[2])
+            body = (For(counter, ZERO, stop, body, parallel=True),)
+        for loop in reversed(self.given.band):
+            if loop is not self.rows and loop is not self.columns:
+                body = (replace(loop, body=body),)
+        scratch = tuple(self.tiles.values())
+        made = replace(self.given, body=body, scratch=scratch, team=self.threads)
+        return with_products(made, self.sizes, max(strip, *map(self._aligned, self.tiles)))
+
+    def _by_threads(self, thread: Scalar, body: Sequence[Statement]) -> For:
+        stop = const(self.threads, INDEX)
+        return For(thread, ZERO, stop, tuple(body), lanes=self.threads)
+
+    # -- into shared memory -----------------------------------------------------------------------
+
+    def _loaded(self) -> For:
+        """Each thread has its share of the tiles, in strips along the rows of memory."""
+        thread = index("thread", self.threads)
+        names: list[Scalar] = []
+        values: list[Scalar] = []
+        stores: list[Statement] = []
+        for node, tile in self.tiles.items():
+            strip = self._aligned(node)
+            for number in range(self.each // strip):
+                column, first = self._place(thread, number, self.tall // strip)
+                column_there = self._there(self.column_block, column, self.wide, 1, self.width)
+                row_there = self._there(self.row_block, first, self.tall, strip, self.height)
+                for lane in range(strip):
+                    known = {
+                        self.columns.index: column_there,
+                        self.rows.index: self.simplify(row_there * strip + lane),
+                    }
+                    condition, value = self.simplify.substitute(
+                        [self.conditions[node], node], known
+                    )
+                    if condition is not TRUE:
+                        value = guard(condition, value, 0)
+                    name = local(node.dtype, "x")
+                    names.append(name)
+                    values.append(value)
+                    row = self.simplify(first * strip + lane)
+                    stores.append(Store(tile, (column, row), name))
+        return self._by_threads(thread, [Let(tuple(names), tuple(values)), *stores])
+
+    def _aligned(self, node: Scalar) -> int:
+        """How many elements of a row, from a multiple of as many on, are loaded at once."""
+        if self.conditions[node] is not TRUE:
+            return 1
+        access = Access(node.attribute, node.args, False)
+        strip = max(neighbours(access, self.rows.index, self.sizes.numbers), 1)
+        return _divisor(strip, self.height, self.each, self.tall)
+
+    def _there(self, block: Scalar, within: Scalar, side: int, strip: int, extent: int) -> Scalar:
+        """The number of a row or column, or of a strip of them: the last one beyond the edge."""
+        number = block * (side // strip) + within
+        if extent % side:
+            number = minimum(number, self.sizes.of(extent // strip) - 1)
+        return self.simplify(number)
+
+    def _place(self, thread: Scalar, number: Scalar | int, inner: int) -> tuple[Scalar, Scalar]:
+        """Which strip of which row a thread does: neighbours do what is side by side."""
+        strip, by = thread + number * self.threads, const(inner, INDEX)
+        return (
+            self.simplify(Scalar("idiv", (strip, by), INDEX)),
+            self.simplify(Scalar("irem", (strip, by), INDEX)),
+        )
+
+    # -- from shared memory -----------------------------------------------------------------------
+
+    def _strip(self) -> int:
+        """How many neighbouring iterations a thread does together."""
+        stores = [each for each in accesses(self.inside) if each.is_store]
+        least = min(neighbours(each, self.columns.index, self.sizes.numbers) for each in stores)
+        strip = _divisor(max(least, 1), self.width, self.each, self.wide)
+        while strip > 1 and strip * self._work() > self.grid.largest_strip:
+            strip //= 2
+        try:
+            self._lanes(index("thread", self.threads), [0], strip)
+        except NotUniform:
+            return 1
+        return strip
+
+    def _work(self) -> int:
+        return operations_of(self.inside, self.sizes.numbers)
+
+    def _computed(self, strip: int) -> For:
+        """Each thread has its share of the iterations, in strips along the rows of memory."""
+        thread = index("thread", self.threads)
+        count = self.each // strip
+        number = index("strip", count)
+        there = self._is_there(thread, number if count > 1 else ZERO, strip)
+        one = self._if(there, self._lanes(thread, [number if count > 1 else ZERO], strip))
+        if count == 1:
+            return self._by_threads(thread, one)
+        one_by_one = (For(number, ZERO, const(count, INDEX), one),)
+        body: Body = one_by_one
+        if self._is_often_whole() and self.each * self._work() <= self.grid.largest_strip:
+            try:
+                together = self._lanes(thread, list(range(count)), strip)
+            except NotUniform:
+                return self._by_threads(thread, body)
+            body = self._if(self._is_whole(), together, one_by_one)
+        return self._by_threads(thread, body)
+
+    def _if(self, condition: Scalar, body: Body, otherwise: Body = ()) -> Body:
+        return body if condition is TRUE else (If(condition, body, otherwise),)
+
+    def _lanes(self, thread: Scalar, numbers: Sequence[Scalar | int], strip: int) -> Body:
+        """The iterations of some of a thread's strips, statement by statement."""
+        lanes = []
+        for number in numbers:
+            row, first = self._place(thread, number, self.wide // strip)
+            for lane in range(strip):
+                column = self.simplify(first * strip + lane)
+                known = {
+                    self.rows.index: self.simplify(self.row_block * self.tall + row),
+                    self.columns.index: self.simplify(self.column_block * self.wide + column),
+                }
+                known |= {node: load(tile, (column, row)) for node, tile in self.tiles.items()}
+                lanes.append(known)
+        return Jam(lanes, self.simplify).statements(self.inside)
+
+    def _is_there(self, thread: Scalar, number: Scalar, strip: int) -> Scalar:
+        """Whether there are the iterations of a thread's strip."""
+        row, first = self._place(thread, number, self.wide // strip)
+        conditions = []
+        if self.height % self.tall:
+            conditions.append(self.row_block * self.tall + row < self.rows.stop)
+        if self.width % self.wide:
+            column = self.column_block * (self.wide // strip) + first
+            conditions.append(column < self.sizes.of(self.width // strip))
+        return self._all(conditions)
+
+    def _is_whole(self) -> Scalar:
+        """Whether all of a tile is inside of the array."""
+        conditions = []
+        if self.height % self.tall:
+            conditions.append((self.row_block + 1) * self.tall <= self.rows.stop)
+        if self.width % self.wide:
+            conditions.append((self.column_block + 1) * self.wide <= self.columns.stop)
+        return self._all(conditions)
+
+    def _is_often_whole(self) -> bool:
+        return self.height >= self.tall and self.width >= self.wide
+
+    def _all(self, conditions: Sequence[Scalar]) -> Scalar:
+        return self.simplify(reduce(lambda x, y: x & y, conditions, TRUE))
+
+
+def _divisor(strip: int, *numbers: int) -> int:
+    """The largest power of two, up to a strip, that divides some numbers."""
+    while any(number % strip for number in numbers):
+        strip //= 2
+    return strip
+
+
+def _power_of_two(number: int) -> int:
+    """The least one that is not less than a number."""
+    return 1 << max(number - 1, 0).bit_length()
