@@ -99,17 +99,15 @@ def _constant_load(site: Site, place: Any, align: int) -> Any:
 # -- memory of a block, or of a thread ---------------------------------------------------------
 
 
-def _building() -> Any:
-    from numba.core import cgutils
-
-    return cgutils
+def _in_shared(site: Site, space: Any, name: str) -> Any:
+    return site.ir.GlobalVariable(site.builder.module, space, name, SHARED)
 
 
 def shared(site: Site, *_: Any) -> Any:
     name, count = site.operands
     element = site.type(name)
     space = site.ir.ArrayType(element, count)
-    memory = _building().add_global_variable(site.builder.module, space, "_shared", SHARED)
+    memory = _in_shared(site, space, site.builder.module.get_unique_name("_shared"))
     memory.linkage = "internal"
     memory.align = WIDEST
     memory.initializer = site.undefined(space)
@@ -124,7 +122,7 @@ def dynamic_shared(site: Site, *_: Any) -> Any:
     module = site.builder.module
     memory = module.globals.get(_DYNAMIC)
     if memory is None:
-        memory = _building().add_global_variable(module, space, _DYNAMIC, SHARED)
+        memory = _in_shared(site, space, _DYNAMIC)
         memory.align = WIDEST
     zero, offset = (site.constant(site.integer(32), each) for each in (0, start))
     place = site.builder.gep(memory, [zero, offset])
@@ -134,7 +132,7 @@ def dynamic_shared(site: Site, *_: Any) -> Any:
 
 def local(site: Site, *_: Any) -> Any:
     name, count = site.operands
-    memory = _building().alloca_once(site.builder, site.ir.ArrayType(site.type(name), count))
+    memory = site.row(site.ir.ArrayType(site.type(name), count))
     memory.align = WIDEST
     return site.builder.bitcast(memory, site.pointer(site.type(name)))
 

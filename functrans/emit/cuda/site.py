@@ -41,10 +41,13 @@ class Site:
     """A call: what LLVM instructions are built with, and the types of its operands."""
 
     context: Any
+    """Numba's, where Numba compiles the kernel."""
     builder: Any
     operands: tuple[Any, ...]
     """Their types' names; of operands that must be literals, the values."""
     result: str
+    entry: Any = None
+    """The block that a thread's own memory is declared in; that of the function by default."""
 
     def of(self, *operands: str, result: str | None = None) -> Site:
         """The same place, for an operation on other operands."""
@@ -56,7 +59,11 @@ class Site:
 
     def type(self, name: str) -> Any:
         """LLVM's type of a value."""
-        return self.context.get_value_type(numba_type(name))
+        if name.endswith("*"):
+            return self.pointer(self.type(name[:-1]))
+        if name in ("float32", "float64"):
+            return self.ir.FloatType() if name == "float32" else self.ir.DoubleType()
+        return self.integer(1 if name == "bool" else 8 * np.dtype(name).itemsize)
 
     @property
     def ir(self) -> Any:
@@ -88,10 +95,17 @@ class Site:
         declared = module.globals.get(function) or self.ir.Function(module, shape, function)
         return self.builder.call(declared, values)
 
+    def row(self, kind: Any) -> Any:
+        """Memory of a thread, as long as the function runs."""
+        with self.builder.goto_block(self.entry or self.builder.function.entry_basic_block):
+            return self.builder.alloca(kind)
+
     def nothing(self) -> Any:
         """The result of what has none."""
-        return self.context.get_dummy_value()
+        return self.context.get_dummy_value() if self.context is not None else None
 
     def several(self, values: Sequence[Any]) -> Any:
         """Several values as one result."""
+        if self.context is None:
+            return tuple(values)
         return self.context.make_tuple(self.builder, numba_type(self.result), values)

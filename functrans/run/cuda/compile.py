@@ -1,40 +1,38 @@
 """The one seam to the compiler: from the source of a kernel to a cubin, for one architecture.
 
-Numba translates Python to PTX by NVVM, which needs neither a driver nor a GPU; NVIDIA's linker,
-nvJitLink, has PTX assembled. Cubins are kept on disk, by a key of all that they follow from.
+The source becomes LLVM IR (`functrans.emit.cuda.translation`; by Numba if `config.backend` says
+so). NVVM makes PTX of that, which needs neither a driver nor a GPU, and NVIDIA's linker, nvJitLink,
+has PTX assembled. Cubins are kept on disk, by a key of all that they follow from.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import math
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from functrans import config
 from functrans.caches import cached, once
-from functrans.emit.cuda import names as emit_names
-from functrans.emit.cuda.site import numba_type
+from functrans.emit.cuda.translation import translated
 from functrans.errors import DeviceError
 from functrans.locks import importing
 from functrans.run.code import cache, fingerprint
+from functrans.run.cuda import nvvm
+from functrans.run.cuda.by_numba import ptx_by_numba
 from functrans.run.cuda.resources import Resources, parse
 
 ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)")
 
 _PACKAGES = {
-    "numba_cuda": "numba-cuda",
     "cuda.core": "cuda-core",
     "cuda.bindings.nvvm": "cuda-bindings",
     "cuda.bindings.nvjitlink": "cuda-bindings",
 }
 """The modules that compiling takes, and the packages that have them."""
+
+_OF_NUMBA = {"numba_cuda": "numba-cuda"}
 
 
 class Cubin(NamedTuple):
@@ -75,22 +73,22 @@ def compile_cubin(
     DeviceError
         If packages are not installed.
     """
-    return _compiled(source, signature, architecture, threads)
+    return _compiled(source, signature, architecture, threads, config.backend)
 
 
 @cached(1024)
 def _compiled(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None
+    source: str, signature: tuple[str, ...], architecture: str, threads: int | None, backend: str
 ) -> Cubin:
     if ARCHITECTURE.fullmatch(architecture) is None:
         raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
-    key = key_of(source, signature, architecture, threads)
+    key = key_of(source, signature, architecture, threads, backend)
     store = cache.disk()
     kept = store.get(key) if store is not None else None
     if kept is not None:
         return _from_bytes(kept)
-    require_compiler()
-    name, ptx = _ptx(source, signature, architecture, threads)
+    require_compiler(backend)
+    name, ptx = _ptx(source, signature, architecture, threads, backend)
     code, log = _linked(name, ptx, architecture)
     cubin = Cubin(name, code, ptx, parse(log))
     if store is not None:
@@ -98,19 +96,20 @@ def _compiled(
     return cubin
 
 
-def missing() -> list[str]:
+def missing(backend: str = "native") -> list[str]:
     """The packages that compiling takes, and that are not installed."""
-    return sorted({package for module, package in _PACKAGES.items() if not _is_there(module)})
+    packages = _PACKAGES | (_OF_NUMBA if backend == "numba" else {})
+    return sorted({package for module, package in packages.items() if not _is_there(module)})
 
 
-def require_compiler() -> None:
+def require_compiler(backend: str = "native") -> None:
     """See that what compiling takes is installed.
 
     Raises
     ------
     DeviceError
     """
-    absent = missing()
+    absent = missing(backend)
     if absent:
         raise DeviceError(
             f"kernels for CUDA are compiled with {', '.join(absent)}, not installed here: "
@@ -126,35 +125,16 @@ def _is_there(module: str) -> bool:
 
 
 def key_of(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None = None
+    source: str,
+    signature: tuple[str, ...],
+    architecture: str,
+    threads: int | None = None,
+    backend: str = "native",
 ) -> str:
     """The key of a cubin on disk."""
     digest = fingerprint.of_cubins()
-    digest.update(repr((source, signature, architecture, threads)).encode())
+    digest.update(repr((source, signature, architecture, threads, backend)).encode())
     return str(digest.hexdigest())
-
-
-@once
-def _numba_cuda() -> Any:
-    with importing:
-        from numba import cuda
-
-        with _with_older_names():
-            import_module("numba.cuda.np.arrayobj")
-        return cuda
-
-
-@contextmanager
-def _with_older_names() -> Iterator[None]:
-    """NumPy with a name that 2.5 has no more: numba-cuda 0.30 asks for it while it is imported."""
-    if "row_stack" in vars(np):
-        yield
-        return
-    setattr(np, "row_stack", np.vstack)  # noqa: B010 (types know that there is none)
-    try:
-        yield
-    finally:
-        delattr(np, "row_stack")
 
 
 @once
@@ -166,23 +146,16 @@ def _cuda_core() -> Any:
 
 
 def _ptx(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None
+    source: str, signature: tuple[str, ...], architecture: str, threads: int | None, backend: str
 ) -> tuple[str, str]:
-    cuda = _numba_cuda()
-    scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
     name = function_name(source)
-    exec(source, scope)
     found = ARCHITECTURE.fullmatch(architecture)
     assert found is not None
-    kinds = [numba_type(kind) for kind in signature]
-    # (it holds Numba's compiler lock)
-    text, _ = cuda.compile_ptx(
-        scope[name],
-        numba_type("none")(*kinds),
-        cc=(int(found[1]), int(found[2])),
-        launch_bounds=threads,
-    )
-    return name, _renamed(text, name)
+    major, minor = int(found[1]), int(found[2])
+    if backend == "numba":
+        return name, ptx_by_numba(source, name, signature, (major, minor), threads)
+    module = translated(source, signature, threads, nvvm.dialect())
+    return name, nvvm.ptx(module, f"compute_{major}{minor}")
 
 
 def function_name(source: str) -> str:
@@ -191,17 +164,6 @@ def function_name(source: str) -> str:
     if len(names) != 1:
         raise ValueError(f"the source of a kernel defines one function, not {len(names)}")
     return names[0]
-
-
-_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
-_ENVIRONMENT = re.compile(r"\.common \.global [^;]* _ZN08NumbaEnv[^;]*;\n")
-"""What Numba declares for Python's sake, and no kernel uses."""
-
-
-def _renamed(ptx: str, name: str) -> str:
-    """PTX whose kernel has its own name: Numba's has a number in it that counts functions."""
-    [mangled] = _ENTRY.findall(ptx)
-    return _ENVIRONMENT.sub("", ptx).replace(mangled, name)
 
 
 def _linked(name: str, ptx: str, architecture: str) -> tuple[bytes, str]:

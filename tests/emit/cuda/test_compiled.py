@@ -70,7 +70,7 @@ def test_kernels_of_single_precision_compute_in_it(architecture):
             if entry.rule(*["float32"] * count) == "float32":
                 calls.append(f"{name}({', '.join('xyx'[:count])})")
     assert len(calls) > 8
-    calls += ["x + y", "x - y", "x * y", "x / y", "-x", "abs(x)", "math.sqrt(x)"]
+    calls += ["x + y", "x - y", "x * y", "x / y", "-x", "abs(x)"]
     calls += ["where(x < y, x, y)", "x * np.float32(0.1)", "np.float32(as_int64(x))"]
     body = "x, y = read(a, n), read(b, n)\n" + lines_of(calls)
     text = ptx(body, "float32", "float32", "float32", architecture=architecture)
@@ -207,8 +207,6 @@ def test_failures_raise_the_flag():
     ],
 )
 def test_what_operations_do_not_take(call, words):
-    from numba.core.errors import TypingError
-
-    with pytest.raises(TypingError) as error:
+    with pytest.raises(TypeError) as error:
         ptx(f"o[n] = {call}", "float32", "float32", "float32")
     assert words in str(error.value)

@@ -13,14 +13,18 @@ TREE = """def kernel(flag, x, out, n):
     tile = shared("float32", 256)
     t = thread()
     i = block() * threads() + t
-    tile[t] = x[i] if i < n else np.float32(0)
+    tile[t] = np.float32(0)
+    if i < n:
+        tile[t] = x[i]
     barrier()
     half = 128
-    while half > 0:
+    while True:
+        if not half > 0:
+            break
         if t < half:
             tile[t] = tile[t] + tile[t + half]
         barrier()
-        half = half // 2
+        half = idiv(half, 2)
     if t == 0:
         atomic_add(out, 0, tile[0])
 """
@@ -29,17 +33,17 @@ WARP_SUM = """def kernel(flag, x, out, n):
     t = thread()
     v = np.float32(0)
     for i in range(t, n, threads()):
-        v += x[i]
-    for step in (16, 8, 4, 2, 1):
-        v += shuffle_down(v, step)
+        v = v + x[i]
+    for step in range(5):
+        v = v + shuffle_down(v, shr(16, step))
     parts = shared("float32", 32)
-    if t % 32 == 0:
-        parts[t // 32] = v
+    if irem(t, 32) == 0:
+        parts[idiv(t, 32)] = v
     barrier()
     if t == 0:
         total = np.float32(0)
-        for w in range(threads() // 32):
-            total += parts[w]
+        for w in range(idiv(threads(), 32)):
+            total = total + parts[w]
         out[block()] = total
 """
 
@@ -97,7 +101,7 @@ I = "i = block() * threads() + thread()"  # noqa: E741
 WRONG = {
     "no barrier before what others wrote": (
         TREE.replace("    barrier()\n    half", "    half"),
-        "line 9, `tile[t] = tile[t] + tile[t + half]`",  # not written yet, or a race
+        "line 13, `tile[t] = tile[t] + tile[t + half]`",  # not written yet, or a race
     ),
     "no barrier between halves": (TREE.replace("        barrier()\n", ""), "race: it"),
     "a barrier that some do not come to": (

@@ -1,5 +1,7 @@
 """What kernels call, run: in the emulator, and with ``pytest -m gpu`` on a GPU, to equal bits."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -85,8 +87,10 @@ def test_operations_on_special_numbers(run, dtype):
         "    if i < n:",
         f"        a, b = {read.format('x')}, {read.format('y')}",
         *(
-            f"        o{n}[i] = {name}({', '.join('aba'[:count])})"
-            for n, (name, count, _) in enumerate(names)
+            f"        o{n}[i] = {written.format(call)}"
+            for n, (name, count, result) in enumerate(names)
+            for call in [f"{name}({', '.join('aba'[:count])})"]
+            for written in ["np.uint8({})" if result == "bool" else "{}"]
         ),
     ]
     results = [in_memory(np.zeros(len(x), result)) for _, _, result in names]
@@ -154,6 +158,7 @@ def test_shuffles(run, dtype):
 """
     if dtype == "bool":
         text = text.replace("x[t]", "x[t] != np.uint8(0)")
+        text = re.sub(r"(shuffle.*)", r"np.uint8(\1)", text)
     t = np.arange(64)
     x = in_memory((np.arange(64) * 37 % 101).astype(dtype))
     o, p, q = (np.zeros_like(x) for _ in range(3))
@@ -190,10 +195,14 @@ def test_memory_of_blocks_and_threads(run):
     i = block() * threads() + t
     for k in range(3):
         row[k] = x[checked(irem(i + k, n), n, flag)]
-    tile[t] = row[irem(i, 3)] if i < n else np.float32(0)
+    tile[t] = np.float32(0)
+    if i < n:
+        tile[t] = row[irem(i, 3)]
     barrier()
     half = 128
-    while half > 0:
+    while True:
+        if not half > 0:
+            break
         if t < half:
             tile[t] = tile[t] + tile[t + half]
         barrier()

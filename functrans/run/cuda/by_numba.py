@@ -1,0 +1,87 @@
+"""From the text of a kernel to PTX by Numba: the other compiler of what kernels are printed in.
+
+It takes ten to a hundred times as long as `functrans.emit.cuda.translation`, since it compiles all
+of Python, and is there to compare with, as `docs/backends.md` says of the CPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import once
+from functrans.emit.cuda import names as emit_names
+from functrans.emit.cuda.site import numba_type
+from functrans.locks import importing
+
+
+def ptx_by_numba(
+    source: str,
+    name: str,
+    signature: Sequence[str],
+    capability: tuple[int, int],
+    threads: int | None,
+) -> str:
+    """The PTX of a kernel.
+
+    Parameters
+    ----------
+    source : str
+    name : str
+        Of the function that it defines.
+    signature : sequence of str
+        The types of its arguments.
+    capability : tuple of int
+        Of the device: ``(9, 0)``.
+    threads : int, optional
+        The most threads that a block will have.
+    """
+    cuda = _numba_cuda()
+    scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
+    exec(source, scope)
+    kinds = [numba_type(kind) for kind in signature]
+    # (it holds Numba's compiler lock)
+    text, _ = cuda.compile_ptx(
+        scope[name], numba_type("none")(*kinds), cc=capability, launch_bounds=threads
+    )
+    return _renamed(text, name)
+
+
+@once
+def _numba_cuda() -> Any:
+    with importing:
+        from numba import cuda
+
+        with _with_older_names():
+            import_module("numba.cuda.np.arrayobj")
+        return cuda
+
+
+@contextmanager
+def _with_older_names() -> Iterator[None]:
+    """NumPy with a name that 2.5 has no more: numba-cuda 0.30 asks for it while it is imported."""
+    if "row_stack" in vars(np):
+        yield
+        return
+    setattr(np, "row_stack", np.vstack)  # noqa: B010 (types know that there is none)
+    try:
+        yield
+    finally:
+        delattr(np, "row_stack")
+
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+_ENVIRONMENT = re.compile(r"\.common \.global [^;]* _ZN08NumbaEnv[^;]*;\n")
+"""What Numba declares for Python's sake, and no kernel uses."""
+
+
+def _renamed(ptx: str, name: str) -> str:
+    """PTX whose kernel has its own name: Numba's has a number in it that counts functions."""
+    [mangled] = _ENTRY.findall(ptx)
+    return _ENVIRONMENT.sub("", ptx).replace(mangled, name)

@@ -1,0 +1,69 @@
+"""Translated kernels, run on this CPU: one thread of the grid after the other.
+
+It is the LLVM IR that NVVM is given, but for what is NVIDIA's own: which thread it is, and the few
+functions of NVIDIA's library. Kernels whose threads need each other cannot be run so.
+"""
+
+import ctypes
+import re
+
+import numpy as np
+
+from functrans.emit.cuda.translation import LAYOUT, TRIPLE, translated
+
+VERSION = (2, 0, 3, 2)
+
+PLACES = ("tid", "ntid", "ctaid", "nctaid")
+OF_NVIDIA = {"fabs": "fabs", "rint": "rint", "trunc": "trunc"}
+"""The functions of NVIDIA's library that are LLVM's, too."""
+
+
+class NeedsOthers(Exception):
+    """The threads of a kernel wait for each other, or it is written in assembly language."""
+
+
+def on_cpu(module):
+    """LLVM IR for the CPU, in the language of llvmlite's LLVM."""
+    text = module.replace(f'target triple = "{TRIPLE}"', "")
+    text = text.replace(f'target datalayout = "{LAYOUT}"', "")
+    text = re.sub(r"^!.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r", !(invariant.load|prof) !\d+", "", text).replace("undef", "zeroinitializer")
+    for place in PLACES:
+        name = f'@"llvm.nvvm.read.ptx.sreg.{place}.x"'
+        text = text.replace(f"declare i32 {name}()", "")
+        text = re.sub(re.escape(f"call i32 {name}()"), f'load i32, i32* @"{place}"', text)
+        text += f"\n@{place} = global i32 0\n"
+    for name, ours in OF_NVIDIA.items():
+        for suffix, size in (("f", 32), ("", 64)):
+            text = text.replace(f'"__nv_{name}{suffix}"', f'"llvm.{ours}.f{size}"')
+    if re.search(r"llvm\.nvvm|__nv_|asm ", text):
+        raise NeedsOthers
+    pointer = r"(\[\d+ x \w+\]|<\d+ x \w+>|\b(?:i\d+|float|double|ptr))( addrspace\(\d\))?\*"
+    while re.search(pointer, text):
+        text = re.sub(pointer, lambda found: f"ptr{found[2] or ''}", text)
+    return text
+
+
+def run_on_cpu(source, arguments, blocks, threads):
+    """Run a kernel; the arguments are as those of `emulate`."""
+    from llvmlite import binding
+
+    kinds = [f"{x.dtype}*" if isinstance(x, np.ndarray) else "int64" for x in arguments]
+    module = binding.parse_assembly(on_cpu(translated(source, kinds, threads, VERSION)))
+    module.verify()
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(opt=1)
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    address = engine.get_function_address(re.search(r"def (\w+)", source)[1])
+    kernel = ctypes.CFUNCTYPE(None, *(ctypes.c_int64 for _ in arguments))(address)
+    given = [x.ctypes.data if isinstance(x, np.ndarray) else int(x) for x in arguments]
+    places = {
+        name: ctypes.c_int32.from_address(engine.get_global_value_address(name)) for name in PLACES
+    }
+    places["ntid"].value, places["nctaid"].value = threads, blocks
+    for block in range(blocks):
+        for thread in range(threads):
+            places["ctaid"].value, places["tid"].value = block, thread
+            kernel(*given)
