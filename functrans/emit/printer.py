@@ -31,6 +31,7 @@ from functrans.loop.statements import (
     If,
     Kernel,
     Let,
+    MatrixMultiply,
     Reduce,
     Statement,
     Store,
@@ -117,6 +118,10 @@ class Printer:
         """Print what is done to an element in one step that no other thread comes into."""
         raise NotImplementedError
 
+    def multiply(self, statement: MatrixMultiply) -> None:
+        """Print a product that the threads of a warp do together."""
+        raise NotImplementedError
+
     def barrier(self) -> None:
         """Print where threads wait for each other."""
         raise NotImplementedError
@@ -191,6 +196,9 @@ class Printer:
                 self.forget()
             case Call():
                 self.call(statement)
+            case MatrixMultiply():
+                self.multiply(statement)
+                self.forget()
             case Barrier():
                 self.barrier()
                 self.forget()

@@ -24,10 +24,10 @@ from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
-from functrans.lower.grid.product_tiling import tiled_product
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
+from functrans.lower.grid.tiled_products import tiled_product
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
@@ -123,7 +123,7 @@ def loop_generation(draft: Draft) -> Draft:
     """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
 
     `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`;
-    on a grid, products of matrices are tiled by `grid/product_tiling.py`.
+    on a grid, products of matrices are tiled by `grid/tiled_products.py`.
     What only its own nest reads is kept in locals or in rows on the stack.
 
     Expects nests of loops with roots in them.
