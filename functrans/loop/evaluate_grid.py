@@ -264,10 +264,9 @@ class _Thread(Interpreter):
         operands = (statement.left, statement.right)
         self.products.append((statement, *(self._corner(each.corner) for each in operands)))
         super()._multiply(statement)
-        for number in range(statement.count):
-            first = self._corner(statement.sums)
-            at = (*first[:-1], first[-1] + number)
-            self.team.touch(self.number, statement.sums.target, at, "write")
+        *before, first = self._corner(statement.sums)
+        for number in range(first, first + statement.count):
+            self.team.touch(self.number, statement.sums.target, (*before, number), "write")
 
     def _load(self, one: Buffer, at: tuple[int, ...]) -> Any:
         self.team.touch(self.number, one, at, "read")

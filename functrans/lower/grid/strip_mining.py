@@ -19,9 +19,9 @@ from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import For, If, Kernel, Reduce, Statement, size
+from functrans.loop.statements import For, If, Kernel, MatrixMultiply, Reduce, Statement, size
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import with_bodies
+from functrans.loop.walk import walk, with_bodies
 from functrans.lower.grid.contiguity import WIDEST, Access, accesses, is_apart, neighbours
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt
 from functrans.lower.grid.sizes import Sizes, called, with_places
@@ -36,10 +36,13 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
 
     ``largest`` is the largest number that is a constant in kernels.
     """
+    sizes = Sizes(step.sizes, largest)
+    if any(isinstance(each, MatrixMultiply) for each in walk(step.kernel.body)):
+        # its loads stand side by side already
+        return called(step, _with_products(step.kernel, sizes, WIDEST // 2), sizes.numbers)
     if step.kernel.private or not step.kernel.team:
         # of a tile, each thread has its place already; a library has threads of its own
         return step
-    sizes = Sizes(step.sizes, largest)
     strips = _OfThreads if step.kernel.team == 1 else _OfTeams
     kernel = strips(step.kernel, sizes, grid).kernel()
     return step if kernel is step.kernel else called(step, kernel, sizes.numbers)
@@ -79,13 +82,15 @@ class _Strips:
         """The iterations of a strip."""
         return [self.simplify(first * width + number) for number in range(width)]
 
-    def with_products(self, kernel: Kernel, width: int) -> Kernel:
-        """The kernel, in which sizes that elements are found by say that strips divide them."""
-        values: dict[Scalar, Scalar] = {}
-        for slot, number in enumerate(tuple(self.sizes.numbers)):
-            if number % width == 0:
-                values[size(slot)] = self.simplify(self.sizes.of(number // width) * width)
-        return with_places(kernel, values) if values else kernel
+
+def _with_products(kernel: Kernel, sizes: Sizes, width: int) -> Kernel:
+    """The kernel, in which sizes that elements are found by say that strips divide them."""
+    simplify = Simplifier()
+    values: dict[Scalar, Scalar] = {}
+    for slot, number in enumerate(tuple(sizes.numbers)):
+        if number % width == 0:
+            values[size(slot)] = simplify(sizes.of(number // width) * width)
+    return with_places(kernel, values) if values else kernel
 
 
 class _OfThreads(_Strips):
@@ -110,7 +115,7 @@ class _OfThreads(_Strips):
             return given
         for around in reversed(given.band[:-1]):
             made = replace(around, body=(made,))
-        return self.with_products(replace(given, body=(made,)), width)
+        return _with_products(replace(given, body=(made,)), self.sizes, width)
 
     def _of_loop(self, loop: For, count: int, width: int, work: int) -> For:
         strips = self._strips(loop, count, width, work)
@@ -187,7 +192,7 @@ class _OfTeams(_Strips):
         body = self._statements(inside)
         for around in reversed(given.band):
             body = (replace(around, body=body),)
-        return self.with_products(replace(given, body=body), max(self.widths.values()))
+        return _with_products(replace(given, body=body), self.sizes, max(self.widths.values()))
 
     def _width(self, statement: For | Reduce) -> int:
         """The strips that a loop allows."""

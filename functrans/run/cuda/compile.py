@@ -53,6 +53,7 @@ def compile_cubin(
     signature: tuple[str, ...],
     architecture: str = "sm_90",
     threads: int | None = None,
+    blocks: int = 1,
 ) -> Cubin:
     """Compile a kernel, or find it on disk.
 
@@ -69,28 +70,30 @@ def compile_cubin(
     threads : int, optional
         The most threads that a block will have. Without this, a kernel may take more registers
         than there are for a block of 1,024 threads, and the launch of one would fail.
+    blocks : int, optional
+        With `threads`: so many blocks of these a multiprocessor must have registers for.
 
     Raises
     ------
     DeviceError
         If packages are not installed.
     """
-    return _compiled(source, signature, architecture, threads)
+    return _compiled(source, signature, architecture, threads, blocks)
 
 
 @cached(1024)
 def _compiled(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None
+    source: str, signature: tuple[str, ...], architecture: str, threads: int | None, blocks: int
 ) -> Cubin:
     if ARCHITECTURE.fullmatch(architecture) is None:
         raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
-    key = key_of(source, signature, architecture, threads)
+    key = key_of(source, signature, architecture, threads, blocks)
     store = cache.disk()
     kept = store.get(key) if store is not None else None
     if kept is not None:
         return _from_bytes(kept)
     require_compiler()
-    name, ptx = _ptx(source, signature, architecture, threads)
+    name, ptx = _ptx(source, signature, architecture, threads, blocks)
     code, log = _linked(name, ptx, architecture)
     cubin = Cubin(name, code, ptx, parse(log))
     if store is not None:
@@ -126,11 +129,15 @@ def _is_there(module: str) -> bool:
 
 
 def key_of(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None = None
+    source: str,
+    signature: tuple[str, ...],
+    architecture: str,
+    threads: int | None = None,
+    blocks: int = 1,
 ) -> str:
     """The key of a cubin on disk."""
     digest = fingerprint.of_cubins()
-    digest.update(repr((source, signature, architecture, threads)).encode())
+    digest.update(repr((source, signature, architecture, threads, blocks)).encode())
     return str(digest.hexdigest())
 
 
@@ -166,7 +173,7 @@ def _cuda_core() -> Any:
 
 
 def _ptx(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None
+    source: str, signature: tuple[str, ...], architecture: str, threads: int | None, blocks: int
 ) -> tuple[str, str]:
     cuda = _numba_cuda()
     scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
@@ -180,7 +187,7 @@ def _ptx(
         scope[name],
         numba_type("none")(*kinds),
         cc=(int(found[1]), int(found[2])),
-        launch_bounds=threads,
+        launch_bounds=threads if blocks == 1 else (threads, blocks),
     )
     return name, _renamed(text, name)
 

@@ -263,7 +263,6 @@ def _program(
     on: Any,
     donated: tuple[int, ...],
     fallback: str | None,
-    precision: str,
     target: Target,
 ) -> DeviceProgram:
     return DeviceProgram(optimise(graph), on, donated, target)
@@ -323,6 +322,5 @@ def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceP
             on,
             donated,
             config.cuda_fallback,
-            config.matmul_precision,
-            machine(config.deterministic),
+            machine(),
         )
