@@ -12,6 +12,7 @@ are uint16 throughout: nothing is done to them but to move them.
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -31,6 +32,7 @@ from functrans.loop.statements import (
     If,
     Kernel,
     Let,
+    MatrixMultiply,
     Reduce,
     Statement,
     Store,
@@ -91,7 +93,7 @@ class Printer:
 
     def to_memory(self, value: str, dtype: np.dtype[Any]) -> str:
         """A number as it is in memory."""
-        return f"half_bits({value})" if dtype == HALF else value
+        return half_bits(value) if dtype == HALF else value
 
     def place(self, one: Buffer, indices: Sequence[str]) -> str:
         """An element, as it stands on the left of an assignment."""
@@ -115,6 +117,10 @@ class Printer:
 
     def atomic(self, op: str, target: Buffer, indices: Sequence[str], value: str) -> None:
         """Print what is done to an element in one step that no other thread comes into."""
+        raise NotImplementedError
+
+    def multiply(self, statement: MatrixMultiply) -> None:
+        """Print a product that the threads of a warp do together."""
         raise NotImplementedError
 
     def barrier(self) -> None:
@@ -191,6 +197,9 @@ class Printer:
                 self.forget()
             case Call():
                 self.call(statement)
+            case MatrixMultiply():
+                self.multiply(statement)
+                self.forget()
             case Barrier():
                 self.barrier()
                 self.forget()
@@ -336,7 +345,7 @@ class Printer:
             case "bitcast":
                 if node.dtype == HALF:
                     return f"half(np.uint16({args[0]}))"
-                bits = f"half_bits({args[0]})" if node.args[0].dtype == HALF else args[0]
+                bits = half_bits(args[0]) if node.args[0].dtype == HALF else args[0]
                 return f"bits_as_{in_memory(node.dtype)}({bits})"
             case "lookup":
                 table = ", ".join(number(x, node.dtype) for x in node.attribute)
@@ -390,6 +399,16 @@ def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
         x = f"as_{machine}({x})"
         return x if dtype == machine else f"np.{dtype}({x})"
     return f"np.{dtype}({x})"
+
+
+def half_bits(x: str) -> str:
+    """The bits of a half float; one that was made of bits has those."""
+    found = _OF_BITS.fullmatch(x)
+    return found[1] if found is not None else f"half_bits({x})"
+
+
+_OF_BITS = re.compile(r"half\(((?:np\.uint16\()?[\w.]+\)?)\)")
+"""A half float as it is made of a name, which may be converted."""
 
 
 def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.loop import panels
 from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, masked_by
 from functrans.loop.dealing import check_rounds
 from functrans.loop.domain import (
@@ -40,6 +41,7 @@ from functrans.loop.statements import (
     If,
     Kernel,
     Let,
+    MatrixMultiply,
     Reduce,
     Statement,
     Store,
@@ -171,6 +173,8 @@ class Accesses:
                 self._while(statement)
             case Call():
                 self._call(statement)
+            case MatrixMultiply():
+                self._multiply(statement)
 
     def _for(self, loop: For) -> None:
         self._read((loop.start, loop.stop))
@@ -320,6 +324,25 @@ class Accesses:
             corner = self._elements(address.target, address.indices, None, inside=False)
             corner = np.add(*aligned(corner, region.offset))
             self._region(address.target, corner, region)
+
+    def _multiply(self, statement: MatrixMultiply) -> None:
+        """What a thread of a warp reads and writes of a product that it does with the others."""
+        self._read(expressions(statement))
+        lane = panels.lane(self.thread, self.kernel.team)
+        corners = [each.corner for each in (statement.left, statement.right)]
+        alike = [self.values(i) for each in corners for i in each.indices]
+        panels.check_alike([*alike, *([] if self.mask is None else [self.mask])], lane)
+        first = [self._elements(each.target, each.indices, self.mask) for each in corners]
+        for panel, elements in panels.read(statement, lane, first, len(self.extents)):
+            one = panel.corner.target
+            if elements.max() >= prod(self.shapes[one]):
+                raise Fault(f"an operand reaches outside of {one}")
+            self._add(one, elements, self.mask, writes=False)
+        *before, own = statement.sums.indices
+        for number in range(statement.count):
+            at = (*before, own + number)
+            for writes in (False, True):
+                self._element(statement.sums.target, at, self.mask, writes=writes)
 
     def _region(self, one: Buffer, corner: Array, region: Region) -> None:
         depth = len(self.extents)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.loop import fragments
 from functrans.loop.domain import Fault
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import expanded
@@ -30,6 +31,8 @@ from functrans.loop.statements import (
     If,
     Kernel,
     Let,
+    MatrixMultiply,
+    Panel,
     Reduce,
     Statement,
     Store,
@@ -163,6 +166,8 @@ class Interpreter:
                     self.statements(statement.body)
             case Call():
                 self._call(statement)
+            case MatrixMultiply():
+                self._multiply(statement)
             case Barrier():
                 """One after another is what a barrier is about."""
 
@@ -186,9 +191,12 @@ class Interpreter:
 
     def _store(self, statement: Store, value: Any) -> None:
         at = self._position(statement.target, [self.value(i) for i in statement.indices])
-        memory = self.memory[statement.target]
         if statement.op is not None:
             value = combined(statement.op, self._written(statement.target, at), value)
+        self._put(statement.target, at, value)
+
+    def _put(self, one: Buffer, at: tuple[int, ...], value: Any) -> None:
+        memory = self.memory[one]
         memory.array[at] = value
         memory.written[at] = True
 
@@ -219,6 +227,44 @@ class Interpreter:
             for number in range(begin + first, int(self.value(stop)), step):
                 self.known[index] = np.int64(number)
                 yield number - begin
+
+    def _multiply(self, statement: MatrixMultiply) -> None:
+        """The sums of the thread that the first index of these says."""
+        first = self._corner(statement.sums)
+        quotient, rest = divmod(first[0] % fragments.WARP, 4)
+        left, right = statement.left, statement.right
+        rows = self._rows(left, fragments.own_rows(quotient, left.rows))
+        columns = self._rows(right, fragments.own_columns(rest, right.rows))
+        for number, own in enumerate(fragments.own_sums(left.rows, right.rows)):
+            row, column = own
+            at = (*first[:-1], first[-1] + number)
+            total = self._load(statement.sums.target, at) + rows[row] @ columns[column]
+            self._put(statement.sums.target, at, total)
+
+    def _rows(self, panel: Panel, numbers: Sequence[int]) -> Array:
+        """Some rows of an operand."""
+        one = panel.corner.target
+        shape = self.memory[one].array.shape
+        first = int(np.ravel_multi_index(self._corner(panel.corner), shape))
+        count = fragments.terms(one.dtype)
+        rows = [
+            [first + row * panel.apart + term * panel.terms_apart for term in range(count)]
+            for row in numbers
+        ]
+        if max(map(max, rows)) >= self.memory[one].array.size:
+            raise Fault(f"an operand reaches outside of {one}")
+        found = [
+            [self._load(one, tuple(map(int, np.unravel_index(at, shape)))) for at in row]
+            for row in rows
+        ]
+        if one.dtype == np.float32:
+            bits = np.asarray(found).view(np.uint32)
+            if (bits & ((1 << fragments.TF32_UNUSED) - 1)).any():
+                raise Fault(f"tensor cores do not look at the last bits of {one}, which are set")
+        return np.asarray(found).astype(np.float64)
+
+    def _corner(self, address: Address) -> tuple[int, ...]:
+        return self._position(address.target, [self.value(i) for i in address.indices])
 
     def _call(self, statement: Call) -> None:
         assert self.routines is not None, "the kernel calls library routines"

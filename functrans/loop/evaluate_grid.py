@@ -3,7 +3,8 @@
 What a kernel means that says how many threads are in a team (`functrans.loop.statements.Kernel`).
 The threads of a team are coroutines, which give way at barriers. Two that touch an element without
 one between them, of which one writes, are a data race, and a `Fault`, unless both do the same in
-atomic stores; so are threads that do not come to the same barrier.
+atomic stores; so are threads that do not come to the same barrier, or those of a warp that do not
+come to the same products of matrices.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from functrans.loop.dealing import check_rounds
 from functrans.loop.domain import Fault
 from functrans.loop.evaluate import Interpreter, Memory, combined, combined_in_pairs, evaluate
+from functrans.loop.fragments import WARP
 from functrans.loop.statements import (
     Assign,
     Barrier,
@@ -24,6 +26,7 @@ from functrans.loop.statements import (
     If,
     Kernel,
     Let,
+    MatrixMultiply,
     Reduce,
     Statement,
     Store,
@@ -152,6 +155,7 @@ class _Team:
             places = {wait and wait.at for wait in waits.values()}
             if len(places) > 1:
                 raise Fault("the threads of a team do not come to the same barrier")
+            self._compare_products()
             (place,) = places
             match place:
                 case None:
@@ -161,6 +165,17 @@ class _Team:
                 case Barrier():
                     self.touched.clear()
                     given = ()
+
+    def _compare_products(self) -> None:
+        """See that the threads of each warp have come to the same products of matrices."""
+        for first in range(0, len(self.threads), WARP):
+            own, *others = [each.products for each in self.threads[first : first + WARP]]
+            if own and len(others) < WARP - 1:
+                raise Fault(f"a product of matrices is for {WARP} threads, not {len(others) + 1}")
+            if any(other != own for other in others):
+                raise Fault("the threads of a warp do not come to the same product of matrices")
+        for thread in self.threads:
+            thread.products.clear()
 
 
 def _combined(place: Reduce | While, waits: Sequence[Wait | None]) -> tuple[Any, ...]:
@@ -185,6 +200,8 @@ class _Thread(Interpreter):
         super().__init__(kernel, memory, sizes, None)
         self.team = team
         self.number = number
+        self.products: list[tuple[Any, ...]] = []
+        """The products of matrices that this thread has come to since it waited, and of what."""
 
     def team_statements(self, body: Sequence[Statement]) -> Thread:
         """Statements that the threads of the team do together."""
@@ -242,6 +259,14 @@ class _Thread(Interpreter):
                 for op, part, term in zip(statement.ops, parts, terms, strict=True)
             ]
         return parts
+
+    def _multiply(self, statement: MatrixMultiply) -> None:
+        operands = (statement.left, statement.right)
+        self.products.append((statement, *(self._corner(each.corner) for each in operands)))
+        super()._multiply(statement)
+        *before, first = self._corner(statement.sums)
+        for number in range(first, first + statement.count):
+            self.team.touch(self.number, statement.sums.target, (*before, number), "write")
 
     def _load(self, one: Buffer, at: tuple[int, ...]) -> Any:
         self.team.touch(self.number, one, at, "read")

@@ -6,7 +6,10 @@ number was measured, since no GPU was there: what each follows from is said besi
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
+
+from functrans.loop.fragments import ROWS, WARP
 
 
 class ProductTile(NamedTuple):
@@ -37,6 +40,11 @@ class ProductTile(NamedTuple):
         return 2 * self.depth * (max(self.rows, self.columns) + self.padding) * itemsize
 
     @property
+    def copies(self) -> int:
+        """How many times what is computed of the sums is written out."""
+        return self.sums
+
+    @property
     def together(self) -> int:
         """So many rows or columns of a thread are neighbours."""
         return min(self.thread_rows, self.thread_columns, 4)
@@ -45,6 +53,71 @@ class ProductTile(NamedTuple):
     def padding(self) -> int:
         """Numbers behind each row in shared memory: rows then begin in different banks of it."""
         return self.together
+
+
+class WarpTile(NamedTuple):
+    """A tile of a product that goes on tensor cores: each warp of the team has a part of it."""
+
+    rows: int
+    columns: int
+    depth: int
+    """Terms of the sums that are in shared memory at a time."""
+    warp_rows: int
+    warp_columns: int
+
+    def of(self, itemsize: int) -> WarpTile:
+        """The tile for operands of so many bytes: its depth is for those of two."""
+        return self._replace(depth=2 * self.depth // itemsize)
+
+    @property
+    def warps(self) -> tuple[int, int]:
+        """How many there are below each other, and side by side."""
+        return self.rows // self.warp_rows, self.columns // self.warp_columns
+
+    @property
+    def threads(self) -> int:
+        down, across = self.warps
+        return down * across * WARP
+
+    @property
+    def sums(self) -> int:
+        """The sums of a thread."""
+        return self.warp_rows * self.warp_columns // WARP
+
+    @property
+    def copies(self) -> int:
+        """How many times what is computed of the sums is written out."""
+        return self.warp_rows // ROWS
+
+    @property
+    def strip(self) -> tuple[int, int]:
+        """Rows and columns of sums that are in shared memory at a time, to be stored in order.
+
+        A row is longer than that, so that two neighbours of each of four rows, which half a warp
+        writes at once, are in different banks: lengths are multiples of the 32 banks, and 8 more.
+        """
+        return self.warps[0] * ROWS, self.columns + 8
+
+    def bytes(self, itemsize: int) -> int:
+        """Bytes of shared memory, whichever way the operands lie in it."""
+        sides = (self.rows, self.columns)
+        return prod(self.strip) * 4 + sum(
+            2 * max(prod(lines(self.depth, n, itemsize, near)) for near in (True, False)) * itemsize
+            for n in sides
+        )
+
+
+def lines(depth: int, length: int, itemsize: int, terms_are_near: bool) -> tuple[int, int]:
+    """How so many terms of so many rows lie in shared memory: lines, and numbers in each.
+
+    Lines are longer than what is in them, so that a warp finds the numbers of a fragment in
+    different banks. Eight rows of 16 bytes, as `ldmatrix` reads them, and eight rows of four
+    numbers of 4 bytes do not meet if lines are an odd multiple of 16 bytes. Of eight neighbouring
+    numbers of 4 bytes in each of four lines these must be 32 bytes apart, modulo 128.
+    """
+    if terms_are_near:
+        return length, depth + 16 // itemsize
+    return depth, length + (16 // itemsize if itemsize == 2 else 8)
 
 
 class Grid(NamedTuple):
@@ -131,6 +204,14 @@ class Grid(NamedTuple):
     """Tiles of products, the largest first. With 8 x 8 sums a thread reads 16 numbers for 64
     multiplications, so that the multiplications take longer than the reading; smaller ones are for
     results that would not give all multiprocessors a tile."""
+    warp_tiles: tuple[WarpTile, ...] = (
+        WarpTile(128, 128, 16, 64, 32),
+        WarpTile(64, 64, 32, 32, 32),
+        WarpTile(32, 32, 32, 16, 16),
+    )
+    """Tiles of products on tensor cores, the largest first. A warp with 64 x 32 sums reads 6 times
+    512 bytes of shared memory for 16 instructions of `mma`, which take longer than the reading. In
+    the largest a thread has 64 sums, and two blocks have room in a multiprocessor's registers."""
     narrowest_product: int = 8
     """A product with fewer rows or columns is not tiled: a thread has so many sums side by side."""
     blocks: int = 264

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.loop.fragments import WARP
 from functrans.loop.nodes import INDEX, as_index
 from functrans.loop.scalar import Scalar, convert
 
@@ -265,7 +266,61 @@ class Barrier:
     """The threads of a team wait for each other, and see what the others have written."""
 
 
-Statement = Store | Let | Assign | For | Reduce | If | While | Call | Barrier
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """An operand of a `MatrixMultiply`: so many rows (or columns), and the terms along them.
+
+    Parameters
+    ----------
+    corner : Address
+        Of the first term of the first row.
+    rows : int
+        How many there are.
+    apart : int
+        By how many elements rows are apart.
+    terms_apart : int
+        By how many elements terms are apart. One of the two is 1.
+    """
+
+    corner: Address
+    rows: int
+    apart: int
+    terms_apart: int
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixMultiply:
+    """``sums += left @ right.T``: a few terms of a product, by the threads of a warp together.
+
+    That is what tensor cores do. All threads of the warp come to it, with the same operands, which
+    lie in the team's scratch. Each has some of the sums in registers (`functrans.loop.fragments`),
+    in a row that is private to threads. Operands are multiplied exactly, and added up in float32,
+    in an order that nobody knows. Those of float32 are tf32: their last 13 bits are zero.
+
+    Parameters
+    ----------
+    sums : Address
+        Of the first one of the thread.
+    left, right : Panel
+        Of 16 rows, or a multiple, each; as many terms of both as are 32 bytes.
+    """
+
+    sums: Address
+    left: Panel
+    right: Panel
+
+    @property
+    def count(self) -> int:
+        """The sums of a thread."""
+        return self.left.rows * self.right.rows // WARP
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the operands."""
+        return self.left.corner.target.dtype
+
+
+Statement = Store | Let | Assign | For | Reduce | If | While | Call | Barrier | MatrixMultiply
 
 
 def band(body: Sequence[Statement]) -> tuple[For, ...]:

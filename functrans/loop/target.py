@@ -398,6 +398,8 @@ class Target:
         Whether loops may call those of BLAS and LAPACK.
     deterministic : bool
         Whether floats that meet in an element are combined in one order, also on a grid.
+    tf32 : bool
+        Whether a grid may round the operands of float32 products to tf32, for its tensor cores.
     libraries : bool
         Whether products of a program, outside of loops, may be calls of a library beside which
         kernels go on: cuBLAS, of a GPU.
@@ -415,6 +417,7 @@ class Target:
     stages: tuple[Stage, ...] = STAGES
     routines: bool = True
     deterministic: bool = False
+    tf32: bool = False
     libraries: bool = False
     grid: Grid | None = None
     unrolling: Unrolling = Unrolling()

@@ -19,6 +19,7 @@ from functrans.loop.statements import (
     If,
     Kernel,
     Let,
+    MatrixMultiply,
     Reduce,
     Statement,
     Store,
@@ -117,6 +118,9 @@ class Printer:
                 yield from self.statements(statement.body, depth + 1)
             case Call():
                 yield f"{indent}call {statement.symbol}({', '.join(_arguments(statement, words))})"
+            case MatrixMultiply():
+                sums, left, right = _corners(statement, words)
+                yield f"{indent}{sums} += {left} @ {right}  # by a warp"
             case Barrier():
                 yield f"{indent}barrier"
 
@@ -176,6 +180,19 @@ class Printer:
 def _dealing(statement: For | Reduce) -> list[str]:
     marks = [f"{statement.lanes} lanes"] if statement.lanes > 1 else []
     return marks + [f"{statement.rounds} rounds"] * (statement.rounds > 0)
+
+
+def _corners(statement: MatrixMultiply, words: list[str]) -> Iterator[str]:
+    """The operands of a product: where each begins, how many rows it has, and how far apart."""
+    rest = iter(words)
+
+    def at(one: Address) -> str:
+        return f"{one.target}[{', '.join(next(rest) for _ in one.indices)}]"
+
+    yield f"&{at(statement.sums)}"
+    for panel, sign in ((statement.left, ""), (statement.right, ".T")):
+        strides = f"{panel.apart}, {panel.terms_apart}"
+        yield f"(&{at(panel.corner)}: {panel.rows} rows by {strides}){sign}"
 
 
 def _arguments(call: Call, words: list[str]) -> Iterator[str]:

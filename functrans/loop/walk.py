@@ -15,6 +15,8 @@ from functrans.loop.statements import (
     For,
     If,
     Let,
+    MatrixMultiply,
+    Panel,
     Reduce,
     Statement,
     Store,
@@ -59,6 +61,9 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
                 elif isinstance(argument, Address):
                     found.extend(argument.indices)
             return tuple(found)
+        case MatrixMultiply():
+            parts = (statement.sums, statement.left.corner, statement.right.corner)
+            return tuple(i for part in parts for i in part.indices)
         case Barrier():
             return ()
 
@@ -103,6 +108,9 @@ def loaded(statements: Iterable[Statement]) -> set[Buffer]:
             found.add(statement.target)
         if isinstance(statement, Call):
             found.update(statement.reads)
+        if isinstance(statement, MatrixMultiply):
+            found.update((statement.left.corner.target, statement.right.corner.target))
+            found.add(statement.sums.target)
     found.update(node.attribute for node in postorder(roots) if node.op == "load")
     return found
 
@@ -115,6 +123,8 @@ def stored(statements: Iterable[Statement]) -> set[Buffer]:
             found.add(statement.target)
         elif isinstance(statement, Call):
             found.update(statement.writes)
+        elif isinstance(statement, MatrixMultiply):
+            found.add(statement.sums.target)
     return found
 
 
@@ -205,6 +215,17 @@ def rebuilt(
                 arguments=tuple(arguments),
                 reads=tuple(map(buffer, statement.reads)),
                 writes=tuple(map(buffer, statement.writes)),
+            )
+        case MatrixMultiply():
+
+            def moved(one: Address) -> Address:
+                return Address(*element(one.target, one.indices))
+
+            def panel(one: Panel) -> Panel:
+                return replace(one, corner=moved(one.corner))
+
+            return MatrixMultiply(
+                moved(statement.sums), panel(statement.left), panel(statement.right)
             )
         case Barrier():
             return statement

@@ -20,7 +20,7 @@ from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid import stages
-from functrans.lower.grid.product_tiling import tiled_product
+from functrans.lower.grid.tiled_products import tiled_product
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
@@ -116,7 +116,7 @@ def loop_generation(draft: Draft) -> Draft:
     """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
 
     `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`;
-    on a grid, products of matrices are tiled by `grid/product_tiling.py`.
+    on a grid, products of matrices are tiled by `grid/tiled_products.py`.
     What only its own nest reads is kept in locals or in rows on the stack.
 
     Expects nests of loops with roots in them.

@@ -17,6 +17,7 @@ from functrans.loop.statements import (
     For,
     If,
     Let,
+    MatrixMultiply,
     Reduce,
     Statement,
     Store,
@@ -135,6 +136,9 @@ class _Outline:
                 written = ", ".join(self.name(one) for one in statement.writes)
                 read = ", ".join(self.name(one) for one in statement.reads)
                 return f"{written} = {statement.symbol}({read})"
+            case MatrixMultiply():
+                left, right = (x.corner.target for x in (statement.left, statement.right))
+                return f"{statement.sums.target} += {self.name(left)} @ {self.name(right)}"
             case Barrier():
                 return "barrier"
 

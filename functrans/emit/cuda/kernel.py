@@ -15,6 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from functrans.emit.cuda.flattening import flattened
+from functrans.emit.cuda.fragments import multiplied
 from functrans.emit.cuda.names import NAMES
 from functrans.emit.cuda.superwords import WIDEST, Group, groups, in_any_order
 from functrans.emit.printer import Printer, computed, in_memory
@@ -27,6 +28,7 @@ from functrans.loop.statements import (
     Call,
     For,
     Kernel,
+    MatrixMultiply,
     Reduce,
     Statement,
     Store,
@@ -72,6 +74,8 @@ def _registers(kernel: Kernel) -> set[Buffer]:
         ]
         if isinstance(statement, Store):
             elements.append((statement.target, statement.indices))
+        if isinstance(statement, MatrixMultiply):
+            elements.append((statement.sums.target, statement.sums.indices))
         varying |= {one for one, indices in elements if any(i.op != "const" for i in indices)}
     return set(kernel.private) - varying
 
@@ -354,6 +358,16 @@ class _Printer(Printer):
     def atomic(self, op: str, target: Buffer, indices: Sequence[str], value: str) -> None:
         (position,) = indices
         self.line(f"atomic_{op}({self.names[target]}, {position}, {value})")
+
+    def multiply(self, statement: MatrixMultiply) -> None:
+        corners = [each.corner for each in (statement.left, statement.right)]
+        tiles = [self.names[each.target] for each in corners]
+        places = self.texts([each.indices[0] for each in corners])
+        (first,) = statement.sums.indices
+        numbers = range(int(first.attribute), int(first.attribute) + statement.count)
+        sums = [self.place(statement.sums.target, [str(number)]) for number in numbers]
+        for line in multiplied(statement, tiles, places, sums, self.lane, self.unique):
+            self.line(line)
 
     def call(self, statement: Call) -> None:
         raise AssertionError(f"a kernel of a grid calls {statement.symbol}")

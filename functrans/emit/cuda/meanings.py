@@ -237,3 +237,94 @@ def shuffle_down(values: Sequence[Any], counts: Sequence[Any]) -> list[Any]:
 def shuffle_xor(values: Sequence[Any], counts: Sequence[Any]) -> list[Any]:
     """From the thread whose number has those bits flipped."""
     return [values[i ^ int(n)] for i, n in enumerate(counts)]
+
+
+# -- tensor cores: of what all threads of a warp give, what each of them gets --------------------
+
+
+def matrices(rows: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Four matrices of 8 rows, each given by a thread: of row i, two numbers go to each of four.
+
+    (PTX ISA, `ldmatrix`: the thread ``4 i + j`` gets the numbers ``2 j`` and ``2 j + 1``.)
+    """
+    found = np.array(rows, np.uint16).reshape(4, 8, 8)
+    return _in_words(found)
+
+
+def matrices_transposed(rows: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The same of columns."""
+    return _in_words(np.array(rows, np.uint16).reshape(4, 8, 8).transpose(0, 2, 1))
+
+
+def _in_words(found: Any) -> list[tuple[Any, ...]]:
+    wide = found.astype(np.uint32)
+    return [
+        tuple(each[i, 2 * j] | each[i, 2 * j + 1] << np.uint32(16) for each in wide)
+        for i in range(8)
+        for j in range(4)
+    ]
+
+
+def mma_float16(*registers: Sequence[Any]) -> list[tuple[Any, ...]]:
+    return _mma_of_halves(registers, lambda words: words.view(np.float16).astype(np.float64))
+
+
+def mma_bfloat16(*registers: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def numbers(words: Any) -> Any:
+        upper = words.view(np.uint16).astype(np.uint32) << np.uint32(16)
+        return upper.view(np.float32).astype(np.float64)
+
+    return _mma_of_halves(registers, numbers)
+
+
+def _mma_of_halves(registers: Sequence[Any], numbers: Meaning) -> list[tuple[Any, ...]]:
+    """PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type".
+
+    Of the elements ``a0`` to ``a7`` and ``b0`` to ``b3`` of a thread, the row of ``ai`` is its
+    group, but 8 further down for ``i`` in 2, 3, 6 and 7; the column is ``2 (lane % 4) + (i & 1)``,
+    8 more from ``a4`` on. Of ``bi`` the row is ``2 (lane % 4) + (i & 1)``, 8 more from ``b2`` on.
+    """
+    a, b = np.empty((16, 16)), np.empty((16, 8))
+    for lane in range(32):
+        group, within = lane >> 2, lane % 4
+        own_a = numbers(np.array([each[lane] for each in registers[4:8]], np.uint32))
+        own_b = numbers(np.array([each[lane] for each in registers[8:]], np.uint32))
+        for i, x in enumerate(own_a):
+            row = group if 0 <= i < 2 or 4 <= i < 6 else group + 8
+            a[row, 2 * within + (i & 1) + (8 if i >= 4 else 0)] = x
+        for i, x in enumerate(own_b):
+            b[2 * within + (i & 1) + (8 if i >= 2 else 0), group] = x
+    return _with_sums(registers[:4], a @ b)
+
+
+def mma_float32(*registers: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """PTX ISA, "Matrix fragments for mma.m16n8k8", of ``.tf32``.
+
+    The row of ``a0`` and ``a2`` is the group, that of ``a1`` and ``a3`` is 8 further down; the
+    column is ``lane % 4``, 4 more from ``a2`` on. The row of ``b0`` is ``lane % 4``, that of ``b1``
+    4 more. Bits that the machine does not look at are taken off.
+    """
+    a, b = np.empty((16, 8)), np.empty((8, 8))
+    for lane in range(32):
+        group, within = lane >> 2, lane % 4
+        own = np.array([each[lane] for each in registers[4:]], np.float32)
+        x = (own.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+        for i in range(4):
+            a[group + 8 * (i in (1, 3)), within + 4 * (i >= 2)] = x[i]
+        for i in range(2):
+            b[within + 4 * i, group] = x[4 + i]
+    return _with_sums(registers[:4], a @ b)
+
+
+def _with_sums(sums: Sequence[Any], products: Any) -> list[tuple[Any, ...]]:
+    """The four sums of each thread: ``c0`` and ``c1`` are in a row, ``c2`` and ``c3`` 8 below."""
+    return [
+        tuple(
+            np.float32(
+                np.float64(sums[i][lane])
+                + products[(lane >> 2) + (0 if i < 2 else 8), 2 * (lane % 4) + (i & 1)]
+            )
+            for i in range(4)
+        )
+        for lane in range(32)
+    ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.caches import once
 from functrans.emit.cuda import meanings as meaning_of
-from functrans.emit.cuda import memory, numbers, teams
+from functrans.emit.cuda import memory, numbers, teams, tensor_cores
 from functrans.emit.cuda.site import Site, numba_type
 
 FLOATS = ("float32", "float64")
@@ -114,6 +114,20 @@ def _shuffle(value: str, count: str) -> str | None:
     return value if value in NUMBERS and count == "int64" else None
 
 
+def _matrices(pointer: str, position: str) -> str | None:
+    return "uint32 x 4" if (pointer, position) == ("uint16*", "int64") else None
+
+
+def _mma(dtype: str) -> Rule:
+    register = tensor_cores.SHAPES[dtype].register
+
+    def rule(*kinds: str) -> str | None:
+        fine = kinds == ("float32",) * 4 + (register,) * 6
+        return "float32 x 4" if fine else None
+
+    return rule
+
+
 def _space(dtype: Any, count: Any) -> str | None:
     fine = dtype in NUMBERS and dtype != "bool" and isinstance(count, int) and count > 0
     return f"{dtype}*" if fine else None
@@ -209,17 +223,36 @@ TABLE: dict[str, Name] = {
     "shuffle": Name("value lane", _shuffle, teams.shuffle(teams.INDEX), None),
     "shuffle_down": Name("value count", _shuffle, teams.shuffle(teams.DOWN), None),
     "shuffle_xor": Name("value count", _shuffle, teams.shuffle(teams.XOR), None),
+    "matrices": Name("x position", _matrices, tensor_cores.matrices(transposed=False), None),
+    "matrices_transposed": Name(
+        "x position", _matrices, tensor_cores.matrices(transposed=True), None
+    ),
+    **{
+        f"mma_{dtype}": Name(
+            "c0 c1 c2 c3 a0 a1 a2 a3 b0 b1", _mma(dtype), tensor_cores.mma(dtype), None
+        )
+        for dtype in tensor_cores.SHAPES
+    },
 }
 
 NAMES = frozenset(TABLE)
 """What is in `names`: nothing else in printed kernels is called so."""
 
-SHUFFLES = {
+EXCHANGES = {
     "shuffle": meaning_of.shuffle,
     "shuffle_down": meaning_of.shuffle_down,
     "shuffle_xor": meaning_of.shuffle_xor,
+    "mma_float16": meaning_of.mma_float16,
+    "mma_bfloat16": meaning_of.mma_bfloat16,
+    "mma_float32": meaning_of.mma_float32,
 }
 """What a warp's threads get for what they give."""
+
+MATRICES = {
+    "matrices": meaning_of.matrices,
+    "matrices_transposed": meaning_of.matrices_transposed,
+}
+"""What they get of the rows of 8 numbers of which each names one."""
 
 
 @once

@@ -46,7 +46,11 @@ class Slot(NamedTuple):
 
 
 def translated(
-    source: str, signature: Sequence[str], threads: int | None, version: Sequence[int]
+    source: str,
+    signature: Sequence[str],
+    threads: int | None,
+    version: Sequence[int],
+    blocks: int = 1,
 ) -> str:
     """The LLVM IR of a kernel, as NVVM takes it.
 
@@ -60,6 +64,8 @@ def translated(
         The most threads that a block will have, if that is known.
     version : sequence of int
         Of NVVM's language.
+    blocks : int, optional
+        With `threads`: so many blocks of these a multiprocessor must have registers for.
 
     Raises
     ------
@@ -70,7 +76,7 @@ def translated(
     """
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.FunctionDef)
-    return _Translation(definition, signature).module(threads, version)
+    return _Translation(definition, signature).module(threads, blocks, version)
 
 
 class _Translation:
@@ -99,14 +105,16 @@ class _Translation:
         self.entry = self.function.append_basic_block("entry")
         self.build = ir.IRBuilder(self.function.append_basic_block("body"))
 
-    def module(self, threads: int | None, version: Sequence[int]) -> str:
+    def module(self, threads: int | None, blocks: int, version: Sequence[int]) -> str:
         for name in self.several & {*self.scopes[0]}:
             self._set(name, self.scopes[0][name])
         self.statements(self.definition.body)
         self.build.ret_void()
         self.ir.IRBuilder(self.entry).branch(self.function.basic_blocks[1])
         module, word = self.function.module, self.ir.IntType(32)
-        facts = {"kernel": 1} | ({"maxntidx": threads} if threads is not None else {})
+        facts = {"kernel": 1}
+        if threads is not None:
+            facts |= {"maxntidx": threads, "minctasm": blocks}
         for name, number in facts.items():
             about = [self.function, self.ir.MetaDataString(module, name), word(number)]
             module.add_named_metadata("nvvm.annotations", module.add_metadata(about))

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Kernel
+from functrans.loop.statements import Kernel, MatrixMultiply
+from functrans.loop.walk import walk
 from functrans.lower.plan import Step
 
 NARROW = 2**31 - 2**11
@@ -49,6 +50,14 @@ def launch(kernel: Kernel, grid: Grid) -> Launch:
         shared = sum(row.nbytes for row in kernel.scratch if row not in own)
         teams = max(min(teams, grid.shared // max(shared, 1)), 1)
     return Launch(team * teams, teams)
+
+
+def least_blocks(kernel: Kernel) -> int:
+    """How many blocks a multiprocessor must have the registers for at once.
+
+    On tensor cores two: one multiplies while the other waits for memory, or at its barrier.
+    """
+    return 2 if any(isinstance(each, MatrixMultiply) for each in walk(kernel.body)) else 1
 
 
 def iterations(kernel: Kernel, sizes: Sequence[int]) -> int:

@@ -18,10 +18,11 @@ what is computed of the sums is computed with them in registers. Beyond the edge
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
+from functrans.loop.grid import ProductTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
 from functrans.loop.scalar import Scalar, const, convert, postorder, where
 from functrans.loop.simplify import Simplifier
@@ -36,41 +37,14 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.loop.target import Target
 from functrans.lower.nest.bodies import Nest
-from functrans.lower.nest.fusion import Loop
-from functrans.lower.select.products import Product, count_of, extents, product_of
+from functrans.lower.select.products import Product, count_of, extents
 from functrans.lower.select.root import Root
 
 Values = dict[Scalar, Scalar]
 
 
-def tiled_product(
-    loop: Loop, readers: Mapping[Buffer, Sequence[Root]], target: Target, simplify: Simplifier
-) -> Nest | None:
-    """The kernel of a nest that begins with a product; None if it does not.
-
-    Parameters
-    ----------
-    loop : Loop
-    readers : dict
-        All roots that read a buffer.
-    target : Target
-    simplify : Simplifier
-    """
-    roots = list(loop.roots)
-    product = product_of(roots[0], target)
-    if product is None:
-        return None
-    kept = [
-        root
-        for root in roots
-        if root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
-    ]
-    return _Tiling(product, roots, kept, simplify).nest()
-
-
-class _Side:
+class Side:
     """One operand: its loops, the block of them that a team has, and its tile in shared memory.
 
     Parameters
@@ -92,17 +66,22 @@ class _Side:
         operands: tuple[Scalar, ...],
         product: Product,
     ) -> None:
-        tile = product.tile
         self.loops = loops
         self.length = length
         self.extent = extents(loops)
         self.operands = operands
         self.block = index(f"{label}_block", -(-self.extent // length))
-        self.rows = [
-            buffer(f"{label}_tile", each.dtype, (2, tile.depth, length + tile.padding))
-            for each in operands
-        ]
         self.sums_are_near = [_reads_along(each, product.counters, loops) for each in operands]
+        self.rows = [
+            buffer(f"{label}_tile", each.dtype, (2, *self.lines(product, number)))
+            for number, each in enumerate(operands)
+        ]
+
+    def lines(self, product: Product, number: int) -> tuple[int, int]:
+        """How an operand lies in shared memory: lines of a term each, and numbers in these."""
+        tile = product.tile
+        assert isinstance(tile, ProductTile)
+        return tile.depth, self.length + tile.padding
 
     def number(self, within: Scalar) -> Scalar:
         """Which row, or column, of the result one of the tile is."""
@@ -117,7 +96,7 @@ class _Place(NamedTuple):
     inside: Scalar
 
 
-class _Tiling:
+class Tiling:
     """Makes the statements of a tiled product.
 
     Parameters
@@ -130,16 +109,20 @@ class _Tiling:
     simplify : Simplifier
     """
 
+    operand: type[Side] = Side
+    """What an operand is taken to be."""
+
     def __init__(
         self, product: Product, roots: Sequence[Root], kept: Sequence[Root], simplify: Simplifier
     ) -> None:
         self.product = product
-        self.tile = tile = product.tile
+        self.tile = product.tile
         self.roots = roots
         self.kept = kept
         self.simplify = simplify
-        self.left = _Side("row", product.rows, tile.rows, product.left, product)
-        self.right = _Side("column", product.columns, tile.columns, product.right, product)
+        tile, side = self.tile, self.operand
+        self.left = side("row", product.rows, tile.rows, product.left, product)
+        self.right = side("column", product.columns, tile.columns, product.right, product)
         self.sides = (self.left, self.right)
         self.count = simplify(count_of(product))
         """How many terms there are."""
@@ -149,21 +132,23 @@ class _Tiling:
         self.sums = buffer("sums", product.term.dtype, (tile.threads, tile.sums))
 
     def nest(self) -> Nest:
-        body = (*self._start(), *self._stretches(), self._results())
+        body = (*self._start(), *self._stretches(), *self._results())
         loops = [*self.product.batch, self.left.block, self.right.block]
         for each in reversed(loops):
             stop = const(each.attribute[2], INDEX)
             body = (For(each, ZERO, stop, body, parallel=True),)
-        scratch = (self.sums, *self.left.rows, *self.right.rows)
         tile = self.tile
         return Nest(
             body,
-            scratch,
+            self._scratch(),
             sum(root.work for root in self.roots),
             team=tile.threads,
             private=(self.sums,),
             largest_constant=max(tile.threads, *tile),
         )
+
+    def _scratch(self) -> tuple[Buffer, ...]:
+        return (self.sums, *self.left.rows, *self.right.rows)
 
     def _by_threads(self, thread: Scalar, body: Sequence[Statement]) -> For:
         """What each thread of the team does."""
@@ -196,9 +181,9 @@ class _Tiling:
                 inside = self.simplify(place < self.count)
                 if self.count.op == "const":
                     # one that there is, rather than a branch
-                    place = _least(place, self.count - 1)
+                    place = least(place, self.count - 1)
                 # rows and columns behind the last one are of no result
-                known = self._positions(side.loops, _least(side.number(own), side.extent - 1))
+                known = self._positions(side.loops, least(side.number(own), side.extent - 1))
                 known |= self._positions(self.product.counters, place)
                 (value,) = self.simplify.substitute([operand], known)
                 choose = where if self.count.op == "const" else guard
@@ -215,14 +200,14 @@ class _Tiling:
             for own, term in self._share(thread, side, number)
         ]
 
-    def _operands(self) -> list[tuple[_Side, int, Scalar]]:
+    def _operands(self) -> list[tuple[Side, int, Scalar]]:
         return [
             (side, number, operand)
             for side in self.sides
             for number, operand in enumerate(side.operands)
         ]
 
-    def _share(self, thread: Scalar, side: _Side, number: int) -> list[tuple[Scalar, Scalar]]:
+    def _share(self, thread: Scalar, side: Side, number: int) -> list[tuple[Scalar, Scalar]]:
         """Which elements of a tile a thread loads, so that neighbours load what is side by side."""
         inner = self.tile.depth if side.sums_are_near[number] else side.length
         found = []
@@ -258,14 +243,14 @@ class _Tiling:
         thread = index("thread", self.tile.threads)
         terms = self._terms(thread, stretch)
         if most == 1:
-            first = self._by_threads(thread, [terms])
+            first = self._by_threads(thread, [*terms])
             return (For(stretch, ZERO, self.stretches, (first,)),)
         following = self.simplify(stretch + 1)
         names, values = self._loaded(thread, following)
-        body = (Let(names, values), terms, *self._put(thread, following, names))
+        body = (Let(names, values), *terms, *self._put(thread, following, names))
         return (For(stretch, ZERO, self.stretches, (self._by_threads(thread, body),)),)
 
-    def _terms(self, thread: Scalar, stretch: Scalar) -> For:
+    def _terms(self, thread: Scalar, stretch: Scalar) -> tuple[Statement, ...]:
         """The terms of a stretch, added to the sums of a thread."""
         term = index("term", self.tile.depth)
         half = self._half(stretch)
@@ -293,21 +278,21 @@ class _Tiling:
         if not self.product.padded:
             left = self.count - stretch * self.tile.depth
             stop = self.simplify(Scalar("min", (stop, left), INDEX))
-        return For(term, ZERO, stop, tuple(statements))
+        return (For(term, ZERO, stop, tuple(statements)),)
 
     def _places(self, thread: Scalar) -> tuple[list[Scalar], list[Scalar]]:
         """The rows and the columns of the tile that a thread has: groups that are apart."""
         tile = self.tile
+        assert isinstance(tile, ProductTile)
         across = tile.columns // tile.thread_columns
         down = tile.rows // tile.thread_rows
         row, column = self._divided(thread, across)
         return (
-            self._groups(row, tile.thread_rows, down),
-            self._groups(column, tile.thread_columns, across),
+            self._groups(row, tile.thread_rows, down, tile.together),
+            self._groups(column, tile.thread_columns, across, tile.together),
         )
 
-    def _groups(self, own: Scalar, count: int, threads: int) -> list[Scalar]:
-        each = self.tile.together
+    def _groups(self, own: Scalar, count: int, threads: int, each: int) -> list[Scalar]:
         return [
             self.simplify(own * each + (group * threads * each + within))
             for group in range(count // each)
@@ -316,7 +301,7 @@ class _Tiling:
 
     # -- results ----------------------------------------------------------------------------------
 
-    def _results(self) -> For:
+    def _results(self) -> tuple[Statement, ...]:
         """A thread's elements of the result, and what is computed of them."""
         thread = index("thread", self.tile.threads)
         rows, columns = (
@@ -331,11 +316,11 @@ class _Tiling:
                 total = load(self.sums, (thread, const(next(numbers), INDEX)))
                 total = convert(total, self.product.fold.dtype)
                 made = self._element({**row.known, **column.known}, total)
-                of_row += _where_inside(column, made)
-            body += _where_inside(row, of_row)
-        return self._by_threads(thread, body)
+                of_row += where_inside(column, made)
+            body += where_inside(row, of_row)
+        return (self._by_threads(thread, body),)
 
-    def _named(self, side: _Side, within: Scalar) -> _Place:
+    def _named(self, side: Side, within: Scalar) -> _Place:
         """A row or column of the result, with names for its indices."""
         number = side.number(within)
         positions = self._positions(side.loops, number)
@@ -367,14 +352,14 @@ class _Tiling:
         return statements
 
 
-def _where_inside(place: _Place, body: Sequence[Statement]) -> Sequence[Statement]:
+def where_inside(place: _Place, body: Sequence[Statement]) -> Sequence[Statement]:
     """Statements about a row or column, which may be behind the last one."""
     if place.inside.op == "const":
         return body if place.inside.attribute else ()
     return [If(place.inside, tuple(body))]
 
 
-def _least(x: Scalar, y: Scalar | int) -> Scalar:
+def least(x: Scalar, y: Scalar | int) -> Scalar:
     return Scalar("min", (x, as_index(y)), INDEX)
 
 

@@ -19,9 +19,9 @@ from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import For, If, Kernel, Reduce, Statement
+from functrans.loop.statements import For, If, Kernel, MatrixMultiply, Reduce, Statement
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import with_bodies
+from functrans.loop.walk import walk, with_bodies
 from functrans.lower.grid.contiguity import WIDEST, Access, accesses, is_apart, neighbours
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt
 from functrans.lower.grid.sizes import Sizes, called, with_products
@@ -36,10 +36,13 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
 
     ``largest`` is the largest number that is a constant in kernels.
     """
+    sizes = Sizes(step.sizes, largest)
+    if any(isinstance(each, MatrixMultiply) for each in walk(step.kernel.body)):
+        # its loads stand side by side already
+        return called(step, with_products(step.kernel, sizes, WIDEST // 2), sizes.numbers)
     if step.kernel.private or not step.kernel.team:
         # of a tile, each thread has its place already; a library has threads of its own
         return step
-    sizes = Sizes(step.sizes, largest)
     strips = _OfThreads if step.kernel.team == 1 else _OfTeams
     kernel = strips(step.kernel, sizes, grid).kernel()
     return step if kernel is step.kernel else called(step, kernel, sizes.numbers)

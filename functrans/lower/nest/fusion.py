@@ -164,7 +164,7 @@ class _Fusion:
             return False
         product = product_of(first, self.target)
         if product is not None:
-            return self._is_epilogue(root, first, nest, product.tile.sums)
+            return self._is_epilogue(root, first, nest, product.tile.copies)
         if index is None:
             most = self.limits.few_stores if root.part else self.limits.largest_block
             return nest.unexpanded <= most
@@ -175,7 +175,7 @@ class _Fusion:
             return nest.node_count <= self.limits.largest_nest
         return not nest.sources.isdisjoint(root.loads)
 
-    def _is_epilogue(self, root: Root, product: Root, nest: Loop, sums: int) -> bool:
+    def _is_epilogue(self, root: Root, product: Root, nest: Loop, copies: int) -> bool:
         """Whether a root is made, element by element, of those of a product that goes in tiles."""
         assert self.target.grid is not None
         others = nest.node_count - product.node_count + root.node_count
@@ -183,7 +183,7 @@ class _Fusion:
             root.loops == product.loops
             and len(root.elements) == 1
             and not root.folds
-            and others * sums <= self.target.grid.largest_epilogue
+            and others * copies <= self.target.grid.largest_epilogue
         )
 
     def _fuse_into(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:

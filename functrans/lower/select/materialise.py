@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Materialisation, Target
 from functrans.ops.compiled.elements import Pattern, pattern
@@ -67,13 +68,34 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, used, patterns, joins, var in outputs, limits)
             ):
-                chosen.add(var)
-                slow.discard(var)
-                costs[var] = depths[var] = 0
+                narrow = None if var in outputs else _narrower(eqn, used, patterns, target)
+                kept = var if narrow is None else narrow
+                costs[var], depths[var] = own.cost, 0
+                slow -= {kept, var}
+                if kept in costs:  # (an input is in memory)
+                    chosen.add(kept)
+                    costs[kept] = depths[kept] = 0
             else:
                 costs[var] = cost
                 depths[var] = depth
     return chosen
+
+
+def _narrower(
+    eqn: Eqn, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern], target: Target
+) -> Var | None:
+    """The float that a wider one is made of and nothing else, to be kept on a grid in its place.
+
+    It takes less memory, and in tiles of products numbers of 16 bits are wanted as they are.
+    """
+    if target.grid is None or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
+        return None
+    (x,), (out,) = eqn.inputs, eqn.outputs
+    if not isinstance(x, Var) or not is_float(x.aval.dtype) or not is_float(out.aval.dtype):
+        return None
+    if any(patterns[each] is OPAQUE for each, _ in uses):
+        return None
+    return x if x.aval.dtype.itemsize < out.aval.dtype.itemsize else None
 
 
 def _is_broadcast(

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from functrans.loop.grid import Grid, ProductTile
+from functrans.ir.types import is_bfloat16
+from functrans.loop import fragments
+from functrans.loop.grid import Grid, ProductTile, WarpTile
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
+from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
 from functrans.lower.select.root import Root, extent_of
 
-HALF = np.dtype(np.float16)
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+Tile = TypeVar("Tile", ProductTile, WarpTile)
 
 _IMPURE = frozenset({"guard", "unlikely", "checked", "required", "fold", "load"})
 """What cannot be computed from numbers in tiles: where it is read, or whether, is not known."""
@@ -41,7 +46,8 @@ class Product(NamedTuple):
         What is summed, made of these.
     padded : bool
         Whether terms of zeros change nothing.
-    tile : ProductTile
+    tile : ProductTile or WarpTile
+        The second one if the sums are made by tensor cores.
     """
 
     fold: Scalar
@@ -52,7 +58,7 @@ class Product(NamedTuple):
     right: tuple[Scalar, ...]
     term: Scalar
     padded: bool
-    tile: ProductTile
+    tile: ProductTile | WarpTile
 
     @property
     def counters(self) -> tuple[Scalar, ...]:
@@ -80,6 +86,14 @@ class Product(NamedTuple):
         return max(min(wanted, self.longest // grid.least_part), 1)
 
 
+class _Sides(NamedTuple):
+    """The loops that both operands know, and those of one of them."""
+
+    batch: tuple[Scalar, ...]
+    rows: tuple[Scalar, ...]
+    columns: tuple[Scalar, ...]
+
+
 def extents(loops: Sequence[Scalar]) -> int:
     """How many iterations loops have together."""
     return prod(map(extent_of, loops))
@@ -100,31 +114,98 @@ def product_of(root: Root, target: Target) -> Product | None:
     sides = _sides(value, root.loops)
     if sides is None or min(map(extents, sides[1:])) < grid.narrowest_product:
         return None
-    batch, rows, columns = sides
-    if not {*postorder(counts[:1])}.isdisjoint(rows + columns):
+    if not {*postorder(counts[:1])}.isdisjoint(sides.rows + sides.columns):
         return None
-    found = _operands(value, set(rows), set(columns))
+    found = _operands(value, set(sides.rows), set(sides.columns))
     if found is None:
         return None
-    left, right = found
-    term = value
+    return _on_tensor_cores(fold, sides, *found, target) or _by_threads(fold, sides, *found, grid)
+
+
+def _on_tensor_cores(
+    fold: Scalar,
+    sides: _Sides,
+    left: Sequence[Scalar],
+    right: Sequence[Scalar],
+    target: Target,
+) -> Product | None:
+    """The product as sums of fragments, if its operands are of a kind that tensor cores take."""
+    grid = target.grid
+    assert grid is not None
+    if not _is_padded(fold, (left, right)) or fold.attribute[0] != "add":
+        return None
+    factors = _for_fragments(fold, left[0], right[0], target)
+    if factors is None or prod(map(extent_of, fold.attribute[1])) < fragments.terms(
+        factors[0].dtype
+    ):
+        return None
+    size = factors[0].dtype.itemsize
+    tiles = [tile.of(size) for tile in grid.warp_tiles]
+    tile = _largest([tile for tile in tiles if tile.bytes(size) <= grid.shared], sides, grid)
+    if tile is None:
+        return None
+    x, y = (convert(each, SINGLE) for each in factors)
+    term = Scalar("mul", (x, y), SINGLE)
+    return Product(fold, *sides, factors[:1], factors[1:], term, True, tile)
+
+
+def _for_fragments(
+    fold: Scalar, left: Scalar, right: Scalar, target: Target
+) -> tuple[Scalar, Scalar] | None:
+    """Factors of one dtype, whose products tensor cores add up in float32; None if they do not.
+
+    Half floats of either kind are taken as they are, though they have been made float32 before:
+    their products are the same. Other float32 numbers lose bits, and are taken on demand.
+    """
+    if fold.dtype not in (HALF, SINGLE):
+        return None
+    half, other = _before_widening(left), _before_widening(right)
+    if half is not None and other is not None and half.dtype == other.dtype:
+        return half, other
+    if fold.dtype == HALF or not target.tf32:
+        return None
+    return fragments.as_tf32(left), fragments.as_tf32(right)
+
+
+def _before_widening(x: Scalar) -> Scalar | None:
+    """The half float (of 5 or 8 bits of exponent) that a number was, if it was one."""
+    if x.dtype == HALF:
+        return x
+    for node in postorder([x]):
+        is_half = node.dtype == HALF or is_bfloat16(node.dtype)
+        if is_half and Simplifier()(convert(node, x.dtype)) is x:
+            return node
+    return None
+
+
+def _by_threads(
+    fold: Scalar,
+    sides: _Sides,
+    left: Sequence[Scalar],
+    right: Sequence[Scalar],
+    grid: Grid,
+) -> Product | None:
+    """The product as sums that threads have in registers."""
+    term: Scalar = fold.args[0]
     widened = fold.dtype == HALF and _is_padded(fold, (left, right))
     if widened:
         # as NumPy does it: half floats are multiplied and added up as float32
-        left, right = ([convert(x, np.float32) for x in side] for side in (left, right))
-        term = Scalar("mul", (left[0], right[0]), np.dtype(np.float32))
-    tile = _tile(
-        extents(batch), extents(rows), extents(columns), len(left) + len(right), term, grid
-    )
+        left, right = ([convert(x, SINGLE) for x in side] for side in (left, right))
+        term = Scalar("mul", (left[0], right[0]), SINGLE)
+    size, operands = term.dtype.itemsize, len(left) + len(right)
+    fitting = [
+        tile
+        for tile in grid.tiles
+        if tile.sums * size <= grid.registers and operands * tile.bytes(size) <= grid.shared
+    ]
+    tile = _largest(fitting, sides, grid)
     if tile is None:
         return None
     padded = widened or _is_padded(fold, (left, right))
-    return Product(fold, batch, rows, columns, tuple(left), tuple(right), term, padded, tile)
+    return Product(fold, *sides, tuple(left), tuple(right), term, padded, tile)
 
 
-def _sides(
-    value: Scalar, loops: Sequence[Scalar]
-) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...], tuple[Scalar, ...]] | None:
+def _sides(value: Scalar, loops: Sequence[Scalar]) -> _Sides | None:
     """The loops that both operands know, and those of each: columns are next to each other."""
     *_, last = loops
     with_last: set[Scalar] = set()
@@ -137,7 +218,7 @@ def _sides(
     if last not in columns or not rows:
         return None
     batch = [loop for loop in loops if loop not in rows | columns]
-    return (
+    return _Sides(
         tuple(batch),
         tuple(loop for loop in loops if loop in rows),
         tuple(loop for loop in loops if loop in columns),
@@ -186,25 +267,18 @@ def _is_padded(fold: Scalar, operands: tuple[Sequence[Scalar], Sequence[Scalar]]
     return (fold.attribute[0], value.op) in pairs and {*value.args} == {left[0], right[0]}
 
 
-def _tile(
-    batch: int, rows: int, columns: int, operands: int, term: Scalar, grid: Grid
-) -> ProductTile | None:
+def _largest(tiles: Sequence[Tile], sides: _Sides, grid: Grid) -> Tile | None:
     """The largest tile of which there are enough to keep the machine busy, or the smallest."""
-    size = term.dtype.itemsize
-    fitting = [
-        tile
-        for tile in grid.tiles
-        if tile.sums * size <= grid.registers and operands * tile.bytes(size) <= grid.shared
-    ]
-    for tile in fitting:
+    batch, rows, columns = map(extents, sides)
+    for tile in tiles:
         if 2 * rows <= tile.rows or 2 * columns <= tile.columns:
             continue
         if batch * _tiles(rows, columns, tile) >= grid.blocks // 2:
             return tile
-    return fitting[-1] if fitting else None
+    return tiles[-1] if tiles else None
 
 
-def _tiles(rows: int, columns: int, tile: ProductTile) -> int:
+def _tiles(rows: int, columns: int, tile: ProductTile | WarpTile) -> int:
     return -(-rows // tile.rows) * -(-columns // tile.columns)
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from functrans import config
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.errors import DeviceError
@@ -21,7 +22,7 @@ from functrans.loop.scalar import BOOL
 from functrans.loop.statements import Buffer, Call, Kernel
 from functrans.loop.target import CUDA, Target
 from functrans.loop.walk import may_fail
-from functrans.lower.grid.launch import iterations, launch
+from functrans.lower.grid.launch import iterations, launch, least_blocks
 from functrans.lower.plan import Plan, Step, called
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
@@ -36,12 +37,17 @@ WORTH_A_GRAPH = 2
 """So many launches are worth being captured."""
 
 
-def machine(deterministic: bool) -> Target:
-    """A GPU of NVIDIA's, with its libraries where these are installed.
+def machine() -> Target:
+    """A GPU of NVIDIA's, with its libraries where these are installed, as it is to be used now.
 
-    Its programs give the same bits each time if that is asked for.
+    Its programs give the same bits each time if that is asked for, and round products if they may.
     """
-    return replace(CUDA, libraries=are_installed(), deterministic=deterministic)
+    return replace(
+        CUDA,
+        libraries=are_installed(),
+        deterministic=config.deterministic,
+        tf32=config.matmul_precision == "tf32",
+    )
 
 
 class Compiled(NamedTuple):
@@ -71,8 +77,8 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
         *(f"{_in_memory(one)}*" for one in kernel.buffers),
         *["int64"] * kernel.sizes,
     )
-    threads = launch(kernel, grid).threads
-    return Compiled(source, compile_cubin(source, signature, architecture, threads))
+    threads, blocks = launch(kernel, grid).threads, least_blocks(kernel)
+    return Compiled(source, compile_cubin(source, signature, architecture, threads, blocks))
 
 
 def _in_memory(one: Buffer) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-from functrans import config
 from functrans.caches import cached_property
 from functrans.emit.cuda.kernel import emit
 from functrans.errors import DeviceError
@@ -155,8 +154,6 @@ class Lowering:
         What kernels are compiled for.
     donated : sequence of int
         The numbers of the inputs that results may overwrite.
-    deterministic : bool
-        Whether the program is to give the same bits each time.
     """
 
     def __init__(
@@ -164,10 +161,9 @@ class Lowering:
         graph: Graph,
         architecture: str,
         donated: Sequence[int] = (),
-        deterministic: bool = False,
     ) -> None:
         self.architecture = architecture
-        self.target = machine(deterministic)
+        self.target = machine()
         apart = without_complex(optimise(graph), self.target)
         self._segments = partition(apart, self.target)
         is_whole = [segment.graph for segment in self._segments] == [apart]
@@ -322,4 +318,4 @@ def lowering(
         architecture = driver(device).properties.architecture if there_is(device) else DEFAULT
     elif ARCHITECTURE.fullmatch(architecture) is None:
         raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
-    return Lowering(graph, architecture, donated, config.deterministic)
+    return Lowering(graph, architecture, donated)

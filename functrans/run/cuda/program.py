@@ -277,7 +277,6 @@ def _program(
     on: Any,
     donated: tuple[int, ...],
     fallback: str | None,
-    precision: str,
     target: Target,
 ) -> DeviceProgram:
     return DeviceProgram(graph, on, donated, target)
@@ -337,6 +336,5 @@ def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceP
             on,
             donated,
             config.cuda_fallback,
-            config.matmul_precision,
-            machine(config.deterministic),
+            machine(),
         )

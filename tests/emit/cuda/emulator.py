@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from functrans.emit.cuda.names import SHUFFLES
+from functrans.emit.cuda.names import EXCHANGES, MATRICES, TABLE
 from functrans.emit.cuda.site import WARP
 from tests.emit.cuda.emulated_memory import History, Memory, Mistake, Stamp, poisoned
 from tests.emit.cuda.kernel_text import FILENAME, compiled
@@ -139,7 +139,8 @@ class Machine:
     def barrier(self):
         raise AssertionError("the text of the kernel yields instead")
 
-    warp_barrier = shuffle = shuffle_down = shuffle_xor = barrier
+    warp_barrier = barrier
+    locals().update(dict.fromkeys((*EXCHANGES, *MATRICES), barrier))
 
     # -- running -------------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ class Machine:
         try:
             return work()
         except Exception as error:
-            line = line_of(error)
+            line = line_of(error) or (thread.request[1] if thread.request else 0)
             raise self._error(source, line, f"thread {thread.index}: {words(error)}") from error
 
     def _error(self, source, line, message):
@@ -186,7 +187,7 @@ class Machine:
         warps = [self.crew[i : i + WARP] for i in range(0, len(self.crew), WARP)]
         together = [warp for warp in warps if self._is_together(warp)]
         for warp in together:
-            self._exchange(warp)
+            self._exchange(source, warp)
         if together:
             return [thread for warp in together for thread in warp]
         if at_one_barrier(self.crew):
@@ -204,16 +205,25 @@ class Machine:
             return False
         return all(each.request is not None and each.request[:2] == first[:2] for each in warp)
 
-    def _exchange(self, warp):
-        name = warp[0].request[0]
+    def _exchange(self, source, warp):
+        name, line = warp[0].request[:2]
         if name == "warp_barrier":
             for thread in warp:
                 stamp = thread.stamp
                 thread.stamp = stamp._replace(warp_barriers=stamp.warp_barriers + 1)
                 thread.reply = None
             return
-        values, counts = zip(*(thread.request[2:] for thread in warp), strict=True)
-        for thread, value in zip(warp, SHUFFLES[name](values, counts), strict=True):
+        for thread in warp:
+            kinds = [described(x) for x in thread.request[2:]]
+            if TABLE[name].rule(*kinds) is None:
+                raise self._error(source, line, f"{name}({', '.join(kinds)}) is not defined")
+        if name in MATRICES:
+            given = (
+                [self._step(source, thread, partial(row, *thread.request[2:])) for thread in warp],
+            )
+        else:
+            given = zip(*(thread.request[2:] for thread in warp), strict=True)
+        for thread, value in zip(warp, (EXCHANGES | MATRICES)[name](*given), strict=True):
             thread.reply = value
 
     def _divergence(self, source, waiting):
@@ -229,6 +239,18 @@ class Machine:
         else:
             reason = f"its warp has {len(self.crew) % WARP} threads"
         return self._error(source, line, f"{who} waits here, and {reason}: divergent {name}")
+
+
+def row(memory, position):
+    """A row of 8 numbers of 16 bits, as one thread names it for its warp."""
+    if memory.space != "shared":
+        raise Mistake(f"{memory.name} is {memory.space} memory, and not shared")
+    memory.aligned(position, 8)
+    return [memory[position + np.int64(i)] for i in range(8)]
+
+
+def described(x):
+    return x.kind if isinstance(x, Memory) else x.dtype.name
 
 
 def next_request(thread):

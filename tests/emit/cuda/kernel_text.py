@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from functrans.emit.cuda.names import SHUFFLES, TABLE, meanings
+from functrans.emit.cuda.names import EXCHANGES, MATRICES, TABLE, meanings
 from tests.emit.cuda.emulated_memory import Memory, Mistake
 
 FILENAME = "<kernel>"
-WAITING = {"barrier", "warp_barrier", *SHUFFLES}
+WAITING = {"barrier", "warp_barrier", *EXCHANGES, *MATRICES}
 PLACES = {"shared", "local", "dynamic_shared"}
 
 

@@ -26,6 +26,7 @@ SMALL = target(
         "largest_team": 4,
         "shortest": 3,
         "tiles": (ProductTile(8, 8, 2, 4, 4), ProductTile(4, 4, 2, 2, 2)),
+        "warp_tiles": (),
         "narrowest_product": 3,
         "blocks": 4,
         "least_part": 8,

@@ -1,0 +1,83 @@
+"""Device code of tensor cores: a warp's matrices from shared memory, and their products.
+
+`ldmatrix` and `mma` of NVIDIA's PTX, of compute capability 8.0 and later, which all threads of a
+warp execute together. How the elements of a matrix are dealt to them is in the chapters "ldmatrix"
+and "Matrix fragments for mma" of the PTX ISA, which `meanings.matrices` and `meanings.mma` follow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from functrans.emit.cuda.numbers import Code
+from functrans.emit.cuda.site import SHARED, Site
+
+
+class Shape(NamedTuple):
+    """A product of fragments: of 16 rows, 8 columns and so many terms.
+
+    Parameters
+    ----------
+    terms : int
+    kind : str
+        PTX's name of the operands' type.
+    register : str
+        What a thread's registers of operands hold: several narrow numbers, or one.
+    """
+
+    terms: int
+    kind: str
+    register: str
+
+
+SHAPES = {
+    "float16": Shape(16, "f16", "uint32"),
+    "bfloat16": Shape(16, "bf16", "uint32"),
+    "float32": Shape(8, "tf32", "float32"),
+}
+"""By the dtype of the operands; those of float32 have the bits of tf32 and zeros behind them."""
+
+
+def matrices(transposed: bool) -> Code:
+    """Four matrices of 8 x 8 numbers of 16 bits: each thread gets two numbers of a row of each.
+
+    The address of each row, 16 bytes in shared memory, is given by one of the threads. Those of
+    matrices that are ``transposed`` are their columns.
+    """
+    form = ".trans" if transposed else ""
+
+    def code(site: Site, pointer: Any, position: Any) -> Any:
+        build, word = site.builder, site.integer(32)
+        place = build.gep(pointer, [position])
+        near = build.addrspacecast(place, site.pointer(place.type.pointee, SHARED))
+        address = build.ptrtoint(near, word)
+        four = site.ir.LiteralStructType([word] * 4)
+        text = f"ldmatrix.sync.aligned.m8n8.x4{form}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
+        constraints = "=r,=r,=r,=r,r,~{memory}"
+        shape = site.ir.FunctionType(four, [word])
+        found = build.asm(shape, text, constraints, [address], True)
+        return site.several([build.extract_value(found, i) for i in range(4)])
+
+    return code
+
+
+def mma(dtype: str) -> Code:
+    """The product of two fragments, added to a third one, of which a thread has four numbers."""
+    terms, kind, _ = SHAPES[dtype]
+    name = f"mma.sync.aligned.m16n8k{terms}.row.col.f32.{kind}.{kind}.f32"
+    text = f"{name} {{$0, $1, $2, $3}}, {{$8, $9, $10, $11}}, {{$12, $13}}, {{$4, $5, $6, $7}};"
+    constraints = ",".join(["=f"] * 4 + ["f"] * 4 + ["r"] * 6)
+
+    def code(site: Site, *values: Any) -> Any:
+        build, word = site.builder, site.integer(32)
+        sums, operands = values[:4], values[4:]
+        operands = tuple(x if x.type == word else build.bitcast(x, word) for x in operands)
+        single = sums[0].type
+        shape = site.ir.FunctionType(
+            site.ir.LiteralStructType([single] * 4), [single] * 4 + [word] * 6
+        )
+        # (said to have effects, so that it stays where the whole warp comes to it)
+        found = build.asm(shape, text, constraints, [*sums, *operands], True)
+        return site.several([build.extract_value(found, i) for i in range(4)])
+
+    return code

@@ -1,0 +1,246 @@
+"""Tiled products on tensor cores: each warp of a team multiplies fragments, from shared memory.
+
+The loops are those of `functrans.lower.grid.product_tiling`: tiles of the operands are in shared
+memory, and the next ones on their way meanwhile. Operands are computed where they are loaded, and
+then rounded to what tensor cores take. What differs:
+
+- a thread loads numbers that lie side by side, as many as 16 bytes have, and an operand lies in
+  shared memory as it does in the array that it is read from: fragments are read either way;
+- the terms are added by `MatrixMultiply`, to sums in the registers of a warp's threads;
+- the sums go through shared memory, a strip of 16 rows of each warp at a time: what is computed of
+  them is written once for a strip, in a loop, and neighbouring threads store what is side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import gcd, prod
+
+import numpy as np
+
+from functrans.loop import fragments
+from functrans.loop.grid import WarpTile, lines
+from functrans.loop.nodes import INDEX, ZERO, as_index, guard, index
+from functrans.loop.scalar import Scalar, bitcast, const, convert, where
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Address,
+    Buffer,
+    For,
+    Let,
+    MatrixMultiply,
+    Panel,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.lower.grid.product_tiling import Side, Tiling, least, where_inside
+from functrans.lower.select.products import Product
+from functrans.lower.select.root import Root, extent_of
+
+WIDEST = 16
+"""Bytes that a thread loads at once."""
+
+
+class _WarpSide(Side):
+    """One operand, in lines of terms, or of rows, as it lies in memory."""
+
+    def lines(self, product: Product, number: int) -> tuple[int, int]:
+        itemsize = self.operands[number].dtype.itemsize
+        return lines(product.tile.depth, self.length, itemsize, self.sums_are_near[number])
+
+    @property
+    def near(self) -> bool:
+        """Whether the terms of a row are side by side."""
+        return self.sums_are_near[0]
+
+    def strides(self) -> tuple[int, int]:
+        """By how many numbers rows, and terms, are apart in shared memory."""
+        line = self.rows[0].extents[-1]
+        return (line, 1) if self.near else (1, line)
+
+    def place(self, half: Scalar, row: Scalar, term: Scalar) -> tuple[Scalar, ...]:
+        """Where a number is in shared memory."""
+        return (half, row, term) if self.near else (half, term, row)
+
+
+class WarpTiling(Tiling):
+    """Makes the statements of a product on tensor cores; its parameters are those of `Tiling`."""
+
+    operand = _WarpSide
+
+    left: _WarpSide
+    right: _WarpSide
+    sides: tuple[_WarpSide, _WarpSide]
+
+    def __init__(
+        self, product: Product, roots: Sequence[Root], kept: Sequence[Root], simplify: Simplifier
+    ) -> None:
+        super().__init__(product, roots, kept, simplify)
+        assert isinstance(product.tile, WarpTile)
+        self.tile: WarpTile = product.tile
+        self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
+
+    def _scratch(self) -> tuple[Buffer, ...]:
+        return (*super()._scratch(), self.strip)
+
+    # -- loading ----------------------------------------------------------------------------------
+
+    def _loaded(
+        self, thread: Scalar, stretch: Scalar
+    ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+        """A thread's share of the operands' elements, as bits if that is all that is done to them.
+
+        Without terms beyond the last one, what is loaded last is not needed, and is there.
+        """
+        whole = self.count.op == "const" and int(self.count.attribute) % self.tile.depth == 0
+        if whole:
+            stretch = self.simplify(least(stretch, self.stretches - 1))
+        values: list[Scalar] = []
+        for side in self.sides:
+            (operand,) = side.operands
+            bits = np.dtype(np.uint16) if operand.dtype.itemsize == 2 else operand.dtype
+            for row, term in self._runs(thread, side):
+                values += [
+                    self._or_zero(bitcast(value, bits), inside)
+                    for value, inside in self._run(side, operand, row, stretch, term, whole)
+                ]
+        return tuple(local(value.dtype, "next") for value in values), tuple(values)
+
+    def _run(
+        self,
+        side: _WarpSide,
+        operand: Scalar,
+        row: Scalar,
+        stretch: Scalar,
+        term: Scalar,
+        whole: bool,
+    ) -> Iterator[tuple[Scalar, Scalar | None]]:
+        """Neighbouring elements of an operand, and whether there are so many terms."""
+        width = self._width(side)
+        place = self.simplify(stretch * self.tile.depth + term)
+        inside = None if whole else self.simplify(place < self.count)
+        if not whole and self.count.op == "const":
+            place = least(place, int(self.count.attribute) - (width if side.near else 1))
+        # rows and columns behind the last one are of no result
+        first = least(side.number(row), side.extent - (1 if side.near else width))
+        for number in range(width):
+            own, at = (first, place + number) if side.near else (first + number, place)
+            known = self._positions(side.loops, own) | self._positions(self.product.counters, at)
+            (value,) = self.simplify.substitute([operand], known)
+            yield value, inside
+
+    def _or_zero(self, value: Scalar, inside: Scalar | None) -> Scalar:
+        if inside is None:
+            return self.simplify(value)
+        choose = where if self.count.op == "const" else guard
+        return self.simplify(choose(inside, value, const(0, value.dtype)))
+
+    def _put(self, thread: Scalar, stretch: Scalar, given: Sequence[Scalar]) -> list[Statement]:
+        half, values = self._half(stretch), iter(given)
+        found: list[Statement] = []
+        for side in self.sides:
+            (tile,) = side.rows
+            for row, term in self._runs(thread, side):
+                for number in range(self._width(side)):
+                    own, at = (row, term + number) if side.near else (row + number, term)
+                    place = tuple(map(self.simplify, side.place(half, own, at)))
+                    found.append(Store(tile, place, bitcast(next(values), tile.dtype)))
+        return found
+
+    def _runs(self, thread: Scalar, side: _WarpSide) -> list[tuple[Scalar, Scalar]]:
+        """The first row and term of each run that a thread loads; neighbours have the next ones."""
+        width, inner = self._width(side), self.tile.depth if side.near else side.length
+        found = []
+        for start in range(0, side.length * self.tile.depth // width, self.tile.threads):
+            line, run = self._divided(thread + start, inner // width)
+            within = self.simplify(run * width)
+            found.append((line, within) if side.near else (within, line))
+        return found
+
+    def _width(self, side: _WarpSide) -> int:
+        """How many elements a thread loads at once: no run has some that are there, and some not.
+
+        That is so if runs divide the one loop that goes along neighbouring elements.
+        """
+        loops = self.product.counters if side.near else side.loops
+        most = WIDEST // side.rows[0].dtype.itemsize
+        if len(loops) > 1 or self.count.op != "const":
+            return 1
+        return gcd(most, int(self.count.attribute) if side.near else extent_of(loops[0]))
+
+    # -- summing ----------------------------------------------------------------------------------
+
+    def _terms(self, thread: Scalar, stretch: Scalar) -> tuple[Statement, ...]:
+        each = fragments.terms(self.left.rows[0].dtype)
+        count = self.tile.depth // each
+        chunk = index("chunk", count)
+        half, term = self._half(stretch), self.simplify(chunk * each) if count > 1 else ZERO
+        lengths = self.tile.warp_rows, self.tile.warp_columns
+        left, right = (
+            Panel(Address(side.rows[0], side.place(half, first, term)), length, *side.strides())
+            for side, first, length in zip(self.sides, self._corner(thread), lengths, strict=True)
+        )
+        product = MatrixMultiply(Address(self.sums, (thread, ZERO)), left, right)
+        return (For(chunk, ZERO, as_index(count), (product,)),) if count > 1 else (product,)
+
+    def _corner(self, thread: Scalar) -> tuple[Scalar, Scalar]:
+        """The first row, and column, of the tile that a thread's warp has."""
+        warp, _ = self._divided(thread, fragments.WARP)
+        down, across = self._divided(warp, self.tile.warps[1])
+        return (
+            self.simplify(down * self.tile.warp_rows),
+            self.simplify(across * self.tile.warp_columns),
+        )
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def _results(self) -> tuple[Statement, ...]:
+        found: list[Statement] = []
+        for strip in range(self.tile.copies):
+            found += [self._written(strip), self._stored(strip)]
+        return tuple(found)
+
+    def _written(self, strip: int) -> For:
+        """A strip of sums, put into shared memory."""
+        thread = index("thread", self.tile.threads)
+        _, lane = self._divided(thread, fragments.WARP)
+        quotient, rest = self._divided(lane, 4)
+        warp, _ = self._divided(thread, fragments.WARP)
+        down, _ = self._divided(warp, self.tile.warps[1])
+        _, first = self._corner(thread)
+        rows = fragments.own_rows(quotient + down * fragments.ROWS, fragments.ROWS)
+        columns = fragments.own_columns(rest, self.tile.warp_columns)
+        own = fragments.own_sums(fragments.ROWS, self.tile.warp_columns)
+        start = strip * self.tile.sums // self.tile.copies
+        body = [
+            Store(
+                self.strip,
+                (self.simplify(rows[row]), self.simplify(first + columns[column])),
+                load(self.sums, (thread, const(start + number, INDEX))),
+            )
+            for number, (row, column) in enumerate(own)
+        ]
+        return self._by_threads(thread, body)
+
+    def _stored(self, strip: int) -> For:
+        """What is computed of a strip of sums: a thread has every so many of its elements."""
+        thread = index("thread", self.tile.threads)
+        columns, threads = self.tile.columns, self.tile.threads
+        count = prod((self.tile.warps[0], fragments.ROWS, columns)) // threads
+        turn = index("turn", count)
+        row, column = self._divided(thread, columns)
+        row = self.simplify(turn * (threads // columns) + row)
+        warp, within = self._divided(row, fragments.ROWS)
+        place = warp * self.tile.warp_rows + (within + strip * fragments.ROWS)
+        of_row, of_column = self._named(self.left, place), self._named(self.right, column)
+        total = local(self.sums.dtype, "total")
+        made = self._element(
+            {**of_row.known, **of_column.known}, convert(total, self.product.fold.dtype)
+        )
+        body = [of_row.declared, Let((total,), (load(self.strip, (row, column)),)), *made]
+        inside = where_inside(of_row, body)
+        loop = For(turn, ZERO, as_index(count), tuple(inside))
+        return self._by_threads(thread, [of_column.declared, *where_inside(of_column, [loop])])

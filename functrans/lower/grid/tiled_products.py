@@ -1,0 +1,42 @@
+"""Products of matrices in tiles: on tensor cores if their operands allow it, else in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from functrans.loop.grid import WarpTile
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer
+from functrans.loop.target import Target
+from functrans.lower.grid.product_tiling import Tiling
+from functrans.lower.grid.tensor_cores import WarpTiling
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.fusion import Loop
+from functrans.lower.select.products import product_of
+from functrans.lower.select.root import Root
+
+
+def tiled_product(
+    loop: Loop, readers: Mapping[Buffer, Sequence[Root]], target: Target, simplify: Simplifier
+) -> Nest | None:
+    """The kernel of a nest that begins with a product; None if it does not.
+
+    Parameters
+    ----------
+    loop : Loop
+    readers : dict
+        All roots that read a buffer.
+    target : Target
+    simplify : Simplifier
+    """
+    roots = list(loop.roots)
+    product = product_of(roots[0], target)
+    if product is None:
+        return None
+    kept = [
+        root
+        for root in roots
+        if root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
+    ]
+    tiling = WarpTiling if isinstance(product.tile, WarpTile) else Tiling
+    return tiling(product, roots, kept, simplify).nest()

@@ -1,0 +1,306 @@
+"""Products on tensor cores: sums of exact products, whatever the sizes and forms are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from functrans import config, jit
+from functrans.emit.cuda.kernel import emit
+from functrans.emit.printer import in_memory
+from functrans.loop.fragments import COLUMNS, ROWS
+from functrans.loop.grid import WarpTile, lines
+from functrans.loop.statements import MatrixMultiply
+from functrans.loop.target import CUDA
+from functrans.loop.walk import walk
+from functrans.lower import pipeline
+from functrans.lower.grid.launch import launch, least_blocks
+from functrans.lower.verify import verify
+from functrans.run.cuda.compile import compile_cubin
+from functrans.run.cuda.resources import occupancy
+from tests.emit.cuda.programs import emulate_plan
+from tests.emit.cuda.special import needs_compiler
+from tests.loop.plans import evaluate_plan, shuffled
+from tests.targets import target
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+BF16, finfo = np.dtype(ml_dtypes.bfloat16), ml_dtypes.finfo
+F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
+DTYPES = [BF16, F16, F32]
+
+GPU = replace(CUDA, tf32=True)
+SMALL = target(
+    GPU,
+    grid={
+        "warp_tiles": (WarpTile(32, 32, 16, 16, 32), WarpTile(16, 16, 32, 16, 16)),
+        "blocks": 4,
+        "least_part": 16,
+    },
+    reductions={"long": 1000},
+)
+"""A GPU whose tiles are of one or two warps."""
+
+RNG = np.random.default_rng(0)
+
+
+def drawn(dtype, *shape):
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def plan(function, *operands, machine=SMALL):
+    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
+
+
+def products(made):
+    """The kernels on tensor cores."""
+    return [
+        step.kernel
+        for step in made.steps
+        if any(isinstance(each, MatrixMultiply) for each in walk(step.kernel.body))
+    ]
+
+
+def rounded(x):
+    """Operands as tensor cores take them: of float32, with 11 bits, halves away from zero."""
+    wide = np.asarray(x, np.float64)
+    if x.dtype != F32:
+        return wide
+    part, exponent = np.frexp(wide)
+    part *= 2.0**11
+    return np.ldexp(np.copysign(np.floor(np.abs(part) + 0.5), part) / 2.0**11, exponent)
+
+
+def check(function, *operands, machine=SMALL, interpreted=False):
+    """Run the text, and interpret the plan, in random orders; both are exact but for sums."""
+    made = plan(function, *operands, machine=machine)
+    assert len(products(made)) == 1
+    assert verify(made) == 0
+    exact = function(*map(rounded, operands))
+    # of as many numbers, all positive, the sum is as large as it can be
+    size = function(*(np.abs(rounded(x)) for x in operands))
+    found = [emulate_plan(made, operands, machine.grid)]
+    if interpreted:
+        found.append(evaluate_plan(made, operands, shuffled(0)))
+    for (result,), status in found:
+        assert status == 0
+        dtype = np.asarray(function(*operands)).dtype
+        assert result.dtype == dtype
+        error = np.abs(result.astype(np.float64) - exact)
+        allowed = 16 * np.finfo(np.float32).eps * size
+        if dtype != F32:
+            about = finfo(dtype)
+            allowed += float(about.eps) / 2 * np.abs(exact) + float(about.smallest_subnormal)
+        assert (error <= allowed).all()
+    return found[0][0][0]
+
+
+# rows, columns, terms: of one tile, of more, and on both sides of their edges
+SIZES = [
+    (8, 8, 17, BF16), (15, 17, 33, F32), (16, 33, 64, F16), (33, 16, 40, BF16), (33, 16, 40, F32),
+    (64, 31, 18, F16), (17, 64, 65, F32),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "n", "k", "dtype"), SIZES)
+def test_products_of_all_sizes(m, n, k, dtype):
+    x, y = drawn(dtype, m, k), drawn(dtype, k, n)
+    found = check(lambda x, y: x @ y, x, y, interpreted=m < 16)
+    # against NumPy itself, as far as operands of 11 bits, and results of float16, are from that
+    expected = x.astype(np.float64) @ y.astype(np.float64)
+    scale = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
+    assert (np.abs(found.astype(np.float64) - expected) <= 2.0**-10 * scale).all()
+
+
+FORMS = {
+    "transposed left": (lambda x, y: x.T @ y, (48, 17), (48, 9)),
+    "transposed right": (lambda x, y: x @ y.T, (9, 40), (18, 40)),
+    "both transposed": (lambda x, y: x.T @ y.T, (33, 17), (18, 33)),
+    "transposed result": (lambda x, y: (x @ y).T, (9, 20), (20, 18)),
+    "batch": (lambda x, y: np.einsum("bij,bjk->bik", x, y), (2, 9, 18), (2, 18, 10)),
+    "common operand": (lambda x, y: x @ y, (2, 9, 18), (18, 16)),
+    "several free axes": (lambda x, y: np.einsum("abk,kcd->abcd", x, y), (2, 5, 17), (17, 3, 4)),
+    "several sums": (lambda x, y: np.einsum("iab,abj->ij", x, y), (9, 4, 5), (4, 5, 8)),
+    "long sums in parts": (lambda x, y: x.T @ y, (70, 9), (70, 8)),
+}
+TRIED = [
+    *((form, dtype) for form in list(FORMS)[:2] for dtype in DTYPES),
+    *((form, DTYPES[number % 3]) for number, form in enumerate(list(FORMS)[2:])),
+]
+
+
+@pytest.mark.parametrize(("form", "dtype"), TRIED)
+def test_forms_of_products(form, dtype):
+    function, *shapes = FORMS[form]
+    check(function, *(drawn(dtype, *shape) for shape in shapes))
+
+
+def test_operands_and_results_are_computed_on_the_way():
+    x, y, b, r = (drawn(F32, *shape) for shape in ((17, 40), (40, 24), (24,), (17, 24)))
+
+    def layer(x, y, b, r):
+        return np.maximum((2 * x - 1) @ np.abs(y) + b, 0) * 2 + r
+
+    made = plan(layer, x, y, b, r)
+    assert len(made.steps) == 1
+    assert not made.arena
+    (found,), _ = emulate_plan(made, (x, y, b, r), SMALL.grid)
+    product = rounded(2 * x - 1) @ rounded(np.abs(y))
+    np.testing.assert_allclose(found, np.maximum(product + b, 0) * 2 + r, rtol=1e-5, atol=1e-4)
+
+
+def test_half_floats_are_kept_in_memory_rather_than_what_is_made_of_them():
+    x, y = drawn(BF16, 9, 40), drawn(BF16, 40, 17)
+
+    def layer(x, y):
+        return np.maximum(x, 0).astype(BF16) @ y
+
+    made = plan(layer, x, y)
+    (kernel,) = products(made)
+    assert [row.dtype for row in kernel.scratch[1:3]] == [BF16, BF16]
+    assert {one.dtype for step in made.steps for one in step.buffers if one.name == "t0"} == {BF16}
+    (found,), _ = emulate_plan(made, (x, y), SMALL.grid)
+    np.testing.assert_allclose(found, layer(x, y), rtol=1e-5, atol=1e-5)
+
+
+def test_half_floats_are_added_up_as_float32():
+    x, y = np.full((8, 301), 1.0, F16), np.full((301, 8), 0.25, F16)
+    x[:, 0] = 2048  # of a sum of 512, half floats are a half apart
+    (found,), _ = emulate_plan(plan(lambda x, y: x @ y, x, y), (x, y), SMALL.grid)
+    np.testing.assert_array_equal(found, np.full((8, 8), 512 + 300 / 4, F16))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_infinities_stay_in_their_rows(dtype):
+    x, y = drawn(dtype, 9, 37), drawn(dtype, 37, 10)
+    x[8, 36], y[36, 4] = np.inf, np.nan
+    (found,), _ = emulate_plan(plan(lambda x, y: x @ y, x, y), (x, y), SMALL.grid)
+    expected = x.astype(np.float64) @ y.astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
+
+
+def test_float32_is_strict_unless_it_may_be_rounded():
+    x, y = drawn(F32, 17, 40), drawn(F32, 40, 24)
+    assert products(plan(lambda x, y: x @ y, x, y))
+    assert not products(plan(lambda x, y: x @ y, x, y, machine=replace(SMALL, tf32=False)))
+    half = plan(lambda x, y: x @ y, x.astype(F16), y.astype(F16), machine=CUDA)
+    assert products(half)
+
+
+def test_the_setting_counts_when_a_program_is_made(monkeypatch):
+    def source():
+        return jit(lambda x: x @ x).lower(np.ones((40, 40), F32), device="cuda").source()
+
+    assert "mma" not in source()
+    monkeypatch.setattr(config, "matmul_precision", "tf32")
+    assert "mma_float32" in source()
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        (lambda x, y: ((x[:, None] - y[None]) ** 2).sum(-1), F32),
+        (lambda x, y: x @ y.T, np.float64),
+        (lambda x, y: x @ y.T, np.int32),
+    ],
+)
+def test_other_sums_are_not_of_tensor_cores(function, dtype):
+    made = plan(function, *(np.ones((20, 40), dtype) for _ in "xy"))
+    assert any(step.kernel.private for step in made.steps)
+    assert not products(made)
+
+
+def test_sizes_that_are_multiples_share_a_kernel():
+    def text(m, n, k):
+        made = plan(lambda x, y: x @ y, *(np.ones(s, BF16) for s in ((m, k), (k, n))), machine=CUDA)
+        (kernel,) = products(made)
+        return emit(kernel, CUDA.grid)
+
+    assert text(4099, 6003, 8003) == text(4103, 6007, 8007)
+    wide = text(4096, 6144, 8000)
+    assert wide == text(4224, 6144, 8016)
+    assert "read8" in wide
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("tile", [*CUDA.grid.warp_tiles, *SMALL.grid.warp_tiles], ids=str)
+def test_tiles_fit_the_machine(tile, dtype):
+    tile = tile.of(dtype.itemsize)
+    assert tile.threads <= CUDA.grid.largest_team
+    assert tile.bytes(dtype.itemsize) <= CUDA.grid.shared
+    assert tile.warp_rows % ROWS == 0
+    assert tile.warp_columns % (2 * COLUMNS) == 0
+    assert tile.threads % tile.columns == 0
+    each = 16 // dtype.itemsize
+    for length in (tile.rows, tile.columns):
+        assert length * tile.depth % (each * tile.threads) == 0
+
+
+def banks(addresses):
+    """The banks of shared memory that addresses of 4 bytes are in."""
+    return {address // 4 % 32 for address in addresses}
+
+
+@pytest.mark.parametrize("tile", CUDA.grid.warp_tiles, ids=str)
+def test_a_warp_reads_different_banks(tile):
+    for itemsize in (2, 4):
+        sized = tile.of(itemsize)
+        for near in (True, False):
+            _, line = lines(sized.depth, sized.rows, itemsize, near)
+            pitch = line * itemsize
+            if itemsize == 2 or near:
+                # eight rows of 16 bytes: what `ldmatrix` reads at once, or four numbers of each
+                each = [row * pitch + word * 4 for row in range(8) for word in range(4)]
+            else:
+                each = [term * pitch + row * 4 for row in range(8) for term in range(4)]
+            assert len(banks(each)) == 32
+    pitch = 4 * tile.strip[1]
+    half = [
+        row * pitch + 8 * pair + word for row in range(4) for pair in range(4) for word in (0, 4)
+    ]
+    assert len(banks(half)) == 32
+
+
+def compiled(function, *operands, architecture):
+    (kernel,) = products(plan(function, *operands, machine=GPU))
+    kinds = [f"{in_memory(one.dtype)}*" for one in kernel.buffers]
+    threads, blocks = launch(kernel, GPU.grid).threads, least_blocks(kernel)
+    signature = ("int64*", *kinds, *["int64"] * kernel.sizes)
+    made = compile_cubin(emit(kernel, GPU.grid), signature, architecture, threads, blocks)
+    assert made.resources.spills == 0
+    assert ".local" not in made.ptx
+    assert occupancy(made.resources, threads, architecture).blocks >= 2
+    return made.ptx
+
+
+KINDS = {BF16: "m16n8k16.row.col.f32.bf16", F16: "m16n8k16.row.col.f32.f16",
+         F32: "m16n8k8.row.col.f32.tf32"}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [BF16, F32], ids=str)
+def test_sums_are_registers(dtype):
+    x, y = np.ones((60, 512), dtype), np.ones((512, 60), dtype)
+    text = compiled(lambda x, y: x @ y, x, y, architecture="sm_90")
+    assert f"mma.sync.aligned.{KINDS[dtype]}" in text
+    assert ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in text) == (dtype != F32)
+    assert ".f64" not in text
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [512, 4096, 4097])
+def test_no_tile_spills(size, dtype, architecture):
+    x = np.ones((size, size), dtype)
+    compiled(lambda x, y: np.maximum(x @ y, 0) * 2, x, x, architecture=architecture)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("number", range(len(CUDA.grid.warp_tiles)))
+def test_the_tiles_of_the_machine(number, dtype):
+    machine = target(GPU, grid={"warp_tiles": (CUDA.grid.warp_tiles[number],)})
+    x, y = drawn(dtype, 130, 72), drawn(dtype, 72, 136)
+    check(lambda x, y: x @ y, x, y, machine=machine)
