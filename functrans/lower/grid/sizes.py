@@ -111,12 +111,15 @@ def with_places(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
     return _rewritten(kernel, values, places=values)
 
 
-def with_products(kernel: Kernel, sizes: Sizes, width: int) -> Kernel:
-    """A kernel in which sizes that elements are found by say which part of a width divides them."""
+def with_products(kernel: Kernel, sizes: Sizes, width: int, least: int = 2) -> Kernel:
+    """A kernel in which sizes that elements are found by say which part of a width divides them.
+
+    Parts below the ``least`` are not worth another kernel.
+    """
     values: dict[Scalar, Scalar] = {}
     for slot, number in enumerate(tuple(sizes.numbers)):
         part = gcd(number, width)
-        if part > 1:
+        if part >= least:
             values[size(slot)] = Simplifier()(sizes.of(number // part) * part)
     return with_places(kernel, values) if values else kernel
 

@@ -39,7 +39,9 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
     sizes = Sizes(step.sizes, largest)
     if any(isinstance(each, MatrixMultiply) for each in walk(step.kernel.body)):
         # its loads stand side by side already
-        return called(step, with_products(step.kernel, sizes, WIDEST // 2), sizes.numbers)
+        halves = WIDEST // 2
+        kernel = with_products(step.kernel, sizes, halves, least=halves)
+        return called(step, kernel, sizes.numbers)
     if step.kernel.private or not step.kernel.team:
         # of a tile, each thread has its place already; a library has threads of its own
         return step
