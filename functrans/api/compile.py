@@ -95,7 +95,6 @@ class Jitted(Transformed[P, R]):
         self._has_static = bool(static)
         self._max_paths = max_paths
         self._where = where
-        self._backend = where.chosen
         # with the other paths, if there are some
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         self._outside = Outside(function, instance)
@@ -246,9 +245,9 @@ class Jitted(Transformed[P, R]):
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
             return path.structure.unflatten(
-                compiled_call(*operands, graph=path.graph, backend=self._backend)
+                compiled_call(*operands, graph=path.graph, backend=self._where.chosen)
             )
-        chosen = {"backend": self._backend} if self._backend is not None else {}
+        chosen = {"backend": self._where.chosen} if self._where.chosen is not None else {}
         outs = jit_call(*operands, graph=path.graph, name=name_of(self._function), **chosen)
         return path.structure.unflatten(outs)
 
@@ -309,7 +308,7 @@ class Jitted(Transformed[P, R]):
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
         captures = fetched(staged.captures) if self._where.is_host else staged.captures
         backend = backend_of(
-            arrays, captures, self._backend, lambda i: self._leaf_name(i, structure, static)
+            arrays, captures, self._where.chosen, lambda i: self._leaf_name(i, structure, static)
         )
         path = Path(staged.graph, captures, flat.result, decisions, donated, backend)
         return path, staged

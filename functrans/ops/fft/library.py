@@ -22,29 +22,29 @@ from functrans.ops.elementwise.complex_numbers import interleaved, joined
 from functrans.ops.fft.fourier import half, with_extent
 from functrans.ops.samples import cases
 
-Sort = Literal["complex", "from_real", "to_real"]
-"""From complex numbers to such, or one side real: of its partner the first half then."""
+Sort = Literal["c2c", "r2c", "c2r"]
+"""Complex to complex, real to complex, or back: the first half is all of what real numbers give."""
 
 
 def _infer(x: Aval, *, sort: Sort, axis: int, points: int, inverse: bool) -> Aval:
     if sort not in get_args(Sort):
         raise ShapeError(f"a transform is one of {get_args(Sort)}, not {sort!r}")
-    given = half(points) if sort == "to_real" else points
-    shape = x.shape if sort == "from_real" else x.shape[:-1]
-    in_pairs = sort == "from_real" or x.shape[-1:] == (2,)
+    given = half(points) if sort == "c2r" else points
+    shape = x.shape if sort == "r2c" else x.shape[:-1]
+    in_pairs = sort == "r2c" or x.shape[-1:] == (2,)
     if x.dtype not in (np.float32, np.float64) or not in_pairs:
         raise DtypeError(f"a transform is of floats, complex ones in pairs, not of {x}")
     if not 0 <= axis < len(shape) or points < 1 or shape[axis] != given:
         raise ShapeError(f"there is no transform of {points} points along axis {axis} of {x}")
-    made = with_extent(shape, axis, half(points) if sort == "from_real" else points)
-    return x.update(shape=made if sort == "to_real" else (*made, 2))
+    made = with_extent(shape, axis, half(points) if sort == "r2c" else points)
+    return x.update(shape=made if sort == "c2r" else (*made, 2))
 
 
 def _numpy(x: Any, *, sort: Sort, axis: int, points: int, inverse: bool) -> Any:
-    norm: Any = "forward" if inverse or sort == "to_real" else "backward"
-    if sort == "to_real":
+    norm: Any = "forward" if inverse or sort == "c2r" else "backward"
+    if sort == "c2r":
         return np.fft.irfft(joined(x), points, axis=axis, norm=norm)
-    if sort == "from_real":
+    if sort == "r2c":
         return interleaved(np.fft.rfft(x, axis=axis, norm=norm))
     transform = np.fft.ifft if inverse else np.fft.fft
     return interleaved(transform(joined(x), axis=axis, norm=norm))
@@ -69,8 +69,8 @@ library_fft_p = primitive(
         operations=_operations,
     ),
     samples=cases(
-        ((3, 4, 2), _how("complex", 1, 4)), ((5, 3, 2), _how("complex", 0, 5, True)),
-        ((3, 4), _how("from_real", 1, 4)), ((5, 2), _how("from_real", 0, 5)),
-        ((2, 3, 2), _how("to_real", 1, 4)), ((3, 2, 2), _how("to_real", 0, 5)),
+        ((3, 4, 2), _how("c2c", 1, 4)), ((5, 3, 2), _how("c2c", 0, 5, True)),
+        ((3, 4), _how("r2c", 1, 4)), ((5, 2), _how("r2c", 0, 5)),
+        ((2, 3, 2), _how("c2r", 1, 4)), ((3, 2, 2), _how("c2r", 0, 5)),
     ),
 )  # fmt: skip

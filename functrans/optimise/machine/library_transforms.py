@@ -18,7 +18,7 @@ from functrans.ops.fft.library import Sort, library_fft_p
 from functrans.ops.fft.split import is_made
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
-SORTS: dict[Primitive, Sort] = {fft_p: "complex", rfft_p: "from_real", irfft_p: "to_real"}
+SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}
 
 
 def with_library_transforms(graph: Graph, target: Target) -> Graph:
@@ -59,9 +59,9 @@ def _is_taken(eqn: Eqn, target: Target) -> bool:
 
 def _by_library(eqn: Eqn, x: Any) -> Any:
     sort, points, params = SORTS[eqn.primitive], _points(eqn), eqn.params
-    inverse = params.get("inverse", sort == "to_real")
-    given = x if sort == "from_real" else interleave_p(x)
+    inverse = params.get("inverse", sort == "c2r")
+    given = x if sort == "r2c" else interleave_p(x)
     found = library_fft_p(given, sort=sort, axis=params["axis"], points=points, inverse=inverse)
     scale = scale_of(points, inverse, params["norm"])
     scaled = found if scale == 1 else found * found.dtype.type(scale)
-    return scaled if sort == "to_real" else join_p(scaled)
+    return scaled if sort == "c2r" else join_p(scaled)

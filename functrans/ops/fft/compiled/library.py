@@ -21,15 +21,15 @@ def emit(at: Emission) -> None:
     sort, axis, points = params["sort"], params["axis"], params["points"]
     if 0 in y.extents:
         return
-    shape = x.extents if sort == "from_real" else x.extents[:-1]
+    shape = x.extents if sort == "r2c" else x.extents[:-1]
     sizes = (prod(shape[:axis]), points, prod(shape[axis + 1 :]))
     given: list[Address | Scalar | bytes] = [const(size, INDEX) for size in sizes]
     given += [_start(x), _start(y)]
-    if sort == "complex":
+    if sort == "c2c":
         symbol = COMPLEX[x.dtype] + "fft"
         given.insert(0, b"I" if params["inverse"] else b"F")
     else:
-        symbol = REAL[x.dtype] + ("rfft" if sort == "from_real" else "irfft")
+        symbol = REAL[x.dtype] + ("rfft" if sort == "r2c" else "irfft")
     at.call((Call(symbol, tuple(given), (x,), (y,)),), work=x.count * points.bit_length())
 
 
