@@ -24,7 +24,7 @@ def part(d):
     name = d.choice(["real", "imag", "abs", "angle", "is small"])
     functions = {
         "real": np.real, "imag": np.imag, "abs": np.abs, "angle": lambda z: np.angle(z + 30),
-        "is small": lambda z: np.abs(z) < 1,
+        "is small": lambda z: np.abs(z) < 0.7,
     }  # fmt: skip
     return f"complex: {name}", [d.value(complexes)], functions[name]
 

@@ -11,6 +11,7 @@ from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
+from functrans.optimise.machine.complex_parts import interleaved, joined, without_complex
 from tests.emit.cuda.programs import emulate_plan
 from tests.fuzz.checks import Mismatch, compare, float_inputs, losses_of, nearby, precision
 from tests.loop.plans import evaluate_plan
@@ -71,23 +72,31 @@ def on_a_grid(program, rng) -> None:
     with np.errstate(all="ignore"):
         expected = function(*inputs)
         around = nearby(function, inputs, rng, precision(program))
-    graph = optimise(jit(function).lower(*inputs).graph())
+    graph, captures, *_ = jit(function).program_for(tuple(inputs), {})
+    whole = optimise(graph)
+    graph = without_complex(whole)
     emulated = rng.random() < 0.3
     machine = CUDA if emulated else draw_target(rng)
-    values = [*graph.inputs, *(var for eqn in graph.eqns for var in eqn.outputs)]
-    if any(is_complex(var.aval.dtype) for var in values):
+    if not all(compiled(eqn, machine) for eqn in graph.eqns):
         return
-    if len(graph.inputs) > len(inputs) or not all(compiled(eqn, machine) for eqn in graph.eqns):
-        return
-    plan = pipeline.plan(graph, machine)
+    donated = tuple(i for i in range(len(inputs)) if rng.random() < 0.2)
+    plan = pipeline.plan(graph, machine, donated)
     if config.check_plans:
         verify(plan)
+    given = [
+        interleaved(x, x.dtype) if x.dtype.kind == "c" else x
+        for x in map(np.asarray, [*inputs, *captures])
+    ]
     if emulated:
-        found, status = emulate_plan(plan, inputs, seed=int(rng.integers(1 << 30)))
+        found, status = emulate_plan(plan, given, seed=int(rng.integers(1 << 30)))
     else:
-        found, status = evaluate_plan(plan, inputs, rng.permutation)
+        found, status = evaluate_plan(plan, given, rng.permutation)
     if status:
         raise Mismatch(f"the program failed with {status}")
+    found = [
+        joined(x, aval.dtype) if is_complex(aval.dtype) else x
+        for x, aval in zip(found, whole.out_avals, strict=True)
+    ]
     results = expected if isinstance(expected, (tuple, list)) else [expected]
     near = [each if isinstance(each, (tuple, list)) else [each] for each in around]
     compare("on a grid", found, results, near, precision(program))

@@ -8,6 +8,7 @@ import numpy as np
 from tests.fuzz.operations import Draw, Drawn, drawn
 
 EXTENTS = (0, 1, 1, 2, 3, 17, 64, 300, 2600)
+ODD_EXTENTS = (0, 1, 2, 3, 5, 7, 13, 15, 17, 31, 33, 65, 130)
 LARGEST = 30_000
 """Elements of a value at most."""
 MAGNITUDE = 1e6
@@ -58,9 +59,10 @@ class Program:
 
 def draw(rng) -> Program:
     """A program whose values are all of moderate size."""
-    dims = [int(rng.choice(EXTENTS)) for _ in range(3)]
+    extents = ODD_EXTENTS if rng.random() < 0.4 else EXTENTS
+    dims = [int(rng.choice(extents)) for _ in range(3)]
     while np.prod(dims, dtype=float) > LARGEST:
-        dims[int(rng.integers(3))] = int(rng.choice(EXTENTS[:5]))
+        dims[int(rng.integers(3))] = int(rng.choice(extents[:5]))
     inputs = []
     kind = np.float32 if rng.random() < 0.1 else np.float64
     for _ in range(int(rng.integers(1, 4))):

@@ -89,11 +89,13 @@ class _Coalescing:
         slices = 0
         for atom in self.leaves(eqn, goes_on):
             maker = self.makers.get(atom)
-            if maker is not None and maker.primitive is embed_p and self.uses[atom] == 1:
+            alone = self.uses[atom] == 1 and atom.aval.shape == out.aval.shape
+            if maker is not None and maker.primitive is embed_p and alone:
                 terms.setdefault(maker.params["index"], []).append(maker.inputs[0])
                 slices += 1
             else:
                 terms.setdefault(tuple(map(whole, out.aval.shape)), []).append(atom)
+        # what is broadcast is added by itself
         if slices <= self.limits.few or any(
             x.aval.shape != sliced_shape(index) for index, same in terms.items() for x in same
         ):

@@ -13,6 +13,7 @@ from functrans.scipy.entries import enter as _enter
 from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities
 from functrans.scipy.stats import discrete as _discrete
+from functrans.scipy.stats import frequencies as _frequencies
 from functrans.scipy.stats import intervals as _intervals
 from functrans.scipy.stats import multivariate as _multivariate
 from functrans.scipy.stats import positive_axis as _positive_axis
@@ -22,6 +23,7 @@ from functrans.scipy.stats import spreads as _spreads
 from functrans.scipy.stats import statistics as _statistics
 from functrans.scipy.stats.distribution import Distribution as _Distribution
 from functrans.scipy.stats.distribution import Untraced as _Untraced
+from functrans.scipy.stats.frequencies import *  # noqa: F403
 from functrans.scipy.stats.kernels import gaussian_kde
 from functrans.scipy.stats.samples import *  # noqa: F403
 from functrans.scipy.stats.spreads import *  # noqa: F403
@@ -44,6 +46,7 @@ _DISTRIBUTIONS["reciprocal"] = _DISTRIBUTIONS["loguniform"]
 
 __all__ = [
     *_DISTRIBUTIONS,
+    *_frequencies.__all__,
     *_samples.__all__,
     *_spreads.__all__,
     *_statistics.__all__,

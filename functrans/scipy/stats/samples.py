@@ -10,7 +10,6 @@ The docstrings of `scipy.stats`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,17 +19,19 @@ from functrans.api.host import callback
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
-from functrans.numpy.arrays import array, axes_of, inexact, known
+from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.joining import concatenate
+from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
 from functrans.ops.elementwise.special.incomplete import betainc
 from functrans.scipy.define import answers
 from functrans.scipy.inside import refuse
+from functrans.scipy.stats.slices import on_slices
 from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [
-    "chisquare", "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
+    "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
     "mannwhitneyu", "pearsonr", "pointbiserialr", "rankdata", "spearmanr", "ttest_1samp",
     "ttest_ind", "ttest_rel", "weightedtau", "wilcoxon",
 ]  # fmt: skip
@@ -59,15 +60,23 @@ class StudentTest(Test):
         return self
 
 
-class Line(NamedTuple):
-    """A line through points."""
-
+class _Line(NamedTuple):
     slope: Any
     intercept: Any
     rvalue: Any
     pvalue: Any
     stderr: Any
+
+
+class Line(_Line):
+    """A line through points, as the five numbers of SciPy's, which knows one more by name."""
+
     intercept_stderr: Any
+
+    def __new__(cls, *five: Any, intercept_stderr: Any = None) -> Line:
+        self = super().__new__(cls, *five)
+        self.intercept_stderr = intercept_stderr
+        return self
 
 
 def _refuse_unless(holds: bool, what: str, instead: str) -> None:
@@ -135,14 +144,22 @@ def _of_ranks(name: str, of: str, count: int) -> Callable[..., Any]:
     scipys = lazy(f"scipy.stats:{name}")
 
     def function(*samples: Any, **options: Any) -> Any:
-        plain = [stop_gradient(array(x)) for x in samples]
+        # samples may be given by name
+        named = [key for key, value in options.items() if holds_tracer(value)]
+        plain = [stop_gradient(array(x)) for x in (*samples, *map(options.pop, named))]
 
         def computed(*values: Any) -> Any:
-            found = scipys(*values, **options)
+            by_name = dict(zip(named, values[len(samples) :], strict=True))
+            found = scipys(*values[: len(samples)], **by_name, **options)
             return tuple(np.asarray(x, float) for x in (found[0], found[1]))
 
         # its result has a shape that any elements show
-        example = computed(*(np.sin(np.arange(1.0, x.size + 1)).reshape(x.shape) for x in plain))
+        example = computed(
+            *(
+                np.sin(n * np.arange(1.0, x.size + 1)).reshape(x.shape)
+                for n, x in enumerate(plain, 1)
+            )
+        )
         types = tuple(Aval(x.shape, x.dtype) for x in example)
         return Test(*callback(computed, out_types=types)(*plain))
 
@@ -207,7 +224,9 @@ def pearsonr(
 
 
 @answers("scipy.stats:pointbiserialr")
-def pointbiserialr(x: Any, y: Any) -> Any:
+def pointbiserialr(
+    x: Any, y: Any, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False
+) -> Any:
     """The coefficient of correlation of truths and numbers, and its p-value.
 
     Examples
@@ -216,11 +235,16 @@ def pointbiserialr(x: Any, y: Any) -> Any:
     >>> float(stats.pointbiserialr([True, False, True], [1.0, 0.0, 1.0])[0])
     1.0
     """
-    return pearsonr(inexact(x), y)
+    propagates("pointbiserialr", nan_policy)
+    (x, y), kept = on_slices(x, y, axis=axis, keepdims=keepdims)
+    return Test(*map(kept, pearsonr(x, y, axis=-1)))
 
 
 @answers("scipy.stats:linregress")
-def linregress(x: Any, y: Any, alternative: str = "two-sided", *, axis: int = 0) -> Any:
+def linregress(
+    x: Any, y: Any, alternative: str = "two-sided", *, axis: Any = 0,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
     """The line of least squares through points.
 
     Returns
@@ -236,39 +260,42 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", *, axis: int = 0)
     >>> grad(lambda y: stats.linregress(np.arange(3.0), y).slope)(np.array([1.0, 2.0, 4.0]))
     array([-0.5,  0. ,  0.5])
     """
-    x, y = inexact(x), inexact(y)
-    n = x.shape[axis]
-    middle = np.mean(x, axis=axis)
-    a = x - np.mean(x, axis=axis, keepdims=True)
-    b = y - np.mean(y, axis=axis, keepdims=True)
-    xx, yy, xy = (np.mean(p, axis=axis) for p in (a * a, b * b, a * b))
+    propagates("linregress", nan_policy)
+    (x, y), kept = on_slices(x, y, axis=axis, keepdims=keepdims)
+    n = x.shape[-1]
+    middle = np.mean(x, axis=-1)
+    a = x - middle[..., None]
+    b = y - np.mean(y, axis=-1, keepdims=True)
+    xx, yy, xy = (np.mean(p, axis=-1) for p in (a * a, b * b, a * b))
     slope = xy / xx
     r = np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0)
     df = n - 2
-    _refuse_unless(n > 2, "linregress of two points", "write the line through them down")
-    t = r * np.sqrt(df / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
-    error = np.sqrt((1 - r * r) * yy / xx / df)
-    return Line(
-        slope, np.mean(y, axis=axis) - slope * middle, r, _sided(t, df, alternative), error,
-        error * np.sqrt(xx + middle * middle),
-    )  # fmt: skip
+    if df:
+        t = r * np.sqrt(df / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
+        p, error = _sided(t, df, alternative), np.sqrt((1 - r * r) * yy / xx / df)
+    else:  # the line goes through both points
+        p, error = np.where(y[..., 0] == y[..., 1], 1.0, 0.0), 0.0 * slope
+    five = slope, np.mean(y, axis=-1) - slope * middle, r, p, error
+    of_intercept = kept(error * np.sqrt(xx + middle * middle))
+    return Line(*map(kept, five), intercept_stderr=of_intercept)
 
 
 # -- tests -----------------------------------------------------------------------------------------
 
 
-def _student(value: Any, df: Any, alternative: str) -> StudentTest:
-    return StudentTest(value, _sided(value, df, alternative), df)
+def _student(value: Any, df: Any, alternative: str, kept: Callable[[Any], Any]) -> StudentTest:
+    p = _sided(value, df, alternative)
+    return StudentTest(kept(value), kept(p), kept(np.broadcast_to(df, value.shape)))
 
 
-def _mean_and_variance(x: Any, axis: int) -> tuple[Any, Any, int]:
-    return np.mean(x, axis=axis), np.var(x, axis=axis, ddof=1), x.shape[axis]
+def _mean_and_variance(x: Any) -> tuple[Any, Any, int]:
+    return np.mean(x, axis=-1), np.var(x, axis=-1, ddof=1), x.shape[-1]
 
 
 @answers("scipy.stats:ttest_1samp")
 def ttest_1samp(
-    a: Any, popmean: Any, axis: int | None = 0, nan_policy: str = "propagate",
-    alternative: str = "two-sided",
+    a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate",
+    alternative: str = "two-sided", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Student's statistic of a sample's mean, and its p-value.
 
@@ -279,15 +306,21 @@ def ttest_1samp(
     1.0
     """
     propagates("ttest_1samp", nan_policy)
-    a, axis = on_one_axis(a, axis)
-    mean, variance, n = _mean_and_variance(a, axis)
-    return _student((mean - popmean) / np.sqrt(variance / n), n - 1, alternative)
+    if np.ndim(popmean):
+        (a, popmean), kept = on_slices(a, popmean, axis=axis, keepdims=keepdims)
+        if popmean.shape[-1] != 1:
+            raise ValueError("`popmean.shape[axis]` must equal 1.")
+        popmean = popmean[..., 0]
+    else:
+        (a,), kept = on_slices(a, axis=axis, keepdims=keepdims)
+    mean, variance, n = _mean_and_variance(a)
+    return _student((mean - popmean) / np.sqrt(variance / n), n - 1, alternative, kept)
 
 
 @answers("scipy.stats:ttest_rel")
 def ttest_rel(
-    a: Any, b: Any, axis: int | None = 0, nan_policy: str = "propagate",
-    alternative: str = "two-sided",
+    a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate",
+    alternative: str = "two-sided", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Student's statistic of the mean of differences, and its p-value.
 
@@ -298,14 +331,18 @@ def ttest_rel(
     2.0
     """
     propagates("ttest_rel", nan_policy)
-    return ttest_1samp(inexact(a) - inexact(b), 0.0, axis, alternative=alternative)
+    (a, b), kept = on_slices(a, b, axis=axis, keepdims=keepdims)
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError("unequal length arrays")
+    mean, variance, n = _mean_and_variance(a - b)
+    return _student(mean / np.sqrt(variance / n), n - 1, alternative, kept)
 
 
 @answers("scipy.stats:ttest_ind")
 def ttest_ind(
-    a: Any, b: Any, *, axis: int | None = 0, equal_var: bool = True,
+    a: Any, b: Any, *, axis: Any = 0, equal_var: bool = True,
     nan_policy: str = "propagate", alternative: str = "two-sided", trim: float = 0,
-    method: Any = None,
+    method: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Student's statistic of the difference of two means, or Welch's, and its p-value.
 
@@ -317,8 +354,8 @@ def ttest_ind(
     """
     propagates("ttest_ind", nan_policy)
     _refuse_unless(method is None and trim == 0, "ttest_ind with trim= or method=", "leave it out")
-    (a, axis), (b, _) = on_one_axis(a, axis), on_one_axis(b, axis)
-    (mean, v1, n1), (other, v2, n2) = (_mean_and_variance(x, axis) for x in (a, b))
+    samples, kept = on_slices(a, b, axis=axis, keepdims=keepdims)
+    (mean, v1, n1), (other, v2, n2) = map(_mean_and_variance, samples)
     if equal_var:
         df: Any = float(n1 + n2 - 2)
         pooled = ((n1 - 1) * v1 + (n2 - 1) * v2) / df
@@ -327,11 +364,14 @@ def ttest_ind(
         s1, s2 = v1 / n1, v2 / n2
         df = (s1 + s2) ** 2 / (s1**2 / (n1 - 1) + s2**2 / (n2 - 1))
         size = np.sqrt(s1 + s2)
-    return _student((mean - other) / size, df, alternative)
+    return _student((mean - other) / size, df, alternative, kept)
 
 
 @answers("scipy.stats:f_oneway")
-def f_oneway(*samples: Any, axis: int = 0, equal_var: bool = True) -> Any:
+def f_oneway(
+    *samples: Any, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """The statistic of an analysis of variance in one way, and its p-value.
 
     Examples
@@ -340,70 +380,28 @@ def f_oneway(*samples: Any, axis: int = 0, equal_var: bool = True) -> Any:
     >>> float(stats.f_oneway([1.0, 3.0], [5.0, 7.0]).statistic)
     8.0
     """
+    propagates("f_oneway", nan_policy)
+    if len(samples) < 2:
+        raise TypeError(f"at least two inputs are required; got {len(samples)}.")
     _refuse_unless(equal_var, "f_oneway(..., equal_var=False)", "write Welch's statistic down")
-    groups = [inexact(x) for x in samples]
-    everything = concatenate(groups, axis=axis)
-    middle = np.mean(everything, axis=axis)
+    groups, kept = on_slices(*samples, axis=axis, keepdims=keepdims)
+    total = sum(x.shape[-1] for x in groups)
+    middle = sum(np.sum(x, axis=-1) for x in groups) / total
     between: Any = 0.0
     within: Any = 0.0
     for x in groups:
-        mean = np.mean(x, axis=axis, keepdims=True)
-        between = between + x.shape[axis] * (np.mean(x, axis=axis) - middle) ** 2
-        within = within + np.sum((x - mean) ** 2, axis=axis)
-    first, second = len(groups) - 1, everything.shape[axis] - len(groups)
+        mean = np.mean(x, axis=-1, keepdims=True)
+        between = between + x.shape[-1] * (mean[..., 0] - middle) ** 2
+        within = within + np.sum((x - mean) ** 2, axis=-1)
+    first, second = len(groups) - 1, total - len(groups)
     value = (between / first) / (within / second)
-    return Test(value, fdtrc(float(first), float(second), value))
-
-
-@answers("scipy.stats:chisquare")
-def chisquare(
-    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: int | None = 0, *, sum_check: bool = True
-) -> Any:
-    """The statistic of the test by squares of frequencies, and its p-value.
-
-    With ``sum_check`` it raises where the sums of the frequencies and of those expected are not the
-    same, if they are known: under `jit` and `vmap` they are not.
-
-    Examples
-    --------
-    >>> from functrans.scipy import stats
-    >>> float(stats.chisquare([1.0, 3.0]).statistic)
-    1.0
-    """
-    observed = inexact(f_obs)
-    if f_exp is None:
-        expected = np.mean(observed, axis=axis, keepdims=True)
-    else:
-        expected = inexact(f_exp)
-        if sum_check:
-            _check_sums(observed, expected, axis)
-    terms = (observed - expected) ** 2 / expected
-    value = np.sum(terms, axis=axis)
-    count = math.prod(terms.shape[i] for i in axes_of(axis, terms.ndim))
-    return Test(value, chdtrc(float(count - 1 - ddof), value))
-
-
-def _check_sums(observed: Any, expected: Any, axis: Any) -> None:
-    """Raise, as SciPy does, if sums are known and disagree by more than half of their digits."""
-    shape = np.broadcast_shapes(observed.shape, expected.shape)
-    tolerance = np.finfo(np.result_type(observed.dtype, expected.dtype)).eps ** 0.5
-    of_observed, of_expected = (
-        known(np.sum(np.broadcast_to(x, shape), axis=axis)) for x in (observed, expected)
-    )
-    if of_observed is None or of_expected is None:
-        return
-    with np.errstate(invalid="ignore"):
-        apart = abs(of_observed - of_expected) / np.minimum(of_observed, of_expected)
-    if np.any(apart > tolerance):
-        raise ValueError(
-            "For each axis slice, the sum of the observed frequencies must agree with the sum of "
-            f"the expected frequencies to a relative tolerance of {tolerance}, but the percent "
-            f"differences are:\n{apart}"
-        )
+    return Test(kept(value), kept(fdtrc(float(first), float(second), value)))
 
 
 @answers("scipy.stats:jarque_bera")
-def jarque_bera(x: Any, *, axis: int | None = None) -> Any:
+def jarque_bera(
+    x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False
+) -> Any:
     """The statistic of Jarque and Bera for whether a sample is normal, and its p-value.
 
     Examples
@@ -412,7 +410,7 @@ def jarque_bera(x: Any, *, axis: int | None = None) -> Any:
     >>> float(stats.jarque_bera([1.0, 2.0, 3.0]).statistic)
     0.28125
     """
-    x, axis = on_one_axis(x, axis)
-    n = x.shape[axis]
-    value = n / 6 * (skew(x, axis) ** 2 + kurtosis(x, axis) ** 2 / 4)
-    return Test(value, chdtrc(2.0, value))
+    propagates("jarque_bera", nan_policy)
+    (x,), kept = on_slices(x, axis=axis, keepdims=keepdims)
+    value = x.shape[-1] / 6 * (skew(x, -1) ** 2 + kurtosis(x, -1) ** 2 / 4)
+    return Test(kept(value), kept(chdtrc(2.0, value)))

@@ -17,7 +17,7 @@ from functrans.numpy.arrays import inexact
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.scipy.define import answers
-from functrans.scipy.stats.samples import on_one_axis
+from functrans.scipy.stats.slices import on_slices
 from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [
@@ -42,7 +42,7 @@ class Description(NamedTuple):
 
 @answers("scipy.stats:describe")
 def describe(
-    a: Any, axis: int | None = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
+    a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
 ) -> Any:
     """The size, the extremes, and the first four moments of a sample.
 
@@ -53,10 +53,10 @@ def describe(
     2.0
     """
     propagates("describe", nan_policy)
-    a, axis = on_one_axis(a, axis)
+    (a,), _ = on_slices(a, axis=axis)
     return Description(
-        a.shape[axis], (np.min(a, axis=axis), np.max(a, axis=axis)), np.mean(a, axis=axis),
-        np.var(a, axis=axis, ddof=ddof), skew(a, axis, bias), kurtosis(a, axis, bias=bias),
+        a.shape[-1], (np.min(a, axis=-1), np.max(a, axis=-1)), np.mean(a, axis=-1),
+        np.var(a, axis=-1, ddof=ddof), skew(a, -1, bias), kurtosis(a, -1, bias=bias),
     )  # fmt: skip
 
 
@@ -104,7 +104,10 @@ def median_abs_deviation(
 
 
 @answers("scipy.stats:trim_mean")
-def trim_mean(a: Any, proportiontocut: float, axis: int | None = 0) -> Any:
+def trim_mean(
+    a: Any, proportiontocut: float, axis: Any = 0, *, nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """The mean without a part of the least and of the greatest elements.
 
     Examples
@@ -113,18 +116,22 @@ def trim_mean(a: Any, proportiontocut: float, axis: int | None = 0) -> Any:
     >>> float(stats.trim_mean([1.0, 2.0, 9.0], 0.4))
     2.0
     """
-    a, axis = on_one_axis(a, axis)
-    n = a.shape[axis]
+    propagates("trim_mean", nan_policy)
+    (a,), kept = on_slices(a, axis=axis, keepdims=keepdims)
+    n = a.shape[-1]
     cut = int(proportiontocut * n)
     if 2 * cut >= n:
         raise ValueError("Proportion too big.")
-    ordered = np.moveaxis(np.sort(a, axis=axis), axis, 0)
+    ordered = np.sort(a, axis=-1)
+    mean = np.mean(ordered[..., cut : n - cut], axis=-1)
     # NaN is last, and would be cut
-    return np.where(np.isnan(ordered[-1]), np.nan, np.mean(ordered[cut : n - cut], axis=0))
+    return kept(np.where(np.isnan(ordered[..., -1]), np.nan, mean))
 
 
 @answers("scipy.stats:boxcox_llf")
-def boxcox_llf(lmb: Any, data: Any) -> Any:
+def boxcox_llf(
+    lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate"
+) -> Any:
     """The log-likelihood of the parameter of the transform of Box and Cox.
 
     Examples
@@ -133,27 +140,30 @@ def boxcox_llf(lmb: Any, data: Any) -> Any:
     >>> float(stats.boxcox_llf(1.0, [1.0, 3.0]))
     0.0
     """
-    data = inexact(data)
+    propagates("boxcox_llf", nan_policy)
+    (data,), kept = on_slices(data, axis=axis, keepdims=keepdims)
     logs = np.log(data)
     zero = lmb == 0
     power = np.where(zero, 1.0, lmb)
     moved = np.where(zero, logs, np.expm1(power * logs) / power)
-    return (lmb - 1) * np.sum(logs, axis=0) - data.shape[0] / 2 * np.log(np.var(moved, axis=0))
+    spread = np.log(np.var(moved, axis=-1))
+    return kept((lmb - 1) * np.sum(logs, axis=-1) - data.shape[-1] / 2 * spread)
 
 
 # -- angles ----------------------------------------------------------------------------------------
 
 
-def _resultant(samples: Any, high: Any, low: Any, axis: Any) -> tuple[Any, Any]:
+def _resultant(samples: Any, high: Any, low: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
     """The mean of the sines and of the cosines of angles."""
     angles = (inexact(samples) - low) * (2 * np.pi / (high - low))
-    return np.mean(np.sin(angles), axis=axis), np.mean(np.cos(angles), axis=axis)
+    s, c = (np.mean(f(angles), axis=axis, keepdims=keepdims) for f in (np.sin, np.cos))
+    return s, c
 
 
 @answers("scipy.stats:circmean")
 def circmean(
     samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
-    nan_policy: str = "propagate",
+    nan_policy: str = "propagate", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """The mean of angles.
 
@@ -164,7 +174,7 @@ def circmean(
     1.5
     """
     propagates("circmean", nan_policy)
-    s, c = _resultant(samples, high, low, axis)
+    s, c = _resultant(samples, high, low, axis, keepdims)
     angle = np.arctan2(s, c)
     return np.where(angle < 0, angle + 2 * np.pi, angle) * ((high - low) / (2 * np.pi)) + low
 
@@ -172,7 +182,7 @@ def circmean(
 @answers("scipy.stats:circvar")
 def circvar(
     samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
-    nan_policy: str = "propagate",
+    nan_policy: str = "propagate", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """The variance of angles, from 0 to 1.
 
@@ -183,13 +193,14 @@ def circvar(
     0.0
     """
     propagates("circvar", nan_policy)
-    return 1 - np.hypot(*_resultant(samples, high, low, axis))
+    return 1 - np.hypot(*_resultant(samples, high, low, axis, keepdims))
 
 
 @answers("scipy.stats:circstd")
 def circstd(
     samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
     nan_policy: str = "propagate", *, normalize: bool = False,
+    keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """The standard deviation of angles.
 
@@ -200,7 +211,7 @@ def circstd(
     0.511046
     """
     propagates("circstd", nan_policy)
-    deviation = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis))))
+    deviation = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis, keepdims))))
     return deviation if normalize else deviation * ((high - low) / (2 * np.pi))
 
 

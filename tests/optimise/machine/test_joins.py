@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import functrans as ft
+from functrans.ir.types import aval_of
+from functrans.ops.arrays.slicing import embed
 from functrans.ops.compiled.elements import pattern
 from functrans.ops.compiled.places import covers, disjoint
+from functrans.run.call.compiled import compile_graph
+from functrans.trace.stage import rewrite
 
 MANY = 243
 
@@ -191,3 +195,36 @@ def test_the_pattern_of_a_join_of_hundreds():
     found = pattern(eqn)
     assert found.reads == (1,) * 800
     assert found.by_data == (False,) * 800
+
+
+@pytest.mark.parametrize("shape", [(1, MANY), (MANY,)])
+def test_slices_of_a_smaller_array_are_added_to_all_rows(shape):
+    """An embedded element of a sum may be broadcast: it is not one of the sum's elements."""
+
+    def summed(x, rows):
+        total = rows
+        for i in range(9):
+            piece = embed(x[i], index=(*(0,) * (len(shape) - 1), 2 * i), shape=shape)
+            total = total + piece
+        return [total]
+
+    graph = rewrite(summed, [aval_of(X), aval_of(ROWS.T[:2].copy())])
+    expected = ROWS.T[:2].copy()
+    expected[:, :18:2] += X[:9]
+    np.testing.assert_allclose(compile_graph(graph)(X, ROWS.T[:2].copy())[0], expected)
+
+
+def test_gradients_of_a_table_that_is_filled_in_lanes():
+    def distance(a, b):
+        table = np.full((17, 17), np.inf)
+        table[0, 0] = 0.0
+        costs = (a[:, None] - b) ** 2
+        for i in range(1, 4):
+            for j in range(1, 4):
+                before = np.minimum(table[i - 1, j], table[i, j - 1])
+                table[i, j] = costs[i, j] + np.minimum(before, table[i - 1, j - 1])
+        return table[3, 3]
+
+    a, b = X[:32].reshape(2, 16), X[32:64].reshape(2, 16)
+    found = ft.jit(ft.vmap(ft.grad(distance)))(a, b)
+    np.testing.assert_allclose(found, [ft.grad(distance)(*pair) for pair in zip(a, b, strict=True)])

@@ -206,8 +206,6 @@ def test_ranks_beside_nan(method):
 
 
 REFUSED = {
-    r"linregress of two points is not supported .*: write the line":
-        lambda x: stats.linregress(x[:2], x[:2]).slope,
     r"ttest_ind with trim= or method= is not supported .*: leave it out":
         lambda x: stats.ttest_ind(x, x, trim=0.1).statistic,
 }  # fmt: skip
