@@ -99,7 +99,7 @@ def seconds(function: Callable[..., Any], *operands: Any) -> tuple[float, Any]:
 def row(text: str, signature: tuple[str, ...], threads: int, numba: bool) -> str:
     times = []
     for _ in range(REPEATS):
-        first, module = seconds(translated, text, signature, threads, nvvm.dialect())
+        first, module = seconds(translated, text, signature, nvvm.dialect(), threads)
         second, ptx = seconds(nvvm.ptx, module, f"compute_{ARCHITECTURE.removeprefix('sm_')}")
         third, (_, log) = seconds(compiling._linked, "kernel", ptx, ARCHITECTURE)
         times.append((first, second, third))

@@ -27,6 +27,7 @@ def ptx_by_numba(
     signature: Sequence[str],
     capability: tuple[int, int],
     threads: int | None,
+    blocks: int,
 ) -> str:
     """The PTX of a kernel.
 
@@ -39,8 +40,10 @@ def ptx_by_numba(
         The types of its arguments.
     capability : tuple of int
         Of the device: ``(9, 0)``.
-    threads : int, optional
-        The most threads that a block will have.
+    threads : int or None
+        The most threads that a block will have, if that is known.
+    blocks : int
+        So many blocks of these a multiprocessor must have registers for.
     """
     cuda = _numba_cuda()
     scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
@@ -48,7 +51,10 @@ def ptx_by_numba(
     kinds = [numba_type(kind) for kind in signature]
     # (it holds Numba's compiler lock)
     text, _ = cuda.compile_ptx(
-        scope[name], numba_type("none")(*kinds), cc=capability, launch_bounds=threads
+        scope[name],
+        numba_type("none")(*kinds),
+        cc=capability,
+        launch_bounds=threads if blocks == 1 else (threads, blocks),
     )
     return _renamed(text, name)
 

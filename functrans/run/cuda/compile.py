@@ -51,6 +51,7 @@ def compile_cubin(
     signature: tuple[str, ...],
     architecture: str = "sm_90",
     threads: int | None = None,
+    blocks: int = 1,
 ) -> Cubin:
     """Compile a kernel, or find it on disk.
 
@@ -67,28 +68,35 @@ def compile_cubin(
     threads : int, optional
         The most threads that a block will have. Without this, a kernel may take more registers
         than there are for a block of 1,024 threads, and the launch of one would fail.
+    blocks : int, optional
+        With `threads`: so many blocks of these a multiprocessor must have registers for.
 
     Raises
     ------
     DeviceError
         If packages are not installed.
     """
-    return _compiled(source, signature, architecture, threads, config.backend)
+    return _compiled(source, signature, architecture, threads, blocks, config.backend)
 
 
 @cached(1024)
 def _compiled(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None, backend: str
+    source: str,
+    signature: tuple[str, ...],
+    architecture: str,
+    threads: int | None,
+    blocks: int,
+    backend: str,
 ) -> Cubin:
     if ARCHITECTURE.fullmatch(architecture) is None:
         raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
-    key = key_of(source, signature, architecture, threads, backend)
+    key = key_of(source, signature, architecture, threads, blocks, backend)
     store = cache.disk()
     kept = store.get(key) if store is not None else None
     if kept is not None:
         return _from_bytes(kept)
     require_compiler(backend)
-    name, ptx = _ptx(source, signature, architecture, threads, backend)
+    name, ptx = _ptx(source, signature, architecture, threads, blocks, backend)
     code, log = _linked(name, ptx, architecture)
     cubin = Cubin(name, code, ptx, parse(log))
     if store is not None:
@@ -129,11 +137,12 @@ def key_of(
     signature: tuple[str, ...],
     architecture: str,
     threads: int | None = None,
+    blocks: int = 1,
     backend: str = "native",
 ) -> str:
     """The key of a cubin on disk."""
     digest = fingerprint.of_cubins()
-    digest.update(repr((source, signature, architecture, threads, backend)).encode())
+    digest.update(repr((source, signature, architecture, threads, blocks, backend)).encode())
     return str(digest.hexdigest())
 
 
@@ -146,15 +155,20 @@ def _cuda_core() -> Any:
 
 
 def _ptx(
-    source: str, signature: tuple[str, ...], architecture: str, threads: int | None, backend: str
+    source: str,
+    signature: tuple[str, ...],
+    architecture: str,
+    threads: int | None,
+    blocks: int,
+    backend: str,
 ) -> tuple[str, str]:
     name = function_name(source)
     found = ARCHITECTURE.fullmatch(architecture)
     assert found is not None
     major, minor = int(found[1]), int(found[2])
     if backend == "numba":
-        return name, ptx_by_numba(source, name, signature, (major, minor), threads)
-    module = translated(source, signature, threads, nvvm.dialect())
+        return name, ptx_by_numba(source, name, signature, (major, minor), threads, blocks)
+    module = translated(source, signature, nvvm.dialect(), threads, blocks)
     return name, nvvm.ptx(module, f"compute_{major}{minor}")
 
 

@@ -51,7 +51,7 @@ def run_on_cpu(source, arguments, blocks, threads):
     from llvmlite import binding
 
     kinds = [f"{x.dtype}*" if isinstance(x, np.ndarray) else "int64" for x in arguments]
-    module = binding.parse_assembly(on_cpu(translated(source, kinds, threads, VERSION)))
+    module = binding.parse_assembly(on_cpu(translated(source, kinds, VERSION)))
     module.verify()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -74,7 +74,7 @@ def run_on_cpu(source, arguments, blocks, threads):
 def emulate_and_run(source, arguments, blocks, threads, *rest):
     """Emulate a kernel, and run it here if that is possible: both write the same bits.
 
-    Gives whether it was possible.
+    Gives whether it was.
     """
     copies = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
     with np.errstate(all="ignore"):

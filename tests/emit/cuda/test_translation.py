@@ -147,7 +147,7 @@ def test_tables_are_read_from_memory():
         out = np.zeros(40, np.float32)
         run(text, [flag(), out, n])
         assert out[n] == n * n
-    assert translated(text, ("int64*", "float32*", "int64"), None, VERSION).count("load") == 1
+    assert translated(text, ("int64*", "float32*", "int64"), VERSION).count("load") == 1
 
 
 def test_variables_are_exchanged_at_once():
@@ -186,7 +186,7 @@ def test_variables_are_exchanged_at_once():
 def test_what_is_never_printed_is_refused(line, error, words):
     text = f"def kernel(flag, x, n):\n    {line}\n"
     with pytest.raises(error) as found:
-        translated(text, ("int64*", "float32*", "int64"), None, VERSION)
+        translated(text, ("int64*", "float32*", "int64"), VERSION)
     assert words in str(found.value)
 
 
