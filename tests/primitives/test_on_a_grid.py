@@ -4,8 +4,6 @@ There is no GPU. Plans are verified and evaluated, blocks and threads in random 
 kernels is emulated, and compiled to machine code.
 """
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -18,13 +16,13 @@ from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
 from functrans.run.cuda.compile import compile_cubin
+from tests.emit.cuda.emulator import emulate
+from tests.emit.cuda.on_cpu import emulate_and_run
 from tests.emit.cuda.programs import emulate_plan, stored_as
+from tests.emit.cuda.special import needs_compiler
 from tests.loop.plans import evaluate_plan
 from tests.lower.test_targets import SMALL_CUDA
 from tests.primitives.harness import cases
-
-HAS_COMPILER = importlib.util.find_spec("numba_cuda") is not None
-needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="numba-cuda is not installed")
 
 
 def with_kernels(dtype):
@@ -71,8 +69,8 @@ def test_plans_give_what_numpy_gives_in_any_order(name, machine):
         expect(graph, operands, found)
 
 
-def check_text(graph, operands):
-    found, status = emulate_plan(pipeline.plan(graph, CUDA), operands)
+def check_text(graph, operands, run=emulate):
+    found, status = emulate_plan(pipeline.plan(graph, CUDA), operands, run=run)
     assert status == 0
     expect(graph, operands, found)
 
@@ -86,7 +84,12 @@ def test_kernels_as_they_are_printed(name):
 @pytest.mark.parametrize("name", GROUPS)
 def test_kernels_as_they_are_printed_for_all_samples(name):
     for each in GROUPS[name].values():
-        check_text(*each)
+        check_text(*each, emulate_and_run)
+
+
+@pytest.mark.parametrize("name", list(SMALLEST)[::10])
+def test_kernels_as_they_are_compiled_do_the_same(name):
+    check_text(*SMALLEST[name], emulate_and_run)
 
 
 def check_machine_code(graph, architecture):

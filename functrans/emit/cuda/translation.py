@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -48,8 +48,8 @@ class Slot(NamedTuple):
 def translated(
     source: str,
     signature: Sequence[str],
-    threads: int | None,
     version: Sequence[int],
+    threads: int | None = None,
     blocks: int = 1,
 ) -> str:
     """The LLVM IR of a kernel, as NVVM takes it.
@@ -60,10 +60,10 @@ def translated(
         A definition of one function.
     signature : sequence of str
         The types of its arguments, as in `functrans.emit.cuda.site`.
-    threads : int or None
-        The most threads that a block will have, if that is known.
     version : sequence of int
         Of NVVM's language.
+    threads : int, optional
+        The most threads that a block will have.
     blocks : int, optional
         With `threads`: so many blocks of these a multiprocessor must have registers for.
 
@@ -76,7 +76,10 @@ def translated(
     """
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.FunctionDef)
-    return _Translation(definition, signature).module(threads, blocks, version)
+    about = {"kernel": 1}
+    if threads is not None:
+        about |= {"maxntidx": threads} | ({"minctasm": blocks} if blocks > 1 else {})
+    return _Translation(definition, signature).module(version, about)
 
 
 class _Translation:
@@ -105,19 +108,16 @@ class _Translation:
         self.entry = self.function.append_basic_block("entry")
         self.build = ir.IRBuilder(self.function.append_basic_block("body"))
 
-    def module(self, threads: int | None, blocks: int, version: Sequence[int]) -> str:
+    def module(self, version: Sequence[int], about: Mapping[str, int]) -> str:
         for name in self.several & {*self.scopes[0]}:
             self._set(name, self.scopes[0][name])
         self.statements(self.definition.body)
         self.build.ret_void()
         self.ir.IRBuilder(self.entry).branch(self.function.basic_blocks[1])
         module, word = self.function.module, self.ir.IntType(32)
-        facts = {"kernel": 1}
-        if threads is not None:
-            facts |= {"maxntidx": threads, "minctasm": blocks}
-        for name, number in facts.items():
-            about = [self.function, self.ir.MetaDataString(module, name), word(number)]
-            module.add_named_metadata("nvvm.annotations", module.add_metadata(about))
+        for name, number in about.items():
+            fact = [self.function, self.ir.MetaDataString(module, name), word(number)]
+            module.add_named_metadata("nvvm.annotations", module.add_metadata(fact))
         numbers = module.add_metadata([word(number) for number in version])
         module.add_named_metadata("nvvmir.version", numbers)
         return str(module)

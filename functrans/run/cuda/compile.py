@@ -168,7 +168,7 @@ def _ptx(
     major, minor = int(found[1]), int(found[2])
     if backend == "numba":
         return name, ptx_by_numba(source, name, signature, (major, minor), threads, blocks)
-    module = translated(source, signature, threads, nvvm.dialect(), blocks)
+    module = translated(source, signature, nvvm.dialect(), threads, blocks)
     return name, nvvm.ptx(module, f"compute_{major}{minor}")
 
 

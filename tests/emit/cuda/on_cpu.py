@@ -10,6 +10,8 @@ import re
 import numpy as np
 
 from functrans.emit.cuda.translation import LAYOUT, TRIPLE, translated
+from tests.emit.cuda.emulator import emulate
+from tests.emit.cuda.special import assert_same
 
 VERSION = (2, 0, 3, 2)
 
@@ -49,7 +51,7 @@ def run_on_cpu(source, arguments, blocks, threads):
     from llvmlite import binding
 
     kinds = [f"{x.dtype}*" if isinstance(x, np.ndarray) else "int64" for x in arguments]
-    module = binding.parse_assembly(on_cpu(translated(source, kinds, threads, VERSION)))
+    module = binding.parse_assembly(on_cpu(translated(source, kinds, VERSION)))
     module.verify()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -67,3 +69,21 @@ def run_on_cpu(source, arguments, blocks, threads):
         for thread in range(threads):
             places["ctaid"].value, places["tid"].value = block, thread
             kernel(*given)
+
+
+def emulate_and_run(source, arguments, blocks, threads, *rest):
+    """Emulate a kernel, and run it here if that is possible: both write the same bits.
+
+    Gives whether it was.
+    """
+    copies = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
+    with np.errstate(all="ignore"):
+        emulate(source, arguments, blocks, threads, *rest)
+    try:
+        run_on_cpu(source, copies, blocks, threads)
+    except NeedsOthers:
+        return False
+    for mine, emulated in zip(copies, arguments, strict=True):
+        if isinstance(mine, np.ndarray):
+            assert_same(mine, emulated)
+    return True

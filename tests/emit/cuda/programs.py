@@ -16,7 +16,7 @@ def stored_as(dtype):
     return np.dtype(np.uint8) if dtype == BOOL else in_memory(dtype)
 
 
-def emulate_plan(plan, operands, grid=CUDA.grid, seed=0):
+def emulate_plan(plan, operands, grid=CUDA.grid, seed=0, run=emulate):
     """The results of a plan for some operands, and its status.
 
     Memory that nobody has written may not be read; what is written to a temporary destroys those
@@ -40,7 +40,7 @@ def emulate_plan(plan, operands, grid=CUDA.grid, seed=0):
         given = [flag, *(arrays[one] for one in step.buffers), *step.sizes, *turns]
         known = {number: written[one] for number, one in enumerate(step.buffers, 1)}
         before = {one: written[one].copy() for one in step.buffers}
-        emulate(emit(kernel, grid), given, shape.blocks(count), shape.threads, seed, known)
+        run(emit(kernel, grid), given, shape.blocks(count), shape.threads, seed, known)
         for one in step.buffers:
             if one in plan.offsets and not np.array_equal(before[one], written[one]):
                 _destroy(plan, one, written)

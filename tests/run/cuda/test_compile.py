@@ -88,6 +88,13 @@ def test_registers_are_fewer_in_large_blocks_and_spilled():
 
 
 @needs_compiler
+def test_registers_are_fewer_where_blocks_shall_have_room():
+    text = SCALE.format(factor=2)
+    assert ".minnctapersm" not in compile_cubin(text, SIGNATURE, threads=256).ptx
+    assert ".minnctapersm 2" in compile_cubin(text, SIGNATURE, threads=256, blocks=2).ptx
+
+
+@needs_compiler
 def test_the_same_text_is_compiled_once(folder, never):
     first = compile_cubin(SCALE.format(factor=3), SIGNATURE)
     assert compile_cubin(SCALE.format(factor=3), SIGNATURE) is first
@@ -119,8 +126,9 @@ def test_keys_differ_in_whatever_code_follows_from():
         key_of(text, ("int64*", "float32*", "float64*", "int64"), "sm_90"),
         key_of(text, SIGNATURE, "sm_80"),
         key_of(text, SIGNATURE, "sm_90", 128),
+        key_of(text, SIGNATURE, "sm_90", backend="numba"),
     }
-    assert len(keys) == 5
+    assert len(keys) == 6
     assert key_of(text, SIGNATURE, "sm_90") in keys
 
 
@@ -167,6 +175,14 @@ def test_missing_packages_are_named(monkeypatch):
         "kernels for CUDA are compiled with cuda-core, not installed here: "
         'pip install "functrans[cuda]"'
     )
+
+
+def test_numba_is_missed_where_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "numba_cuda")
+    assert not compiling.missing()
+    monkeypatch.setattr(config, "backend", "numba")
+    with pytest.raises(DeviceError, match="compiled with numba-cuda, not installed here"):
+        compile_cubin(SCALE.format(factor=22), SIGNATURE)
 
 
 def test_a_package_that_is_not_there_is_found_out():
