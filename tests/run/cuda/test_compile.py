@@ -88,6 +88,13 @@ def test_registers_are_fewer_in_large_blocks_and_spilled():
 
 
 @needs_compiler
+def test_registers_are_fewer_where_blocks_shall_have_room():
+    text = SCALE.format(factor=2)
+    assert ".minnctapersm" not in compile_cubin(text, SIGNATURE, threads=256).ptx
+    assert ".minnctapersm 2" in compile_cubin(text, SIGNATURE, threads=256, blocks=2).ptx
+
+
+@needs_compiler
 def test_the_same_text_is_compiled_once(folder, never):
     first = compile_cubin(SCALE.format(factor=3), SIGNATURE)
     assert compile_cubin(SCALE.format(factor=3), SIGNATURE) is first
