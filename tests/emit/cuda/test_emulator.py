@@ -116,6 +116,22 @@ WRONG = {
         of_lines("if thread() < 40:", "    v = shuffle_down(thread(), 1)"),
         "divergent shuffle_down",
     ),
+    "a product that some do not come to": (
+        of_lines("if thread() < 40:", f"    v = mma_float32({', '.join(['x[0]'] * 10)})"),
+        "divergent mma_float32",
+    ),
+    "a product of other numbers": (
+        of_lines(f"v = mma_float16({', '.join(['x[0]'] * 10)})"),
+        "mma_float16(float32, float32",
+    ),
+    "matrices that do not begin at 16 bytes": (
+        of_lines('t = shared("uint16", 256)', "v = matrices(t, thread() * 4)"),
+        "line 3, `v = matrices(t, thread() * 4)`",
+    ),
+    "matrices of a thread": (
+        of_lines('t = local("uint16", 8)', "v = matrices(t, 0)"),
+        "is local memory, and not shared",
+    ),
     "a warp that is not full": (
         of_lines("warp_barrier()"),
         "its warp has 8 threads",

@@ -5,7 +5,11 @@ import re
 import numpy as np
 import pytest
 
+from functrans.emit.cuda.fragments import multiplied
 from functrans.emit.cuda.names import FLOATS, INTEGERS, NUMBERS, TABLE
+from functrans.loop.fragments import own_columns, own_rows, own_sums, terms
+from functrans.loop.nodes import ZERO
+from functrans.loop.statements import Address, MatrixMultiply, Panel, buffer
 from functrans.run.cuda.compile import compile_cubin, missing
 from functrans.run.cuda.driver import driver
 from tests.emit.cuda.emulator import emulate
@@ -216,3 +220,73 @@ def test_memory_of_blocks_and_threads(run):
     i = np.arange(n)
     assert out[0] == x[(i + i % 3) % n].sum()
     assert failed[0] == 0
+
+
+@pytest.mark.parametrize("name", ["matrices", "matrices_transposed"])
+def test_matrices_are_dealt_to_a_warp(run, name):
+    source = f"""def kernel(flag, x, out):
+    tile = shared("uint16", 768)
+    t = thread()
+    for i in range(24):
+        tile[t * 24 + i] = x[t * 24 + i]
+    barrier()
+    a, b, c, d = {name}(tile, t * 24 + 8)
+    out[t * 4], out[t * 4 + 1], out[t * 4 + 2], out[t * 4 + 3] = a, b, c, d
+"""
+    x, out = np.arange(768, dtype=np.uint16), np.zeros(128, np.uint32)
+    run(source, [flag(), x, out], 1, 32)
+    words = out.view(np.uint16).reshape(32, 4, 2)
+    rows = x.reshape(4, 8, 24)[:, :, 8:16]
+    for thread in range(32):
+        row, first = thread // 4, 2 * (thread % 4)
+        for number in range(4):
+            own = rows[number].T if name.endswith("transposed") else rows[number]
+            np.testing.assert_array_equal(words[thread, number], own[row, first : first + 2])
+
+
+def product_of_a_warp(dtype, near):
+    """The text of a product of 16 rows and 16 columns, which lie along terms, or across them."""
+    count, kind = terms(dtype), "float32" if dtype.itemsize == 4 else "uint16"
+    lines = (16, count) if near else (count, 16)
+    pitch = lines[1] + 8
+    strides = (pitch, 1) if near else (1, pitch)
+    tiles = [buffer(name, dtype, (lines[0] * pitch,)) for name in ("left", "right")]
+    panels = (Panel(Address(tile, (ZERO,)), 16, *strides) for tile in tiles)
+    statement = MatrixMultiply(Address(buffer("sums", np.float32, (8,)), (ZERO,)), *panels)
+    names = iter(f"r{i}" for i in range(100))
+    sums = [f"s{i}" for i in range(statement.count)]
+    text = multiplied(
+        statement, ("left", "right"), ("0", "0"), sums, "lane", lambda label: next(names)
+    )
+    place = f"idiv(i, {count}) * {strides[0]} + irem(i, {count}) * {strides[1]}"
+    return "\n    ".join([
+        "def kernel(flag, x, y, out):",
+        f'left = shared("{kind}", {lines[0] * pitch})',
+        f'right = shared("{kind}", {lines[0] * pitch})',
+        "lane = thread()",
+        f"for i in range(lane, {16 * count}, 32):",
+        f"    left[{place}] = x[i]",
+        f"    right[{place}] = y[i]",
+        "barrier()",
+        *(f"{name} = np.float32(0.0)" for name in sums),
+        *text,
+        *(f"out[lane * 8 + {i}] = {name}" for i, name in enumerate(sums)),
+    ]) + "\n"  # fmt: skip
+
+
+@pytest.mark.parametrize("near", [True, False])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_warp_multiplies_matrices(run, dtype, near):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    dtype = np.dtype(dtype)
+    x, y = np.random.default_rng(0).integers(-99, 99, (2, 16, terms(dtype))).astype(dtype)
+    stored = np.float32 if dtype.itemsize == 4 else np.uint16
+    out = np.zeros(256, np.float32)
+    given = [flag(), x.view(stored).reshape(-1), y.view(stored).reshape(-1), out]
+    run(product_of_a_warp(dtype, near), given, 1, 32)
+    expected = x.astype(np.float32) @ y.astype(np.float32).T
+    for lane in range(32):
+        rows, columns = own_rows(lane // 4, 16), own_columns(lane % 4, 16)
+        for found, (row, column) in zip(out[8 * lane :], own_sums(16, 16), strict=False):
+            assert found == expected[rows[row], columns[column]]
