@@ -19,6 +19,7 @@ from functrans.loop.statements import Buffer, Kernel, buffer
 from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
+from functrans.lower.grid.attention import fused_attention
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.distribution import distributed
@@ -36,6 +37,7 @@ from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, Step, schedule
+from functrans.lower.select.attention import attentions
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
@@ -91,6 +93,27 @@ def selection(draft: Draft) -> Draft:
     """
     selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target, draft.whole)
     return replace(draft, selected=selected, roots=tuple(selected.all))
+
+
+def attention(draft: Draft) -> Draft:
+    """Fuse attention: on a grid, softmax-weighted sums become kernels without weights in memory.
+
+    `select/attention.py`, and `grid/attention.py` for the kernels.
+
+    Expects roots.
+    Leaves fewer of them: what only such a kernel needs is not made.
+    """
+    grid, simplify = draft.target.grid, draft.chosen.puller.simplify
+    if grid is None:
+        return draft
+    roots = dict.fromkeys(draft.roots)
+    made = {}
+    for found in attentions(draft.roots, grid, simplify):
+        if all(root in roots for root in found.roots):
+            made[found.roots[-1]] = fused_attention(found, simplify)
+            for root in found.roots[:-1]:
+                del roots[root]
+    return replace(draft, roots=tuple(made.get(root, root) for root in roots))
 
 
 def reduction_splitting(draft: Draft) -> Draft:
@@ -318,6 +341,7 @@ GRAPH = (
 
 LOOPS = (
     Stage("selection", selection, checks.roots_read_what_is_made, printing.roots),
+    Stage("attention", attention, checks.roots_read_what_is_made, printing.roots),
     Stage("reduction splitting", reduction_splitting, checks.roots_read_what_is_made,
           printing.roots),
     Stage("fusion", fusion, checks.each_root_has_a_loop, printing.loops),
@@ -446,7 +470,8 @@ class _Inner:
     def __init__(self, target: Target, *known: Inner) -> None:
         if target.grid is not None:
             # what is inside of a loop of the graph shares the team of that loop
-            target = replace(target, libraries=False, grid=target.grid._replace(tiles=()))
+            grid = target.grid._replace(tiles=(), attention_tiles=())
+            target = replace(target, libraries=False, grid=grid)
         self.target = target
         self._known = iter(known)
 

@@ -103,7 +103,7 @@ def product_of(root: Root, target: Target) -> Product | None:
     batch, rows, columns = sides
     if not {*postorder(counts[:1])}.isdisjoint(rows + columns):
         return None
-    found = _operands(value, set(rows), set(columns))
+    found = operands_of(value, set(rows), set(columns))
     if found is None:
         return None
     left, right = found
@@ -144,7 +144,7 @@ def _sides(
     )
 
 
-def _operands(
+def operands_of(
     value: Scalar, rows: Set[Scalar], columns: Set[Scalar]
 ) -> tuple[list[Scalar], list[Scalar]] | None:
     """The largest parts of a term that know no column, and no row; None if that is not all."""
