@@ -89,12 +89,12 @@ class AttentionTile(NamedTuple):
         return self.groups(columns) * self.scores
 
     def bytes(self, terms: int, columns: int, itemsize: int, left: int = 1, right: int = 1) -> int:
-        """Bytes of shared memory: queries, weights, what threads share of a query, and a tile."""
+        """Bytes of shared memory: tiles of operands, weights, and what is known of queries."""
         stretches = -(-terms // self.depth) * self.depth
-        across = self.queries + self.padding
-        widest = max(self.groups(columns), 1) * self.keys + self.padding
-        rows = (left * stretches + self.keys) * across + right * self.depth * widest
-        return (rows + self.queries * (self.across + self.padding)) * itemsize
+        of_terms = left * stretches * (self.queries + self.padding)
+        width = self.groups(columns) * self.keys + self.padding
+        of_queries = self.keys + self.padding + self.across + 3
+        return (of_terms + right * self.depth * width + self.queries * of_queries) * itemsize
 
 
 class Grid(NamedTuple):

@@ -26,6 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, ZERO, as_index, combine_pairwise, identity, index
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder, where
@@ -78,11 +80,10 @@ def fused_attention(attention: Attention, simplify: Simplifier) -> Root:
 
 
 class _Place(NamedTuple):
-    """A query, key or column: names of its indices, and whether it is one."""
+    """A query or a column: names of its indices."""
 
     known: Values
     declared: Let
-    inside: Scalar
 
 
 class _Kernel:
@@ -106,28 +107,21 @@ class _Kernel:
         self.key_block = index("key_block", -(-self.keys // tile.keys))
         self.rows: list[Buffer] = []
         self.private: list[Buffer] = []
-        across, wide = tile.queries + tile.padding, of.value.dtype
+        across, wide = tile.queries + tile.padding, of.widest
         depth = -(-self.terms // tile.depth) * tile.depth
-        width = self.groups * tile.keys
+        width = self.groups * tile.keys + tile.padding
         self.left = [self._row("queries", x.dtype, depth, across) for x in of.left]
-        widest = max(width, tile.keys) + tile.padding
-        self.right = [self._row("keys", x.dtype, tile.depth, widest) for x in of.right]
+        self.right = [self._row("keys", x.dtype, tile.depth, width) for x in of.right]
         # what is of keys has been used when what is of values is loaded
-        self.values = next((row for row in self.right if row.dtype == wide), None) or self._row(
-            "values", wide, tile.depth, widest
-        )
-        self.weights = self._row("weights", wide, tile.keys, across)
-        parts = tile.queries, tile.across + tile.padding
-        self.part = self._row("part", wide, *parts)
-        self.largest_part = self.part
-        if of.score.dtype != wide:
-            self.largest_part = self._row("largest_part", of.score.dtype, *parts)
+        self.values = next((row for row in self.right if row.dtype == of.value.dtype), None)
+        if self.values is None:
+            self.values = self._row("values", of.value.dtype, tile.depth, width)
+        self.weights = self._row("weights", wide, tile.queries, tile.keys + tile.padding)
+        self.parts = self._row("parts", wide, tile.queries, tile.across)
+        self.largest = self._row("largest", of.score.dtype, tile.queries)
+        self.scale = self._row("scale", of.sum.dtype, tile.queries)
+        self.totals = self._row("totals", of.total.dtype, tile.queries)
         self.products = self._own("products", of.term.dtype, tile.scores)
-        self.scores = self.products
-        if of.score.dtype != of.term.dtype:
-            self.scores = self._own("scores", of.score.dtype, tile.scores)
-        self.largest = self._own("largest", of.score.dtype, tile.thread_queries)
-        self.totals = self._own("totals", of.total.dtype, tile.thread_queries)
         self.sums = self._own("sums", of.sum.dtype, self.groups * tile.scores)
 
     def _row(self, label: str, dtype: object, *shape: int) -> Buffer:
@@ -146,24 +140,34 @@ class _Kernel:
             self._by_threads(self._no_products),
             self._in_stretches(self.terms, self._load_keys, self._multiply),
             self._by_threads(self._score),
+            self._by_queries(self._grow),
             self._by_threads(self._weigh),
+            self._by_queries(self._total),
             self._in_stretches(tile.keys, self._load_values, self._add),
         )
         body: tuple[Statement, ...] = (
-            self._by_threads(self._start),
+            self._by_threads(self._no_sums),
+            self._by_queries(self._start),
             self._in_stretches(self.terms, self._load_queries),
             _loop(self.key_block, of_keys),
-            self._by_threads(self._share_totals),
-            self._by_threads(self._results),
+            *(each for group in range(self.groups) for each in self._results(group)),
         )
         for each in reversed([*self.of.batch, self.query_block]):
             body = (replace(_loop(each, body), parallel=True),)
         return body
 
+    def _dealt(self, counter: Scalar, body: Sequence[Statement]) -> For:
+        return replace(_loop(counter, body), lanes=self.tile.threads)
+
     def _by_threads(self, make: Callable[..., Sequence[Statement]], *args: Scalar) -> For:
         """What each thread of the team does."""
         thread = index("thread", self.tile.threads)
-        return replace(_loop(thread, make(thread, *args)), lanes=self.tile.threads)
+        return self._dealt(thread, make(thread, *args))
+
+    def _by_queries(self, make: Callable[[Scalar], Sequence[Statement]]) -> For:
+        """What is done once for each query of the tile."""
+        query = index("query", self.tile.queries)
+        return self._dealt(query, make(query))
 
     def _in_stretches(self, count: int, *made: Callable[..., Sequence[Statement]]) -> For:
         """What the threads do in a stretch of terms, for all of them."""
@@ -266,28 +270,33 @@ class _Kernel:
 
     # -- scores and weights -----------------------------------------------------------------------
 
-    def _start(self, thread: Scalar) -> list[Statement]:
-        """Nothing has been summed."""
-        return [
-            *_filled(self.largest, thread, LOWEST),
-            *_filled(self.totals, thread, 0),
-            *_filled(self.sums, thread, 0),
-        ]
+    def _no_sums(self, thread: Scalar) -> list[Statement]:
+        return _filled(self.sums, thread, 0)
 
     def _no_products(self, thread: Scalar) -> list[Statement]:
         start = identity(self.of.product.attribute[0], self.products.dtype)
         return _filled(self.products, thread, start)
 
+    def _start(self, query: Scalar) -> list[Statement]:
+        """There have been no scores."""
+        return [
+            Store(self.largest, (query,), const(LOWEST, self.largest.dtype)),
+            Store(self.totals, (query,), const(0, self.totals.dtype)),
+        ]
+
     def _multiply(self, thread: Scalar, stretch: Scalar) -> list[Statement]:
         """The terms of a stretch, added to the products of a thread."""
         depth = self.tile.depth
         term = index("term", depth)
-        own = self._own_queries(thread), self._own_keys(thread)
-        at = stretch * depth + term
-        declared, names = self._named_loads([(row, at) for row in self.left], own[0])
-        more, others = self._named_loads([(row, term) for row in self.right], own[1])
+        at = self.simplify(stretch * depth + term)
+        declared, queries = _named_loads(
+            [[load(row, (at, own)) for row in self.left] for own in self._own_queries(thread)]
+        )
+        more, keys = _named_loads(
+            [[load(row, (term, own)) for row in self.right] for own in self._own_keys(thread)]
+        )
         body: list[Statement] = [*declared, *more]
-        for number, (query, key) in enumerate((x, y) for x in names for y in others):
+        for number, (query, key) in enumerate((x, y) for x in queries for y in keys):
             known = dict(zip((*self.of.left, *self.of.right), (*query, *key), strict=True))
             (value,) = self.substitute([self.of.term], known)
             place = (thread, as_index(number))
@@ -297,146 +306,177 @@ class _Kernel:
 
     def _score(self, thread: Scalar) -> list[Statement]:
         """A thread's scores, and the largest of them for each of its queries."""
-        across = self._divided(thread, self.tile.across)[1]
-        keys = [(self._key(own), self._is_key(own)) for own in self._own_keys(thread)]
-        numbers = iter(range(self.tile.scores))
-        declared: list[Statement] = []
-        stores: list[Statement] = []
-        for own in self._own_queries(thread):
-            place = self._named(self._query(own))
-            names, values = [], []
-            for key, inside in keys:
-                at = (thread, as_index(next(numbers)))
-                product = convert(load(self.products, at), self.of.product.dtype)
-                known = {**place.known, **key, self.of.product: product}
-                (value,) = self.substitute([self.of.score], known)
-                value = self.simplify(where(inside, value, const(LOWEST, value.dtype)))
-                names.append(local(value.dtype, "score"))
-                values.append(value)
-                stores.append(Store(self.scores, at, names[-1]))
-            declared += [place.declared, Let(tuple(names), tuple(values))]
-            stores.append(Store(self.largest_part, (own, across), combine_pairwise("max", names)))
-        return [*declared, *stores]
-
-    def _weigh(self, thread: Scalar) -> list[Statement]:
-        """Weights by the largest scores so far, to which all that has been summed is scaled."""
-        wide = self.weights.dtype
-        declared: list[Statement] = []
-        weighted: dict[tuple[Scalar, Scalar], Scalar] = {}
-        stores: list[Statement] = []
-        for number, own in enumerate(self._own_queries(thread)):
-            at = (thread, as_index(number))
-            before = load(self.largest, at)
-            largest = local(before.dtype, "largest")
-            parts = [load(self.largest_part, (own, as_index(i))) for i in range(self.tile.across)]
-            declared.append(_let(largest, combine_pairwise("max", [before, *parts])))
-            shift = local(self.of.shift.dtype, "shift")
-            declared.append(_let(shift, self._shift(largest)))
-            grown = self.of.exponential((self._shift(before) - shift,))
-            scale = local(wide, "scale")
-            one = const(1, wide)
-            declared.append(_let(scale, where(_is_lowest(before), one, convert(grown, wide))))
-            stores.append(Store(self.largest, at, largest))
-            declared.append(self._named_weights(thread, number, shift))
-            names = declared[-1].targets
-            place = self._named(self._query(own))
-            if self.of.weighted is not self.of.weight:
-                declared.append(place.declared)
-            for key, name in zip(self._own_keys(thread), names, strict=True):
-                known = {**place.known, **self._key(key), self.of.weight: name}
-                (weighted[key, own],) = self.substitute([self.of.weighted], known)
-            total = combine_pairwise("add", [convert(x, self.totals.dtype) for x in names])
-            scaled = load(self.totals, at) * convert(scale, self.totals.dtype)
-            stores.append(Store(self.totals, at, scaled + total))
-            stores += self._scaled(thread, number, scale)
-        stores += [
-            Store(self.weights, (key, own), weighted[key, own])
-            for key in self._own_keys(thread)
-            for own in self._own_queries(thread)
+        keys = self._own_keys(thread)
+        places = [(query, key) for query in self._own_queries(thread) for key in keys]
+        products = [load(self.products, (thread, as_index(i))) for i in range(len(places))]
+        stores = [
+            Store(self.weights, place, convert(product, self.weights.dtype))
+            for place, product in zip(places, products, strict=True)
         ]
-        return [*declared, *stores]
-
-    def _named_weights(self, thread: Scalar, query: int, shift: Scalar) -> Let:
-        """The weights of a query's keys that a thread has."""
-        first = query * self.tile.thread_keys
+        own, number = self._one_query(thread)
+        query = self._named(self._query(own))
         values = []
-        for number in range(first, first + self.tile.thread_keys):
-            score = load(self.scores, (thread, as_index(number)))
-            values.append(self.of.exponential((convert(score, shift.dtype) - shift,)))
-        names = tuple(local(value.dtype, "weight") for value in values)
-        return Let(names, tuple(values))
+        for key in keys:
+            product = convert(load(self.weights, (own, key)), self.of.product.dtype)
+            known = {**query.known, **self._key(key), self.of.product: product}
+            (value,) = self.substitute([self.of.score], known)
+            lowest = const(LOWEST, value.dtype)
+            values.append(self.simplify(where(self._is_key(key), value, lowest)))
+        body = [query.declared, *self._each(own, keys, values, values, "max", thread)]
+        return [*stores, _loop(number, body)]
+
+    def _grow(self, query: Scalar) -> list[Statement]:
+        """The largest of a query's scores so far, and what it takes to scale sums to it."""
+        before = load(self.largest, (query,))
+        now = local(before.dtype, "largest")
+        grown = self.of.exponential((self._shift(before) - self._shift(now),))
+        scale = local(self.scale.dtype, "scale")
+        one = const(1, scale.dtype)
+        return [
+            _let(now, combine_pairwise("max", [before, *self._parts(query, before.dtype)])),
+            _let(scale, where(_is_lowest(before), one, convert(grown, scale.dtype))),
+            Store(self.scale, (query,), scale),
+            Store(self.largest, (query,), now),
+        ]
 
     def _shift(self, largest: Scalar) -> Scalar:
         """What is subtracted from scores: something finite, while all of them are -inf."""
         (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
         return where(_is_lowest(largest), const(0, shift.dtype), shift)
 
-    def _scaled(self, thread: Scalar, query: int, scale: Scalar) -> list[Statement]:
-        places = [(thread, as_index(number)) for _, number in self._sums_of(query)]
-        return [Store(self.sums, at, load(self.sums, at) * scale) for at in places]
+    def _weigh(self, thread: Scalar) -> list[Statement]:
+        """A thread's weights, and its sums scaled to the largest scores that these go by."""
+        keys = self._own_keys(thread)
+        own, number = self._one_query(thread)
+        query = self._named(self._query(own))
+        shift = local(self.of.shift.dtype, "shift")
+        weights, weighted = [], []
+        for key in keys:
+            score = convert(load(self.weights, (own, key)), self.of.score.dtype)
+            weight = self.of.exponential((convert(score, shift.dtype) - shift,))
+            known = {**query.known, **self._key(key), self.of.weight: weight}
+            weights.append(weight)
+            weighted += self.substitute([self.of.weighted], known)
+        body = [
+            query.declared,
+            _let(shift, self._shift(load(self.largest, (own,)))),
+            *self._each(own, keys, weights, weighted, "add", thread),
+        ]
+        own_scales = [[load(self.scale, (each,))] for each in self._own_queries(thread)]
+        declared, scales = _named_loads(own_scales)
+        scaled = [
+            Store(self.sums, at, load(self.sums, at) * scale)
+            for (scale,), columns in zip(scales, self._sums_of(thread), strict=True)
+            for at in columns
+        ]
+        return [_loop(number, body), *declared, *scaled]
+
+    def _each(
+        self,
+        own: Scalar,
+        keys: Sequence[Scalar],
+        values: Sequence[Scalar],
+        kept: Sequence[Scalar],
+        op: str,
+        thread: Scalar,
+    ) -> list[Statement]:
+        """Statements that keep what is made for a query and a thread's keys, and combine values."""
+        names = tuple(local(value.dtype, "x") for value in values)
+        replaced = dict(zip(values, names, strict=True))
+        _, across = self._divided(thread, self.tile.across)
+        wide = self.weights.dtype
+        combined = combine_pairwise(op, [convert(name, wide) for name in names])
+        return [
+            Let(names, tuple(values)),
+            *(
+                Store(self.weights, (own, key), convert(x, wide))
+                for key, x in zip(keys, self.substitute(kept, replaced), strict=True)
+            ),
+            Store(self.parts, (own, across), combined),
+        ]
+
+    def _parts(self, query: Scalar, dtype: np.dtype[np.generic]) -> list[Scalar]:
+        """What the threads that share a query have found."""
+        parts = [load(self.parts, (query, as_index(i))) for i in range(self.tile.across)]
+        return [convert(part, dtype) for part in parts]
 
     # -- results ----------------------------------------------------------------------------------
 
+    def _total(self, query: Scalar) -> list[Statement]:
+        """The sum of a query's weights so far."""
+        before = load(self.totals, (query,))
+        scale = convert(load(self.scale, (query,)), before.dtype)
+        new = combine_pairwise("add", self._parts(query, before.dtype))
+        return [Store(self.totals, (query,), before * scale + new)]
+
     def _add(self, thread: Scalar, stretch: Scalar) -> list[Statement]:
         """The weighted values of a stretch of keys, added to the sums of a thread."""
-        term = index("term", self.tile.depth)
-        at = stretch * self.tile.depth + term
-        columns = [
-            self.simplify(own + group * self.tile.keys)
-            for group in range(self.groups)
-            for own in self._own_keys(thread)
-        ]
-        declared, weights = self._named_loads([(self.weights, at)], self._own_queries(thread))
-        more, values = self._named_loads([(self.values, term)], columns)
+        tile, wide = self.tile, self.sums.dtype
+        count = tile.thread_keys
+        step = index("step", tile.depth // count)
+        terms = [self.simplify(step * count + number) for number in range(count)]
+        first = self.simplify(stretch * tile.depth)
+        declared, weights = _named_loads(
+            [
+                [convert(load(self.weights, (own, first + term)), wide) for term in terms]
+                for own in self._own_queries(thread)
+            ]
+        )
+        columns = self._columns(thread)
+        more, values = _named_loads(
+            [[load(self.values, (term, column)) for column in columns] for term in terms]
+        )
         body: list[Statement] = [*declared, *more]
-        for query, (weight,) in enumerate(weights):
-            for column, number in self._sums_of(query):
-                (value,) = values[column]
-                place = (thread, as_index(number))
-                body.append(Store(self.sums, place, weight * value, "add"))
-        return [_loop(term, body)]
+        for weight, places in zip(weights, self._sums_of(thread), strict=True):
+            for column, place in enumerate(places):
+                products = [x * value[column] for x, value in zip(weight, values, strict=True)]
+                total = load(self.sums, place)
+                for product in products:
+                    total = total + product
+                body.append(Store(self.sums, place, total))
+        return [_loop(step, body)]
 
-    def _share_totals(self, thread: Scalar) -> list[Statement]:
-        """What a thread has of the sums of weights."""
-        across = self._divided(thread, self.tile.across)[1]
-        return [
-            Store(self.part, (own, across), load(self.totals, (thread, as_index(number))))
-            for number, own in enumerate(self._own_queries(thread))
-        ]
+    def _results(self, group: int) -> list[Statement]:
+        """Elements of the result, by way of shared memory, so that neighbours store neighbours."""
+        tile, wide = self.tile, self.sums.dtype
 
-    def _results(self, thread: Scalar) -> list[Statement]:
-        """A thread's elements of the result."""
-        wide = self.sums.dtype
-        columns = [
-            self._column(self.simplify(own + group * self.tile.keys))
-            for group in range(self.groups)
-            for own in self._own_keys(thread)
-        ]
-        body: list[Statement] = [column.declared for column in columns]
-        for query, own in enumerate(self._own_queries(thread)):
-            place = self._named(self._query(own))
-            largest = load(self.largest, (thread, as_index(query)))
-            (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
-            nothing, total = local(wide, "nothing"), local(self.of.total.dtype, "total")
-            lowest = _is_lowest(largest)
-            # what the program makes of scores of which all are -inf
-            body += [place.declared, _let(nothing, convert(self.of.exponential((largest - shift,)), wide))]
-            parts = [load(self.part, (own, as_index(i))) for i in range(self.tile.across)]
-            body.append(_let(total, where(lowest, nothing, combine_pairwise("add", parts))))
-            of_query: list[Statement] = []
-            for column, number in self._sums_of(query):
-                known = {**place.known, **columns[column].known}
-                summed = load(self.sums, (thread, as_index(number)))
-                known[self.of.sum] = where(lowest, nothing, summed)
-                known[self.of.total] = total
-                value, *position = self.substitute([self.of.made, *self.of.position], known)
-                of_query += _where(
-                    columns[column].inside,
-                    [Store(self.of.roots[-1].target, tuple(position), value)],
+        def handed_on(thread: Scalar) -> list[Statement]:
+            first = group * tile.thread_keys
+            return [
+                Store(self.weights, (own, key), convert(load(self.sums, place), self.weights.dtype))
+                for own, places in zip(
+                    self._own_queries(thread), self._sums_of(thread), strict=True
                 )
-            number = self.query_block * self.tile.queries + own
-            body += _where(self.simplify(number < extents(self.of.queries)), of_query)
-        return body
+                for key, place in zip(self._own_keys(thread), places[first:], strict=False)
+            ]
+
+        element = index("element", tile.queries * tile.keys)
+        own, key = self._divided(element, tile.keys)
+        number = self.simplify(key + group * tile.keys)
+        query = self._named(self._query(own))
+        column = self._named(self._positions(self.of.columns, number))
+        largest = load(self.largest, (own,))
+        (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
+        # what the program makes of scores of which all are -inf
+        nothing = convert(self.of.exponential((largest - shift,)), wide)
+        lowest = _is_lowest(largest)
+        total = load(self.totals, (own,))
+        known = {
+            **query.known,
+            **column.known,
+            self.of.sum: where(lowest, nothing, convert(load(self.weights, (own, key)), wide)),
+            self.of.total: where(lowest, convert(nothing, total.dtype), total),
+        }
+        value, *position = self.substitute([self.of.made, *self.of.position], known)
+        body: Sequence[Statement] = [
+            query.declared,
+            column.declared,
+            Store(self.of.roots[-1].target, tuple(position), value),
+        ]
+        body = _where(self.simplify(number < extents(self.of.columns)), body)
+        of_tile = self.query_block * tile.queries + own
+        body = _where(self.simplify(of_tile < extents(self.of.queries)), body)
+        return [self._by_threads(handed_on), self._dealt(element, body)]
 
     # -- what a thread has ------------------------------------------------------------------------
 
@@ -450,35 +490,32 @@ class _Kernel:
         count = self.tile.thread_keys
         return [self.simplify(across * count + number) for number in range(count)]
 
-    def _sums_of(self, query: int) -> list[tuple[int, int]]:
-        """Of a query, the columns that a thread has, and which of its sums these are."""
+    def _one_query(self, thread: Scalar) -> tuple[Scalar, Scalar]:
+        """One of a thread's queries, and the index of the loop over them."""
+        number = index("own", self.tile.thread_queries)
+        down, _ = self._divided(thread, self.tile.across)
+        return self.simplify(down * self.tile.thread_queries + number), number
+
+    def _columns(self, thread: Scalar) -> list[Scalar]:
+        """A thread's columns of the result."""
+        return [
+            self.simplify(own + group * self.tile.keys)
+            for group in range(self.groups)
+            for own in self._own_keys(thread)
+        ]
+
+    def _sums_of(self, thread: Scalar) -> list[list[tuple[Scalar, Scalar]]]:
+        """Where a thread has its sums: for each of its queries, those of its columns."""
         count = self.groups * self.tile.thread_keys
-        return [(column, query * count + column) for column in range(count)]
+        return [
+            [(thread, as_index(query * count + column)) for column in range(count)]
+            for query in range(self.tile.thread_queries)
+        ]
 
-    def _named_loads(
-        self, rows: Sequence[tuple[Buffer, Scalar]], places: Sequence[Scalar]
-    ) -> tuple[list[Let], list[tuple[Scalar, ...]]]:
-        """Names for elements of rows: the statements, and for each place its names."""
-        declared, found = [], []
-        for row, first in rows:
-            names = tuple(local(row.dtype, row.name[0]) for _ in places)
-            loads = tuple(load(row, (self.simplify(first), place)) for place in places)
-            declared.append(Let(names, loads))
-            found.append(names)
-        return declared, list(zip(*found, strict=True))
-
-    def _named(self, positions: Values, inside: Scalar = ZERO) -> _Place:
+    def _named(self, positions: Values) -> _Place:
         """Names for indices."""
         names = {loop: local(INDEX, loop.attribute[0]) for loop in positions}
-        declared = Let(tuple(names.values()), tuple(positions.values()))
-        return _Place(names, declared, inside)
-
-    def _column(self, number: Scalar) -> _Place:
-        """Names for the indices of a column of the result, and whether it is one."""
-        loops = self.of.columns
-        return self._named(
-            self._positions(loops, number), self.simplify(number < extents(loops))
-        )
+        return _Place(names, Let(tuple(names.values()), tuple(positions.values())))
 
 
 def _loop(counter: Scalar, body: Sequence[Statement]) -> For:
@@ -487,6 +524,14 @@ def _loop(counter: Scalar, body: Sequence[Statement]) -> For:
 
 def _let(name: Scalar, value: Scalar) -> Let:
     return Let((name,), (value,))
+
+
+def _named_loads(
+    elements: Sequence[Sequence[Scalar]],
+) -> tuple[list[Let], list[tuple[Scalar, ...]]]:
+    """Names for what is loaded: a statement for each row of these, and the names."""
+    rows = [tuple(local(x.dtype) for x in row) for row in elements]
+    return [Let(names, tuple(row)) for names, row in zip(rows, elements, strict=True)], rows
 
 
 def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[Statement]:

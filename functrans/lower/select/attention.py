@@ -19,7 +19,7 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.caches import cached
-from functrans.loop.functions import Function, node_count
+from functrans.loop.functions import Function
 from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.simplify import Simplifier
@@ -86,6 +86,12 @@ class Attention(NamedTuple):
     made: Scalar
     position: tuple[Scalar, ...]
     tile: AttentionTile
+
+    @property
+    def widest(self) -> np.dtype[np.generic]:
+        """What holds any of the numbers in between."""
+        dtypes = (x.dtype for x in (self.term, self.score, self.value, self.total))
+        return max(dtypes, key=lambda dtype: dtype.itemsize)
 
     @property
     def counters(self) -> tuple[Scalar, ...]:
@@ -452,16 +458,14 @@ def _wide(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 def _tile(found: Attention, grid: Grid) -> AttentionTile | None:
     """The largest tile of which there are enough to keep the machine busy, or the smallest."""
-    size = found.value.dtype.itemsize
+    size = found.widest.itemsize
     terms, columns, keys = extents(found.counters), extents(found.columns), extent_of(found.key)
     rows, batch = extents(found.queries), extents(found.batch)
-    nodes = node_count(postorder([found.score, found.made, found.weighted, found.shift]))
     fitting = [
         tile
         for tile in grid.attention_tiles
         if tile.sums(columns) * size <= grid.registers
         and tile.bytes(terms, columns, size, len(found.left), len(found.right)) <= grid.shared
-        and nodes * max(tile.scores, tile.sums(columns)) <= grid.largest_epilogue
     ]
 
     def blocks(tile: AttentionTile) -> int:
