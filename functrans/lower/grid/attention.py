@@ -113,9 +113,8 @@ class _Kernel:
         self.left = [self._row("queries", x.dtype, depth, across) for x in of.left]
         self.right = [self._row("keys", x.dtype, tile.depth, width) for x in of.right]
         # what is of keys has been used when what is of values is loaded
-        self.values = next((row for row in self.right if row.dtype == of.value.dtype), None)
-        if self.values is None:
-            self.values = self._row("values", of.value.dtype, tile.depth, width)
+        free = [row for row in self.right if row.dtype == of.value.dtype]
+        self.values = free[0] if free else self._row("values", of.value.dtype, tile.depth, width)
         self.weights = self._row("weights", wide, tile.queries, tile.keys + tile.padding)
         self.parts = self._row("parts", wide, tile.queries, tile.across)
         self.largest = self._row("largest", of.score.dtype, tile.queries)

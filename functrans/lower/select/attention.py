@@ -209,20 +209,21 @@ class _Match:
             self.kept |= outside
 
     def _matched(self) -> Attention:
-        summing, totals = self._sums()
-        fold = _sum_of(summing)
-        assert fold is not None
+        summing, totals, between = self._sums()
+        (combined,) = summing.folds
+        result, fold = self._read_through([_value(summing), combined], between)
         (key,) = fold.attribute[1]
-        element, *others = summing.loads[self.exponentials.target]
+        target = self.exponentials.target
+        element = _only(node for node in _loads(result) if node.attribute is target)
         at = _at(self.exponentials, element)
-        _require(not others and key in at.values() and _are_loops(at, {key, *summing.loops}))
+        _require(key in at.values() and _are_loops(at, {key, *summing.loops}))
         self.key, self.element, self.at = key, element, at
         rows = tuple(loop for loop in summing.loops if loop in at.values())
         columns = tuple(loop for loop in summing.loops if loop not in rows)
         self.rows = {*rows}
         score, largest, shift = self._scores()
         weighted, value, sum_, made = self._factors(fold, {*columns})
-        (made,) = self.substitute([_value(summing)], {fold: convert(made, fold.dtype)})
+        (made,) = self.substitute([result], {fold: convert(made, fold.dtype)})
         position = _position(summing)
         known: Values = {}
         total = local(_wide(self.element.dtype), "total")
@@ -269,18 +270,45 @@ class _Match:
 
     # -- the roots, one after the other -----------------------------------------------------------
 
-    def _sums(self) -> tuple[Root, Root | None]:
-        """The root of weighted values, and that of weights, if there is one."""
-        target = self.exponentials.target
-        weighted, plain = [], []
-        for root in self.among.readers.get(target, ()):
+    def _sums(self) -> tuple[Root, Root | None, set[Root]]:
+        """The root of weighted values, that of weights if there is one, and what is in between.
+
+        That are weights that have been divided, or the like, for each query and key.
+        """
+        weighted: list[Root] = []
+        plain: list[Root] = []
+        between: set[Root] = set()
+        readers = [*self.among.readers.get(self.exponentials.target, ())]
+        while readers:
+            root = readers.pop()
+            _require(_is_one_expression(root) and len(root.folds) < 2)
+            if not root.folds:
+                _require(root.loops == self.exponentials.loops and root not in between)
+                between.add(root)
+                readers += self.among.readers.get(root.target, ())
+                continue
             fold = _sum_of(root)
             _require(fold is not None)
             assert fold is not None
-            alone = fold.args[0].op == "load" and fold.args[0].attribute is target
+            term = fold.args[0]
+            alone = term.op == "load" and term.attribute is self.exponentials.target
             (plain if alone else weighted).append(root)
         _require(len(weighted) == 1 and len(plain) <= 1)
-        return weighted[0], plain[0] if plain else None
+        self.roots |= dict.fromkeys(between)
+        return weighted[0], plain[0] if plain else None, between
+
+    def _read_through(self, values: list[Scalar], between: set[Root]) -> list[Scalar]:
+        """Expressions, without reading what is in between."""
+        while True:
+            known: Values = {}
+            for node in _loads(values[0]):
+                root = self.among.makers.get(node.attribute)
+                if root in between:
+                    assert root is not None
+                    (known[node],) = self.substitute([_value(root)], _at(root, node))
+            if not known:
+                return values
+            values = self.substitute(values, known)
 
     def _scores(self) -> tuple[Scalar, Scalar, Scalar]:
         """A score, the largest of a query's, and what is subtracted from scores."""
@@ -430,10 +458,9 @@ def _folds(expression: Scalar) -> list[Scalar]:
 
 
 def _only(found: Iterable[Scalar]) -> Scalar:
-    one, *others = [*found] or [None]
-    if one is None or others:
-        raise _Mismatch
-    return one
+    nodes = [*found]
+    _require(len(nodes) == 1)
+    return nodes[0]
 
 
 def _are_loops(at: Values, loops: Set[Scalar]) -> bool:
