@@ -12,7 +12,7 @@ the scores, and whether weights or results are divided, or by what, makes no dif
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -182,31 +182,19 @@ class _Match:
         self.among = among
         self.substitute = among.substitute
         self.grid = grid
-        self.roots: dict[Root, None] = {}
-        self.pairs: set[Root] = set()
-        """What is read at a query and a key: scores, and what they are made of."""
-        self.kept: set[Root] = set()
-        """Of these, what others need as well: it is read from memory."""
+        self.roots: dict[Root, None] = {exponentials: None}
 
     def attention(self) -> Attention | None:
         """The attention that these are the weights of, if that is what they are."""
-        while True:
-            self.roots, self.pairs = {self.exponentials: None}, set()
-            try:
-                found = self._matched()
-            except _Mismatch:
+        try:
+            found = self._matched()
+        except _Mismatch:
+            return None
+        inside = {*found.roots}
+        for root in found.roots[:-1]:
+            if root.output or not inside.issuperset(self.among.readers[root.target]):
                 return None
-            inside = {*found.roots}
-            outside = {
-                root
-                for root in found.roots[:-1]
-                if root.output or not inside.issuperset(self.among.readers[root.target])
-            }
-            if not outside:
-                return found
-            if not outside <= self.pairs:
-                return None
-            self.kept |= outside
+        return found
 
     def _matched(self) -> Attention:
         summing, totals, between = self._sums()
@@ -294,26 +282,22 @@ class _Match:
             alone = term.op == "load" and term.attribute is self.exponentials.target
             (plain if alone else weighted).append(root)
         _require(len(weighted) == 1 and len(plain) <= 1)
-        self.roots |= dict.fromkeys(between)
         return weighted[0], plain[0] if plain else None, between
 
     def _read_through(self, values: list[Scalar], between: set[Root]) -> list[Scalar]:
         """Expressions, without reading what is in between."""
         while True:
-            known: Values = {}
-            for node in _loads(values[0]):
-                root = self.among.makers.get(node.attribute)
-                if root in between:
-                    assert root is not None
-                    (known[node],) = self.substitute([_value(root)], _at(root, node))
-            if not known:
+            makers = {node: self.among.makers.get(node.attribute) for node in _loads(values[0])}
+            inside = {node: root for node, root in makers.items() if root in between}
+            if not inside:
                 return values
-            values = self.substitute(values, known)
+            values = self.substitute(values, self._expressions(inside))
 
     def _scores(self) -> tuple[Scalar, Scalar, Scalar]:
         """A score, the largest of a query's, and what is subtracted from scores."""
         difference = _value(self.exponentials).args[0]
         score, shift = self.substitute(difference.args, self.at)
+        shift = self._of_queries(shift)
         element = _only(node for node in _loads(shift) if self._is_largest(node))
         root = self.among.makers[element.attribute]
         self.roots[root] = None
@@ -323,8 +307,8 @@ class _Match:
         (counter,) = fold.attribute[1]
         _require(fold.args[1] is const(extent_of(self.key), fold.args[1].dtype))
         (same,) = self.substitute(fold.args[:1], {**at, counter: self.key})
-        score = self._inlined(score)
-        _require(self._inlined(same) is score)
+        score, same = self._of_pairs([score, same])
+        _require(same is score)
         largest, made = self.substitute([fold, _value(root)], at)
         (shift,) = self.substitute([shift], {element: made})
         _require(_folds(shift) == [largest] and self.key not in postorder([shift], {largest}))
@@ -337,22 +321,45 @@ class _Match:
         op, counters = root.folds[0].attribute
         return op == "max" and len(counters) == 1
 
-    def _inlined(self, expression: Scalar) -> Scalar:
-        """An expression of a query and a key, without reading what has an element for each pair."""
+    def _of_queries(self, shift: Scalar) -> Scalar:
+        """What is subtracted, without reading it where it is kept for all keys."""
         while True:
-            known: Values = {}
-            for node in _loads(expression):
+            read = [node for node in _loads(shift) if not self._is_largest(node)]
+            known = {node: self.among.makers.get(node.attribute) for node in read}
+            inside = {node: root for node, root in known.items() if root and not root.folds}
+            if not inside:
+                return shift
+            (shift,) = self.substitute([shift], self._expressions(inside))
+
+    def _of_pairs(self, expressions: list[Scalar]) -> list[Scalar]:
+        """Expressions of queries and keys, without reading what nobody else reads.
+
+        Of products only one is computed here.
+        """
+        product: Root | None = None
+        while True:
+            inside: dict[Scalar, Root] = {}
+            for node in _loads(*expressions):
                 root = self.among.makers.get(node.attribute)
                 leaves = {*postorder(node.args)}
-                if root is None or root in self.kept or root.output or self.key not in leaves:
+                if root is None or self.key not in leaves or leaves.isdisjoint(self.rows):
                     continue
-                if not leaves.isdisjoint(self.rows):
-                    (known[node],) = self.substitute([_value(root)], _at(root, node))
-                    self.roots[root] = None
-                    self.pairs.add(root)
-            if not known:
-                return expression
-            (expression,) = self.substitute([expression], known)
+                others = {*self.among.readers[root.target]} - {*self.roots}
+                if root.output or others or (root.folds and product not in (None, root)):
+                    continue
+                product = root if root.folds else product
+                inside[node] = root
+            if not inside:
+                return expressions
+            expressions = self.substitute(expressions, self._expressions(inside))
+
+    def _expressions(self, read: Mapping[Scalar, Root]) -> Values:
+        """What is read, as expressions; it is computed here."""
+        self.roots |= dict.fromkeys(read.values())
+        return {
+            node: self.substitute([_value(root)], _at(root, node))[0]
+            for node, root in read.items()
+        }
 
     def _factors(self, fold: Scalar, columns: Set[Scalar]) -> tuple[Scalar, Scalar, Scalar, Scalar]:
         """What is weighted by what, what stands for their sum, and what the fold is, made of it.
@@ -449,8 +456,8 @@ def _both_ways(args: Sequence[Scalar]) -> list[tuple[Scalar, Scalar]]:
     return [(x, y), (y, x)]
 
 
-def _loads(expression: Scalar) -> list[Scalar]:
-    return [node for node in postorder([expression]) if node.op == "load"]
+def _loads(*expressions: Scalar) -> list[Scalar]:
+    return [node for node in postorder(expressions) if node.op == "load"]
 
 
 def _folds(expression: Scalar) -> list[Scalar]:
