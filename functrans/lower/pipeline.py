@@ -96,12 +96,12 @@ def selection(draft: Draft) -> Draft:
 
 
 def attention(draft: Draft) -> Draft:
-    """Fuse attention: on a grid, softmax-weighted sums become kernels without weights in memory.
+    """Fuse attention: on a grid, a softmax-weighted sum is one kernel, without weights in memory.
 
-    `select/attention.py`, and `grid/attention.py` for the kernels.
+    `select/attention.py` finds it, and `grid/attention.py` makes the kernel.
 
     Expects roots.
-    Leaves fewer of them: what only such a kernel needs is not made.
+    Leaves fewer of them: what only that kernel needs is not made.
     """
     grid, simplify = draft.target.grid, draft.chosen.puller.simplify
     if grid is None:

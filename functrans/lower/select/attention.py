@@ -357,8 +357,7 @@ class _Match:
         """What is read, as expressions; it is computed here."""
         self.roots |= dict.fromkeys(read.values())
         return {
-            node: self.substitute([_value(root)], _at(root, node))[0]
-            for node, root in read.items()
+            node: self.substitute([_value(root)], _at(root, node))[0] for node, root in read.items()
         }
 
     def _factors(self, fold: Scalar, columns: Set[Scalar]) -> tuple[Scalar, Scalar, Scalar, Scalar]:
