@@ -120,6 +120,56 @@ def lines(depth: int, length: int, itemsize: int, terms_are_near: bool) -> tuple
     return depth, length + (16 // itemsize if itemsize == 2 else 8)
 
 
+class AttentionTile(NamedTuple):
+    """A tile of attention: the queries that a team has, and the keys that it goes over at a time.
+
+    Each thread has a small tile of scores in registers, and one of as many queries of the result:
+    columns in groups of `thread_keys`, which are next to those of the next thread.
+    """
+
+    queries: int
+    keys: int
+    depth: int
+    """Terms of scores, and keys of the result, that are in shared memory at a time."""
+    thread_queries: int
+    thread_keys: int
+
+    @property
+    def threads(self) -> int:
+        return self.queries // self.thread_queries * self.across
+
+    @property
+    def across(self) -> int:
+        """The threads that share a query."""
+        return self.keys // self.thread_keys
+
+    @property
+    def scores(self) -> int:
+        """The scores of a thread."""
+        return self.thread_queries * self.thread_keys
+
+    @property
+    def padding(self) -> int:
+        """Numbers behind each row in shared memory: rows then begin in different banks of it."""
+        return self.thread_keys
+
+    def groups(self, columns: int) -> int:
+        """The groups of columns that a thread has of so many."""
+        return -(-columns // self.keys)
+
+    def sums(self, columns: int) -> int:
+        """The elements of the result that a thread has."""
+        return self.groups(columns) * self.scores
+
+    def bytes(self, terms: int, columns: int, itemsize: int, left: int = 1, right: int = 1) -> int:
+        """Bytes of shared memory: tiles of operands, weights, and what is known of queries."""
+        stretches = -(-terms // self.depth) * self.depth
+        of_terms = left * stretches * (self.queries + self.padding)
+        width = self.groups(columns) * self.keys + self.padding
+        of_queries = self.keys + self.padding + self.across + 3
+        return (of_terms + right * self.depth * width + self.queries * of_queries) * itemsize
+
+
 class Grid(NamedTuple):
     """A grid of threads, in blocks, of which warps go in step. None was measured: no GPU was there.
 
@@ -221,3 +271,13 @@ class Grid(NamedTuple):
     largest_epilogue: int = 3072
     """Nodes of expressions that the kernel of a product has besides, for all sums of a thread: a
     hyperbolic tangent written out for 16 of them, a bias and a maximum for 64."""
+    attention_tiles: tuple[AttentionTile, ...] = (
+        AttentionTile(64, 64, 32, 4, 4),
+        AttentionTile(32, 64, 32, 4, 4),
+        AttentionTile(32, 32, 16, 4, 4),
+        AttentionTile(16, 32, 16, 4, 4),
+    )
+    """Tiles of attention, the largest first. With 4 x 4 scores a thread reads 8 numbers for 16
+    multiplications; twice as many queries would take all of its registers. What is in shared memory
+    then is 47 KB of float32 for 64 terms and columns; smaller tiles are for more of these, for
+    float64, and for results that would not give all multiprocessors a tile."""

@@ -20,6 +20,7 @@ from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid import stages
+from functrans.lower.grid.attention import fused_attention
 from functrans.lower.grid.tiled_products import tiled_product
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
@@ -29,6 +30,7 @@ from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, schedule
+from functrans.lower.select.attention import attentions
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
@@ -84,6 +86,27 @@ def selection(draft: Draft) -> Draft:
     """
     selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target, draft.whole)
     return replace(draft, selected=selected, roots=tuple(selected.all))
+
+
+def attention(draft: Draft) -> Draft:
+    """Fuse attention: on a grid, a softmax-weighted sum is one kernel, without weights in memory.
+
+    `select/attention.py` finds it, and `grid/attention.py` makes the kernel.
+
+    Expects roots.
+    Leaves fewer of them: what only that kernel needs is not made.
+    """
+    grid, simplify = draft.target.grid, draft.chosen.puller.simplify
+    if grid is None:
+        return draft
+    roots = dict.fromkeys(draft.roots)
+    made = {}
+    for found in attentions(draft.roots, grid, simplify):
+        if all(root in roots for root in found.roots):
+            made[found.roots[-1]] = fused_attention(found, simplify)
+            for root in found.roots[:-1]:
+                del roots[root]
+    return replace(draft, roots=tuple(made.get(root, root) for root in roots))
 
 
 def reduction_splitting(draft: Draft) -> Draft:
@@ -207,6 +230,7 @@ GRAPH = (
 
 LOOPS = (
     Stage("selection", selection, checks.roots_read_what_is_made, printing.roots),
+    Stage("attention", attention, checks.roots_read_what_is_made, printing.roots),
     Stage("reduction splitting", reduction_splitting, checks.roots_read_what_is_made,
           printing.roots),
     Stage("fusion", fusion, checks.each_root_has_a_loop, printing.loops),
@@ -349,7 +373,8 @@ class _Inner:
     def __init__(self, target: Target, *known: Inner) -> None:
         if target.grid is not None:
             # what is inside of a loop of the graph shares the team of that loop
-            target = replace(target, libraries=False, grid=target.grid._replace(tiles=()))
+            grid = target.grid._replace(tiles=(), attention_tiles=())
+            target = replace(target, libraries=False, grid=grid)
         self.target = target
         self._known = iter(known)
 

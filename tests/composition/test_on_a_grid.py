@@ -53,6 +53,15 @@ def normed(x):
     return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
 
 
+def attention(q, k, v):
+    return softmax(q @ k.T / 4) @ v
+
+
+def causal(q, k, v):
+    mask = np.arange(q.shape[0])[:, None] >= np.arange(k.shape[0])
+    return softmax(np.where(mask, q @ k.T / 4, -np.inf)) @ v
+
+
 def loss(w, x, y):
     return np.sum((np.tanh(x @ w) - y) ** 2)
 
@@ -118,6 +127,20 @@ ROWS = {
     "oscillators": lambda x: oscillator((x[:, 0], x[:, 1] if x.shape[1] > 1 else x[:, 0]))[0],
     "gradient of oscillators": grad(lambda x: np.sum(oscillator((x[:, 0], x[:, -1]))[1] ** 2)),
     "by rows": vmap(lambda row: np.sort(row)[: row.shape[0] // 2].sum() + row),
+}
+
+ATTENTION = {
+    "attention": attention,
+    "causal attention": causal,
+    "value of attention": lambda q, k, v: np.sum(attention(q, k, v) ** 2),
+    "tangent of attention": lambda q, k, v: jvp(lambda q: attention(q, k, v), (q,), (np.cos(q),))[
+        1
+    ],
+    "gradient of attention": grad(lambda q, k, v: np.sum(attention(q, k, v) ** 2)),
+    "attention twice": lambda q, k, v: attention(attention(q, k, v @ v.T @ k), k, v),
+    "attention of several": lambda q, k, v: vmap(attention, in_axes=(0, None, None))(
+        np.stack([q, q + 1]), k, v
+    ),
 }
 
 TWICE = {
@@ -189,6 +212,24 @@ def test_rows(name, shape):
 @pytest.mark.parametrize("name", ["softmax", "gradient of a layer norm", "columns"])
 def test_long_rows(name):
     check(ROWS[name], drawn(2, LARGE, dtype=np.float32), machine=CUDA)
+
+
+@pytest.mark.parametrize("size", [0, 1, 31])
+@pytest.mark.parametrize("name", ["attention", "causal attention"])
+def test_attention_of_so_many_queries(name, size):
+    check(ATTENTION[name], drawn(size, 17), drawn(33, 17), drawn(33, 5), seed=size)
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_transforms_of_attention(name):
+    check(ATTENTION[name], drawn(9, 18), drawn(19, 18), drawn(19, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["attention", "causal attention"])
+def test_attention_in_large_tiles(name):
+    operands = (drawn(length, width, dtype=np.float32) for length, width in ((130, 33), (131, 33)))
+    check(ATTENTION[name], *operands, drawn(131, 40, dtype=np.float32), machine=CUDA)
 
 
 @pytest.mark.parametrize("machine", [SMALL_CUDA, CUDA], ids=["small", "large"])

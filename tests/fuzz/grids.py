@@ -6,6 +6,7 @@ import numpy as np
 
 from functrans import config, grad, jit, vmap
 from functrans.ir.types import is_complex
+from functrans.loop.grid import AttentionTile
 from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
@@ -36,6 +37,7 @@ LOW = {
         "shortest_in_strips": (4, 16, 4096),
         "in_flight": (16, 32),
         "largest_local": (0, 64, 1024),
+        "attention_tiles": ((), (AttentionTile(4, 4, 2, 2, 2),)),
     },
     "reductions": {"blocks": (3, 5), "few_iterations": (1, 8, 64), "long": (16, 200, 1 << 16)},
     "unrolling": {"longest": (2, 16), "sums": (1, 7), "elements": (1, 4, 64)},

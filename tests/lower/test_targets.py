@@ -15,7 +15,7 @@ from functrans.errors import PlanError
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.graph import Graph
 from functrans.loop.domain import Fault
-from functrans.loop.grid import ProductTile
+from functrans.loop.grid import AttentionTile, ProductTile
 from functrans.loop.statements import For, Reduce
 from functrans.loop.target import CPU, CUDA, STAGES
 from functrans.loop.walk import walk
@@ -54,6 +54,7 @@ SMALL_CUDA = target(
         "barrier": 1,
         "rows": 256,
         "tiles": (ProductTile(4, 4, 2, 2, 2),),
+        "attention_tiles": (AttentionTile(4, 4, 2, 2, 2),),
         "narrowest_product": 2,
         "blocks": 4,
         "least_part": 4,

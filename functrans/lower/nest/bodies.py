@@ -116,6 +116,18 @@ class NestBuilder:
 
     def build(self, nest: Loop) -> list[Nest]:
         """The statements of one nest; several if its outermost loop is split."""
+        first = next(iter(nest.roots))
+        if first.team:
+            return [
+                Nest(
+                    first.call,
+                    first.scratch,
+                    first.work,
+                    team=first.team,
+                    private=first.private,
+                    largest_constant=first.largest_constant,
+                )
+            ]
         self._scalars = {}
         self._rows = {}
         self._contracted = set()

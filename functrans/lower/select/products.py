@@ -116,7 +116,7 @@ def product_of(root: Root, target: Target) -> Product | None:
         return None
     if not {*postorder(counts[:1])}.isdisjoint(sides.rows + sides.columns):
         return None
-    found = _operands(value, set(sides.rows), set(sides.columns))
+    found = operands_of(value, set(sides.rows), set(sides.columns))
     if found is None:
         return None
     return _on_tensor_cores(fold, sides, *found, target) or _by_threads(fold, sides, *found, grid)
@@ -225,7 +225,7 @@ def _sides(value: Scalar, loops: Sequence[Scalar]) -> _Sides | None:
     )
 
 
-def _operands(
+def operands_of(
     value: Scalar, rows: Set[Scalar], columns: Set[Scalar]
 ) -> tuple[list[Scalar], list[Scalar]] | None:
     """The largest parts of a term that know no column, and no row; None if that is not all."""

@@ -43,6 +43,12 @@ class Root:
         Whether it is one part of a join, which has the same target as the others.
     distant : bool
         Whether other parts are far from it in memory: it shares no loop with them.
+    team : int
+        For a call that is the kernel of a team, how many threads that is.
+    private : tuple of Buffer
+        Of its scratch, the rows that each of the threads has to itself.
+    largest_constant : int
+        Numbers up to this are about its tiles, and not about the program's arrays.
     """
 
     target: Buffer
@@ -57,6 +63,9 @@ class Root:
     call_work: int = 0
     part: bool = False
     distant: bool = False
+    team: int = 0
+    private: tuple[Buffer, ...] = ()
+    largest_constant: int = 0
 
     @cached_property
     def nodes(self) -> list[Scalar]:
