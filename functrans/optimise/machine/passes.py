@@ -9,6 +9,7 @@ from functrans.ir.graph import Graph
 from functrans.loop.target import Target
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
 from functrans.optimise.machine.factored_sums import factor_sums
+from functrans.optimise.machine.joined_sums import sum_parts
 from functrans.optimise.machine.ordered_sums import order_sums
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
@@ -20,6 +21,7 @@ from functrans.optimise.machine.write_coalescing import coalesce_writes
 Rewrite = Callable[[Graph, Target], Graph]
 
 REWRITES: tuple[tuple[str, Rewrite], ...] = (
+    ("sum_parts", sum_parts),
     ("factor_sums", factor_sums),
     ("halve_transforms", halve_transforms),
     ("swap_products", swap_products),
