@@ -208,6 +208,8 @@ class Products(NamedTuple):
     """A part of such a sum has so many terms at least."""
     most_parts: int = 8
     """Such a sum has so many parts at most."""
+    worth_factoring: int = 4096
+    """A sum of so many operations is worth being taken apart into factors."""
     least_steps: int = 8
     """A scan of so many steps is worth a transpose before it."""
     longest_rows: int = 4

@@ -173,6 +173,9 @@ class _Fusion:
         if len(root.loops) == 1 and nest.vectorisable and nest.plain and not root.folds:
             # nothing is lost, and what reads both will find them in one place
             return nest.node_count <= self.limits.largest_nest
+        if self.target.grid is not None and not nest.plain and root.folds:
+            # so are rows, on a grid: a launch less, and if that is slow, they are distributed again
+            return nest.node_count <= self.limits.largest_nest
         return not nest.sources.isdisjoint(root.loads)
 
     def _is_epilogue(self, root: Root, product: Root, nest: Loop, copies: int) -> bool:

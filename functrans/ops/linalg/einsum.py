@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from functrans.caches import cached
@@ -48,6 +49,17 @@ def einsum(*operands: Any) -> Any:
         arrays.append(_product(taken, step.output))
     (result,) = arrays
     return result
+
+
+def multiplications(text: str, shapes: tuple[Shape, ...]) -> int:
+    """How many multiplications `einsum` takes for operands of these shapes."""
+    extents = {
+        label: extent
+        for labels, shape in zip(text.split("->")[0].split(","), shapes, strict=True)
+        for label, extent in zip(labels, shape, strict=True)
+    }
+    together = [{*step.output}.union(*step.inputs) for step in _steps(text, shapes)]
+    return sum(prod(extents[label] for label in labels) for labels in together)
 
 
 def _by_letters(operands: Sequence[Any]) -> tuple[str, list[Any]]:

@@ -8,17 +8,23 @@ from functrans.ir.check import checked
 from functrans.ir.graph import Graph
 from functrans.loop.target import Target
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
+from functrans.optimise.machine.factored_sums import factor_sums
+from functrans.optimise.machine.joined_sums import sum_parts
 from functrans.optimise.machine.ordered_sums import order_sums
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
 from functrans.optimise.machine.scan_motion import move_out_of_scans
+from functrans.optimise.machine.scattered_sums import sum_scatters
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
 from functrans.optimise.machine.write_coalescing import coalesce_writes
 
 Rewrite = Callable[[Graph, Target], Graph]
 
 REWRITES: tuple[tuple[str, Rewrite], ...] = (
+    ("sum_parts", sum_parts),
+    ("sum_scatters", sum_scatters),
+    ("factor_sums", factor_sums),
     ("halve_transforms", halve_transforms),
     ("swap_products", swap_products),
     ("move_out_of_scans", move_out_of_scans),

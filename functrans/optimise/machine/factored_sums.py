@@ -1,0 +1,179 @@
+"""Factored sums: the distributive law for sums over outer products, in the cheapest order.
+
+The gradient of one sample for a matrix is an outer product of activations and cotangents. Its
+squared norm is the product of theirs (Goodfellow, "Efficient per-example gradient computations",
+2015), and a weighted sum of such gradients over a batch is one product of matrices. So a sum whose
+terms are products is taken apart into its factors, and is contracted in the order that
+`functrans.ops.linalg.einsum` finds for them, if that is much less work.
+
+What rounding may do is not made worse. Sums are multiplied out where a result is linear in them,
+which is bounded by the absolute values of all terms either way. The square of a sum of outer
+products (of a layer that is applied at each place of a sequence) stays: as a sum over pairs of
+places it would cancel. And no factor is squared unless it was scaled such that it overflows, or
+vanishes, only if the product does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import reduce_sum, reshape, transpose
+from functrans.ops.elementwise.arithmetic import divide, multiply
+from functrans.ops.elementwise.choice import absolute, maximum, minimum
+from functrans.ops.elementwise.power import square
+from functrans.ops.linalg.compiled.blas import counts
+from functrans.ops.linalg.contraction import dot_general
+from functrans.ops.linalg.einsum import einsum, multiplications
+from functrans.ops.reductions.reduce import reduce_max
+from functrans.optimise.machine.sum_factors import Axes, Factor, Names, Sum, is_contracted, sum_of
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+BALANCING = 4
+"""Operations for each element of an outer product's factors that are scaled."""
+
+
+def factor_sums(graph: Graph, target: Target) -> Graph:
+    """Take sums apart into their factors, where that is much less work."""
+    if not any(eqn.primitive in (dot_general, reduce_sum) for eqn in graph.eqns):
+        return graph
+    sums = _worthwhile(graph, target)
+    if not sums:
+        return graph
+
+    def run(*inputs: Any) -> list[Any]:
+        values = Environment(zip(graph.inputs, inputs, strict=True))
+        for eqn in graph.eqns:
+            if eqn in sums:
+                with at_source_of(eqn):
+                    values[eqn.outputs[0]] = _evaluated(eqn, sums[eqn], values)
+            else:
+                operands = [values.read(atom) for atom in eqn.inputs]
+                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
+        return [values.read(atom) for atom in graph.outputs]
+
+    return rewrite(run, graph.in_avals)
+
+
+# -- what is worth it ------------------------------------------------------------------------------
+
+
+def _worthwhile(graph: Graph, target: Target) -> dict[Eqn, Sum]:
+    """The sums that are taken apart, by the equations that they stand for."""
+    producers: dict[Atom, Eqn] = {eqn.outputs[0]: eqn for eqn in graph.eqns}
+    found = {eqn: each for eqn in graph.eqns if (each := sum_of(eqn, producers)) is not None}
+    while found:
+        # what one sum does without may be needed by another one, which is not worth it
+        unneeded = _unneeded(graph, found)
+        kept = {eqn: each for eqn, each in found.items() if _is_less(eqn, each, unneeded, target)}
+        if len(kept) == len(found):
+            break
+        found = kept
+    return found
+
+
+def _unneeded(graph: Graph, sums: Mapping[Eqn, Sum]) -> set[Eqn]:
+    """The equations that nobody needs once sums are taken apart."""
+    needed: set[Atom] = {*graph.outputs}
+    for each in sums.values():
+        for factor in each.product.factors:
+            needed.update((factor.atom, *(scaling.atom for scaling in factor.scalings)))
+    unneeded: set[Eqn] = set()
+    for eqn in reversed(graph.eqns):
+        if needed.isdisjoint(eqn.outputs) and eqn not in sums:
+            unneeded.add(eqn)
+        elif eqn not in sums:
+            needed.update(eqn.inputs)
+    return unneeded
+
+
+def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], target: Target) -> bool:
+    """Whether it is much less work to take a sum apart."""
+    gone = [eqn, *(maker for maker in dict.fromkeys(each.product.opened) if maker in unneeded)]
+    before = sum(_work(maker) for maker in gone)
+    # what is contracted is kept in memory before it is summed up again
+    kept = [maker for maker in gone[1:] if is_contracted(maker)]
+    before += target.recomputation.through_memory * sum(m.outputs[0].aval.size for m in kept)
+    if before < target.products.worth_factoring:
+        return False
+    shapes = tuple(each.axes.shape(each.axes.whole(f.labels)) for f in each.product.factors)
+    after = multiplications(each.text(), shapes)
+    after += sum(len(f.scalings) * f.atom.aval.size for f in each.product.factors)
+    if each.is_balanced:
+        after += BALANCING * sum(f.atom.aval.size for f in {*each.product.factors} if f.outer)
+    return 2 * after <= before
+
+
+def _work(eqn: Eqn) -> int:
+    """About how many operations an equation takes that factors are found through."""
+    size = eqn.outputs[0].aval.size
+    if eqn.primitive is reduce_sum:
+        return eqn.inputs[0].aval.size
+    if is_contracted(eqn):
+        return size * counts(eqn).summed
+    if eqn.primitive is dot_general:
+        # what sums it up is no product of matrices, and half as fast
+        return 2 * size
+    return size if eqn.primitive in (multiply, divide, square) else 0
+
+
+# -- the sum of products ---------------------------------------------------------------------------
+
+
+def _evaluated(eqn: Eqn, each: Sum, values: Environment) -> Any:
+    """The value of a sum, by its factors."""
+    factors = each.product.factors
+    values_of = {factor: _value(factor, each.axes, values) for factor in factors}
+    operands = [values_of[factor] for factor in factors]
+    if each.is_balanced:
+        # the same factors are often there twice
+        done: dict[tuple[Factor, Factor], tuple[Any, Any]] = {}
+        for first, second in each.outer_products():
+            x, y = factors[first], factors[second]
+            if (x, y) not in done:
+                done[x, y] = _balanced(
+                    values_of[x], each.axes.whole(x.labels), values_of[y], each.axes.whole(y.labels)
+                )
+            operands[first], operands[second] = done[x, y]
+    product = einsum(each.text(), *operands)
+    return reshape(product, shape=eqn.outputs[0].aval.shape)
+
+
+def _value(factor: Factor, axes: Axes, values: Environment) -> Any:
+    labels = axes.whole(factor.labels)
+    value = reshape(values.read(factor.atom), shape=axes.shape(labels))
+    for scaling in factor.scalings:
+        own = axes.whole(scaling.labels)
+        other = reshape(values.read(scaling.atom), shape=axes.shape(own))
+        value = scaling.combine(value, _along(other, own, labels))
+    return value
+
+
+def _along(x: Any, own: Names, wanted: Names) -> Any:
+    """An array with its axes in the wanted order, and those that it has not of one element."""
+    extents = dict(zip(own, x.shape, strict=True))
+    order = sorted(range(len(own)), key=lambda axis: wanted.index(own[axis]))
+    shape = tuple(extents.get(name, 1) for name in wanted)
+    return reshape(transpose(x, permutation=tuple(order)), shape=shape)
+
+
+def _balanced(x: Any, x_names: Names, y: Any, y_names: Names) -> tuple[Any, Any]:
+    """Factors of the same outer product, of which the first one's largest number is 1.
+
+    What one is divided by the other is multiplied with. The squares of the first are then small
+    numbers, and those of the second are about the largest squares of the product.
+    """
+    apart = tuple(i for i, name in enumerate(x_names) if name not in y_names)
+    shared = tuple(name for name in x_names if name in y_names)
+    largest, least = reduce_max(absolute(x), axes=apart), np.finfo(x.dtype).tiny
+    # the inverse of what is not zero and not infinite is neither
+    scale = minimum(maximum(largest, least), 1 / (4 * least))
+    inverse = divide(x.dtype.type(1), scale)
+    return (
+        multiply(x, _along(inverse, shared, x_names)),
+        multiply(y, _along(scale, shared, y_names)),
+    )

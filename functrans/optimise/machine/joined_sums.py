@@ -1,0 +1,103 @@
+"""Sums over joined arrays, part by part: the norm of raveled parameters is made of those of each.
+
+An element of a joined array is asked for at a place, and which part that is in has to be found out.
+A sum over all places is the sum of the parts' sums, each of which may be the norm of a product, too
+(`functrans.optimise.machine.factored_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.types import is_float
+from functrans.loop.target import Target
+from functrans.ops.arrays.shape import concatenate_p
+from functrans.ops.arrays.structural import reduce_sum
+from functrans.ops.elementwise.arithmetic import add
+from functrans.ops.linalg.contraction import dot_general
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+MOST_BETWEEN = 8
+"""So many elementwise operations at most are between a joined array and its sum."""
+
+
+class _Sum(NamedTuple):
+    """A sum, the joined array that it is over, and the elementwise operations between them."""
+
+    eqn: Eqn
+    joined: Eqn
+    between: Sequence[Eqn]
+
+    def value(self, values: Environment) -> Any:
+        """The sum of the parts' sums."""
+        parts = [part for part in self.joined.inputs if part.aval.size]
+        return reduce(add, [self._of(part, values) for part in parts])
+
+    def _of(self, part: Atom, values: Environment) -> Any:
+        own = Environment({self.joined.outputs[0]: values.read(part)})
+        for eqn in (*self.between, self.eqn):
+            outs = apply(eqn, [own.read(atom) for atom in eqn.inputs])
+            own.update(zip(eqn.outputs, outs, strict=True))
+        return own[self.eqn.outputs[0]]
+
+
+def sum_parts(graph: Graph, target: Target) -> Graph:
+    """Sum up joined arrays part by part, where they are long."""
+    if not any(eqn.primitive is concatenate_p for eqn in graph.eqns):
+        return graph
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    sums = {eqn: each for eqn in graph.eqns if (each := _sum_of(eqn, producers, target))}
+    if not sums:
+        return graph
+
+    def run(*inputs: Any) -> list[Any]:
+        values = Environment(zip(graph.inputs, inputs, strict=True))
+        for eqn in graph.eqns:
+            if eqn in sums:
+                with at_source_of(eqn):
+                    values[eqn.outputs[0]] = sums[eqn].value(values)
+            else:
+                operands = [values.read(atom) for atom in eqn.inputs]
+                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
+        return [values.read(atom) for atom in graph.outputs]
+
+    return rewrite(run, graph.in_avals)
+
+
+def _sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> _Sum | None:
+    """The equation as a sum over a joined array, if it is one."""
+    if eqn.primitive not in (reduce_sum, dot_general) or not is_float(eqn.outputs[0].aval.dtype):
+        return None
+    between: dict[Eqn, None] = {}
+    found = {_joined(x, producers, between) for x in eqn.inputs}
+    joined = found.pop()
+    if found or joined is None or not _is_summed(eqn, joined.params["axis"]):
+        return None
+    size, parts = joined.outputs[0].aval.size, len(joined.inputs)
+    if size < max(target.products.worth_factoring, parts * target.joins.small):
+        return None
+    return _Sum(eqn, joined, tuple(between))
+
+
+def _joined(atom: Atom, producers: Mapping[Atom, Eqn], between: dict[Eqn, None]) -> Eqn | None:
+    """The one joined array that a value is computed from, element by element, and by what."""
+    maker = producers.get(atom)
+    if maker is None or maker.primitive is concatenate_p:
+        return maker
+    if maker.primitive.scalar is None or len(between) > MOST_BETWEEN:
+        return None
+    arrays = [x for x in maker.inputs if isinstance(x, Var)]
+    if any(x.aval.shape != atom.aval.shape for x in arrays):
+        return None
+    found = {_joined(x, producers, between) for x in arrays}
+    between[maker] = None
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_summed(eqn: Eqn, axis: int) -> bool:
+    if eqn.primitive is reduce_sum:
+        return axis in eqn.params["axes"]
+    return (axis, axis) in zip(*eqn.params["contract"], strict=True)

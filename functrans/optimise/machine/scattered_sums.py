@@ -1,0 +1,211 @@
+"""Sums over scatters: norms and sums of the gradients of a table, which are zero in most rows.
+
+The gradient of one sample for an embedding is a scatter of a few rows into a table of zeros. A sum
+of such tables, over the samples, is one scatter of all rows. The squared norm of a table is that of
+its rows that are not zero: rows for the same place are added up, by a product with the matrix that
+says which places are equal, and each place is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.primitive import Primitive
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    broadcast_to_p,
+    cast,
+    full_p,
+    iota,
+    reduce_sum,
+    reshape,
+    reshape_p,
+    zeros,
+)
+from functrans.ops.elementwise.arithmetic import divide, multiply
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.elementwise.power import square
+from functrans.ops.indexing.gather import gather, scatter_add
+from functrans.ops.indexing.positions import INDEX, index_shape
+from functrans.ops.linalg.contraction import dot_general
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+"""A sum of other numbers is taken as it is written."""
+
+
+class _Tables(NamedTuple):
+    """A table for each sample, of zeros to which rows are added, and by what it is scaled.
+
+    Parameters
+    ----------
+    scatter : Eqn
+    scalings : tuple
+        Pairs of ``multiply`` or ``divide`` and a number for each sample.
+    """
+
+    scatter: Eqn
+    scalings: tuple[tuple[Primitive, Atom], ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of one table."""
+        return self.scatter.outputs[0].aval.shape[1:]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of a table that are indexed."""
+        return tuple(axis - 1 for axis in self.scatter.params["axes"][1:])
+
+    @property
+    def index_shape(self) -> tuple[int, ...]:
+        """The shape of the indices, that of all samples first."""
+        return index_shape([x.aval for x in self.scatter.inputs[2:]])
+
+    @property
+    def rows(self) -> int:
+        """How many rows are added to one table."""
+        return prod(self.index_shape[1:])
+
+    def updates(self, values: Environment) -> Any:
+        """The rows of all samples, scaled."""
+        updates = values.read(self.scatter.inputs[1])
+        for combine, atom in self.scalings:
+            shape = (atom.aval.size, *(1,) * (updates.ndim - 1))
+            updates = combine(updates, reshape(values.read(atom), shape=shape))
+        return updates
+
+    def indices(self, values: Environment) -> list[Any]:
+        """Where the rows go in their tables."""
+        given = (values.read(atom) for atom in self.scatter.inputs[3:])
+        return [broadcast_to(index, shape=self.index_shape) for index in given]
+
+    def total(self, values: Environment) -> Any:
+        """The sum of all tables."""
+        updates = self.updates(values)
+        empty = zeros(self.shape, updates.dtype)
+        return scatter_add(empty, updates, *self.indices(values), axes=self.axes, unique=False)
+
+    def squares(self, values: Environment) -> Any:
+        """The sum of the squares of each table."""
+        samples, rows = self.index_shape[0], self.rows
+        updates = self.updates(values)
+        updates = reshape(updates, shape=(samples, rows, updates.size // (samples * rows)))
+        if rows == 1:
+            return reduce_sum(square(updates), axes=(1, 2))
+        indexed = tuple(self.shape[axis] for axis in self.axes)
+        numbers = reshape(iota(size=prod(indexed), dtype=INDEX), shape=indexed)
+        places = gather(numbers, *self.indices(values), axes=tuple(range(len(indexed))))
+        first, second = (reshape(places, shape=(samples, *s)) for s in ((rows, 1), (1, rows)))
+        same = cast(equal(first, second), dtype=updates.dtype)
+        added = dot_general(same, updates, contract=((2,), (1,)), batch=((0,), (0,)))
+        # a place stands there as often as rows are added to it
+        times = reduce_sum(same, axes=(2,))
+        return reduce_sum(reduce_sum(square(added), axes=(2,)) / times, axes=(1,))
+
+
+def sum_scatters(graph: Graph, target: Target) -> Graph:
+    """Sum up tables, and their squares, without the tables."""
+    if not any(eqn.primitive is scatter_add for eqn in graph.eqns):
+        return graph
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    totals: dict[Eqn, _Tables] = {}
+    squares: dict[Eqn, _Tables] = {}
+    for eqn in graph.eqns:
+        if eqn.primitive is not reduce_sum or eqn.outputs[0].aval.dtype not in DTYPES:
+            continue
+        axes = eqn.params["axes"]
+        if axes == (0,):
+            found = _tables(eqn.inputs[0], producers)
+            if found is not None:
+                totals[eqn] = found
+        elif axes == tuple(range(1, eqn.inputs[0].aval.ndim)):
+            found = _squared(eqn.inputs[0], producers)
+            if found is not None and _is_sparse(found, target):
+                squares[eqn] = found
+    if not totals and not squares:
+        return graph
+
+    def run(*inputs: Any) -> list[Any]:
+        values = Environment(zip(graph.inputs, inputs, strict=True))
+        for eqn in graph.eqns:
+            with at_source_of(eqn):
+                if eqn in totals:
+                    values[eqn.outputs[0]] = totals[eqn].total(values)
+                elif eqn in squares:
+                    values[eqn.outputs[0]] = squares[eqn].squares(values)
+                else:
+                    operands = [values.read(atom) for atom in eqn.inputs]
+                    values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
+        return [values.read(atom) for atom in graph.outputs]
+
+    return rewrite(run, graph.in_avals)
+
+
+def _squared(atom: Atom, producers: Mapping[Atom, Eqn]) -> _Tables | None:
+    """The tables whose squares a value is."""
+    maker = producers.get(atom)
+    if maker is None or maker.primitive not in (square, multiply):
+        return None
+    if maker.inputs[0] is not maker.inputs[-1]:
+        return None
+    return _tables(maker.inputs[0], producers)
+
+
+def _tables(atom: Atom, producers: Mapping[Atom, Eqn]) -> _Tables | None:
+    """The tables that a value is, one for each sample, if it is that."""
+    scalings: list[tuple[Primitive, Atom]] = []
+    while (maker := producers.get(atom)) is not None and maker.primitive in (multiply, divide):
+        x, y = maker.inputs
+        if maker.primitive is multiply and _is_by_sample(x, maker):
+            x, y = y, x
+        if not _is_by_sample(y, maker):
+            return None
+        scalings.insert(0, (maker.primitive, y))
+        atom = x
+    if maker is None or maker.primitive is not scatter_add or not _is_by_tables(maker, producers):
+        return None
+    return _Tables(maker, tuple(scalings))
+
+
+def _is_by_sample(x: Atom, eqn: Eqn) -> bool:
+    """Whether an operand has one number for each sample."""
+    samples, *rest = eqn.outputs[0].aval.shape
+    return isinstance(x, Var) and x.aval.shape == (samples, *(1 for _ in rest))
+
+
+def _is_by_tables(scatter: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
+    """Whether a scatter adds to tables of zeros, each sample's rows to its own."""
+    table, _, *indices = scatter.inputs
+    axes = scatter.params["axes"]
+    if axes[0] != 0 or len(axes) == 1 or scatter.outputs[0].aval.size == 0:
+        return False
+    maker = _source(table, producers)
+    if maker is None or maker.primitive is not full_p or maker.params["value"] != 0:
+        return False
+    shape = index_shape([x.aval for x in indices])
+    samples = scatter.outputs[0].aval.shape[0]
+    if indices[0].aval.shape != (samples, *(1 for _ in shape[1:])) or not shape:
+        return False
+    counter = _source(indices[0], producers)
+    return counter is not None and counter.primitive is iota
+
+
+def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> Eqn | None:
+    """What made a value, before it was given another shape."""
+    maker = producers.get(atom)
+    while maker is not None and maker.primitive in (reshape_p, broadcast_to_p):
+        maker = producers.get(maker.inputs[0])
+    return maker
+
+
+def _is_sparse(tables: _Tables, target: Target) -> bool:
+    """Whether comparing all rows with each other is less than going through memory for a table."""
+    places = prod(tables.shape[axis] for axis in tables.axes)
+    return 0 < tables.rows**2 <= places * target.recomputation.through_memory
