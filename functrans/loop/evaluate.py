@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.loop import fragments
 from functrans.loop.domain import Fault
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import expanded
 from functrans.loop.nodes import identity
 from functrans.loop.reshaping import as_in_kernel
-from functrans.loop.scalar import Scalar, meaning
+from functrans.loop.scalar import OPERATIONS, Scalar, meaning, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
@@ -40,6 +41,11 @@ from functrans.loop.statements import (
 )
 
 Array = np.ndarray[Any, Any]
+
+Operation = Callable[[list[Any]], Any]
+"""What is made of the values of operands."""
+
+Order = list[tuple[Scalar, Operation | None]]
 
 Routines = Callable[[str, Sequence[Array]], None]
 """Calls a library routine: its symbol, and its arguments as arrays that begin where they are."""
@@ -115,7 +121,6 @@ class Interpreter:
         self.status = 0
         self.known: dict[Scalar, Any] = {}
         """The values of indices and locals."""
-        self.expanded: dict[Scalar, Scalar] = {}
         self.memory: dict[Buffer, Memory] = {
             one: self._in_kernel(one, given)
             for one, given in zip(kernel.buffers, memory, strict=True)
@@ -295,7 +300,19 @@ class Interpreter:
 
     def value(self, expression: Scalar) -> Any:
         """The number that an expression is now."""
-        (root,) = expanded([expression], self.expanded)
+        order = _order(expression)
+        if isinstance(order, Scalar):
+            return self._chosen(order)
+        done: dict[Scalar, Any] = {}
+        for node, operation in order:
+            if operation is None:
+                done[node] = self._evaluate(node, done)
+            else:
+                done[node] = operation([done[arg] for arg in node.args])
+        return done[node]
+
+    def _chosen(self, root: Scalar) -> Any:
+        """The number that an expression is, of whose choices one side each is computed."""
         done: dict[Scalar, Any] = {}
         stack = [root]
         while stack:
@@ -364,6 +381,39 @@ class Interpreter:
         if not memory.written[at]:
             raise Fault(f"{one}[{', '.join(map(str, at))}] is read before it is written")
         return memory.array[at]
+
+
+_OF_THE_MOMENT = {
+    "index", "local", "size", "zero", "guard", "unlikely", "load", "checked", "required",
+}  # fmt: skip
+"""What has another meaning in a kernel that runs than in an expression by itself."""
+
+
+@cached(4096)
+def _order(expression: Scalar) -> Scalar | Order:
+    """The nodes of an expression, operands first; what has choices in it stays as it is."""
+    (root,) = expanded([expression], {})
+    nodes = postorder([root])
+    if any(node.op in ("guard", "unlikely") for node in nodes):
+        return root
+    return [(node, _operation(node)) for node in nodes]
+
+
+def _operation(node: Scalar) -> Operation | None:
+    """What a node makes of its operands; None if that depends on more."""
+    if node.op in _OF_THE_MOMENT:
+        return None
+    dtype, kind = node.dtype, node.dtype.type
+    if node.op == "const":
+        value = meaning(node, [])[()]
+        return lambda args: value
+    function = OPERATIONS[node.op].meaning if node.op in OPERATIONS else None
+
+    def operation(args: list[Any]) -> Any:
+        result = function(*args) if function is not None else meaning(node, args)
+        return result if type(result) is kind else np.asarray(result, dtype)[()]
+
+    return operation
 
 
 def combined_by_halves(op: str, parts: Sequence[Any]) -> Any:
