@@ -9,10 +9,11 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
+from functrans.loop import fragments
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, evaluate, postorder
-from functrans.loop.statements import For, If, Reduce, Statement, Store, While
+from functrans.loop.statements import For, If, MatrixMultiply, Reduce, Statement, Store, While
 from functrans.loop.walk import expressions, walk
 
 DATA = frozenset({"load", "local", "parameter", "probe"})
@@ -123,6 +124,8 @@ class _Tally:
                 inner = known.new_child()
                 own = self.body(one.prepare, at, inner) + self.operations([one.condition], inner)
                 return own + self.body(one.body, at, inner)
+            case MatrixMultiply():
+                return 2 * one.count * fragments.terms(one.dtype)
         combined = isinstance(one, Store) and one.op is not None
         return self.operations(expressions(one), known) + combined
 

@@ -11,6 +11,7 @@ from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.footprints import footprint
 from functrans.loop.fragments import own_columns, own_rows, own_sums
 from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.operations import operations_of
 from functrans.loop.scalar import const, idiv, irem
 from functrans.loop.statements import (
     Address,
@@ -166,3 +167,9 @@ def test_what_is_read_and_written_and_how_it_looks():
         "&sums[thread, 0] += (&left[0, 0]: 16 rows by 8, 1) @ (&right[0, 0]: 16 rows by 1, 16).T"
         in text(kernel()).replace("thread1", "thread")
     )
+
+
+def test_all_threads_together_do_the_operations_of_the_product():
+    # of two warps, each of which does all of it
+    loop = dealt(lambda thread: [product(thread)])
+    assert operations_of([loop]) == 2 * (2 * 16 * 16 * 8)

@@ -78,6 +78,8 @@ def mma(dtype: str) -> Code:
         )
         # (said to have effects, so that it stays where the whole warp comes to it)
         found = build.asm(shape, text, constraints, [*sums, *operands], True)
+        # copies of it, in loops that LLVM unrolls, would need more registers than there are
+        found.attributes = site.ir.values.FunctionAttributes(["noduplicate"])
         return site.several([build.extract_value(found, i) for i in range(4)])
 
     return code

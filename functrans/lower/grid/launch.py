@@ -53,7 +53,7 @@ def launch(kernel: Kernel, grid: Grid) -> Launch:
 
 
 def least_blocks(kernel: Kernel) -> int:
-    """How many blocks a multiprocessor must have the registers for at once.
+    """How many blocks a multiprocessor should have the registers for at once.
 
     On tensor cores two: one multiplies while the other waits for memory, or at its barrier.
     """

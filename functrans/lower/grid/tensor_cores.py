@@ -175,16 +175,22 @@ class WarpTiling(Tiling):
 
     def _terms(self, thread: Scalar, stretch: Scalar) -> tuple[Statement, ...]:
         each = fragments.terms(self.left.rows[0].dtype)
-        count = self.tile.depth // each
-        chunk = index("chunk", count)
-        half, term = self._half(stretch), self.simplify(chunk * each) if count > 1 else ZERO
+        half, corner = self._half(stretch), self._corner(thread)
         lengths = self.tile.warp_rows, self.tile.warp_columns
-        left, right = (
-            Panel(Address(side.rows[0], side.place(half, first, term)), length, *side.strides())
-            for side, first, length in zip(self.sides, self._corner(thread), lengths, strict=True)
-        )
-        product = MatrixMultiply(Address(self.sums, (thread, ZERO)), left, right)
-        return (For(chunk, ZERO, as_index(count), (product,)),) if count > 1 else (product,)
+        sums = Address(self.sums, (thread, ZERO))
+
+        def product(term: int) -> MatrixMultiply:
+            left, right = (
+                Panel(
+                    Address(side.rows[0], side.place(half, first, as_index(term))),
+                    length,
+                    *side.strides(),
+                )
+                for side, first, length in zip(self.sides, corner, lengths, strict=True)
+            )
+            return MatrixMultiply(sums, left, right)
+
+        return tuple(product(term) for term in range(0, self.tile.depth, each))
 
     def _corner(self, thread: Scalar) -> tuple[Scalar, Scalar]:
         """The first row, and column, of the tile that a thread's warp has."""

@@ -93,7 +93,7 @@ def _narrower(
     (x,), (out,) = eqn.inputs, eqn.outputs
     if not isinstance(x, Var) or not is_float(x.aval.dtype) or not is_float(out.aval.dtype):
         return None
-    if any(patterns[each] is OPAQUE for each, _ in uses):
+    if any(patterns[each] is OPAQUE or patterns[each].by_data[i] for each, i in uses):
         return None
     return x if x.aval.dtype.itemsize < out.aval.dtype.itemsize else None
 

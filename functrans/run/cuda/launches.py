@@ -78,7 +78,11 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
         *["int64"] * kernel.sizes,
     )
     threads, blocks = launch(kernel, grid).threads, least_blocks(kernel)
-    return Compiled(source, compile_cubin(source, signature, architecture, threads, blocks))
+    made = compile_cubin(source, signature, architecture, threads, blocks)
+    if made.resources.spills and blocks > 1:
+        # one block with all registers in use is the lesser evil
+        made = compile_cubin(source, signature, architecture, threads)
+    return Compiled(source, made)
 
 
 def _in_memory(one: Buffer) -> str:
