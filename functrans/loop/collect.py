@@ -130,7 +130,8 @@ class Accesses:
         """How long a statement takes at most: one for what it reads, one for what it writes."""
         match statement:
             case For():
-                return 2 + _extent(statement.index) * self._spans(statement.body)
+                longest = _extent(statement.index) if self._is_bounded(statement) else LONGEST
+                return 2 + longest * self._spans(statement.body)
             case Reduce():
                 count = prod(_extent(i) for i, *_ in statement.loops)
                 return 2 + count * (self._spans(statement.body) + 2)
@@ -143,6 +144,10 @@ class Accesses:
 
     def _spans(self, body: Sequence[Statement]) -> int:
         return sum(map(self._span, body)) or 1
+
+    def _is_bounded(self, loop: For) -> bool:
+        """Whether something says how many iterations a loop has at most, besides data."""
+        return loop.index.attribute[2] is not None or loop.stop.op != "local"
 
     def _steps(self, most: int) -> int:
         return most if self.scenario.steps is None else min(self.scenario.steps, most)
@@ -200,11 +205,13 @@ class Accesses:
     def _loop(self, index: Scalar, start: Scalar, stop: Scalar, span: int) -> Iterator[int]:
         """All iterations of a loop, each so long, as a new axis; gives its extent."""
         low, high = self.values(start), self.values(stop)
+        by_data = isinstance(high, Unknown) or stop.op == "local"
         if isinstance(low, Unknown):
             raise Fault(f"the loop over {index.attribute[0]} starts at a number from data")
         if isinstance(high, Unknown):
             self.uncertain = True
-            high = np.asarray(self._steps(_extent(index)))
+            bound = index.attribute[2]
+            high = np.asarray(self._steps(LONGEST if bound is None else bound))
             if stop.op == "local":
                 self.values.bind(stop, high)
         low, high = aligned(low, high)
@@ -219,7 +226,8 @@ class Accesses:
             if extent:
                 # (where it is not come to, it may begin anywhere)
                 used = iterations if outer is None else masked_by(iterations, outer)
-                if int(used.min(initial=0)) < 0 or extent > _extent(index):
+                bound = extent if index.attribute[2] is None and by_data else _extent(index)
+                if int(used.min(initial=0)) < 0 or extent > bound:
                     raise Fault(f"the loop over {index.attribute[0]} leaves its extent")
                 if not (iterations < last).all():
                     self._restrict(iterations < last)

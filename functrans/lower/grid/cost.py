@@ -124,8 +124,9 @@ class Spans:
 
 
 def extent(loop: For) -> int:
-    """How many iterations a loop has, or has at most."""
-    return int(loop.index.attribute[2])
+    """How many iterations a loop has, or has at most; 1 if nothing says."""
+    found = loop.index.attribute[2]
+    return 1 if found is None else int(found)
 
 
 def terms(statement: Reduce) -> int:

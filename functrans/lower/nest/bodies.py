@@ -6,7 +6,7 @@ A value that only its nest needs is contracted to locals (scalar replacement), o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -30,7 +30,7 @@ from functrans.loop.statements import (
     serial,
 )
 from functrans.loop.target import Target
-from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
@@ -88,7 +88,17 @@ def limit_stack(nest: Nest, target: Target) -> Nest:
             kept.append(row)
     if len(kept) == len(nest.scratch):
         return nest
-    return replace(nest, body=tuple(map(serial, nest.body)), scratch=tuple(kept))
+    lost = set(nest.scratch).difference(kept)
+    body = tuple(_one_by_one(serial(each), lost) for each in nest.body)
+    return replace(nest, body=body, scratch=tuple(kept))
+
+
+def _one_by_one(statement: Statement, rows: Set[Buffer]) -> Statement:
+    """A statement in which no loop that writes one of these rows is independent, however deep."""
+    statement = with_bodies(statement, lambda body: tuple(_one_by_one(each, rows) for each in body))
+    if isinstance(statement, For) and statement.parallel and rows & stored([statement]):
+        return replace(statement, parallel=False)
+    return statement
 
 
 class NestBuilder:

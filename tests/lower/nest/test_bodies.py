@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from functrans import config, jacfwd, jit, vmap
+from functrans import config, jacfwd, jit, lax, vmap
+from functrans.loop.target import CPU
+from functrans.lower import pipeline
+from functrans.lower.verify import verify
+from functrans.optimise import optimise
+from tests.loop.plans import evaluate_plan, shuffled
+from tests.targets import target
 
 RNG = np.random.default_rng(0)
 LONG = 300
@@ -82,3 +88,20 @@ def test_long_pieces_are_shared_and_short_ones_come_once(rows):
 
     for got, expected in zip(jit(framed)(x), framed(x), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(2, 65), (2, 65, 3), (2, 3, 65)])
+def test_rows_without_room_make_loops_serial_however_deep(shape):
+    """The loop over lanes is inside of that over steps: lanes that share a row come in turn."""
+
+    def steps(x):
+        return lax.fori_loop(0, 2, lambda _, y: np.roll(np.sin(y), 1) + 0.1, x)
+
+    x = RNG.standard_normal(shape)
+    graph, captures, *_ = jit(vmap(steps)).program_for((x,), {})
+    plan = pipeline.plan(optimise(graph), target(CPU, loops={"largest_stack": 256}))
+    verify(plan)
+    (found,), status = evaluate_plan(plan, [x, *captures], shuffled(1))
+    expected = [np.roll(np.sin(np.roll(np.sin(row), 1) + 0.1), 1) + 0.1 for row in x]
+    assert status == 0
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -153,3 +153,22 @@ def test_many_loops_side_by_side_change_places_with_their_steps(reverse):
     (lines,) = [nest.splitlines() for nest in nests if "for t in" in nest]
     depth = {line.split()[1]: len(line) - len(line.lstrip()) for line in lines if " for " in line}
     assert depth["t"] > depth["i"]
+
+
+def test_a_loop_of_as_many_steps_as_data_say_in_another_one():
+    """Nothing bounds the inner loop of the reverse pass, which has no stack of its own."""
+
+    def halved(state):
+        y, n = state
+        z, _ = lax.while_loop(lambda s: s[1] < n, lambda s: (s[0] * 0.5 + 0.1, s[1] + 1), (y, 0))
+        return z, n + 1
+
+    def f(x):
+        return np.sum(lax.while_loop(lambda s: s[1] < 5, halved, (x, 0))[0] * np.cos(x))
+
+    x = np.linspace(-1.0, 2.0, 300)
+    np.testing.assert_allclose(jit(grad(f))(x), grad(f)(x), rtol=1e-12)
+    total = 0.5**10  # 0 + 1 + 2 + 3 + 4 steps
+    np.testing.assert_allclose(
+        grad(f)(x), total * np.cos(x) - (total * x + 0.2 * (1 - total)) * np.sin(x), rtol=1e-12
+    )

@@ -56,6 +56,10 @@ def while_loop(at: Emission) -> None:
 # -- loops -----------------------------------------------------------------------------------------
 
 
+_MANY = 1000
+"""Steps of a loop, as far as its work is estimated, if nothing says how many there are."""
+
+
 class _Loop:
     """A scan or a while loop."""
 
@@ -72,7 +76,8 @@ class _Loop:
             self.body.inputs, loop.n_consts, loop.n_carry
         )
         self.next_carry, self.ys = cut(self.body.outputs, loop.n_carry)
-        self.counter = index("t", at.eqn.params.get("length"))
+        length = at.eqn.params.get("length")
+        self.counter = index("t", None if length == GROWS else length)
         self.before: list[Statement] = []
         self.after: list[Statement] = []
         self.in_locals: dict[int, dict[Position, Scalar]] = {}
@@ -90,7 +95,8 @@ class _Loop:
 
     def scan(self) -> None:
         assert isinstance(self.loop, Scan)
-        work = self.loop.length * max(self.body.work, 1)
+        expected = _MANY if self.loop.length == GROWS else self.loop.length
+        work = expected * max(self.body.work, 1)
         steps: Scalar = const(self.loop.length, INDEX)
         if self.loop.counted:
             steps = local(INDEX, "steps")
@@ -217,7 +223,7 @@ class _Loop:
         self._store_carry(parity)
         self.after.append(Store(count_out, (), steps))
         loop = WhileLoop(prepare, condition, (*body, count))
-        self._call((loop,), [self.body, test], 1000 * max(self.body.work, 1))
+        self._call((loop,), [self.body, test], _MANY * max(self.body.work, 1))
 
     def _allocate_carry(self, users: Sequence[Inner]) -> None:
         """Decide where the carry lives, and put the first one there."""
