@@ -25,7 +25,8 @@ from tests.targets import target
 
 EAGER = target(
     CUDA,
-    grid={"largest_team": 64, "iterations": 2, "launch": 1},
+    grid={"largest_team": 64, "iterations": 2, "launch": 1, "barrier": 1}
+    | {"smallest_tiled": 1, "tile_side": 8, "block": 32},
     reductions={"long": 500, "blocks": 3, "few_iterations": 100},
 )
 """A GPU for which short columns are worth blocks, and teams."""
@@ -118,7 +119,7 @@ def test_all_that_is_fetched_is_used(monkeypatch):
 
 
 def test_what_the_host_repeats():
-    """Kernels of a step of a scan are shared, and in strips, as others are."""
+    """Kernels of a step of a scan have tiles, and are shared, as others are."""
 
     def step(state, x):
         state = np.sin(state.T) + x
@@ -127,8 +128,8 @@ def test_what_the_host_repeats():
     def function(state, xs):
         return lax.scan(step, state, xs)
 
-    state, xs = drawn((256, 256)), drawn((2, 256))
-    made = plan(function, state, xs)
+    state, xs = drawn((34, 34)), drawn((2, 34))
+    made = plan(function, state, xs, machine=EAGER)
     repeated = [one.kernel for one in made.steps if one.turns]
     assert repeated
     assert all(kernel.team > 1 and kernel.scratch for kernel in repeated)
