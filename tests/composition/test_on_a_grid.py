@@ -143,6 +143,19 @@ ATTENTION = {
     ),
 }
 
+ACROSS = {
+    "transposed": lambda x: x.T * 2,
+    "with itself": lambda x: x[: x.shape[1], : x.shape[0]] + x.T[: x.shape[0], : x.shape[1]],
+    "in a batch": vmap(lambda x: np.outer(x, x[::-1]).T + x),
+    "reversed axes": lambda x: np.transpose(np.stack([x, x * 2, x - 1]), (2, 1, 0)) * 1,
+    "padded": lambda x: np.pad(x.T, 2),
+    "turned": lambda x: np.rot90(x) * 1,
+    "gradient": grad(lambda x: np.sum((x.T * np.arange(x.shape[0])) ** 3)),
+    "down columns": lambda x: (x.sum(axis=0), (x * x).max(axis=0, initial=0), (x > 0).any(axis=0)),
+    "of columns": lambda x: (x.T - x.mean(axis=1)[None]).sum(axis=1),
+    "scan": lambda x: lax.scan(lambda s, _: (np.sin(s), s.T.sum(axis=0)), x, None, 3),
+}
+
 TWICE = {
     "hessian": (hessian(lambda x: np.sum(np.sin(x) * x[::-1])), (5,)),
     "jacobians": (lambda x: (jacrev(softmax)(x), jacfwd(np.cumsum)(x)), (7,)),
@@ -207,6 +220,29 @@ def test_rows(name, shape):
         pytest.skip("of nothing there is no largest")
     with np.errstate(all="ignore"):
         check(ROWS[name], drawn(*shape), seed=shape[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (31, 33), (1, 31), (0, 3)])
+@pytest.mark.parametrize("name", ACROSS)
+def test_across(name, shape):
+    with np.errstate(all="ignore"):
+        check(ACROSS[name], drawn(*shape), seed=shape[0])
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16, np.float32, np.complex128])
+@pytest.mark.parametrize("name", ["transposed", "reversed axes", "down columns"])
+def test_across_of_dtypes(name, dtype):
+    x = drawn(31, 33).astype(dtype)
+    if dtype == np.bool_:
+        check(lambda x: (x.T.copy(), np.moveaxis(x, 0, 1) | False, x.any(axis=0)), x)
+    elif dtype != np.complex128 or name != "down columns":
+        check(ACROSS[name], x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["transposed", "padded", "down columns"])
+def test_long_across(name):
+    check(ACROSS[name], drawn(33, LARGE, dtype=np.float32), machine=CUDA)
 
 
 @pytest.mark.parametrize("name", ["softmax", "gradient of a layer norm", "columns"])

@@ -61,6 +61,8 @@ SMALL_CUDA = target(
         "threads": 4,
         "shortest_in_strips": 3,
         "in_flight": 64,
+        "smallest_tiled": 1,
+        "tile_side": 4,
     },
     reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
     unrolling={"longest": 2, "sums": 1, "elements": 2},

@@ -40,8 +40,8 @@ from functrans.loop.statements import (
 )
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Reductions
-from functrans.loop.walk import loaded, stored, walk
-from functrans.lower.grid.contiguity import Access, accesses, neighbours, stride
+from functrans.loop.walk import walk
+from functrans.lower.grid.contiguity import Access, accesses, neighbours, reads_back, stride
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
@@ -141,10 +141,10 @@ def _in_one_loop(statement: Statement) -> Statement:
 
 
 def _is_plain(body: Body) -> bool:
-    """Whether statements are sums, and what is computed of them; nothing is read that is stored."""
+    """Whether statements are sums, and what is computed of them, in memory that is theirs."""
     if not all(isinstance(each, (Let, Reduce, Store)) for each in body):
         return False
-    if not stored(body).isdisjoint(loaded(body)):
+    if reads_back(body):
         return False
     sums = [each for each in body if isinstance(each, Reduce)]
     inner = [each for one in sums for each in walk(one.body)]

@@ -11,7 +11,7 @@ from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement, Store, size
-from functrans.loop.walk import scalars, walk
+from functrans.loop.walk import children, loaded, scalars, stored, walk
 from functrans.lower.grid.sizes import Sizes
 
 WIDEST = 16
@@ -37,6 +37,18 @@ def accesses(body: Sequence[Statement], values: Sequence[Scalar] = ()) -> Iterat
     for statement in walk(body):
         if isinstance(statement, Store):
             yield Access(statement.target, statement.indices, True)
+
+
+def reads_back(body: Sequence[Statement]) -> bool:
+    """Whether statements may read what one before them has stored."""
+    written: set[Buffer] = set()
+    for statement in body:
+        own = stored((statement,))
+        before = written | own if children(statement) else written
+        if not before.isdisjoint(loaded((statement,))):
+            return True
+        written |= own
+    return False
 
 
 def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:

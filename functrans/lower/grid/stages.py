@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from functrans.loop.statements import Kernel
+from functrans.loop.statements import Kernel, size
 from functrans.lower.draft import Draft
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
@@ -17,6 +17,7 @@ from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.register_rows import with_register_rows
+from functrans.lower.grid.sizes import with_leaves
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.grid.transposition import transposed
@@ -125,21 +126,31 @@ def strip_mining(draft: Draft) -> Draft:
 
 
 def _each_step(draft: Draft, change: Callable[[Step], Step]) -> Draft:
-    """Steps changed one by one; those that call the same kernel do so afterwards.
-
-    Kernels that the host repeats, with the number of the turn as a size, stay as they are.
-    """
+    """Steps changed one by one; those that call the same kernel do so afterwards."""
     done: dict[tuple[Kernel, tuple[int, ...]], Step] = {}
     for step in draft.steps:
-        if step.turns:
-            done[step.kernel, step.sizes] = step
-        elif (step.kernel, step.sizes) not in done:
-            done[step.kernel, step.sizes] = change(step)
+        if (step.kernel, step.sizes) not in done:
+            done[step.kernel, step.sizes] = _changed(step, change)
     made = ((step, done[step.kernel, step.sizes]) for step in draft.steps)
     steps = tuple(
         replace(new, buffers=old.buffers, work=old.work, turns=old.turns) for old, new in made
     )
     return replace(draft, steps=steps)
+
+
+def _changed(step: Step, change: Callable[[Step], Step]) -> Step:
+    """A step changed, in whose kernel meanwhile the host's loops have indices, and not sizes."""
+    if not step.turns:
+        return change(step)
+    slots = {size(len(step.sizes) + number): turn for number, turn in enumerate(step.turns)}
+    kernel = replace(with_leaves(step.kernel, slots), sizes=len(step.sizes))
+    given = replace(step, kernel=kernel, turns=())
+    made = change(given)
+    if made is given:
+        return step
+    turns = {turn: size(len(made.sizes) + number) for number, turn in enumerate(step.turns)}
+    kernel = with_leaves(made.kernel, turns)
+    return replace(made, kernel=replace(kernel, sizes=len(made.sizes) + len(turns)))
 
 
 def barrier_insertion(draft: Draft) -> Draft:

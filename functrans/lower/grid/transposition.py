@@ -39,7 +39,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.walk import children, expressions, loaded, stored
-from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours, stride
+from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours, reads_back, stride
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
@@ -129,20 +129,24 @@ def _fetched(access: Access, loop: For, sizes: Sizes, most: int) -> int:
 
 
 def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
-    """What each iteration loads that no other one stores, wherever the indices of the band say."""
+    """What each iteration loads before it stores there, wherever the indices of the band say.
+
+    No other iteration stores there: those of a band are independent.
+    """
     inside = kernel.band[-1].body
-    leaves = {loop.index for loop in kernel.band}
-    constant = set(kernel.buffers) - stored(inside)
+    as_before = set(kernel.buffers)
+    if reads_back(inside):
+        as_before -= stored(inside)
     roots = [root for each in inside if not children(each) for root in expressions(each)]
 
     def is_known(*given: Scalar) -> bool:
         found = (x for x in postorder(given) if not x.args)
-        return all(x.op in ("const", "size") or x in leaves for x in found)
+        return all(x.op in ("const", "size", "index") for x in found)
 
     return {
         node: condition
         for node, condition in _loads(roots).items()
-        if node.attribute in constant and is_known(*node.args, condition)
+        if node.attribute in as_before and is_known(*node.args, condition)
     }
 
 
