@@ -152,6 +152,10 @@ FORMS = {
         lambda q, k, v, keep: (weights(scores(q, k)) * keep / 0.9) @ v,
         *two(5, 18, 4), drawn(2, 5, 18) > 0,
     ),
+    "short rows": (
+        lambda q, k, v, b: weights(scores(q, k) + b) @ v,
+        drawn(5, 8), drawn(18, 8), drawn(18, 4), drawn(5, 18),
+    ),
     "heads": (heads, drawn(1, 5, 2, 17), drawn(1, 18, 2, 17), drawn(1, 18, 2, 4)),
     "groups of heads": (grouped, drawn(1, 2, 3, 3, 17), drawn(1, 2, 18, 17), drawn(1, 2, 18, 4)),
     "mapped": (vmap(vmap(attend)), drawn(2, 2, 4, 17), drawn(2, 2, 18, 17), drawn(2, 2, 18, 3)),
