@@ -17,6 +17,7 @@ from functrans import vecmath
 from functrans.caches import cached
 from functrans.loop.functions import Function
 from functrans.loop.grid import Grid
+from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, local
@@ -137,6 +138,8 @@ class _Match:
         rows = tuple(loop for loop in summing.loops if loop in at.values())
         columns = tuple(loop for loop in summing.loops if loop not in rows)
         self.rows = {*rows}
+        self.count = const(extent_of(key), INDEX)
+        _require(fold.args[1] is self.count)
         score, largest, shift = self._scores()
         weighted, value, sum_, made = self._factors(fold, {*columns})
         (made,) = self.substitute([result], {fold: convert(made, fold.dtype)})
@@ -233,7 +236,7 @@ class _Match:
         _require(_are_loops(at, self.rows))
         (fold,) = root.folds
         (counter,) = fold.attribute[1]
-        _require(fold.args[1] is const(extent_of(self.key), fold.args[1].dtype))
+        _require(fold.args[1] is self.count)
         (same,) = self.substitute(fold.args[:1], {**at, counter: self.key})
         score, same = self._of_pairs([score, same])
         _require(same is score)
@@ -331,7 +334,7 @@ class _Match:
         (element,) = root.loads[self.exponentials.target]
         at: Values = dict(zip(element.args, self.element.args, strict=True))
         (counter,) = fold.attribute[1]
-        _require(at.pop(counter, None) is self.key)
+        _require(at.pop(counter, None) is self.key and fold.args[1] is self.count)
         _require({*root.loops} <= {*at})
         position = self.substitute(_position(root), at)
         moved, made = self.substitute([fold, _value(root)], at)

@@ -265,7 +265,19 @@ def of_columns(q, k, v):
     return powers @ v
 
 
+def some_weights(q, k, v):
+    s = scores(q, k)
+    powers = np.exp(s - s.max(axis=-1, keepdims=True))
+    return (powers @ v) / powers[:, :17].sum(axis=-1, keepdims=True)
+
+
+def some_values(q, k, v):
+    return weights(scores(q, k))[:, :17] @ v[:17]
+
+
 OTHERS = {
+    "some weights": some_weights,
+    "some values": some_values,
     "kept weights": lambda q, k, v: (weights(scores(q, k)), attend(q, k, v)),
     "kept scores": kept_scores,
     "another largest": another_largest,
