@@ -20,7 +20,7 @@ from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid import stages
-from functrans.lower.grid.attention import fused_attention
+from functrans.lower.grid.attention import with_attention
 from functrans.lower.grid.tiled_products import tiled_product
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
@@ -30,7 +30,6 @@ from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, schedule
-from functrans.lower.select.attention import attentions
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
@@ -91,7 +90,7 @@ def selection(draft: Draft) -> Draft:
 def attention(draft: Draft) -> Draft:
     """Fuse attention: on a grid, a softmax-weighted sum is one kernel, without weights in memory.
 
-    `select/attention.py` finds it, and `grid/attention.py` makes the kernel.
+    `grid/attention.py`, with `select/attention_matching.py`.
 
     Expects roots.
     Leaves fewer of them: what only that kernel needs is not made.
@@ -99,14 +98,7 @@ def attention(draft: Draft) -> Draft:
     grid, simplify = draft.target.grid, draft.chosen.puller.simplify
     if grid is None:
         return draft
-    roots = dict.fromkeys(draft.roots)
-    made = {}
-    for found in attentions(draft.roots, grid, simplify):
-        if all(root in roots for root in found.roots):
-            made[found.roots[-1]] = fused_attention(found, simplify)
-            for root in found.roots[:-1]:
-                del roots[root]
-    return replace(draft, roots=tuple(made.get(root, root) for root in roots))
+    return replace(draft, roots=with_attention(draft.roots, grid, simplify))
 
 
 def reduction_splitting(draft: Draft) -> Draft:

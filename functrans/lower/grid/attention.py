@@ -1,7 +1,7 @@
 """Fused attention: softmax-weighted sums of rows, without the weights in memory.
 
-Expects attention (`functrans.lower.select.attention`). Leaves a root that is the kernel of a team,
-whose band goes over tiles of queries:
+Expects roots. Leaves one instead of those that are attention together
+(`functrans.lower.select.attention`): the kernel of a team, whose band goes over tiles of queries:
 
     for each tile of queries, by a team:
         the queries' operands, into shared memory
@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from functrans.loop.affine import Coefficients
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, combine_pairwise, identity, index
-from functrans.loop.scalar import Scalar, const, convert, eq, postorder, where
+from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Buffer,
@@ -44,17 +45,27 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.walk import loaded
+from functrans.lower.grid.attention_operands import Operands, least
 from functrans.lower.select.attention import Attention
+from functrans.lower.select.attention_matching import attentions
 from functrans.lower.select.products import extents
 from functrans.lower.select.root import Root, extent_of
 
 Values = dict[Scalar, Scalar]
 
-NEAR = 8
-"""Neighbouring threads load so many neighbouring terms, a sector of memory, and then those of the
-next row: what they store side by side is then in different banks."""
-
 LOWEST = float("-inf")
+
+
+def with_attention(roots: Sequence[Root], grid: Grid, simplify: Simplifier) -> tuple[Root, ...]:
+    """Roots, of which those that are attention together have become one."""
+    left = dict.fromkeys(roots)
+    made: dict[Root, Root] = {}
+    for found in attentions(roots, grid, simplify):
+        if all(root in left for root in found.roots):
+            made[found.roots[-1]] = fused_attention(found, simplify)
+            for root in found.roots[:-1]:
+                del left[root]
+    return tuple(made.get(root, root) for root in left)
 
 
 def fused_attention(attention: Attention, simplify: Simplifier) -> Root:
@@ -100,21 +111,11 @@ class _Kernel:
         self.tile = tile = attention.tile
         self.simplify = simplify
         self.substitute = simplify.substitute
-        self.terms = extents(of.counters)
-        self.keys = extent_of(of.key)
-        self.groups = tile.groups(extents(of.columns))
-        self.query_block = index("query_block", -(-extents(of.queries) // tile.queries))
-        self.key_block = index("key_block", -(-self.keys // tile.keys))
-        self.rows: list[Buffer] = []
+        self.operands = Operands(attention, simplify)
+        self.groups = self.operands.groups
+        self.rows: list[Buffer] = self.operands.rows
         self.private: list[Buffer] = []
-        across, wide = tile.queries + tile.padding, of.widest
-        depth = -(-self.terms // tile.depth) * tile.depth
-        width = self.groups * tile.keys + tile.padding
-        self.left = [self._row("queries", x.dtype, depth, across) for x in of.left]
-        self.right = [self._row("keys", x.dtype, tile.depth, width) for x in of.right]
-        # what is of keys has been used when what is of values is loaded
-        free = [row for row in self.right if row.dtype == of.value.dtype]
-        self.values = free[0] if free else self._row("values", of.value.dtype, tile.depth, width)
+        wide = of.widest
         self.weights = self._row("weights", wide, tile.queries, tile.keys + tile.padding)
         self.parts = self._row("parts", wide, tile.queries, tile.across)
         self.largest = self._row("largest", of.score.dtype, tile.queries)
@@ -137,21 +138,21 @@ class _Kernel:
         tile = self.tile
         of_keys = (
             self._by_threads(self._no_products),
-            self._in_stretches(self.terms, self._load_keys, self._multiply),
+            self._in_stretches(self.operands.terms, self.operands.load_keys, self._multiply),
             self._by_threads(self._score),
             self._by_queries(self._grow),
             self._by_threads(self._weigh),
             self._by_queries(self._total),
-            self._in_stretches(tile.keys, self._load_values, self._add),
+            self._in_stretches(tile.keys, self.operands.load_values, self._add),
         )
         body: tuple[Statement, ...] = (
             self._by_threads(self._no_sums),
             self._by_queries(self._start),
-            self._in_stretches(self.terms, self._load_queries),
-            _loop(self.key_block, of_keys),
+            self._in_stretches(self.operands.terms, self.operands.load_queries),
+            _loop(self.operands.key_block, of_keys),
             *(each for group in range(self.groups) for each in self._results(group)),
         )
-        for each in reversed([*self.of.batch, self.query_block]):
+        for each in reversed([*self.of.batch, self.operands.query_block]):
             body = (replace(_loop(each, body), parallel=True),)
         return body
 
@@ -172,100 +173,6 @@ class _Kernel:
         """What the threads do in a stretch of terms, for all of them."""
         stretch = index("stretch", -(-count // self.tile.depth))
         return _loop(stretch, [self._by_threads(make, stretch) for make in made])
-
-    # -- loading ----------------------------------------------------------------------------------
-
-    def _load_queries(self, thread: Scalar, stretch: Scalar) -> list[Statement]:
-        """A thread's share of the queries' operands for a stretch of terms."""
-        first = stretch * self.tile.depth
-        found = [
-            (row, (first + term, own), self._at_term(operand, first + term, self._query(own)))
-            for row, operand in zip(self.left, self.of.left, strict=True)
-            for own, term in self._share(thread, self.tile.queries, operand, self.of.queries)
-        ]
-        return _stored(found)
-
-    def _load_keys(self, thread: Scalar, stretch: Scalar) -> list[Statement]:
-        """A thread's share of the keys' operands for a stretch of terms."""
-        first = stretch * self.tile.depth
-        found = [
-            (row, (term, own), self._at_term(operand, first + term, self._key(own)))
-            for row, operand in zip(self.right, self.of.right, strict=True)
-            for own, term in self._share(thread, self.tile.keys, operand, (self.of.key,))
-        ]
-        return _stored(found)
-
-    def _load_values(self, thread: Scalar, stretch: Scalar) -> list[Statement]:
-        """A thread's share of the values of a stretch of keys; behind the last key they are 0."""
-        value, columns = self.of.value, self.of.columns
-        width = self.groups * self.tile.keys
-        near = _lies_along(value, self.of.key, columns)
-        found = []
-        for own, term in self._divided_among(thread, width, near):
-            key = stretch * self.tile.depth + term
-            known = self._positions(columns, _least(own, extents(columns) - 1))
-            (number,) = self.substitute([value], {**known, **self._key(key)})
-            number = where(self._is_key(key), number, const(0, value.dtype))
-            found.append((self.values, (term, own), self.simplify(number)))
-        return _stored(found)
-
-    def _at_term(self, operand: Scalar, term: Scalar, known: Values) -> Scalar:
-        terms = self._positions(self.of.counters, _least(term, self.terms - 1))
-        (value,) = self.substitute([operand], {**known, **terms})
-        return value
-
-    def _share(
-        self, thread: Scalar, length: int, operand: Scalar, loops: Sequence[Scalar]
-    ) -> list[tuple[Scalar, Scalar]]:
-        near = _lies_along(operand, self.of.counters[-1], loops)
-        return self._divided_among(thread, length, near)
-
-    def _divided_among(
-        self, thread: Scalar, length: int, near: bool
-    ) -> list[tuple[Scalar, Scalar]]:
-        """Which elements of so many rows a thread loads: which row, and which term of it.
-
-        Neighbours load what is side by side in memory: terms, if these are near, or else rows.
-        """
-        found = []
-        inner = min(NEAR, self.tile.depth)
-        for start in range(0, length * self.tile.depth, self.tile.threads):
-            if near:
-                rest, low = self._divided(thread + start, inner)
-                high, own = self._divided(rest, length)
-                found.append((own, self.simplify(high * inner + low)))
-            else:
-                term, own = self._divided(thread + start, length)
-                found.append((own, term))
-        return found
-
-    def _query(self, within: Scalar) -> Values:
-        """The indices of a query of the tile; behind the last one, of that."""
-        number = self.query_block * self.tile.queries + within
-        loops = self.of.queries
-        return self._positions(loops, _least(number, extents(loops) - 1))
-
-    def _key(self, within: Scalar) -> Values:
-        """The index of a key of the tile; behind the last one, of that."""
-        number = self.key_block * self.tile.keys + within
-        return {self.of.key: self.simplify(_least(number, self.keys - 1))}
-
-    def _is_key(self, within: Scalar) -> Scalar:
-        return self.simplify(self.key_block * self.tile.keys + within < self.keys)
-
-    def _positions(self, loops: Sequence[Scalar], flat: Scalar) -> Values:
-        """The indices of loops that go on as one, for an iteration of that."""
-        values: Values = {}
-        rest = self.simplify(flat)
-        for loop in reversed(loops[1:]):
-            rest, values[loop] = self._divided(rest, extent_of(loop))
-        values[loops[0]] = rest
-        return values
-
-    def _divided(self, x: Scalar, divisor: int) -> tuple[Scalar, Scalar]:
-        by = as_index(divisor)
-        quotient, rest = Scalar("idiv", (x, by), INDEX), Scalar("irem", (x, by), INDEX)
-        return self.simplify(quotient), self.simplify(rest)
 
     # -- scores and weights -----------------------------------------------------------------------
 
@@ -288,19 +195,20 @@ class _Kernel:
         depth = self.tile.depth
         term = index("term", depth)
         at = self.simplify(stretch * depth + term)
-        declared, queries = _named_loads(
-            [[load(row, (at, own)) for row in self.left] for own in self._own_queries(thread)]
+        left, right = self.operands.left, self.operands.right
+        queries, keys = self._own_queries(thread), self._own_keys(thread)
+        declared, of_left = _named_loads(
+            [[load(row, (at, own)) for own in queries] for row in left]
         )
-        more, keys = _named_loads(
-            [[load(row, (term, own)) for row in self.right] for own in self._own_keys(thread)]
-        )
+        more, of_right = _named_loads([[load(row, (term, own)) for own in keys] for row in right])
         body: list[Statement] = [*declared, *more]
-        for number, (query, key) in enumerate((x, y) for x in queries for y in keys):
+        pairs = product(zip(*of_left, strict=True), zip(*of_right, strict=True))
+        for number, (query, key) in enumerate(pairs):
             known = dict(zip((*self.of.left, *self.of.right), (*query, *key), strict=True))
             (value,) = self.substitute([self.of.term], known)
             place = (thread, as_index(number))
             body.append(Store(self.products, place, value, self.of.product.attribute[0]))
-        stop = self.simplify(_least(as_index(depth), self.terms - stretch * depth))
+        stop = self.simplify(least(as_index(depth), self.operands.terms - stretch * depth))
         return [replace(_loop(term, body), stop=stop)]
 
     def _score(self, thread: Scalar) -> list[Statement]:
@@ -309,20 +217,20 @@ class _Kernel:
         places = [(query, key) for query in self._own_queries(thread) for key in keys]
         products = [load(self.products, (thread, as_index(i))) for i in range(len(places))]
         stores = [
-            Store(self.weights, place, convert(product, self.weights.dtype))
-            for place, product in zip(places, products, strict=True)
+            Store(self.weights, place, convert(number, self.weights.dtype))
+            for place, number in zip(places, products, strict=True)
         ]
-        own, number = self._one_query(thread)
-        query = self._named(self._query(own))
+        own, counter = self._one_query(thread)
+        query = self._named(self.operands.query(own))
         values = []
         for key in keys:
-            product = convert(load(self.weights, (own, key)), self.of.product.dtype)
-            known = {**query.known, **self._key(key), self.of.product: product}
+            number = convert(load(self.weights, (own, key)), self.of.product.dtype)
+            known = {**query.known, **self.operands.key(key), self.of.product: number}
             (value,) = self.substitute([self.of.score], known)
             lowest = const(LOWEST, value.dtype)
-            values.append(self.simplify(where(self._is_key(key), value, lowest)))
+            values.append(self.simplify(where(self.operands.is_key(key), value, lowest)))
         body = [query.declared, *self._each(own, keys, values, values, "max", thread)]
-        return [*stores, _loop(number, body)]
+        return [*stores, _loop(counter, body)]
 
     def _grow(self, query: Scalar) -> list[Statement]:
         """The largest of a query's scores so far, and what it takes to scale sums to it."""
@@ -347,13 +255,13 @@ class _Kernel:
         """A thread's weights, and its sums scaled to the largest scores that these go by."""
         keys = self._own_keys(thread)
         own, number = self._one_query(thread)
-        query = self._named(self._query(own))
+        query = self._named(self.operands.query(own))
         shift = local(self.of.shift.dtype, "shift")
         weights, weighted = [], []
         for key in keys:
             score = convert(load(self.weights, (own, key)), self.of.score.dtype)
             weight = self.of.exponential((convert(score, shift.dtype) - shift,))
-            known = {**query.known, **self._key(key), self.of.weight: weight}
+            known = {**query.known, **self.operands.key(key), self.of.weight: weight}
             weights.append(weight)
             weighted += self.substitute([self.of.weighted], known)
         body = [
@@ -361,11 +269,11 @@ class _Kernel:
             _let(shift, self._shift(load(self.largest, (own,)))),
             *self._each(own, keys, weights, weighted, "add", thread),
         ]
-        own_scales = [[load(self.scale, (each,))] for each in self._own_queries(thread)]
-        declared, scales = _named_loads(own_scales)
+        loads = [load(self.scale, (each,)) for each in self._own_queries(thread)]
+        declared, (scales,) = _named_loads([loads])
         scaled = [
             Store(self.sums, at, load(self.sums, at) * scale)
-            for (scale,), columns in zip(scales, self._sums_of(thread), strict=True)
+            for scale, columns in zip(scales, self._sums_of(thread), strict=True)
             for at in columns
         ]
         return [_loop(number, body), *declared, *scaled]
@@ -382,7 +290,7 @@ class _Kernel:
         """Statements that keep what is made for a query and a thread's keys, and combine values."""
         names = tuple(local(value.dtype, "x") for value in values)
         replaced = dict(zip(values, names, strict=True))
-        _, across = self._divided(thread, self.tile.across)
+        _, across = self.operands.divided(thread, self.tile.across)
         wide = self.weights.dtype
         combined = combine_pairwise(op, [convert(name, wide) for name in names])
         return [
@@ -412,8 +320,8 @@ class _Kernel:
         """The weighted values of a stretch of keys, added to the sums of a thread."""
         tile, wide = self.tile, self.sums.dtype
         count = tile.thread_keys
-        step = index("step", tile.depth // count)
-        terms = [self.simplify(step * count + number) for number in range(count)]
+        run = index("run", tile.depth // count)
+        terms = [self.simplify(run * count + number) for number in range(count)]
         first = self.simplify(stretch * tile.depth)
         declared, weights = _named_loads(
             [
@@ -423,17 +331,17 @@ class _Kernel:
         )
         columns = self._columns(thread)
         more, values = _named_loads(
-            [[load(self.values, (term, column)) for column in columns] for term in terms]
+            [[load(self.operands.values, (term, column)) for column in columns] for term in terms]
         )
         body: list[Statement] = [*declared, *more]
         for weight, places in zip(weights, self._sums_of(thread), strict=True):
             for column, place in enumerate(places):
                 products = [x * value[column] for x, value in zip(weight, values, strict=True)]
                 total = load(self.sums, place)
-                for product in products:
-                    total = total + product
+                for each in products:
+                    total = total + each
                 body.append(Store(self.sums, place, total))
-        return [_loop(step, body)]
+        return [_loop(run, body)]
 
     def _results(self, group: int) -> list[Statement]:
         """Elements of the result, by way of shared memory, so that neighbours store neighbours."""
@@ -450,10 +358,10 @@ class _Kernel:
             ]
 
         element = index("element", tile.queries * tile.keys)
-        own, key = self._divided(element, tile.keys)
+        own, key = self.operands.divided(element, tile.keys)
         number = self.simplify(key + group * tile.keys)
-        query = self._named(self._query(own))
-        column = self._named(self._positions(self.of.columns, number))
+        query = self._named(self.operands.query(own))
+        column = self._named(self.operands.positions(self.of.columns, number))
         largest = load(self.largest, (own,))
         (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
         # what the program makes of scores of which all are -inf
@@ -473,26 +381,26 @@ class _Kernel:
             Store(self.of.roots[-1].target, tuple(position), value),
         ]
         body = _where(self.simplify(number < extents(self.of.columns)), body)
-        of_tile = self.query_block * tile.queries + own
+        of_tile = self.operands.query_block * tile.queries + own
         body = _where(self.simplify(of_tile < extents(self.of.queries)), body)
         return [self._by_threads(handed_on), self._dealt(element, body)]
 
     # -- what a thread has ------------------------------------------------------------------------
 
     def _own_queries(self, thread: Scalar) -> list[Scalar]:
-        down, _ = self._divided(thread, self.tile.across)
+        down, _ = self.operands.divided(thread, self.tile.across)
         count = self.tile.thread_queries
         return [self.simplify(down * count + number) for number in range(count)]
 
     def _own_keys(self, thread: Scalar) -> list[Scalar]:
-        _, across = self._divided(thread, self.tile.across)
+        _, across = self.operands.divided(thread, self.tile.across)
         count = self.tile.thread_keys
         return [self.simplify(across * count + number) for number in range(count)]
 
     def _one_query(self, thread: Scalar) -> tuple[Scalar, Scalar]:
         """One of a thread's queries, and the index of the loop over them."""
         number = index("own", self.tile.thread_queries)
-        down, _ = self._divided(thread, self.tile.across)
+        down, _ = self.operands.divided(thread, self.tile.across)
         return self.simplify(down * self.tile.thread_queries + number), number
 
     def _columns(self, thread: Scalar) -> list[Scalar]:
@@ -533,13 +441,6 @@ def _named_loads(
     return [Let(names, tuple(row)) for names, row in zip(rows, elements, strict=True)], rows
 
 
-def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[Statement]:
-    """Stores of values that are all loaded before."""
-    names = [local(value.dtype, "next") for *_, value in found]
-    stores = [Store(row, at, name) for (row, at, _), name in zip(found, names, strict=True)]
-    return [Let(tuple(names), tuple(value for *_, value in found)), *stores]
-
-
 def _filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:
     _, count = row.extents
     value = const(number, row.dtype)
@@ -554,18 +455,3 @@ def _where(inside: Scalar, body: Sequence[Statement]) -> Sequence[Statement]:
     if inside.op == "const":
         return body if inside.attribute else ()
     return [If(inside, tuple(body))]
-
-
-def _least(x: Scalar, y: Scalar | int) -> Scalar:
-    return Scalar("min", (x, as_index(y)), INDEX)
-
-
-def _lies_along(operand: Scalar, inner: Scalar, loops: Sequence[Scalar]) -> bool:
-    """Whether what is next to each other in memory are an operand's terms, and not its rows."""
-    near = Coefficients(inner), Coefficients(loops[-1])
-    votes = [0, 0]
-    for node in postorder([operand]):
-        if node.op == "load":
-            for number, own in enumerate(near):
-                votes[number] += own.of_element(node.attribute, node.args) in (1, -1)
-    return votes[0] > votes[1]

@@ -152,6 +152,10 @@ FORMS = {
         lambda q, k, v, keep: (weights(scores(q, k)) * keep / 0.9) @ v,
         *two(5, 18, 4), drawn(2, 5, 18) > 0,
     ),
+    "short rows": (
+        lambda q, k, v, b: weights(scores(q, k) + b) @ v,
+        drawn(5, 8), drawn(18, 8), drawn(18, 4), drawn(5, 18),
+    ),
     "heads": (heads, drawn(1, 5, 2, 17), drawn(1, 18, 2, 17), drawn(1, 18, 2, 4)),
     "groups of heads": (grouped, drawn(1, 2, 3, 3, 17), drawn(1, 2, 18, 17), drawn(1, 2, 18, 4)),
     "mapped": (vmap(vmap(attend)), drawn(2, 2, 4, 17), drawn(2, 2, 18, 17), drawn(2, 2, 18, 3)),
@@ -261,7 +265,19 @@ def of_columns(q, k, v):
     return powers @ v
 
 
+def some_weights(q, k, v):
+    s = scores(q, k)
+    powers = np.exp(s - s.max(axis=-1, keepdims=True))
+    return (powers @ v) / powers[:, :17].sum(axis=-1, keepdims=True)
+
+
+def some_values(q, k, v):
+    return weights(scores(q, k))[:, :17] @ v[:17]
+
+
 OTHERS = {
+    "some weights": some_weights,
+    "some values": some_values,
     "kept weights": lambda q, k, v: (weights(scores(q, k)), attend(q, k, v)),
     "kept scores": kept_scores,
     "another largest": another_largest,
