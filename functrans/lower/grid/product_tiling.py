@@ -30,6 +30,7 @@ from functrans.loop.statements import (
     For,
     If,
     Let,
+    Reduce,
     Statement,
     Store,
     buffer,
@@ -135,8 +136,9 @@ class _Tiling:
     ) -> None:
         self.product = product
         self.tile = tile = product.tile
-        self.roots = roots
-        self.kept = kept
+        self.roots = [root for root in roots if root.summand is None]
+        self.tile_sums = [root for root in roots if root.summand is not None]
+        self.kept = [root for root in kept if root.summand is None]
         self.simplify = simplify
         self.left = _Side("row", product.rows, tile.rows, product.left, product)
         self.right = _Side("column", product.columns, tile.columns, product.right, product)
@@ -149,7 +151,11 @@ class _Tiling:
         self.sums = buffer("sums", product.term.dtype, (tile.threads, tile.sums))
 
     def nest(self) -> Nest:
-        body = (*self._start(), *self._stretches(), self._results())
+        body: tuple[Statement, ...] = (*self._start(), *self._stretches())
+        if self.kept:
+            body = (*body, self._results())
+        if self.tile_sums:
+            body = (*body, *self._sums_of_tile())
         loops = [*self.product.batch, self.left.block, self.right.block]
         for each in reversed(loops):
             stop = const(each.attribute[2], INDEX)
@@ -159,7 +165,7 @@ class _Tiling:
         return Nest(
             body,
             scratch,
-            sum(root.work for root in self.roots),
+            sum(root.work for root in (*self.roots, *self.tile_sums)),
             team=tile.threads,
             private=(self.sums,),
             largest_constant=max(tile.threads, *tile),
@@ -335,6 +341,53 @@ class _Tiling:
             body += _where_inside(row, of_row)
         return self._by_threads(thread, body)
 
+    def _sums_of_tile(self) -> tuple[Statement, ...]:
+        """What is summed over the tile: the terms of a thread, and then those of all threads."""
+        thread = index("thread", self.tile.threads)
+        rows, columns = (
+            [self._named(side, place) for place in places]
+            for side, places in zip(self.sides, self._places(thread), strict=True)
+        )
+        body: list[Statement] = [each.declared for each in (*rows, *columns)]
+        terms: list[list[Scalar]] = []
+        for number, (row, column) in enumerate((row, column) for row in rows for column in columns):
+            total = load(self.sums, (thread, const(number, INDEX)))
+            made: Values = {**row.known, **column.known}
+            made |= self._loaded_again(convert(total, self.product.fold.dtype))
+            summands = [root.summand for root in self.tile_sums if root.summand is not None]
+            values = self.simplify.substitute(summands, made)
+            inside = [
+                self.simplify(guard(row.inside, guard(column.inside, each, 0), 0))
+                for each in values
+            ]
+            terms.append([local(each.dtype, "term") for each in inside])
+            body.append(Let(tuple(terms[-1]), tuple(inside)))
+        sums = tuple(map(_pairwise, zip(*terms, strict=True)))
+        totals = tuple(local(each.dtype, "sum") for each in sums)
+        stop = const(self.tile.threads, INDEX)
+        reduced = Reduce(
+            totals,
+            ("add",) * len(totals),
+            sums,
+            ((thread, ZERO, stop),),
+            tuple(body),
+            lanes=self.tile.threads,
+            whole=True,
+        )
+        place = (*self.product.batch, self.left.block, self.right.block)
+        return (
+            reduced,
+            *(
+                Store(root.target, place, total)
+                for root, total in zip(self.tile_sums, totals, strict=True)
+            ),
+        )
+
+    def _loaded_again(self, total: Scalar) -> Values:
+        """The loads of the product in what is summed, which is in registers."""
+        target = self.roots[0].target
+        return {each: total for root in self.tile_sums for each in _loads(root, target)}
+
     def _named(self, side: _Side, within: Scalar) -> _Place:
         """A row or column of the result, with names for its indices."""
         number = side.number(within)
@@ -372,6 +425,19 @@ def _where_inside(place: _Place, body: Sequence[Statement]) -> Sequence[Statemen
     if place.inside.op == "const":
         return body if place.inside.attribute else ()
     return [If(place.inside, tuple(body))]
+
+
+def _loads(root: Root, source: Buffer) -> list[Scalar]:
+    """Where a summand has elements of a product."""
+    assert root.summand is not None
+    nodes = postorder([root.summand])
+    return [node for node in nodes if node.op == "load" and node.attribute is source]
+
+
+def _pairwise(terms: Sequence[Scalar]) -> Scalar:
+    """The sum of numbers, by halves."""
+    half = len(terms) // 2
+    return terms[0] if half == 0 else _pairwise(terms[:half]) + _pairwise(terms[half:])
 
 
 def _least(x: Scalar, y: Scalar | int) -> Scalar:

@@ -182,12 +182,11 @@ class _Fusion:
         """Whether a root is made, element by element, of those of a product that goes in tiles."""
         assert self.target.grid is not None
         others = nest.node_count - product.node_count + root.node_count
-        return (
-            root.loops == product.loops
-            and len(root.elements) == 1
-            and not root.folds
-            and others * sums <= self.target.grid.largest_epilogue
-        )
+        if others * sums > self.target.grid.largest_epilogue:
+            return False
+        if root.summand is not None:
+            return product.target in root.loads
+        return root.loops == product.loops and len(root.elements) == 1 and not root.folds
 
     def _fuse_into(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
         """Fuse the root with a loop of the nest that has its index at this depth, if legal."""

@@ -43,6 +43,9 @@ class Root:
         Whether it is one part of a join, which has the same target as the others.
     distant : bool
         Whether other parts are far from it in memory: it shares no loop with them.
+    summand : Scalar or None
+        Of the sum over each tile of a product (`functrans.lower.select.tile_sums`): a term, by the
+        loops of the product.
     """
 
     target: Buffer
@@ -57,6 +60,7 @@ class Root:
     call_work: int = 0
     part: bool = False
     distant: bool = False
+    summand: Scalar | None = None
 
     @cached_property
     def nodes(self) -> list[Scalar]:

@@ -51,16 +51,16 @@ def tiled(made):
     return [step.kernel for step in made.steps if step.kernel.private]
 
 
-def check(function, *operands, tolerance=1e-12, tiles=1):
+def check(function, *operands, tolerance=1e-12, tiles=1, machine=SMALL):
     """Verified, interpreted, and run as text, in random orders."""
-    made = plan(function, *operands)
+    made = plan(function, *operands, machine=machine)
     assert len(tiled(made)) == tiles
     assert verify(made) == 0
     expected = np.asarray(function(*operands))
     close = {"rtol": tolerance, "atol": tolerance * max(expected.size, 1)}
     for found, status in (
         evaluate_plan(made, operands, shuffled(0)),
-        emulate_plan(made, operands, SMALL.grid),
+        emulate_plan(made, operands, machine.grid),
     ):
         assert status == 0
         assert found[0].dtype == expected.dtype
