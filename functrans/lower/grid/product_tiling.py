@@ -30,7 +30,6 @@ from functrans.loop.statements import (
     For,
     If,
     Let,
-    Reduce,
     Statement,
     Store,
     buffer,
@@ -38,6 +37,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.target import Target
+from functrans.lower.grid.tile_totals import Element, totals_of_tile
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.select.products import Product, count_of, extents, product_of
@@ -68,7 +68,8 @@ def tiled_product(
         for root in roots
         if root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
     ]
-    return _Tiling(product, roots, kept, simplify).nest()
+    assert target.grid is not None
+    return _Tiling(product, roots, kept, simplify, target.grid.largest_epilogue).nest()
 
 
 class _Side:
@@ -129,10 +130,17 @@ class _Tiling:
     kept : sequence of Root
         Those that are stored.
     simplify : Simplifier
+    largest_epilogue : int
+        So many nodes at most are written out for the sums of a thread.
     """
 
     def __init__(
-        self, product: Product, roots: Sequence[Root], kept: Sequence[Root], simplify: Simplifier
+        self,
+        product: Product,
+        roots: Sequence[Root],
+        kept: Sequence[Root],
+        simplify: Simplifier,
+        largest_epilogue: int,
     ) -> None:
         self.product = product
         self.tile = tile = product.tile
@@ -149,25 +157,30 @@ class _Tiling:
             Scalar("idiv", (self.count + (tile.depth - 1), as_index(tile.depth)), INDEX)
         )
         self.sums = buffer("sums", product.term.dtype, (tile.threads, tile.sums))
+        self.in_turn: Buffer | None = None
+        """The sums, where rows of a thread are gone through in a loop."""
+        if sum(root.node_count for root in self.roots[1:]) * tile.sums > largest_epilogue:
+            self.in_turn = buffer("in_turn", product.term.dtype, (tile.threads, tile.sums))
 
     def nest(self) -> Nest:
         body: tuple[Statement, ...] = (*self._start(), *self._stretches())
         if self.kept:
             body = (*body, self._results())
         if self.tile_sums:
-            body = (*body, *self._sums_of_tile())
+            body = (*body, *self._totals())
         loops = [*self.product.batch, self.left.block, self.right.block]
         for each in reversed(loops):
             stop = const(each.attribute[2], INDEX)
             body = (For(each, ZERO, stop, body, parallel=True),)
-        scratch = (self.sums, *self.left.rows, *self.right.rows)
+        private = (self.sums,) if self.in_turn is None else (self.sums, self.in_turn)
+        scratch = (*private, *self.left.rows, *self.right.rows)
         tile = self.tile
         return Nest(
             body,
             scratch,
             sum(root.work for root in (*self.roots, *self.tile_sums)),
             team=tile.threads,
-            private=(self.sums,),
+            private=private,
             largest_constant=max(tile.threads, *tile),
         )
 
@@ -329,64 +342,69 @@ class _Tiling:
             [self._named(side, place) for place in places]
             for side, places in zip(self.sides, self._places(thread), strict=True)
         )
+        if self.in_turn is not None:
+            return self._by_threads(thread, self._rows_in_turn(thread, columns, self.in_turn))
         body: list[Statement] = [each.declared for each in (*rows, *columns)]
         numbers = iter(range(self.tile.sums))
         for row in rows:
-            of_row: list[Statement] = []
-            for column in columns:
-                total = load(self.sums, (thread, const(next(numbers), INDEX)))
-                total = convert(total, self.product.fold.dtype)
-                made = self._element({**row.known, **column.known}, total)
-                of_row += _where_inside(column, made)
-            body += _where_inside(row, of_row)
+            totals = [load(self.sums, (thread, const(next(numbers), INDEX))) for _ in columns]
+            body += self._row(row, columns, totals)
         return self._by_threads(thread, body)
 
-    def _sums_of_tile(self) -> tuple[Statement, ...]:
-        """What is summed over the tile: the terms of a thread, and then those of all threads."""
+    def _rows_in_turn(
+        self, thread: Scalar, columns: Sequence[_Place], in_turn: Buffer
+    ) -> list[Statement]:
+        """A loop over a thread's rows, whose sums are in memory of its own so that they can be."""
+        tile = self.tile
+        numbers = [const(number, INDEX) for number in range(tile.sums)]
+        copied = [
+            Store(in_turn, (thread, number), load(self.sums, (thread, number)))
+            for number in numbers
+        ]
+        turn = index("turn", tile.thread_rows)
+        own, _ = self._divided(thread, tile.columns // tile.thread_columns)
+        group, within = self._divided(turn, tile.together)
+        down = tile.rows // tile.thread_rows
+        place = own * tile.together + (group * (down * tile.together) + within)
+        row = self._named(self.left, self.simplify(place))
+        totals = [
+            load(in_turn, (thread, self.simplify(turn * tile.thread_columns + number)))
+            for number in range(tile.thread_columns)
+        ]
+        body = (row.declared, *self._row(row, columns, totals))
+        declared = [each.declared for each in columns]
+        return [*copied, *declared, For(turn, ZERO, as_index(tile.thread_rows), body)]
+
+    def _row(
+        self, row: _Place, columns: Sequence[_Place], totals: Sequence[Scalar]
+    ) -> Sequence[Statement]:
+        """A thread's elements of one row, of which the sums are given."""
+        body: list[Statement] = []
+        for column, total in zip(columns, totals, strict=True):
+            total = convert(total, self.product.fold.dtype)
+            made = self._element({**row.known, **column.known}, total)
+            body += _where_inside(column, made)
+        return _where_inside(row, body)
+
+    def _totals(self) -> tuple[Statement, ...]:
+        """What is summed over the tile."""
         thread = index("thread", self.tile.threads)
         rows, columns = (
             [self._named(side, place) for place in places]
             for side, places in zip(self.sides, self._places(thread), strict=True)
         )
-        body: list[Statement] = [each.declared for each in (*rows, *columns)]
-        terms: list[list[Scalar]] = []
+        elements = []
         for number, (row, column) in enumerate((row, column) for row in rows for column in columns):
             total = load(self.sums, (thread, const(number, INDEX)))
-            made: Values = {**row.known, **column.known}
-            made |= self._loaded_again(convert(total, self.product.fold.dtype))
-            summands = [root.summand for root in self.tile_sums if root.summand is not None]
-            values = self.simplify.substitute(summands, made)
-            inside = [
-                self.simplify(guard(row.inside, guard(column.inside, each, 0), 0))
-                for each in values
-            ]
-            terms.append([local(each.dtype, "term") for each in inside])
-            body.append(Let(tuple(terms[-1]), tuple(inside)))
-        sums = tuple(map(_pairwise, zip(*terms, strict=True)))
-        totals = tuple(local(each.dtype, "sum") for each in sums)
-        stop = const(self.tile.threads, INDEX)
-        reduced = Reduce(
-            totals,
-            ("add",) * len(totals),
-            sums,
-            ((thread, ZERO, stop),),
-            tuple(body),
-            lanes=self.tile.threads,
-            whole=True,
-        )
+            total = convert(total, self.product.fold.dtype)
+            known = {**row.known, **column.known}
+            elements.append(Element(total, known, (row.inside, column.inside)))
+        declared = [each.declared for each in (*rows, *columns)]
         place = (*self.product.batch, self.left.block, self.right.block)
-        return (
-            reduced,
-            *(
-                Store(root.target, place, total)
-                for root, total in zip(self.tile_sums, totals, strict=True)
-            ),
+        source = self.roots[0].target
+        return totals_of_tile(
+            self.tile_sums, source, elements, declared, thread, place, self.simplify
         )
-
-    def _loaded_again(self, total: Scalar) -> Values:
-        """The loads of the product in what is summed, which is in registers."""
-        target = self.roots[0].target
-        return {each: total for root in self.tile_sums for each in _loads(root, target)}
 
     def _named(self, side: _Side, within: Scalar) -> _Place:
         """A row or column of the result, with names for its indices."""
@@ -425,19 +443,6 @@ def _where_inside(place: _Place, body: Sequence[Statement]) -> Sequence[Statemen
     if place.inside.op == "const":
         return body if place.inside.attribute else ()
     return [If(place.inside, tuple(body))]
-
-
-def _loads(root: Root, source: Buffer) -> list[Scalar]:
-    """Where a summand has elements of a product."""
-    assert root.summand is not None
-    nodes = postorder([root.summand])
-    return [node for node in nodes if node.op == "load" and node.attribute is source]
-
-
-def _pairwise(terms: Sequence[Scalar]) -> Scalar:
-    """The sum of numbers, by halves."""
-    half = len(terms) // 2
-    return terms[0] if half == 0 else _pairwise(terms[:half]) + _pairwise(terms[half:])
 
 
 def _least(x: Scalar, y: Scalar | int) -> Scalar:
