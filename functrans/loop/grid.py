@@ -41,8 +41,8 @@ class ProductTile(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """How many times what is computed of the sums is written out."""
-        return self.sums
+        """How often what is computed of the sums is written out at least: for a thread's row."""
+        return self.thread_columns
 
     @property
     def together(self) -> int:
@@ -269,8 +269,9 @@ class Grid(NamedTuple):
     least_part: int = 256
     """A part of a sum has so many terms at least, where parts are summed by different blocks."""
     largest_epilogue: int = 3072
-    """Nodes of expressions that the kernel of a product has besides, for all sums of a thread: a
-    hyperbolic tangent written out for 16 of them, a bias and a maximum for 64."""
+    """Nodes of expressions that are written out besides in the kernel of a product: for all sums
+    of a thread, as a hyperbolic tangent for 16 of them, or a bias and a maximum for 64; else for a
+    row of them, and rows go in turn."""
     attention_tiles: tuple[AttentionTile, ...] = (
         AttentionTile(64, 64, 32, 4, 4),
         AttentionTile(32, 64, 32, 4, 4),

@@ -35,6 +35,7 @@ from functrans.lower.select.recomputation import excessive, expected_demand, gra
 from functrans.lower.select.root import Root
 from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import split_reductions
+from functrans.lower.select.tile_sums import tile_sums
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise.machine.passes import rewritten
 
@@ -104,7 +105,7 @@ def attention(draft: Draft) -> Draft:
 def reduction_splitting(draft: Draft) -> Draft:
     """Split long reductions to few results into blocks, which threads share.
 
-    `select/split_reductions.py`.
+    `select/split_reductions.py`; and `select/tile_sums.py`, for sums over products in tiles.
 
     Expects roots.
     Leaves roots, of which those with long sums are two: of partial results, and of their sum.
@@ -112,7 +113,8 @@ def reduction_splitting(draft: Draft) -> Draft:
     if "split_reductions" not in draft.target.stages:
         return draft
     loops, simplify = draft.chosen.loops, draft.chosen.puller.simplify
-    split = [split_reductions(root, loops, draft.target, simplify) for root in draft.roots]
+    roots = tile_sums(draft.roots, loops, draft.target, simplify)
+    split = [split_reductions(root, loops, draft.target, simplify) for root in roots]
     return replace(draft, roots=tuple(root for parts in split for root in parts))
 
 

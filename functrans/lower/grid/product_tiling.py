@@ -37,6 +37,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
+from functrans.lower.grid.tile_totals import Element, totals_of_tile
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.select.products import Product, count_of, extents
 from functrans.lower.select.root import Root
@@ -107,18 +108,26 @@ class Tiling:
     kept : sequence of Root
         Those that are stored.
     simplify : Simplifier
+    largest_epilogue : int
+        So many nodes at most are written out for the sums of a thread.
     """
 
     operand: type[Side] = Side
     """What an operand is taken to be."""
 
     def __init__(
-        self, product: Product, roots: Sequence[Root], kept: Sequence[Root], simplify: Simplifier
+        self,
+        product: Product,
+        roots: Sequence[Root],
+        kept: Sequence[Root],
+        simplify: Simplifier,
+        largest_epilogue: int,
     ) -> None:
         self.product = product
         self.tile = product.tile
-        self.roots = roots
-        self.kept = kept
+        self.roots = [root for root in roots if root.summand is None]
+        self.tile_sums = [root for root in roots if root.summand is not None]
+        self.kept = [root for root in kept if root.summand is None]
         self.simplify = simplify
         tile, side = self.tile, self.operand
         self.left = side("row", product.rows, tile.rows, product.left, product)
@@ -130,9 +139,21 @@ class Tiling:
             Scalar("idiv", (self.count + (tile.depth - 1), as_index(tile.depth)), INDEX)
         )
         self.sums = buffer("sums", product.term.dtype, (tile.threads, tile.sums))
+        self.in_turn = self._in_turn(largest_epilogue)
+
+    def _in_turn(self, largest_epilogue: int) -> Buffer | None:
+        """The sums, where rows of a thread are gone through in a loop."""
+        tile = self.tile
+        if sum(root.node_count for root in self.roots[1:]) * tile.sums <= largest_epilogue:
+            return None
+        return buffer("in_turn", self.sums.dtype, (tile.threads, tile.sums))
 
     def nest(self) -> Nest:
-        body = (*self._start(), *self._stretches(), *self._results())
+        body: tuple[Statement, ...] = (*self._start(), *self._stretches())
+        if self.kept:
+            body = (*body, *self._results())
+        if self.tile_sums:
+            body = (*body, *self._totals())
         loops = [*self.product.batch, self.left.block, self.right.block]
         for each in reversed(loops):
             stop = const(each.attribute[2], INDEX)
@@ -141,14 +162,17 @@ class Tiling:
         return Nest(
             body,
             self._scratch(),
-            sum(root.work for root in self.roots),
+            sum(root.work for root in (*self.roots, *self.tile_sums)),
             team=tile.threads,
-            private=(self.sums,),
+            private=self._private(),
             largest_constant=max(tile.threads, *tile),
         )
 
     def _scratch(self) -> tuple[Buffer, ...]:
-        return (self.sums, *self.left.rows, *self.right.rows)
+        return (*self._private(), *self.left.rows, *self.right.rows)
+
+    def _private(self) -> tuple[Buffer, ...]:
+        return (self.sums,) if self.in_turn is None else (self.sums, self.in_turn)
 
     def _by_threads(self, thread: Scalar, body: Sequence[Statement]) -> For:
         """What each thread of the team does."""
@@ -308,17 +332,71 @@ class Tiling:
             [self._named(side, place) for place in places]
             for side, places in zip(self.sides, self._places(thread), strict=True)
         )
+        if self.in_turn is not None:
+            in_turn = self._rows_in_turn(thread, columns, self.in_turn)
+            return (self._by_threads(thread, in_turn),)
         body: list[Statement] = [each.declared for each in (*rows, *columns)]
         numbers = iter(range(self.tile.sums))
         for row in rows:
-            of_row: list[Statement] = []
-            for column in columns:
-                total = load(self.sums, (thread, const(next(numbers), INDEX)))
-                total = convert(total, self.product.fold.dtype)
-                made = self._element({**row.known, **column.known}, total)
-                of_row += where_inside(column, made)
-            body += where_inside(row, of_row)
+            totals = [load(self.sums, (thread, const(next(numbers), INDEX))) for _ in columns]
+            body += self._row(row, columns, totals)
         return (self._by_threads(thread, body),)
+
+    def _rows_in_turn(
+        self, thread: Scalar, columns: Sequence[_Place], in_turn: Buffer
+    ) -> list[Statement]:
+        """A loop over a thread's rows, whose sums are in memory of its own so that they can be."""
+        tile = self.tile
+        assert isinstance(tile, ProductTile)
+        numbers = [const(number, INDEX) for number in range(tile.sums)]
+        copied = [
+            Store(in_turn, (thread, number), load(self.sums, (thread, number)))
+            for number in numbers
+        ]
+        turn = index("turn", tile.thread_rows)
+        own, _ = self._divided(thread, tile.columns // tile.thread_columns)
+        group, within = self._divided(turn, tile.together)
+        down = tile.rows // tile.thread_rows
+        place = own * tile.together + (group * (down * tile.together) + within)
+        row = self._named(self.left, self.simplify(place))
+        totals = [
+            load(in_turn, (thread, self.simplify(turn * tile.thread_columns + number)))
+            for number in range(tile.thread_columns)
+        ]
+        body = (row.declared, *self._row(row, columns, totals))
+        declared = [each.declared for each in columns]
+        return [*copied, *declared, For(turn, ZERO, as_index(tile.thread_rows), body)]
+
+    def _row(
+        self, row: _Place, columns: Sequence[_Place], totals: Sequence[Scalar]
+    ) -> Sequence[Statement]:
+        """A thread's elements of one row, of which the sums are given."""
+        body: list[Statement] = []
+        for column, total in zip(columns, totals, strict=True):
+            total = convert(total, self.product.fold.dtype)
+            made = self._element({**row.known, **column.known}, total)
+            body += where_inside(column, made)
+        return where_inside(row, body)
+
+    def _totals(self) -> tuple[Statement, ...]:
+        """What is summed over the tile."""
+        thread = index("thread", self.tile.threads)
+        rows, columns = (
+            [self._named(side, place) for place in places]
+            for side, places in zip(self.sides, self._places(thread), strict=True)
+        )
+        elements = []
+        for number, (row, column) in enumerate((row, column) for row in rows for column in columns):
+            total = load(self.sums, (thread, const(number, INDEX)))
+            total = convert(total, self.product.fold.dtype)
+            known = {**row.known, **column.known}
+            elements.append(Element(total, known, (row.inside, column.inside)))
+        declared = [each.declared for each in (*rows, *columns)]
+        place = (*self.product.batch, self.left.block, self.right.block)
+        source = self.roots[0].target
+        return totals_of_tile(
+            self.tile_sums, source, elements, declared, thread, place, self.simplify
+        )
 
     def _named(self, side: Side, within: Scalar) -> _Place:
         """A row or column of the result, with names for its indices."""

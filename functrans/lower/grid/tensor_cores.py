@@ -76,12 +76,22 @@ class WarpTiling(Tiling):
     sides: tuple[_WarpSide, _WarpSide]
 
     def __init__(
-        self, product: Product, roots: Sequence[Root], kept: Sequence[Root], simplify: Simplifier
+        self,
+        product: Product,
+        roots: Sequence[Root],
+        kept: Sequence[Root],
+        simplify: Simplifier,
+        largest_epilogue: int,
     ) -> None:
-        super().__init__(product, roots, kept, simplify)
+        super().__init__(product, roots, kept, simplify, largest_epilogue)
         assert isinstance(product.tile, WarpTile)
         self.tile: WarpTile = product.tile
         self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
+
+    def _in_turn(self, largest_epilogue: int) -> Buffer | None:
+        return (
+            None  # whatever is computed of the sums, a strip at a time goes through shared memory
+        )
 
     def _scratch(self) -> tuple[Buffer, ...]:
         return (*super()._scratch(), self.strip)

@@ -39,4 +39,5 @@ def tiled_product(
         if root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
     ]
     tiling = WarpTiling if isinstance(product.tile, WarpTile) else Tiling
-    return tiling(product, roots, kept, simplify).nest()
+    assert target.grid is not None
+    return tiling(product, roots, kept, simplify, target.grid.largest_epilogue).nest()

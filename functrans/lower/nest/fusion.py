@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from functrans.loop.grid import ProductTile, WarpTile
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
@@ -164,7 +165,7 @@ class _Fusion:
             return False
         product = product_of(first, self.target)
         if product is not None:
-            return self._is_epilogue(root, first, nest, product.tile.copies)
+            return self._is_epilogue(root, first, nest, product.tile)
         if index is None:
             most = self.limits.few_stores if root.part else self.limits.largest_block
             return nest.unexpanded <= most
@@ -178,16 +179,18 @@ class _Fusion:
             return nest.node_count <= self.limits.largest_nest
         return not nest.sources.isdisjoint(root.loads)
 
-    def _is_epilogue(self, root: Root, product: Root, nest: Loop, copies: int) -> bool:
+    def _is_epilogue(
+        self, root: Root, product: Root, nest: Loop, tile: ProductTile | WarpTile
+    ) -> bool:
         """Whether a root is made, element by element, of those of a product that goes in tiles."""
         assert self.target.grid is not None
         others = nest.node_count - product.node_count + root.node_count
-        return (
-            root.loops == product.loops
-            and len(root.elements) == 1
-            and not root.folds
-            and others * copies <= self.target.grid.largest_epilogue
-        )
+        largest = self.target.grid.largest_epilogue
+        if root.summand is not None:
+            return product.target in root.loads and others * tile.sums <= largest
+        if others * tile.copies > largest:
+            return False
+        return root.loops == product.loops and len(root.elements) == 1 and not root.folds
 
     def _fuse_into(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
         """Fuse the root with a loop of the nest that has its index at this depth, if legal."""

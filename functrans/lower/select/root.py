@@ -49,6 +49,9 @@ class Root:
         Of its scratch, the rows that each of the threads has to itself.
     largest_constant : int
         Numbers up to this are about its tiles, and not about the program's arrays.
+    summand : Scalar or None
+        Of the sum over each tile of a product (`functrans.lower.select.tile_sums`): a term, by the
+        loops of the product.
     """
 
     target: Buffer
@@ -66,6 +69,7 @@ class Root:
     team: int = 0
     private: tuple[Buffer, ...] = ()
     largest_constant: int = 0
+    summand: Scalar | None = None
 
     @cached_property
     def nodes(self) -> list[Scalar]:

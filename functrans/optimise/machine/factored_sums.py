@@ -26,7 +26,7 @@ from functrans.ops.arrays.structural import reduce_sum, reshape, transpose
 from functrans.ops.elementwise.arithmetic import divide, multiply
 from functrans.ops.elementwise.choice import absolute, maximum, minimum
 from functrans.ops.elementwise.power import square
-from functrans.ops.linalg.compiled.blas import counts
+from functrans.ops.linalg.compiled.blas import counts, is_large
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.einsum import einsum, multiplications
 from functrans.ops.reductions.reduce import reduce_max
@@ -64,12 +64,17 @@ def factor_sums(graph: Graph, target: Target) -> Graph:
 
 def _worthwhile(graph: Graph, target: Target) -> dict[Eqn, Sum]:
     """The sums that are taken apart, by the equations that they stand for."""
-    producers: dict[Atom, Eqn] = {eqn.outputs[0]: eqn for eqn in graph.eqns}
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     found = {eqn: each for eqn in graph.eqns if (each := sum_of(eqn, producers)) is not None}
     while found:
         # what one sum does without may be needed by another one, which is not worth it
         unneeded = _unneeded(graph, found)
-        kept = {eqn: each for eqn, each in found.items() if _is_less(eqn, each, unneeded, target)}
+        in_memory = _in_memory(graph, {*unneeded, *found}, target)
+        kept = {
+            eqn: each
+            for eqn, each in found.items()
+            if _is_less(eqn, each, unneeded, in_memory, target)
+        }
         if len(kept) == len(found):
             break
         found = kept
@@ -91,12 +96,40 @@ def _unneeded(graph: Graph, sums: Mapping[Eqn, Sum]) -> set[Eqn]:
     return unneeded
 
 
-def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], target: Target) -> bool:
+def _in_memory(graph: Graph, gone: set[Eqn], target: Target) -> set[Eqn]:
+    """The contractions that are in memory, but would not be without some equations.
+
+    Where products go in tiles, what is only summed up besides is summed in the tiles' kernels.
+    """
+    users: dict[Atom, list[Eqn]] = {}
+    for eqn in graph.eqns:
+        for atom in dict.fromkeys(eqn.inputs):
+            users.setdefault(atom, []).append(eqn)
+
+    def is_summed(eqn: Eqn, batch: int) -> bool:
+        if eqn.primitive is reduce_sum:
+            axes: tuple[int, ...] = eqn.params["axes"]
+            return axes == tuple(range(batch, eqn.inputs[0].aval.ndim))
+        following = users.get(eqn.outputs[0], [])
+        squares = eqn.primitive in (square, multiply) and len({*eqn.inputs}) == 1
+        return squares and len(following) == 1 and is_summed(following[0], batch)
+
+    found: set[Eqn] = set()
+    for eqn in filter(is_contracted, graph.eqns):
+        others = [user for user in users.get(eqn.outputs[0], []) if user not in gone]
+        tiled = target.grid is not None and bool(target.grid.tiles) and not is_large(eqn, target)
+        batch = len(eqn.params["batch"][0])
+        in_tiles = tiled and len(others) == 1 and is_summed(others[0], batch)
+        if eqn.outputs[0] not in graph.outputs and (not others or in_tiles):
+            found.add(eqn)
+    return found
+
+
+def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], in_memory: set[Eqn], target: Target) -> bool:
     """Whether it is much less work to take a sum apart."""
-    gone = [eqn, *(maker for maker in dict.fromkeys(each.product.opened) if maker in unneeded)]
-    before = sum(_work(maker) for maker in gone)
-    # what is contracted is kept in memory before it is summed up again
-    kept = [maker for maker in gone[1:] if is_contracted(maker)]
+    opened = dict.fromkeys(each.product.opened)
+    before = sum(_work(maker) for maker in (eqn, *opened) if maker in unneeded or maker is eqn)
+    kept = [maker for maker in opened if maker in in_memory]
     before += target.recomputation.through_memory * sum(m.outputs[0].aval.size for m in kept)
     if before < target.products.worth_factoring:
         return False

@@ -317,8 +317,9 @@ RULES: dict[Primitive, Rule] = {
 
 def sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Sum | None:
     """What an equation adds up, if that is a sum of products."""
-    out = eqn.outputs[0].aval
-    if eqn.primitive not in (reduce_sum, dot_general) or out.dtype not in DTYPES:
+    if eqn.primitive not in (reduce_sum, dot_general):
+        return None
+    if eqn.outputs[0].aval.dtype not in DTYPES:
         return None
     if any(x.aval.size == 0 for x in eqn.inputs):
         return None

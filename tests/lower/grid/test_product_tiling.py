@@ -52,16 +52,16 @@ def tiled(made):
     return [step.kernel for step in made.steps if step.kernel.private]
 
 
-def check(function, *operands, tolerance=1e-12, tiles=1):
+def check(function, *operands, tolerance=1e-12, tiles=1, machine=SMALL):
     """Verified, interpreted, and run as text, in random orders."""
-    made = plan(function, *operands)
+    made = plan(function, *operands, machine=machine)
     assert len(tiled(made)) == tiles
     assert verify(made) == 0
     expected = np.asarray(function(*operands))
     close = {"rtol": tolerance, "atol": tolerance * max(expected.size, 1)}
     for found, status in (
         evaluate_plan(made, operands, shuffled(0)),
-        emulate_plan(made, operands, SMALL.grid),
+        emulate_plan(made, operands, machine.grid),
     ):
         assert status == 0
         assert found[0].dtype == expected.dtype
@@ -211,3 +211,25 @@ def test_tiles_fit_the_machine(size):
         assert tile.columns * tile.depth % tile.threads == 0
         if tile.sums * size <= grid.registers:
             assert 2 * tile.bytes(size) <= grid.shared
+
+
+IN_TURN = target(SMALL, grid={"largest_epilogue": 400})
+"""A GPU for which a hyperbolic tangent is too long to be written out for all sums of a thread."""
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 4), (9, 17)])
+def test_long_epilogues_go_row_by_row(m, n):
+    def layer(x, w, b):
+        return np.tanh(x @ w + b)
+
+    operands = drawn(m, 18), drawn(18, n), drawn(n)
+    check(layer, *operands, machine=IN_TURN)
+    assert len(plan(layer, *operands, machine=IN_TURN).steps) == 1
+
+
+@needs_compiler
+def test_long_epilogues_of_the_largest_tiles_have_no_spills():
+    x, b = np.ones((2048, 2048), np.float32), np.ones(2048, np.float32)
+    layer = jit(lambda x, w, b: np.tanh(x @ w + b))
+    (kernel,) = layer.lower(x, x, b, device="cuda", architecture="sm_90").resources().kernels
+    assert kernel.spills == 0

@@ -11,7 +11,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.loop.target import CPU, CUDA
 from functrans.optimise.machine.factored_sums import factor_sums
 from tests.ir.written import graph
-from tests.optimise.machine.rewrites import names, rewritten, stays
+from tests.optimise.machine.rewrites import inputs_of, names, rewritten, stays
 
 OUTER = "dot_general[contract=((), ()), batch=((0,), (0,))]"
 SUMMED = "dot_general[contract=((1,), (1,)), batch=((0,), (0,))]"
@@ -111,6 +111,26 @@ def test_gradients_that_are_a_result_are_not_made_twice():
     )
     after = rewritten(factor_sums, made)
     assert "square" not in names(after)
+
+
+def test_on_a_grid_gradients_are_made_twice_rather_than_kept():
+    """Their norms are summed in the tiles of the one product, and the other one is their sum."""
+    made = graph(
+        f"""{{ x:f64[30,5,64], y:f64[30,5,48], w:f64[30] ->
+        g = {SUMMED} x y
+        s = square g
+        n = reduce_sum[axes=(1, 2)] s
+        c = reshape[shape=(30, 1, 1)] w
+        v = multiply g c
+        t = reduce_sum[axes=(0,)] v
+        return n, t }}"""
+    )
+    assert factor_sums(made, CPU) == made
+    after = checked(factor_sums(made, CUDA), "factor_sums")
+    assert names(after).count("dot_general") == 2
+    given_ = inputs_of(made)
+    for found, wanted in zip(evaluate(after, given_), evaluate(made, given_), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 def test_inner_products_of_gradients():

@@ -1,0 +1,77 @@
+"""Totals of tiles: what is summed over all elements of a tile of a product, which are in registers.
+
+Each thread adds up the terms that it makes of its sums, and a reduction over the team adds up those
+of all threads (`functrans.lower.select.tile_sums` says which sums are made so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from functrans.loop.nodes import INDEX, ZERO, guard
+from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Let, Reduce, Statement, Store, local
+from functrans.lower.select.root import Root
+
+
+class Element(NamedTuple):
+    """One of a thread's sums: its value, names of its indices, and whether it is in the result."""
+
+    total: Scalar
+    known: dict[Scalar, Scalar]
+    inside: tuple[Scalar, Scalar]
+
+
+def totals_of_tile(
+    roots: Sequence[Root],
+    source: Buffer,
+    elements: Sequence[Element],
+    declared: Sequence[Statement],
+    thread: Scalar,
+    place: tuple[Scalar, ...],
+    simplify: Simplifier,
+) -> tuple[Statement, ...]:
+    """Statements of a team that store, for each root, its sum over a tile.
+
+    Parameters
+    ----------
+    roots : sequence of Root
+    source : Buffer
+        The product, whose elements are read in what is summed.
+    elements : sequence of Element
+    declared : sequence of statements
+        Declare the names of indices.
+    thread : Scalar
+    place : tuple of Scalar
+        Which tile it is.
+    simplify : Simplifier
+    """
+    summands = [root.summand for root in roots if root.summand is not None]
+    loads = [x for x in postorder(summands) if x.op == "load" and x.attribute is source]
+    body = list(declared)
+    terms: list[tuple[Scalar, ...]] = []
+    for each in elements:
+        known = {**each.known, **dict.fromkeys(loads, each.total)}
+        row, column = each.inside
+        values = tuple(
+            simplify(guard(row, guard(column, value, 0), 0))
+            for value in simplify.substitute(summands, known)
+        )
+        terms.append(tuple(local(value.dtype, "term") for value in values))
+        body.append(Let(terms[-1], values))
+    sums = tuple(map(_pairwise, zip(*terms, strict=True)))
+    totals = tuple(local(each.dtype, "sum") for each in sums)
+    threads = thread.attribute[2]
+    loops = ((thread, ZERO, const(threads, INDEX)),)
+    operations = ("add",) * len(totals)
+    reduction = Reduce(totals, operations, sums, loops, tuple(body), lanes=threads, whole=True)
+    stores = (Store(root.target, place, total) for root, total in zip(roots, totals, strict=True))
+    return (reduction, *stores)
+
+
+def _pairwise(terms: Sequence[Scalar]) -> Scalar:
+    """The sum of numbers, by halves."""
+    half = len(terms) // 2
+    return terms[0] if half == 0 else _pairwise(terms[:half]) + _pairwise(terms[half:])
