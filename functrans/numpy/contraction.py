@@ -8,7 +8,16 @@ import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_complex, real_dtype
-from functrans.numpy.arrays import array, astype, axes_of, axis_of, flat, inexact, operand
+from functrans.numpy.arrays import (
+    array,
+    astype,
+    axes_of,
+    axis_of,
+    flat,
+    inexact,
+    known,
+    operand,
+)
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
@@ -141,17 +150,25 @@ def _slid(x: Any, y: Any, mode: Any, backwards: bool) -> Any:
     return convolution.convolve(x, y, ((0,), (0,), (0,)), ((0, window),))
 
 
+def _sequence(x: Any) -> Any:
+    """A vector, or a number as one."""
+    x = array(x)
+    if x.ndim > 1:
+        raise ValueError("object too deep for desired array")
+    return flat(x)
+
+
 @answers(np.convolve)
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     """The convolution of two vectors."""
-    x, y = sorted((flat(array(a)), flat(array(v))), key=lambda x: -x.size)
+    x, y = sorted((_sequence(a), _sequence(v)), key=lambda x: -x.size)
     return _slid(x, y, mode, backwards=True)
 
 
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """The correlation of two vectors."""
-    x, y = flat(array(a)), conj(flat(array(v)))
+    x, y = _sequence(a), conj(_sequence(v))
     if x.size >= y.size:
         return _slid(x, y, mode, backwards=False)
     return views.unlinked(views.flip(_slid(y, x, mode, backwards=False), 0))
@@ -296,6 +313,14 @@ def interp(
 ) -> Any:
     """The values at ``x`` of the line through given points, in ascending order."""
     at, places, values = array(x), array(xp), array(fp)
+    for given in (places, values):
+        if given.ndim != 1:
+            far = "too deep" if given.ndim else "of too small depth"
+            raise ValueError(f"object {far} for desired array")
+    if places.size == 0:
+        raise ValueError("array of sample points is empty")
+    if places.size != values.size:
+        raise ValueError("fp and xp are not of the same length.")
     if is_complex(at.dtype) or is_complex(places.dtype):
         raise DtypeError(
             f"np.interp at complex numbers{located(user_source())}: x and xp are real, and only fp "
@@ -356,8 +381,10 @@ def cov(
     x = astype(x, np.promote_types(x.dtype, np.float64) if dtype is None else dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights: Any = None
-    for given in (fweights, aweights):
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
+            if known(np.any(array(given) < 0)):
+                raise ValueError(f"{name} cannot be negative")
             weights = array(given) if weights is None else weights * array(given)
     mean = average(x, 1, weights)
     total: Any = x.shape[1] if weights is None else sum(weights)

@@ -375,6 +375,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """The powers of the elements of a vector, as a matrix."""
     x = as_operand(x)
+    if x.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
     columns = x.shape[0] if N is None else operator.index(N)
     dtype = np.promote_types(x.dtype, np.int64)
     x = to_dtype(x, dtype)

@@ -57,6 +57,8 @@ def within(positions: Any, extent: int, mode: str) -> Any:
         return remainder(positions, extent)
     if mode == "clip":
         return minimum(maximum(positions, 0), extent - 1)
+    if mode != "raise":
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     return positions
 
 
@@ -86,7 +88,12 @@ def compress(
     axis = axis_of(axis, x.ndim)
     truths = array(condition)
     if size is None:
-        return take_along_one(x, np.flatnonzero(_known(truths, "compress")), axis)
+        taken = np.flatnonzero(_known(truths, "compress"))
+        for place in taken[taken >= x.shape[axis]]:
+            raise IndexError(
+                f"index {place} is out of bounds for axis {axis} with size {x.shape[axis]}"
+            )
+        return take_along_one(x, taken, axis)
     places = places_of(not_equal(truths, 0), size)
     parts = places.or_else(gather(x, places.positions, axes=(axis,)), fill_value)
     return views.unlinked(views.moveaxis(parts, 0, axis))
@@ -115,6 +122,8 @@ def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) 
 def ix_(*args: Any) -> tuple[Any, ...]:
     """Index arrays for all combinations of positions."""
     vectors = [array(x) for x in args]
+    if any(x.ndim != 1 for x in vectors):
+        raise ValueError("Cross index must be 1 dimensional")
     vectors = [np.flatnonzero(_known(x, "ix_")) if x.dtype.kind == "b" else x for x in vectors]
     return tuple(
         reshape(x, shape=(*(1,) * i, x.size, *(1,) * (len(vectors) - i - 1)))
@@ -125,11 +134,27 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 # -- sorting ---------------------------------------------------------------------------------------
 
 
+def _check_kind(kind: Any) -> None:
+    """Raise for what is no algorithm; whichever is named, the result is a stable one's."""
+    if kind is not None and str(kind)[:1].lower() not in ("q", "h", "m", "s"):
+        raise ValueError(f"sort kind must be one of 'quick', 'heap', or 'stable' (got {kind!r})")
+
+
+def _check_places(x: Any, kth: Any, axis: Any) -> None:
+    """Raise for places of a partition that there are not."""
+    size = array(x).size if axis is None else array(x).shape[axis_of(axis, array(x).ndim)]
+    places = known(array(kth))
+    for place in () if places is None else places.reshape(-1):
+        if not -size <= place < size:
+            raise ValueError(f"kth(={place + size * (place < 0)}) out of bounds ({size})")
+
+
 @answers(np.sort, beyond=("descending",))
 def sort(
     a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
 ) -> Any:
     """The elements in ascending or descending order along an axis; derivatives follow them."""
+    _check_kind(kind)
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
@@ -153,6 +178,7 @@ def argsort(
     a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
 ) -> Any:
     """The positions of the elements in ascending or descending order; ties keep their order."""
+    _check_kind(kind)
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
@@ -167,12 +193,14 @@ def argsort(
 @answers(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") -> Any:
     """The elements sorted, which is one of the orders that are asked for."""
+    _check_places(a, kth, axis)
     return sort(a, axis)
 
 
 @answers(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") -> Any:
     """The positions of the elements sorted, which is one of the orders that are asked for."""
+    _check_places(a, kth, axis)
     return argsort(a, axis)
 
 
@@ -253,6 +281,10 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
         raise DtypeError(f"np.digitize of complex numbers{located(user_source())}: x is real")
     edges = array(bins)
     order = known(edges)
+    if order is not None and order.ndim == 1:
+        steps = np.sign(np.diff(order))
+        if np.any(steps > 0) and np.any(steps < 0):
+            raise ValueError("bins must be monotonically increasing or decreasing")
     if order is not None and order.size > 1 and order[0] > order[-1]:
         return edges.size - searchsorted(edges[::-1], x, "right" if right else "left")
     return searchsorted(edges, x, "left" if right else "right")

@@ -208,6 +208,8 @@ def tile(A: Any, reps: Any) -> Any:
     """The array put side by side with itself."""
     x = array(A)
     counts = [operator.index(n) for n in (reps if isinstance(reps, (tuple, list)) else (reps,))]
+    if any(n < 0 for n in counts):
+        raise ValueError("negative dimensions are not allowed")
     count = max(x.ndim, len(counts))
     counts = [1] * (count - len(counts)) + counts
     x = expand_axes(x, tuple(range(count - x.ndim)))

@@ -57,6 +57,8 @@ def polymul(a1: Any, a2: Any) -> Any:
 @answers(np.polyder)
 def polyder(p: Any, m: int = 1) -> Any:
     """The derivative of a polynomial, ``m`` times."""
+    if m < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
     x = _vector(p)
     for _ in range(m):
         size = max(x.size - 1, 0)

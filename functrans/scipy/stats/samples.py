@@ -117,6 +117,8 @@ def rankdata(
     array([2.5, 1. , 2.5])
     """
     propagates("rankdata", nan_policy)
+    if method != "ordinal" and method not in _RANKS:
+        raise ValueError(f'unknown method "{method}"')
     x = stop_gradient(array(a))
     if axis is None:
         x, axis = x.reshape(-1), 0
@@ -213,6 +215,12 @@ def pearsonr(
     _refuse_unless(method is None, "pearsonr(..., method=...)", "leave it out")
     (x, axis), (y, _) = on_one_axis(x, axis), on_one_axis(y, axis)
     n = x.shape[axis]
+    if n != y.shape[axis] and 1 not in (n, y.shape[axis]):
+        raise ValueError("`x` and `y` must have the same length along `axis`.")
+    if n < 2:
+        raise ValueError("`x` and `y` must have length at least 2.")
+    if alternative not in ("less", "greater", "two-sided"):
+        raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
     a, b = (v - np.mean(v, axis=axis, keepdims=True) for v in (x, y))
     sizes = np.sqrt(np.sum(a * a, axis=axis)) * np.sqrt(np.sum(b * b, axis=axis))
     r = np.clip(np.sum(a * b, axis=axis) / sizes, -1.0, 1.0)

@@ -221,6 +221,14 @@ def circstd(
 def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
     """The differences of two distribution functions, and the intervals on which they are so."""
     u, v = inexact(u), inexact(v)
+    for sample, weights in ((u, u_weights), (v, v_weights)):
+        if sample.size == 0:
+            raise ValueError("Distribution can't be empty.")
+        if weights is not None and np.shape(weights) != sample.shape:
+            raise ValueError(
+                "Value and weight array-likes for the same empirical distribution must be of the "
+                "same size."
+            )
     places = np.sort(concatenate([u, v]))
 
     def function(x: Any, weights: Any) -> Any:

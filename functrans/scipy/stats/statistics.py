@@ -166,6 +166,8 @@ def moment(
     if np.ndim(order):
         orders = [moment(a, n, axis, center=center, keepdims=keepdims) for n in order]
         return np.stack(orders)
+    if int(order) != order:
+        raise ValueError("All elements of `order` must be integral.")
     if center is None and order == 1:
         return mean(0.0 * a, axis, keepdims=keepdims)
     off = _centred(a, axis) if center is None else a - center

@@ -1,0 +1,56 @@
+"""Arguments that NumPy and SciPy raise for are not taken for others within a trace."""
+
+import numpy as np
+import pytest
+from scipy import signal, stats
+
+from functrans import jit
+
+X = np.arange(1.0, 7.0).reshape(2, 3)
+V = np.arange(1.0, 4.0)
+
+CALLS = {
+    "interp, sizes": lambda x, v: np.interp(x, np.arange(3), np.arange(4.0)),
+    "interp, axes": lambda x, v: np.interp(v, x, x),
+    "interp, nothing": lambda x, v: np.interp(v, [], []),
+    "convolve": lambda x, v: np.convolve(x, x),
+    "correlate": lambda x, v: np.correlate(x, v),
+    "sort": lambda x, v: np.sort(x, kind="bogo"),
+    "argsort": lambda x, v: np.argsort(x, kind="bogo"),
+    "partition": lambda x, v: np.partition(v, 9),
+    "argpartition": lambda x, v: np.argpartition(v, [0, -9]),
+    "take": lambda x, v: np.take(v, [0], mode="foo"),
+    "compress": lambda x, v: np.compress([1, 0, 1, 1, 1], v),
+    "tile": lambda x, v: np.tile(v, -1),
+    "polyder": lambda x, v: np.polyder(v, -1),
+    "vander": lambda x, v: np.vander(x),
+    "cov": lambda x, v: np.cov(v, aweights=[1, -1, 1]),
+    "digitize": lambda x, v: np.digitize(v, [1, 3, 2]),
+    "ix_": lambda x, v: np.ix_(x),
+    "lfilter": lambda x, v: signal.lfilter([], [1.0], v),
+    "lfilter, poles": lambda x, v: signal.lfilter([1.0], [], v),
+    "weights": lambda x, v: stats.wasserstein_distance(v, v, v[:2]),
+    "no sample": lambda x, v: stats.energy_distance(v, v[:0]),
+    "moment": lambda x, v: stats.moment(v, order=1.5),
+    "pearsonr": lambda x, v: stats.pearsonr(v[:1], v[:1]),
+    "alternative": lambda x, v: stats.pearsonr(v, v, alternative="foo"),
+    "rankdata": lambda x, v: stats.rankdata(v, "foo"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_it_raises_what_numpy_raises(name):
+    with pytest.raises((ValueError, IndexError)) as expected:
+        CALLS[name](X.copy(), V.copy())
+    with pytest.raises(type(expected.value)) as found:
+        jit(CALLS[name]).lower(X, V)
+    assert str(found.value).startswith(str(expected.value))
+
+
+def test_what_is_at_the_end_of_what_is_right():
+    def f(v):
+        ends = np.partition(v, -3), np.partition(v, [0, 2]), np.sort(v, kind="Mergesort")
+        return *ends, np.compress([0, 1, 1, 0][:3], v), np.tile(v, 0), np.polyder(v, 0)
+
+    for found, expected in zip(jit(f)(V), f(V), strict=True):
+        np.testing.assert_array_equal(np.sort(found), np.sort(expected))
