@@ -68,7 +68,8 @@ def loop_coalescing(draft: Draft) -> Draft:
     Leaves steps with fewer loops in their bands, whose buffers stand for arrays of other shapes.
     """
     largest = draft.target.kernels.largest_constant
-    return _each_step(draft, lambda step: narrowed(coalesced(step, largest)))
+    # (what is repeated is verified as one kernel, whose buffers are those of the program)
+    return _each_step(draft, lambda step: narrowed(coalesced(step, largest)), repeated=narrowed)
 
 
 def transposition(draft: Draft) -> Draft:
@@ -125,12 +126,19 @@ def strip_mining(draft: Draft) -> Draft:
     return _each_step(draft, lambda step: strip_mined(step, grid, largest))
 
 
-def _each_step(draft: Draft, change: Callable[[Step], Step]) -> Draft:
-    """Steps changed one by one; those that call the same kernel do so afterwards."""
+def _each_step(
+    draft: Draft, change: Callable[[Step], Step], repeated: Callable[[Step], Step] | None = None
+) -> Draft:
+    """Steps changed one by one; those that call the same kernel do so afterwards.
+
+    What is ``repeated`` by the host may be changed in another way.
+    """
     done: dict[tuple[Kernel, tuple[int, ...]], Step] = {}
     for step in draft.steps:
         if (step.kernel, step.sizes) not in done:
-            done[step.kernel, step.sizes] = _changed(step, change)
+            done[step.kernel, step.sizes] = (
+                _in_turns(step, repeated or change) if step.turns else change(step)
+            )
     made = ((step, done[step.kernel, step.sizes]) for step in draft.steps)
     steps = tuple(
         replace(new, buffers=old.buffers, work=old.work, turns=old.turns) for old, new in made
@@ -138,10 +146,8 @@ def _each_step(draft: Draft, change: Callable[[Step], Step]) -> Draft:
     return replace(draft, steps=steps)
 
 
-def _changed(step: Step, change: Callable[[Step], Step]) -> Step:
+def _in_turns(step: Step, change: Callable[[Step], Step]) -> Step:
     """A step changed, in whose kernel meanwhile the host's loops have indices, and not sizes."""
-    if not step.turns:
-        return change(step)
     slots = {size(len(step.sizes) + number): turn for number, turn in enumerate(step.turns)}
     kernel = replace(with_leaves(step.kernel, slots), sizes=len(step.sizes))
     given = replace(step, kernel=kernel, turns=())
