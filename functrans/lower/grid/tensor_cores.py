@@ -89,9 +89,8 @@ class WarpTiling(Tiling):
         self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
 
     def _in_turn(self, largest_epilogue: int) -> Buffer | None:
-        return (
-            None  # whatever is computed of the sums, a strip at a time goes through shared memory
-        )
+        # whatever is computed of the sums, they go through shared memory, a strip at a time
+        return None
 
     def _scratch(self) -> tuple[Buffer, ...]:
         return (*super()._scratch(), self.strip)
