@@ -60,7 +60,7 @@ def tiled_product(
     """
     roots = list(loop.roots)
     product = product_of(roots[0], target)
-    if product is None:
+    if product is None or not _read_in_place(roots):
         return None
     kept = [
         root
@@ -68,6 +68,21 @@ def tiled_product(
         if root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
     ]
     return _Tiling(product, roots, kept, simplify).nest()
+
+
+def _read_in_place(roots: Sequence[Root]) -> bool:
+    """Whether roots read of those before only the element at their own indices.
+
+    Such as share a loop over a stack alone may read a matrix across.
+    """
+    places: dict[Buffer, tuple[Scalar, ...]] = {}
+    for root in roots:
+        for position, value in root.elements:
+            for node in postorder([value]):
+                if node.op == "load" and places.get(node.attribute, node.args) != node.args:
+                    return False
+            places[root.target] = position
+    return True
 
 
 class _Side:

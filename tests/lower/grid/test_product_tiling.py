@@ -210,3 +210,17 @@ def test_tiles_fit_the_machine(size):
         assert tile.columns * tile.depth % tile.threads == 0
         if tile.sums * size <= grid.registers:
             assert 2 * tile.bytes(size) <= grid.shared
+
+
+def test_results_that_are_read_across_are_not_those_of_the_tile():
+    """They share the loop over the stack alone with what reads them."""
+    x, y, z = (np.random.default_rng(n).normal(size=(2, 18, 18)) for n in range(3))
+
+    def function(x, y, z):
+        return np.sort(np.swapaxes(z + x @ y, 1, 2), axis=1)
+
+    plan = pipeline.plan(jit(function).lower(x, y, z).graph(), CUDA)
+    verify(plan)
+    (found,), status = evaluate_plan(plan, [x, y, z], shuffled(0))
+    assert status == 0
+    np.testing.assert_allclose(found, function(x, y, z), rtol=1e-12, atol=1e-12)
