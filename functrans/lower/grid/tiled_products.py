@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from functrans.loop.grid import WarpTile
+from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
@@ -31,7 +32,7 @@ def tiled_product(
     """
     roots = list(loop.roots)
     product = product_of(roots[0], target)
-    if product is None:
+    if product is None or not _read_in_place([root for root in roots if root.summand is None]):
         return None
     kept = [
         root
@@ -41,3 +42,18 @@ def tiled_product(
     tiling = WarpTiling if isinstance(product.tile, WarpTile) else Tiling
     assert target.grid is not None
     return tiling(product, roots, kept, simplify, target.grid.largest_epilogue).nest()
+
+
+def _read_in_place(roots: Sequence[Root]) -> bool:
+    """Whether roots read of those before only the element at their own indices.
+
+    Such as share a loop over a stack alone may read a matrix across.
+    """
+    places: dict[Buffer, tuple[Scalar, ...]] = {}
+    for root in roots:
+        for position, value in root.elements:
+            for node in postorder([value]):
+                if node.op == "load" and places.get(node.attribute, node.args) != node.args:
+                    return False
+            places[root.target] = position
+    return True

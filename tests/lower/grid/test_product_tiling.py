@@ -233,3 +233,17 @@ def test_long_epilogues_of_the_largest_tiles_have_no_spills():
     layer = jit(lambda x, w, b: np.tanh(x @ w + b))
     (kernel,) = layer.lower(x, x, b, device="cuda", architecture="sm_90").resources().kernels
     assert kernel.spills == 0
+
+
+def test_results_that_are_read_across_are_not_those_of_the_tile():
+    """They share the loop over the stack alone with what reads them."""
+    x, y, z = (np.random.default_rng(n).normal(size=(2, 18, 18)) for n in range(3))
+
+    def function(x, y, z):
+        return np.sort(np.swapaxes(z + x @ y, 1, 2), axis=1)
+
+    plan = pipeline.plan(jit(function).lower(x, y, z).graph(), CUDA)
+    verify(plan)
+    (found,), status = evaluate_plan(plan, [x, y, z], shuffled(0))
+    assert status == 0
+    np.testing.assert_allclose(found, function(x, y, z), rtol=1e-12, atol=1e-12)
