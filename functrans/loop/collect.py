@@ -31,6 +31,7 @@ from functrans.loop.domain import (
     aligned,
     broadcast,
 )
+from functrans.loop.durations import LONGEST, duration, durations, extent_of
 from functrans.loop.reshaping import as_in_kernel
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
@@ -124,30 +125,10 @@ class Accesses:
         start = self.clock
         for statement in body:
             self._statement(statement)
-            start = self.clock = start + self._span(statement)
+            start = self.clock = start + duration(statement, self.scenario.steps)
 
-    def _span(self, statement: Statement) -> int:
-        """How long a statement takes at most: one for what it reads, one for what it writes."""
-        match statement:
-            case For():
-                longest = _extent(statement.index) if self._is_bounded(statement) else LONGEST
-                return 2 + longest * self._spans(statement.body)
-            case Reduce():
-                count = prod(_extent(i) for i, *_ in statement.loops)
-                return 2 + count * (self._spans(statement.body) + 2)
-            case If():
-                return 2 + self._spans(statement.body) + self._spans(statement.otherwise)
-            case While():
-                once = 2 + self._spans(statement.prepare) + self._spans(statement.body)
-                return 2 + once * (self._steps(LONGEST) + 1)
-        return 2
-
-    def _spans(self, body: Sequence[Statement]) -> int:
-        return sum(map(self._span, body)) or 1
-
-    def _is_bounded(self, loop: For) -> bool:
-        """Whether something says how many iterations a loop has at most, besides data."""
-        return loop.index.attribute[2] is not None or loop.stop.op != "local"
+    def _durations(self, body: Sequence[Statement]) -> int:
+        return durations(body, self.scenario.steps)
 
     def _steps(self, most: int) -> int:
         return most if self.scenario.steps is None else min(self.scenario.steps, most)
@@ -185,7 +166,7 @@ class Accesses:
         self._read((loop.start, loop.stop))
         self._forget_assigned(loop.body)
         first = len(self.found)
-        with self._loop(loop.index, loop.start, loop.stop, self._spans(loop.body)) as extent:
+        with self._loop(loop.index, loop.start, loop.stop, self._durations(loop.body)) as extent:
             extents = tuple(self.extents)
             check_rounds(loop, extent)
             if extent:
@@ -226,7 +207,7 @@ class Accesses:
             if extent:
                 # (where it is not come to, it may begin anywhere)
                 used = iterations if outer is None else masked_by(iterations, outer)
-                bound = extent if index.attribute[2] is None and by_data else _extent(index)
+                bound = extent if index.attribute[2] is None and by_data else extent_of(index)
                 if int(used.min(initial=0)) < 0 or extent > bound:
                     raise Fault(f"the loop over {index.attribute[0]} leaves its extent")
                 if not (iterations < last).all():
@@ -272,7 +253,7 @@ class Accesses:
             self._read(statement.values)
             return
         (index, start, stop), *inner = loops
-        span = (self._spans(statement.body) + 2) * prod(_extent(i) for i, *_ in inner)
+        span = (self._durations(statement.body) + 2) * prod(extent_of(i) for i, *_ in inner)
         with self._loop(index, start, stop, span) as extent:
             if not inner:
                 check_rounds(statement, extent)
@@ -304,7 +285,10 @@ class Accesses:
             if taken:
                 with self.values.scope():
                     self._statements(body)
-            self.mask, self.clock = outer, clock + 1 + self._spans(statement.body)
+            self.mask, self.clock = (
+                outer,
+                clock + 1 + self._durations(statement.body),
+            )
             self._forget_assigned(body)
 
     def _while(self, statement: While) -> None:
@@ -495,14 +479,3 @@ class Accesses:
         owners[where[unowned]] = thread[unowned]
         if (owners[where] != thread).any():
             raise Fault(f"{one} is private to threads, and one touches what is another's")
-
-
-LONGEST = 3
-"""So many steps of a loop whose end is found on the way are looked at, one by one."""
-
-
-def _extent(index: Scalar) -> int:
-    extent: int | None = index.attribute[2]
-    if extent is None:
-        raise Fault(f"the loop over {index.attribute[0]} has no bound")
-    return extent

@@ -20,7 +20,6 @@ from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.grid import stages
-from functrans.lower.grid.attention import with_attention
 from functrans.lower.grid.tiled_products import tiled_product
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
@@ -86,20 +85,6 @@ def selection(draft: Draft) -> Draft:
     """
     selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target, draft.whole)
     return replace(draft, selected=selected, roots=tuple(selected.all))
-
-
-def attention(draft: Draft) -> Draft:
-    """Fuse attention: on a grid, a softmax-weighted sum is one kernel, without weights in memory.
-
-    `grid/attention.py`, with `select/attention_matching.py`.
-
-    Expects roots.
-    Leaves fewer of them: what only that kernel needs is not made.
-    """
-    grid, simplify = draft.target.grid, draft.chosen.puller.simplify
-    if grid is None:
-        return draft
-    return replace(draft, roots=with_attention(draft.roots, grid, simplify))
 
 
 def reduction_splitting(draft: Draft) -> Draft:
@@ -224,7 +209,6 @@ GRAPH = (
 
 LOOPS = (
     Stage("selection", selection, checks.roots_read_what_is_made, printing.roots),
-    Stage("attention", attention, checks.roots_read_what_is_made, printing.roots),
     Stage("reduction splitting", reduction_splitting, checks.roots_read_what_is_made,
           printing.roots),
     Stage("fusion", fusion, checks.each_root_has_a_loop, printing.loops),
@@ -232,6 +216,13 @@ LOOPS = (
     Stage("merging", merging, checks.nests_read_what_is_made, printing.nests),
 )  # fmt: skip
 """What is done again with more values kept, if too much would be computed too often."""
+
+GRID_LOOPS = (
+    LOOPS[0],
+    Stage("attention", stages.attention, checks.roots_read_what_is_made, printing.roots),
+    *LOOPS[1:],
+)
+"""The same for a grid of threads."""
 
 KERNELS = (
     Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
@@ -271,8 +262,12 @@ MEMORY = (Stage("memory planning", memory_planning, checks.outputs_have_memory, 
 STAGES = (*GRAPH, *LOOPS, *KERNELS, *MEMORY)
 """All stages for a CPU, in order."""
 
-GRID_STAGES = (*GRAPH, *LOOPS, *GRID_KERNELS, *MEMORY)
+GRID_STAGES = (*GRAPH, *GRID_LOOPS, *GRID_KERNELS, *MEMORY)
 """All stages for a GPU."""
+
+
+def _loops(target: Target) -> Sequence[Stage]:
+    return LOOPS if target.grid is None else GRID_LOOPS
 
 
 def _kernels(target: Target) -> Sequence[Stage]:
@@ -341,7 +336,8 @@ def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> D
 def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
     """The draft after `LOOPS`, gone through again while too much is computed too often."""
     target, limits = draft.target, draft.target.recomputation
-    best = last = _run(LOOPS, draft, watch)
+    loops = _loops(target)
+    best = last = _run(loops, draft, watch)
     for _ in range(limits.rounds):
         if best.work <= limits.bound * draft.asked:
             break
@@ -349,7 +345,7 @@ def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
         if not more:
             break
         lower = _Inner(target, *last.chosen.inner).lower
-        last = _run(LOOPS, replace(draft, kept=last.kept | more, lower=lower), watch)
+        last = _run(loops, replace(draft, kept=last.kept | more, lower=lower), watch)
         best = min(best, last, key=lambda each: each.work)
     return best
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from functrans.loop.statements import Kernel, size
 from functrans.lower.draft import Draft
+from functrans.lower.grid.attention import with_attention
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.column_reduction import shared_columns
@@ -22,6 +23,19 @@ from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.grid.transposition import transposed
 from functrans.lower.plan import Step
+
+
+def attention(draft: Draft) -> Draft:
+    """Fuse attention: a softmax-weighted sum is one kernel, without weights in memory.
+
+    `grid/attention.py`, with `select/attention_matching.py`.
+
+    Expects roots.
+    Leaves fewer of them: what only that kernel needs is not made.
+    """
+    grid, simplify = draft.target.grid, draft.chosen.puller.simplify
+    assert grid is not None
+    return replace(draft, roots=with_attention(draft.roots, grid, simplify))
 
 
 def loop_distribution(draft: Draft) -> Draft:
