@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from functrans.errors import StepLimitError
+
 
 class Failure(NamedTuple):
     """What has gone wrong, as Python says it."""
@@ -30,6 +32,7 @@ NOT_CONVERGED = 4
 OUT_OF_MEMORY = 5
 EIGENVALUES_NOT_CONVERGED = 6
 NO_SOLUTION = 7
+STEP_LIMIT = 8
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
@@ -39,5 +42,6 @@ FAILURES = {
     OUT_OF_MEMORY: Failure(MemoryError, "memory for temporaries could not be allocated"),
     EIGENVALUES_NOT_CONVERGED: Failure(np.linalg.LinAlgError, "Eigenvalues did not converge"),
     NO_SOLUTION: Failure(RuntimeError, "no solution was found"),
+    STEP_LIMIT: Failure(StepLimitError, "a while_loop has not ended after max_steps steps"),
 }
 """Every status but 0."""

@@ -83,8 +83,13 @@ def oscillator(state):
     return lax.scan(step, state, None, 7)
 
 
-def newton(a):
-    return lax.while_loop(lambda x: np.abs(x * x - a) > 1e-9, lambda x: 0.5 * (x + a / x), 1.0 + a)
+def newton(a, max_steps=None):
+    return lax.while_loop(
+        lambda x: np.abs(x * x - a) > 1e-9,
+        lambda x: 0.5 * (x + a / x),
+        1.0 + a,
+        max_steps=max_steps,
+    )
 
 
 def recurrent(w, xs):
@@ -106,6 +111,7 @@ ELEMENTWISE = {
     "complex": lambda x: np.abs(np.exp(1j * x) * (x + 2j)) + (x * 1j).imag,
     "bits": lambda x: random.normal(random.key(3), x.shape) + x,
     "roots": lambda x: vmap(newton)(np.abs(x) + 0.5),
+    "slopes of roots": lambda x: vmap(grad(lambda a: newton(a, 40)))(np.abs(x) + 0.5),
     "halves": lambda x: (x.astype(np.float16) * 3).astype(np.float32),
     "wide and narrow": lambda x: (x > 0.5).astype(np.int8) + np.arange(x.shape[0], dtype=np.int16),
 }

@@ -174,6 +174,24 @@ def test_what_has_no_kernel_inside_of_a_loop():
         )
 
 
+def test_a_loop_that_a_limit_gives_a_kernel():
+    def halved(x, max_steps=None):
+        def body(v):
+            return v * np.cos(v)
+
+        return functrans.lax.while_loop(lambda v: v > 1.0, body, x, max_steps=max_steps)
+
+    with driver.using(Stub(0)):
+        x = functrans.device_put(np.array(9.0))
+        words = message_of(DeviceError, lambda: functrans.jit(functrans.grad(halved))(x))
+        assert words.startswith("while_loop has no kernel for a GPU at test_devices.py:")
+        assert words.endswith(
+            ": give its while_loop max_steps, or compute it on the host, or set "
+            'functrans.config.cuda_fallback = "host" to have it copied there and back'
+        )
+        functrans.jit(functrans.grad(lambda x: halved(x, max_steps=40)))(x)
+
+
 def schur(x):
     return functrans.scipy.linalg.schur(x)[0]
 

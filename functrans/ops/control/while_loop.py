@@ -277,8 +277,7 @@ while_p: Primitive = primitive(
     host=lazy("functrans.ops.control.compiled.growing:run_while"),
     emit=Emit(
         lazy("functrans.ops.control.compiled.loops:while_loop"),
-        # the error that there are too many steps must come from NumPy's evaluation
-        applies=lambda eqn, target: has_fixed_sizes(eqn) and eqn.params["max_steps"] is None,
+        applies=lambda eqn, target: has_fixed_sizes(eqn),
         operations=lambda eqn, of_graph: (
             of_graph(eqn.params["cond"]) + of_graph(eqn.params["body"])
         ),

@@ -26,6 +26,7 @@ from functrans.lower import pipeline
 from functrans.lower.plan import Plan
 from functrans.lower.select.partition import Segment, partition, without_form
 from functrans.lower.verify import verify
+from functrans.ops.control.layout import has_fixed_sizes
 from functrans.optimise import optimise
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.run.call.compiled import on_host
@@ -202,11 +203,12 @@ def _no_kernel(graph: Graph, target: Target) -> str:
     optimise.cache_clear()
     *around, eqn = without_form(without_complex(optimise(graph), target), target)
     inside = f", inside of {around[-1].primitive.name}," if around else ""
+    limit = "" if has_fixed_sizes(eqn) else "give its while_loop max_steps, or "
     has_place = all(each.source is not None for each in (*around, eqn))
     return (
         f"{eqn.primitive.name}{inside} has no kernel for a GPU"
-        f"{located(eqn.source if has_place else user_source())}: compute it on the host, or set "
-        'functrans.config.cuda_fallback = "host" to have it copied there and back'
+        f"{located(eqn.source if has_place else user_source())}: {limit}compute it on the host, "
+        'or set functrans.config.cuda_fallback = "host" to have it copied there and back'
     )
 
 

@@ -5,8 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from functrans import grad, lax, trace
+from functrans import grad, jit, lax, trace, vmap
 from functrans.errors import StepLimitError
+from functrans.ops.calls.call import applied_once
 from functrans.ops.control.compiled import growing
 from functrans.ops.control.while_loop import while_p
 from functrans.run.call.compiled import compiled_part
@@ -30,10 +31,9 @@ def repeated(limit):
     return f
 
 
-@pytest.mark.parametrize("limit", [None, 40])
 @pytest.mark.parametrize("steps", [0, 1, 15, 16, 17, 40])
-def test_the_same_as_by_numpy(limit, steps):
-    forward, backward = loops_of(grad(repeated(limit)), 0.5, 1.0)
+def test_the_same_as_by_numpy(steps):
+    forward, backward = loops_of(grad(repeated(None)), 0.5, 1.0)
     values = [np.float64(steps), 0.0, 0.5]  # the bound, the counter, the value
     expected = while_p.numpy(*values, **forward.params)
     found = growing.run_while(forward, values, NATIVE)
@@ -49,8 +49,32 @@ def test_the_same_as_by_numpy(limit, steps):
         np.testing.assert_allclose(a, b)
 
 
+@pytest.mark.parametrize("steps", [0, 1, 39, 40])
+def test_a_loop_with_a_limit_is_compiled_whole(steps):
+    slope = grad(repeated(40))
+    compiled = jit(slope)
+    assert "call NumPy" not in compiled.lower(0.5, 1.0).schedule()
+    np.testing.assert_allclose(compiled(0.5, float(steps)), slope(0.5, float(steps)), rtol=1e-12)
+    # of the stacks, what is behind the last step is zeros
+    forward, _ = loops_of(slope, 0.5, 1.0)
+    graph = applied_once(while_p, [x.aval for x in forward.inputs], forward.params)
+    values = [np.float64(steps), 0.0, 0.5]
+    expected = while_p.numpy(*values, **forward.params)
+    for found, each in zip(NATIVE(graph)(*values), expected, strict=True):
+        np.testing.assert_allclose(found, each)
+
+
 def test_one_step_too_many():
-    forward, _ = loops_of(grad(repeated(10)), 0.5, 1.0)
+    slope = jit(grad(repeated(10)))
+    assert slope(0.5, 10.0) == pytest.approx(grad(repeated(10))(0.5, 10.0))
     with pytest.raises(StepLimitError, match="max_steps=10"):
-        growing.run_while(forward, [np.float64(11.0), 0.0, 0.5], NATIVE)
-    assert growing.run_while(forward, [np.float64(10.0), 0.0, 0.5], NATIVE)[2] == 10
+        slope(0.5, 11.0)
+    assert slope(0.5, 10.0) == pytest.approx(grad(repeated(10))(0.5, 10.0))
+
+
+def test_one_lane_with_a_step_too_many():
+    slopes = jit(vmap(grad(repeated(10)), in_axes=(None, 0)))
+    with pytest.raises(StepLimitError, match="max_steps=10"):
+        slopes(0.5, np.array([3.0, 11.0]))
+    found = slopes(0.5, np.array([3.0, 10.0, 0.0]))
+    np.testing.assert_allclose(found, [grad(repeated(10))(0.5, n) for n in (3.0, 10.0, 0.0)])

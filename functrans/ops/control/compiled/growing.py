@@ -20,10 +20,7 @@ from functrans.ir.types import Aval
 from functrans.ops.calls.call import applied_once
 from functrans.ops.control.layout import GROWS, Scan
 from functrans.ops.control.scan import step_by_step
-from functrans.ops.control.while_loop import While, step_limit_error, while_p
-from functrans.ops.elementwise.compare import less_equal
-from functrans.ops.elementwise.logic import bitwise_and
-from functrans.trace.stage import replay, rewrite
+from functrans.ops.control.while_loop import While, while_p
 
 LEAST = 16
 """The smallest stacks."""
@@ -32,28 +29,22 @@ LEAST = 16
 def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any] | None:
     """The results of a while loop; None if it has no compiled form."""
     loop = While.of(eqn)
+    if loop.max_steps is not None:
+        # (its stacks have an extent: what has none is among its operands)
+        return None
     program = compile(_counting(loop, tuple(x.aval for x in eqn.inputs)), whole=True)
     if program is None:
         return None
-    start = [np.int64(0)] if loop.max_steps is not None else []
-    results = program(*operands[: loop.n_consts], *start, *operands[loop.n_consts :])
-    results = results[len(start) :]
-    steps = int(results[loop.n_carry])
-    if loop.max_steps is not None and steps > loop.max_steps:
-        raise step_limit_error(loop.max_steps)
+    results = program(*operands)
     if len(eqn.outputs) == loop.n_carry + 1:
         return results
-    extent = _extent(steps) if loop.max_steps is None else loop.max_steps
-    params = {**eqn.params, "max_steps": None, "room": extent}
-    stacking = _fixed(eqn, params, extent, compile)
+    steps = int(results[loop.n_carry])
+    extent = _extent(steps)
+    stacking = _fixed(eqn, {**eqn.params, "room": extent}, extent, compile)
     if stacking is None:
         return None
     rest: list[Any] = list(stacking(*operands))
-    if loop.max_steps is None:
-        rest[loop.n_carry + 1 :] = [stack[:steps] for stack in rest[loop.n_carry + 1 :]]
-    else:
-        for stack in rest[loop.n_carry + 1 :]:
-            stack[steps:] = 0
+    rest[loop.n_carry + 1 :] = [stack[:steps] for stack in rest[loop.n_carry + 1 :]]
     return rest
 
 
@@ -105,29 +96,9 @@ def _padded(stack: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
 
 @cached(256)
 def _counting(loop: While, avals: tuple[Aval, ...]) -> Graph:
-    """The loop without its stacks; with a limit, it stops one step after it."""
+    """The loop without its stacks."""
     body = Graph(loop.body.inputs, loop.body.eqns, loop.body.outputs[: loop.n_carry])
-    plain = loop._replace(body=body, max_steps=None)
-    if loop.max_steps is not None:
-        plain = _limited(plain, loop.max_steps)
-        avals = (*avals[: loop.n_consts], Aval((), np.int64), *avals[loop.n_consts :])
-    return applied_once(while_p, avals, plain._asdict())
-
-
-def _limited(loop: While, limit: int) -> While:
-    """The loop with a counter in front of its carry."""
-    consts, carry = loop.n_consts, loop.body.in_avals[loop.n_consts :]
-    avals = [*loop.body.in_avals[:consts], Aval((), np.int64), *carry]
-
-    def body(*inputs: Any) -> list[Any]:
-        values = [*inputs[:consts], *inputs[consts + 1 :]]
-        return [inputs[consts] + 1, *replay(loop.body, values)]
-
-    def cond(*inputs: Any) -> list[Any]:
-        (holds,) = replay(loop.cond, [*inputs[:consts], *inputs[consts + 1 :]])
-        return [bitwise_and(holds, less_equal(inputs[consts], np.int64(limit)))]
-
-    return While(rewrite(cond, avals), rewrite(body, avals), consts, loop.n_carry + 1, None)
+    return applied_once(while_p, avals, loop._replace(body=body)._asdict())
 
 
 def _fixed(

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.failures import STEP_LIMIT
+from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Position, Relocation, constant_positions
 from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum
 from functrans.loop.simplify import from_terms
@@ -120,14 +121,14 @@ class _Loop:
             private = sorted(stored(body) - shared, key=lambda each: each.name)
             self._call((replace(loop, parallel=True),), [self.body], work, private)
             return
-        rest = [each for stack in self.stacks for each in self._cleared(stack, steps)]
-        self._call((loop, *rest), [self.body], work)
+        if self.loop.counted:
+            self.after += [each for stack in self.stacks for each in self._cleared(stack, steps)]
+        self._call((loop,), [self.body], work)
 
     def _cleared(self, stack: Buffer, steps: Scalar) -> tuple[Statement, ...]:
         """Zeros in the rows of a stack that has room for more steps than there are."""
-        assert isinstance(self.loop, Scan)
         length = self.loop.length
-        if not self.loop.counted or length == GROWS or 0 in stack.extents:
+        if length == GROWS or 0 in stack.extents:
             return ()
         row = index("t", length)
         loops = tuple(index("c", extent) for extent in stack.extents[1:])
@@ -216,14 +217,26 @@ class _Loop:
         (answer,) = test.outputs
         ask.made[answer] = {}
         prepare = ask.statements(test.statements)
-        condition = ask.made[answer][()]
+        condition = self._within_limit(ask.made[answer][()], steps)
         count_out, *stacks = self.stacks
         body = self._step(self.body, parity, steps, stacks)
         count = Assign((steps,), (from_terms({steps: 1}, 1),))
         self._store_carry(parity)
         self.after.append(Store(count_out, (), steps))
+        if self.loop.max_steps is not None:
+            self.after += [each for stack in stacks for each in self._cleared(stack, steps)]
         loop = WhileLoop(prepare, condition, (*body, count))
         self._call((loop,), [self.body, test], _MANY * max(self.body.work, 1))
+
+    def _within_limit(self, condition: Scalar, steps: Scalar) -> Scalar:
+        """The condition of a loop that ends at its limit, and fails if it would go on there."""
+        assert isinstance(self.loop, While)
+        if self.loop.max_steps is None:
+            return condition
+        inside = steps < self.loop.max_steps
+        ended = Scalar("eq", (condition, const(False, BOOL)), BOOL)
+        going = Scalar("and", (condition, inside), BOOL)
+        return required(Scalar("or", (inside, ended), BOOL), going, STEP_LIMIT)
 
     def _allocate_carry(self, users: Sequence[Inner]) -> None:
         """Decide where the carry lives, and put the first one there."""
