@@ -9,6 +9,8 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
+import numpy as np
+
 from functrans.loop import fragments
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
@@ -147,12 +149,12 @@ class _Tally:
         """What an extent is, if that is not a matter of data, or of loops further out."""
         if bound.op == "const":
             return int(bound.attribute)
-        values: dict[Scalar, int] = dict(at)
+        values = {node: np.int64(number) for node, number in at.items()}
         for node in postorder([bound]):
             if node.op in ("load", "local") or (node.op == "index" and node not in values):
                 return None
             if node.op == "size":
-                values[node] = self.sizes[node.attribute]
+                values[node] = np.int64(self.sizes[node.attribute])
         return int(evaluate(bound, values))
 
 

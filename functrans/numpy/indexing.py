@@ -142,8 +142,10 @@ def _check_kind(kind: Any) -> None:
 
 def _check_places(x: Any, kth: Any, axis: Any) -> None:
     """Raise for places of a partition that there are not."""
-    size = array(x).size if axis is None else array(x).shape[axis_of(axis, array(x).ndim)]
-    places = known(array(kth))
+    x = array(x)
+    size = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
+    # NumPy takes any places of nothing
+    places = known(array(kth)) if x.size else None
     for place in () if places is None else places.reshape(-1):
         if not -size <= place < size:
             raise ValueError(f"kth(={place + size * (place < 0)}) out of bounds ({size})")

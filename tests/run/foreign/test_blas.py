@@ -42,9 +42,12 @@ def test_every_routine_that_kernels_call_is_there():
     from functrans.loop.footprints import _ROUTINES
 
     known = {*cython_blas.__pyx_capi__, *cython_lapack.__pyx_capi__}
-    called = {f"{letter}{name}" for name in _ROUTINES for letter in "sd"}
-    # a stack of products at once is only of a GPU's library
-    assert called - known == {"sgemm_batch_strided", "dgemm_batch_strided"}
+    letters = {"fft": "cz"}
+    called = {letter + name for name in _ROUTINES for letter in letters.get(name, "sd")}
+    # a stack of products at once, and Fourier transforms, are only of a GPU's libraries
+    of_a_gpu = {f"{letter}gemm_batch_strided" for letter in "sd"}
+    of_a_gpu |= {"cfft", "zfft", "srfft", "drfft", "sirfft", "dirfft"}
+    assert called - known == of_a_gpu
     assert all(has(symbol) for symbol in called - known)
 
 
