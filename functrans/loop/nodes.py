@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.failures import FAILURES
-from functrans.loop.scalar import BOOL, Number, Scalar, const, where
+from functrans.loop.scalar import BOOL, Number, Scalar, const, convert, where
 
 INDEX = np.dtype(np.int64)
 
@@ -73,6 +73,8 @@ def fold(op: str, extents: Sequence[Scalar | int], body: Callable[..., Scalar]) 
     them for the same extents, so that the bits of the result do not depend on the number of
     threads). Over no index at all, it is the identity of the operation.
 
+    Half floats are added up as float32, and rounded once, as in NumPy's sums.
+
     Parameters
     ----------
     op : str
@@ -94,10 +96,19 @@ def fold(op: str, extents: Sequence[Scalar | int], body: Callable[..., Scalar]) 
     known = [count for count in counts if count is not None]
     if len(known) == len(counts) and 0 < math.prod(known) <= UNROLLED:
         positions = itertools.product(*map(range, known))
-        return combine_pairwise(op, [body(*map(as_index, position)) for position in positions])
+        terms = [body(*map(as_index, position)) for position in positions]
+        dtype = terms[0].dtype
+        return convert(combine_pairwise(op, [widened(x, op) for x in terms]), dtype)
     indices = tuple(index("k", count) for count in counts)
     value = body(*indices)
-    return Scalar("fold", (value, *map(as_index, extents)), value.dtype, (op, indices))
+    term = widened(value, op)
+    total = Scalar("fold", (term, *map(as_index, extents)), term.dtype, (op, indices))
+    return convert(total, value.dtype)
+
+
+def widened(x: Scalar, op: str = "add") -> Scalar:
+    """A term of a sum as it is added up: a half float as float32."""
+    return convert(x, np.float32) if op == "add" and x.dtype == np.float16 else x
 
 
 def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:

@@ -77,3 +77,28 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
         monkeypatch.setattr(config, "threads", number)
         results.append([each.tobytes() for each in compiled(x)])
     assert all(result == results[0] for result in results)
+
+
+HALF_SUMS = {
+    "sum": lambda x: x.sum(axis=-1),
+    "sum of columns": lambda x: x.T.sum(axis=0),
+    "mean": lambda x: x.mean(axis=-1),
+    "product": lambda x: x @ x[:3].T,
+    "einsum": lambda x: np.einsum("ij,ij->i", x, x[::-1]),
+    "convolution": lambda x: np.convolve(x[0], x[1][:20]),
+}
+
+
+@pytest.mark.parametrize("length", [2, 3, 16, 17, 300, 2600])
+@pytest.mark.parametrize("name", HALF_SUMS)
+def test_half_floats_are_added_up_as_float32_and_rounded_once(name, length):
+    """As NumPy does it: not even terms that cancel leave more than the rounding of the result."""
+    x = np.random.default_rng(length).normal(size=(20, length)).astype(np.float16)
+    function = HALF_SUMS[name]
+    found = jit(function)(x)
+    assert found.dtype == np.float16
+    exact = function(x.astype(np.float64))
+    spacing = np.spacing(np.abs(exact).astype(np.float16)).astype(np.float64)
+    # the sum of the terms' absolute values, as float32 rounds it
+    slack = EPS * length * np.abs(x).max().astype(np.float64) ** 2
+    assert (np.abs(found - exact) <= 0.5 * spacing + slack).all()

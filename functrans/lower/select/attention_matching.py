@@ -210,6 +210,9 @@ class _Match:
             _require(fold is not None)
             assert fold is not None
             term = fold.args[0]
+            if term.op == "convert":
+                # half floats are added up as float32
+                (term,) = term.args
             alone = term.op == "load" and term.attribute is self.exponentials.target
             (plain if alone else weighted).append(root)
         _require(len(weighted) == 1 and len(plain) <= 1)
@@ -360,7 +363,7 @@ class _Match:
 
     def _attention(self, found: Attention) -> Attention:
         """The same with its loops and operands told apart, and a tile for it."""
-        (value, *counts), product = found.product.args, found.product
+        value, *counts = found.product.args
         _require(all(count.op == "const" for count in counts))
         near = [node for node in _loads(value) if self.key in postorder(node.args)]
         shared = {*postorder([*near, found.value])}
@@ -371,12 +374,6 @@ class _Match:
         _require(operands is not None)
         assert operands is not None
         left, right = operands
-        if product.dtype == HALF:
-            # as NumPy does it: half floats are multiplied and added up as float32
-            _require(product.attribute[0] == "add" and value.op == "mul")
-            _require([{*left}, {*right}] in ([{x}, {y}] for x, y in _both_ways(value.args)))
-            left, right = ([convert(x, np.float32) for x in side] for side in (left, right))
-            value = Scalar("mul", (left[0], right[0]), left[0].dtype)
         found = found._replace(
             batch=batch, queries=queries, left=tuple(left), right=tuple(right), term=value
         )
@@ -384,11 +381,6 @@ class _Match:
         _require(tile is not None)
         assert tile is not None
         return found._replace(tile=tile)
-
-
-def _both_ways(args: Sequence[Scalar]) -> list[tuple[Scalar, Scalar]]:
-    x, y = args
-    return [(x, y), (y, x)]
 
 
 def _loads(*expressions: Scalar) -> list[Scalar]:

@@ -79,9 +79,6 @@ class Product(NamedTuple):
 
     def parts(self, grid: Grid) -> int:
         """Into how many parts the sum is cut, so that there are tiles for the whole machine."""
-        if self.fold.dtype == HALF:
-            # what is kept in between would be rounded
-            return 1
         wanted = grid.blocks // max(self.blocks, 1)
         return max(min(wanted, self.longest // grid.least_part), 1)
 
@@ -157,12 +154,12 @@ def _for_fragments(
     Half floats of either kind are taken as they are, though they have been made float32 before:
     their products are the same. Other float32 numbers lose bits, and are taken on demand.
     """
-    if fold.dtype not in (HALF, SINGLE):
+    if fold.dtype != SINGLE:
         return None
     half, other = _before_widening(left), _before_widening(right)
     if half is not None and other is not None and half.dtype == other.dtype:
         return half, other
-    if fold.dtype == HALF or not target.tf32:
+    if not target.tf32:
         return None
     return fragments.as_tf32(left), fragments.as_tf32(right)
 
@@ -187,11 +184,6 @@ def _by_threads(
 ) -> Product | None:
     """The product as sums that threads have in registers."""
     term: Scalar = fold.args[0]
-    widened = fold.dtype == HALF and _is_padded(fold, (left, right))
-    if widened:
-        # as NumPy does it: half floats are multiplied and added up as float32
-        left, right = ([convert(x, SINGLE) for x in side] for side in (left, right))
-        term = Scalar("mul", (left[0], right[0]), SINGLE)
     size, operands = term.dtype.itemsize, len(left) + len(right)
     fitting = [
         tile
@@ -201,7 +193,7 @@ def _by_threads(
     tile = _largest(fitting, sides, grid)
     if tile is None:
         return None
-    padded = widened or _is_padded(fold, (left, right))
+    padded = _is_padded(fold, (left, right))
     return Product(fold, *sides, tuple(left), tuple(right), term, padded, tile)
 
 

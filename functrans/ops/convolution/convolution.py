@@ -16,7 +16,8 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import BILINEAR
 from functrans.ir.types import Aval, Shape
-from functrans.loop.nodes import fold
+from functrans.loop.nodes import fold, widened
+from functrans.loop.scalar import convert
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.convolution.windows import (
     Window,
@@ -244,7 +245,7 @@ def _with(labels: Labels, label: int, axis: int | None) -> Labels:
 
 def _pull(read: Any, index: Any, x: Aval, y: Aval, **params: Any) -> Any:
     sizes, term = terms(read, index, x, y, **params)
-    return fold("or" if x.dtype.kind == "b" else "add", sizes, term)
+    return convert(fold("or" if x.dtype.kind == "b" else "add", sizes, term), x.dtype)
 
 
 def terms(
@@ -272,8 +273,8 @@ def terms(
             holds, seen = element_seen(window, extent, at[label], taps[label])
             ours = ours | {label: seen}
             conditions += holds
-        left = read(0, tuple(ours[label] for label in x_labels))
-        right = read(1, tuple(theirs[label] for label in y_labels))
+        left = widened(read(0, tuple(ours[label] for label in x_labels)))
+        right = widened(read(1, tuple(theirs[label] for label in y_labels)))
         return where_all(conditions, left & right if truths else left * right)
 
     channels = [x.shape[x_labels.index(label)] for label in summed]

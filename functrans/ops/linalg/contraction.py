@@ -12,7 +12,8 @@ from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
 from functrans.ir.types import Aval, Shape
-from functrans.loop.nodes import fold
+from functrans.loop.nodes import fold, widened
+from functrans.loop.scalar import convert
 from functrans.ops.arrays.structural import inverse, reshape, transpose
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import lazy, primitive
@@ -161,13 +162,14 @@ def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pa
     def term(*summed: Any) -> Any:
         x_at = dict(zip((*batch[0], *x_free, *contract[0]), (*both, *x_rest, *summed), strict=True))
         y_at = dict(zip((*batch[1], *y_free, *contract[1]), (*both, *y_rest, *summed), strict=True))
-        left = read(0, tuple(x_at[i] for i in range(x.ndim)))
-        right = read(1, tuple(y_at[j] for j in range(y.ndim)))
+        left = widened(read(0, tuple(x_at[i] for i in range(x.ndim))))
+        right = widened(read(1, tuple(y_at[j] for j in range(y.ndim))))
         return left & right if x.dtype.kind == "b" else left * right
 
     if not contract[0]:
-        return term()
-    return fold("or" if x.dtype.kind == "b" else "add", [x.shape[i] for i in contract[0]], term)
+        return convert(term(), x.dtype)
+    extents = [x.shape[i] for i in contract[0]]
+    return convert(fold("or" if x.dtype.kind == "b" else "add", extents, term), x.dtype)
 
 
 def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pairs]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import Scalar, const, eq, ne
+from functrans.loop.scalar import Scalar, const, convert, eq, ne
 from functrans.loop.statements import Buffer, If, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
@@ -40,9 +40,11 @@ def _summed_again(at: Emission, x: Buffer, y: Buffer, out: Buffer) -> Body:
     avals = [operand.aval for operand in at.eqn.inputs]
     sizes, term = terms(lambda n, i: load((x, y)[n], i), loops, *avals, **at.eqn.params)
     inner = tuple(index("k", size) for size in sizes)
-    total, found = local(out.dtype, "total"), load(out, loops)
-    again = Reduce((total,), ("add",), (at.simplify(term(*inner)),), _bounds(inner, sizes))
-    return nest(loops, (If(ne(found, found), (again, Store(out, loops, total))),))
+    value, found = at.simplify(term(*inner)), load(out, loops)
+    total = local(value.dtype, "total")
+    again = Reduce((total,), ("add",), (value,), _bounds(inner, sizes))
+    stored = Store(out, loops, convert(total, out.dtype))
+    return nest(loops, (If(ne(found, found), (again, stored)),))
 
 
 def _unless_finite(y: Buffer, body: Body) -> Body:
