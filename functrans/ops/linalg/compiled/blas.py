@@ -258,7 +258,7 @@ def _emit_at_once(at: Emission) -> None:
         _int(prod(x_shape[i] for i in x_sides.batch)),
     )
     call = Call(BATCHED[target.dtype], arguments, (x, y), (target,))
-    at.call((call,), work=_work(eqn))
+    at.call((call,), work=_work(eqn), pulled=True)
 
 
 def _start(one: Buffer) -> Address:
