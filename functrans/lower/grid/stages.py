@@ -34,9 +34,8 @@ def attention(draft: Draft) -> Draft:
     Expects roots.
     Leaves fewer of them: what only that kernel needs is not made.
     """
-    grid, simplify = draft.target.grid, draft.chosen.puller.simplify
-    assert grid is not None
-    return replace(draft, roots=with_attention(draft.roots, grid, simplify))
+    simplify = draft.chosen.puller.simplify
+    return replace(draft, roots=with_attention(draft.roots, draft.target, simplify))
 
 
 def library_calls(draft: Draft) -> Draft:
