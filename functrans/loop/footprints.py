@@ -186,6 +186,8 @@ def _irfft(x: Values) -> Iterable[Region]:
 _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "gemm": _gemm,
     "gemm_batch_strided": _gemm_batch_strided,
+    "bgemm_batch_strided": _gemm_batch_strided,
+    "hgemm_batch_strided": _gemm_batch_strided,
     "syrk": _syrk,
     "getrf": _getrf,
     "getrs": _getrs,
@@ -203,4 +205,4 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "rfft": _rfft,
     "irfft": _irfft,
 }
-"""By their names without the letter for the dtype."""
+"""By their names without the letter for the dtype; another one is for that of operands alone."""

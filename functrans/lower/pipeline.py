@@ -220,6 +220,7 @@ LOOPS = (
 GRID_LOOPS = (
     LOOPS[0],
     Stage("attention", stages.attention, checks.roots_read_what_is_made, printing.roots),
+    Stage("library calls", stages.library_calls, checks.roots_read_what_is_made, printing.roots),
     *LOOPS[1:],
 )
 """The same for a grid of threads."""

@@ -41,6 +41,8 @@ def _root(root: Root) -> Iterator[str]:
     else:
         yield loops or f"{root.target}:"
         yield from ("  " + line for line in lines)
+    for line in printer.statements(root.instead, 0):
+        yield f"  or {line}"
 
 
 def loops(draft: Draft) -> str:

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, combine_pairwise, identity, index
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.simplify import Simplifier
@@ -44,6 +43,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
+from functrans.loop.target import Target
 from functrans.loop.walk import loaded
 from functrans.lower.grid.attention_operands import Operands, least
 from functrans.lower.select.attention import Attention
@@ -56,11 +56,11 @@ Values = dict[Scalar, Scalar]
 LOWEST = float("-inf")
 
 
-def with_attention(roots: Sequence[Root], grid: Grid, simplify: Simplifier) -> tuple[Root, ...]:
+def with_attention(roots: Sequence[Root], target: Target, simplify: Simplifier) -> tuple[Root, ...]:
     """Roots, of which those that are attention together have become one."""
     left = dict.fromkeys(roots)
     made: dict[Root, Root] = {}
-    for found in attentions(roots, grid, simplify):
+    for found in attentions(roots, target, simplify):
         if all(root in left for root in found.roots):
             made[found.roots[-1]] = fused_attention(found, simplify)
             for root in found.roots[:-1]:

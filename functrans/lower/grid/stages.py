@@ -17,6 +17,7 @@ from functrans.lower.grid.column_reduction import shared_columns
 from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.library_calls import with_library_calls
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.sizes import with_leaves
 from functrans.lower.grid.strip_mining import strip_mined
@@ -33,9 +34,19 @@ def attention(draft: Draft) -> Draft:
     Expects roots.
     Leaves fewer of them: what only that kernel needs is not made.
     """
-    grid, simplify = draft.target.grid, draft.chosen.puller.simplify
-    assert grid is not None
-    return replace(draft, roots=with_attention(draft.roots, grid, simplify))
+    simplify = draft.chosen.puller.simplify
+    return replace(draft, roots=with_attention(draft.roots, draft.target, simplify))
+
+
+def library_calls(draft: Draft) -> Draft:
+    """Call libraries for the products that are no part of a larger kernel.
+
+    `grid/library_calls.py`.
+
+    Expects roots, of which some may as well be calls.
+    Leaves roots that are elements, or calls.
+    """
+    return replace(draft, roots=with_library_calls(draft.roots))
 
 
 def loop_distribution(draft: Draft) -> Draft:

@@ -82,7 +82,7 @@ class _DisjointParts:
         if not own and x.aval.size > limits.few_elements and x.aval.size * parts > limits.together:
             # the elements of all parts would be too much code
             own = (max(range(x.aval.ndim), key=x.aval.shape.__getitem__),)
-        loops, elements = self.roots.elements(x, own)
+        loops, elements = self.roots.evaluated(x, own)
         placed = tuple((_in_whole(self.roots, place, at), value) for at, value in elements)
         kept = [axis for axis, entry in enumerate(place) if not isinstance(entry, int)]
         axes = tuple(kept[axis] for axis in own)

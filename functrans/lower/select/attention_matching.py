@@ -21,6 +21,7 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, local
+from functrans.loop.target import Target
 from functrans.lower.select.attention import Attention, tile_for
 from functrans.lower.select.products import HALF, extents, operands_of
 from functrans.lower.select.rerolling import rerolled
@@ -29,11 +30,12 @@ from functrans.lower.select.root import Root, extent_of
 Values = dict[Scalar, Scalar]
 
 
-def attentions(roots: Sequence[Root], grid: Grid, simplify: Simplifier) -> list[Attention]:
+def attentions(roots: Sequence[Root], target: Target, simplify: Simplifier) -> list[Attention]:
     """All attention among the roots of a program that is worth a kernel of its own."""
-    if not grid.attention_tiles:
+    grid = target.grid
+    if grid is None or not grid.attention_tiles:
         return []
-    among = _Among(roots, simplify)
+    among = _Among(roots, simplify, target.materialisation.cheap)
     found = (_Match(root, among, grid).attention() for root in roots if _is_exponential(root))
     return [each for each in found if each is not None]
 
@@ -41,8 +43,9 @@ def attentions(roots: Sequence[Root], grid: Grid, simplify: Simplifier) -> list[
 class _Among:
     """The roots of a program: who makes what, and who reads it."""
 
-    def __init__(self, roots: Sequence[Root], simplify: Simplifier) -> None:
+    def __init__(self, roots: Sequence[Root], simplify: Simplifier, cheap: int) -> None:
         self.simplify = simplify
+        self.cheap = cheap
         self.readers: dict[Buffer, list[Root]] = {}
         self.makers: dict[Buffer, Root] = {}
         for root in roots:
@@ -158,12 +161,14 @@ class _Match:
             (moved,) = self.substitute([_value(last)], own)
             (element,) = self.substitute([element], own)
             (made,) = self.substitute([moved], {element: made})
+        final = summing if last is None else last
+        score, value = (self._of_operands(each) for each in (score, value))
         (made,) = self.substitute([made], known)
         needed = {node.attribute for node in _loads(made)}
         _require(needed.isdisjoint(root.target for root in self.roots))
         return self._attention(
             Attention(
-                roots=tuple(self.roots),
+                roots=(*(root for root in self.roots if root is not final), final),
                 batch=(),
                 queries=rows,
                 columns=columns,
@@ -291,6 +296,23 @@ class _Match:
             if not inside:
                 return expressions
             expressions = self.substitute(expressions, self._expressions(inside))
+
+    def _of_operands(self, expression: Scalar) -> Scalar:
+        """An expression, without reading what is made for it alone and is rather done than kept.
+
+        That are operands that a library would have had in memory.
+        """
+        while True:
+            known = {node: self.among.makers.get(node.attribute) for node in _loads(expression)}
+            inside = {node: root for node, root in known.items() if root and self._is_cheap(root)}
+            if not inside:
+                return expression
+            (expression,) = self.substitute([expression], self._expressions(inside))
+
+    def _is_cheap(self, root: Root) -> bool:
+        others = {*self.among.readers[root.target]} - {*self.roots}
+        is_less = not root.folds and root.node_count <= self.among.cheap
+        return is_less and not root.output and not others
 
     def _expressions(self, read: Mapping[Scalar, Root]) -> Values:
         """What is read, as expressions; it is computed here."""

@@ -70,8 +70,12 @@ class Emitter:
         work: int,
         stack: Sequence[Buffer] = (),
         writes: Sequence[Buffer] | None = None,
+        pulled: bool = False,
     ) -> None:
         if not statements:
+            return
+        if pulled:
+            self._roots.all.append(self._pulled(tuple(statements), work))
             return
         first, *also = self._results.values() if writes is None else writes
         reads = sorted(loaded(statements), key=lambda each: each.name)
@@ -88,6 +92,13 @@ class Emitter:
                 call_work=work,
             )
         )
+
+    def _pulled(self, statements: tuple[Statement, ...], work: int) -> Root:
+        """The root of the one result, element by element, with a call to be made instead."""
+        (var,) = self.eqn.outputs
+        axes = self._roots.loop_axes(var)
+        loops, elements = self._roots.elements(var, axes)
+        return Root(self.result(), loops, axes, elements, instead=statements, call_work=work)
 
     def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
         given = [(place, self.eqn.inputs[number]) for place, number in parts]

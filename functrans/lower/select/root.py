@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from functrans.caches import cached_property
@@ -31,6 +32,8 @@ class Root:
         Whether the value leaves the program, or is read by a call: it is in memory in any case.
     call : tuple of statements
         For a value that a library computes, how it is called. There are no elements then.
+    instead : tuple of statements
+        A call that computes the elements, if no kernel does that on its way to something else.
     operands : tuple of Buffer
         What the call reads.
     also_written : tuple of Buffer
@@ -60,6 +63,7 @@ class Root:
     elements: tuple[tuple[Index, Scalar], ...]
     output: bool = False
     call: tuple[Statement, ...] = ()
+    instead: tuple[Statement, ...] = ()
     operands: tuple[Buffer, ...] = ()
     also_written: tuple[Buffer, ...] = ()
     scratch: tuple[Buffer, ...] = ()
@@ -147,6 +151,25 @@ class Root:
         for fold in self.folds:
             steps += fold_steps(fold) * max(node_count(postorder(fold.args[:1])) // 2, 1)
         return (self.node_count + steps) * prod(map(extent_of, self.loops))
+
+
+def makers_of(roots: Sequence[Root]) -> dict[Buffer, int]:
+    """Which of the roots makes each value, or begins it."""
+    makers: dict[Buffer, int] = {}
+    for number, root in enumerate(roots):
+        for target in (root.target, *root.also_written):
+            makers.setdefault(target, number)
+    return makers
+
+
+def kept_for_calls(roots: Sequence[Root]) -> list[Root]:
+    """The roots, of which those are in memory in any case whose values calls read."""
+    makers, found = makers_of(roots), [*roots]
+    for operand in {operand for root in roots for operand in root.operands}:
+        number = makers.get(operand)
+        if number is not None and not found[number].output:
+            found[number] = replace(found[number], output=True)
+    return found
 
 
 def _count(element: Scalar) -> int:

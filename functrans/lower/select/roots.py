@@ -20,10 +20,13 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower.select.recomputation import Demand, Evaluation, Recorder, demand
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Root, kept_for_calls, makers_of
 from functrans.lower.select.unrolling import Loops, axes_to_unroll, branches_on, folded_along_rows
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
+
+Elements = tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]
+"""Loops over some axes of a value, and inside of them its elements with their indices."""
 
 
 class Subprogram(NamedTuple):
@@ -80,25 +83,16 @@ class Roots:
 
     def finish(self, atoms: Sequence[Atom]) -> None:
         """Give the graph's outputs buffers of their own, and see what has to be in memory."""
-        makers: dict[Buffer, int] = {}
-        for number, root in enumerate(self.all):
-            for target in (root.target, *root.also_written):
-                makers.setdefault(target, number)
-        for operand in [operand for root in self.all for operand in root.operands]:
-            if operand in makers:
-                self._stays(makers[operand])
+        self.all = kept_for_calls(self.all)
+        makers = makers_of(self.all)
         for number, atom in enumerate(atoms):
             home = self.buffers.get(atom) if isinstance(atom, Var) else None
             if home is not None and home in makers and home not in self.outputs:
-                self._stays(makers[home])
+                maker = makers[home]
+                self.all[maker] = replace(self.all[maker], output=True)
                 self.outputs.append(home)
             else:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
-
-    def _stays(self, number: int) -> None:
-        """Take note that what a root makes is in memory in any case."""
-        if not self.all[number].output:
-            self.all[number] = replace(self.all[number], output=True)
 
     def loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops; the others are unrolled."""
@@ -146,7 +140,7 @@ class Roots:
             return target
         streams = output and self.whole and self.target.grid is not None and self._streams(atom)
         axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
-        loops, elements = self.elements(atom, axes)
+        loops, elements = self.evaluated(atom, axes)
         self.all.append(Root(target, loops, axes, elements, output))
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
@@ -159,9 +153,16 @@ class Roots:
         loads = [node for node in nodes if node.op == "load"]
         return all(load.args in (trial, ()) for load in loads)
 
-    def elements(
-        self, atom: Atom, axes: Sequence[int]
-    ) -> tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]:
+    def evaluated(self, atom: Atom, axes: Sequence[int]) -> Elements:
+        """The `elements` of a value, which are computed."""
+        loops, elements = self.elements(atom, axes)
+        if atom not in self.buffers:
+            self.evaluations.append(
+                Evaluation(atom, tuple(position for position, _ in elements), loops)
+            )
+        return loops, elements
+
+    def elements(self, atom: Atom, axes: Sequence[int]) -> Elements:
         """Loops over some of the axes of a value, and inside of them its elements, with indices."""
         loops = self.loops([atom.aval.shape[axis] for axis in axes])
         ranges = []
@@ -173,8 +174,4 @@ class Roots:
         elements = tuple(
             (position, self.puller.element(atom, position)) for position in product(*ranges)
         )
-        if atom not in self.buffers:
-            self.evaluations.append(
-                Evaluation(atom, tuple(position for position, _ in elements), loops)
-            )
         return loops, elements

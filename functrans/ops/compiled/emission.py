@@ -95,12 +95,14 @@ class Emission(Protocol):
         work: int,
         stack: Sequence[Buffer] = (),
         writes: Sequence[Buffer] | None = None,
+        pulled: bool = False,
     ) -> None:
         """Do statements, which are a nest of their own.
 
         ``work`` is roughly as many operations of a loop as take the same time; buffers on the
         ``stack`` keep nothing from one step of the nest to the next. They write the results that
-        have been asked for, unless something else is named.
+        have been asked for, unless something else is named. The one result may be ``pulled``
+        instead, as a part of a larger kernel.
         """
         ...
 

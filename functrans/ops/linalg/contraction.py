@@ -11,7 +11,7 @@ import numpy as np
 from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
-from functrans.ir.types import Aval, Shape
+from functrans.ir.types import Aval, Shape, is_float
 from functrans.loop.nodes import fold, widened
 from functrans.loop.scalar import convert
 from functrans.ops.arrays.structural import inverse, reshape, transpose
@@ -200,6 +200,55 @@ dot_general = primitive(
         ((booleans(), (2, 3)), (booleans(), (3, 2)), _dims(((1,), (0,)))),
     ),
 )  # fmt: skip
+
+# -- widening_dot_general --------------------------------------------------------------------------
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def _infer_widening(x: Aval, y: Aval, *, contract: Pairs, batch: Pairs) -> Aval:
+    whole = _infer(x, y, contract=contract, batch=batch)
+    if not is_float(whole.dtype):
+        raise DtypeError(f"products of {whole.dtype} are no wider: floats are")
+    return whole.update(dtype=_wide(whole.dtype))
+
+
+def _widening(x: Any, y: Any, *, contract: Pairs, batch: Pairs) -> Any:
+    wide = _wide(x.dtype)
+    return _dot_general(x.astype(wide), y.astype(wide), contract=contract, batch=batch)
+
+
+def _pull_widening(
+    read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pairs
+) -> Any:
+    wide = _wide(x.dtype)
+
+    def read_wide(number: int, at: Any) -> Any:
+        return convert(read(number, at), wide)
+
+    x, y = x.update(dtype=wide), y.update(dtype=wide)
+    return _pull(read_wide, index, x, y, contract=contract, batch=batch)
+
+
+widening_dot_general = primitive(
+    "widening_dot_general",
+    infer=_infer_widening,
+    numpy=_widening,
+    jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
+    pull=_pull_widening,
+    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_large")),
+    samples=cases(
+        ((2, 3), (3, 4), _dims(((1,), (0,)))),
+        ((5, 2, 3), (5, 3, 4), _dims(((2,), (1,)), ((0,), (0,)))),
+        ((2, 3), (4, 3), _dims(((1,), (1,)))), ((2, 0), (0, 2), _dims(((1,), (0,)))),
+    ),
+)  # fmt: skip
+"""A contraction of half floats, of either kind, whose products are added up and given in float32.
+
+Products of two half floats are exact in float32, so this is what contracting them as float32 is.
+"""
 
 # -- gemm ------------------------------------------------------------------------------------------
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.types import Shape
+from functrans.ir.types import Shape, is_float
 from functrans.loop.nodes import index
 from functrans.loop.target import Products, Target
-from functrans.ops.arrays.structural import broadcast_to_p, reduce_sum, transpose_p
+from functrans.ops.arrays.structural import broadcast_to_p, cast, reduce_sum, transpose_p
 from functrans.ops.compiled.elements import Puller
 from functrans.ops.linalg.compiled.blas import Sides, blocks, counts, is_large, matrix, sides
-from functrans.ops.linalg.contraction import dot_general, gemm
+from functrans.ops.linalg.contraction import dot_general, gemm, widening_dot_general
 from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
 
 Order = tuple[int, ...]
@@ -43,7 +43,9 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
             continue
         known = _by_identity(eqn, producers)
         if known is None:
-            eqns += _laid_out(eqn, producers, uses, target.products)
+            eqn, turned = _of_halves(eqn, producers, target)
+            producers |= {made.outputs[0]: made for made in turned}
+            eqns += [*turned, *_laid_out(eqn, producers, uses, target.products)]
         else:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
@@ -52,6 +54,36 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
 
 def _is_for_blas(eqn: Eqn, target: Target) -> bool:
     return eqn.primitive is dot_general and is_large(eqn, target)
+
+
+def _of_halves(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:
+    """A contraction of half floats that have been made float32, of these; and their transposes.
+
+    Libraries of GPUs take them as they are, for tensor cores.
+    """
+    made: list[Eqn] = []
+    operands = [_before_widening(x, eqn, producers, made) for x in eqn.inputs]
+    found = [x for x in operands if x is not None]
+    if len({x.aval.dtype for x in found}) != 1 or len(found) != len(operands):
+        return eqn, []
+    halves = Eqn(widening_dot_general, found, eqn.outputs, eqn.params, eqn.source)
+    return (halves, made) if is_large(halves, target) else (eqn, [])
+
+
+def _before_widening(
+    atom: Atom, eqn: Eqn, producers: Mapping[Atom, Eqn], made: list[Eqn]
+) -> Atom | None:
+    """The half floats that float32 numbers were, if they were; transposed as these are."""
+    maker = producers.get(atom) if isinstance(atom, Var) else None
+    if maker is None or atom.aval.dtype != np.float32:
+        return None
+    if maker.primitive is cast:
+        (source,) = maker.inputs
+        return source if is_float(source.aval.dtype) and source.aval.dtype.itemsize == 2 else None
+    if maker.primitive is transpose_p:
+        half = _before_widening(maker.inputs[0], eqn, producers, made)
+        return None if half is None else transposed(half, maker.params["permutation"], eqn, made)
+    return None
 
 
 def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:

@@ -71,9 +71,9 @@ def fused(plan):
     return sum("products" in names for names in own)
 
 
-def check(function, *operands, tolerance=1e-12, launches=1, text=False):
+def check(function, *operands, tolerance=1e-12, launches=1, text=False, machine=SMALL):
     """One kernel, without memory of its own; verified, interpreted, and run as text."""
-    plan, given, graph = planned(function, *operands)
+    plan, given, graph = planned(function, *operands, machine=machine)
     assert (fused(plan), len(plan.steps)) == (1, launches)
     assert verify(plan) == 0
     with np.errstate(all="ignore"):

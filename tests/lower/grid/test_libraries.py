@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from functrans import grad, jit, lax
 from functrans.errors import PlanError
@@ -40,6 +41,18 @@ FORMS = {
     "common operand": (lambda x, y: x @ y, drawn(4, 5, 7), drawn(7, 3)),
     "float32": (lambda x, y: x @ y, drawn(5, 7, dtype="f"), drawn(7, 3, dtype="f")),
     "float16": (lambda x, y: x @ y, drawn(5, 7, dtype="e"), drawn(7, 3, dtype="e")),
+    "float16, made float32": (
+        lambda x, y: x.astype("f") @ y.astype("f").T,
+        drawn(5, 7, dtype="e"), drawn(3, 7, dtype="e"),
+    ),
+    "bfloat16": (lambda x, y: x @ y, drawn(5, 7, dtype=bfloat16), drawn(7, 3, dtype=bfloat16)),
+    "stack of bfloat16": (
+        lambda x, y: x.astype("f") @ np.swapaxes(y.astype("f"), 1, 2),
+        drawn(4, 5, 7, dtype=bfloat16), drawn(4, 3, 7, dtype=bfloat16),
+    ),
+    "float16 and bfloat16": (
+        lambda x, y: x.astype("f") @ y, drawn(5, 7, dtype="e"), drawn(7, 3, dtype=bfloat16),
+    ),
     "between kernels": (lambda x, y: np.tanh(np.sin(x) @ y) + 1, drawn(5, 7), drawn(7, 3)),
     "two": (lambda x, y: x @ y @ x, drawn(5, 7), drawn(7, 5)),
     "symmetric": (lambda x, y: x.T @ x + y, drawn(90, 70), drawn(70, 70)),
@@ -57,6 +70,29 @@ def test_products_are_calls(form):
     assert status == 0 and found[0].dtype == expected.dtype
     tolerance = {"e": 2e-3, "f": 1e-5, "d": 1e-12}[expected.dtype.char]
     np.testing.assert_allclose(found[0], expected, rtol=tolerance, atol=tolerance * 10)
+
+
+HALVES = {
+    "float16": "hgemm", "float16, made float32": "shgemm", "bfloat16": "sbgemm",
+    "stack of bfloat16": "sbgemm", "float16 and bfloat16": "sgemm",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", HALVES)
+def test_half_floats_are_multiplied_as_they_are(form):
+    function, *operands = FORMS[form]
+    made = plan(function, *operands)
+    (call,) = calls(made)
+    assert call.symbol == f"{HALVES[form]}_batch_strided"
+    assert len(made.steps) == 1 + (form == "float16 and bfloat16")
+
+
+def test_they_are_in_kernels_too():
+    operands = FORMS["bfloat16"][1:]
+    graph = pipeline.rewritten(jit(lambda x, y: x @ y).lower(*operands).graph(), CALLING)
+    assert [eqn.primitive.name for eqn in graph.eqns][-1] == "widening_dot_general"
+    found, _ = evaluate_plan(pipeline.plan(graph, CUDA), operands, shuffled(0))
+    np.testing.assert_allclose(found[0], operands[0] @ operands[1], rtol=1e-5, atol=1e-6)
 
 
 def test_calls_are_steps_of_their_own():

@@ -42,10 +42,10 @@ def test_every_routine_that_kernels_call_is_there():
     from functrans.loop.footprints import _ROUTINES
 
     known = {*cython_blas.__pyx_capi__, *cython_lapack.__pyx_capi__}
-    letters = {"fft": "cz"}
+    letters = {"fft": "cz", "bgemm_batch_strided": "s", "hgemm_batch_strided": "s"}
     called = {letter + name for name in _ROUTINES for letter in letters.get(name, "sd")}
     # a stack of products at once, and Fourier transforms, are only of a GPU's libraries
-    of_a_gpu = {f"{letter}gemm_batch_strided" for letter in "sd"}
+    of_a_gpu = {f"{kind}gemm_batch_strided" for kind in ("s", "d", "sb", "sh")}
     of_a_gpu |= {"cfft", "zfft", "srfft", "drfft", "sirfft", "dirfft"}
     assert called - known == of_a_gpu
     assert all(has(symbol) for symbol in called - known)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.ir.graph import Eqn
-from functrans.ir.types import Shape
+from functrans.ir.types import Shape, is_bfloat16
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert
 from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statement, Store, load
@@ -24,12 +24,20 @@ from functrans.ops.compiled.emission import Emission
 
 ONE = const(1, INDEX)
 
-ROUTINES = {np.dtype(np.float64): "dgemm", np.dtype(np.float32): "sgemm"}
+HALF, SINGLE, DOUBLE = (np.dtype(one) for one in (np.float16, np.float32, np.float64))
 
-BATCHED = {dtype: f"{name}_batch_strided" for dtype, name in ROUTINES.items()} | {
-    np.dtype(np.float16): "hgemm_batch_strided"
+ROUTINES = {DOUBLE: "dgemm", SINGLE: "sgemm"}
+
+BATCHED = {
+    (DOUBLE, DOUBLE): "dgemm_batch_strided",
+    (SINGLE, SINGLE): "sgemm_batch_strided",
+    (HALF, HALF): "hgemm_batch_strided",
+    (HALF, SINGLE): "shgemm_batch_strided",
 }
-"""The same for the matrices of a stack, which a library of a GPU does at once."""
+"""The same for the matrices of a stack, which a library of a GPU does at once.
+
+By the dtypes of operands and of the result; those that differ are named as in OpenBLAS.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,10 +99,18 @@ def counts(eqn: Eqn) -> Counts:
 
 def fits_blas(eqn: Eqn, target: Target) -> bool:
     """Whether BLAS has a routine for the numbers of a contraction, and for a stack like its."""
-    dtype = eqn.outputs[0].aval.dtype
     if target.libraries:
-        return dtype in BATCHED and strides(eqn) is not None
-    return target.routines and dtype in ROUTINES
+        return _batched(eqn) is not None and strides(eqn) is not None
+    given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
+    return target.routines and given == made and made in ROUTINES
+
+
+def _batched(eqn: Eqn) -> str | None:
+    """The routine of a library of a GPU for the numbers of a contraction."""
+    given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
+    if is_bfloat16(given):
+        return "sbgemm_batch_strided" if made == SINGLE else None
+    return BATCHED.get((given, made))
 
 
 def is_large(eqn: Eqn, target: Target) -> bool:
@@ -234,10 +250,11 @@ def _emit_at_once(at: Emission) -> None:
     left = matrix(x_shape, x_sides.free, x_sides.contract)
     right = matrix(y_shape, y_sides.contract, y_sides.free)
     apart = strides(eqn)
-    assert left is not None and right is not None and apart is not None
+    routine = _batched(eqn)
+    assert left is not None and right is not None and apart is not None and routine is not None
     rows, columns, summed = counts(eqn)
     # half floats are scaled by float32
-    scalar = np.dtype(np.float64 if target.dtype == np.float64 else np.float32)
+    scalar = DOUBLE if target.dtype == DOUBLE else SINGLE
     arguments = (
         right.flag,
         left.flag,
@@ -257,8 +274,8 @@ def _emit_at_once(at: Emission) -> None:
         const(rows * columns, INDEX),
         _int(prod(x_shape[i] for i in x_sides.batch)),
     )
-    call = Call(BATCHED[target.dtype], arguments, (x, y), (target,))
-    at.call((call,), work=_work(eqn))
+    call = Call(routine, arguments, (x, y), (target,))
+    at.call((call,), work=_work(eqn), pulled=True)
 
 
 def _start(one: Buffer) -> Address:

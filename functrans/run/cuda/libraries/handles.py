@@ -74,6 +74,9 @@ class Numbers(NamedTuple):
         The name of the elements in ``cudaDataType``.
     compute : str
         In which precision products are summed, a name in ``cublasComputeType_t``.
+    narrow : str or None
+        The name in ``cudaDataType`` of the elements that are multiplied, if these are half floats
+        where the results are not.
     """
 
     letter: str
@@ -81,6 +84,7 @@ class Numbers(NamedTuple):
     itemsize: int
     kind: str
     compute: str
+    narrow: str | None = None
 
 
 class Owned:

@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     """A product but for where its matrices are, of which there is the alignment in bytes."""
 
     kind: str
+    narrow: str | None
     compute: str
     flag_a: bytes
     flag_b: bytes
@@ -85,7 +86,7 @@ def gemm_batch_strided(
             _scale(numbers, handles, m, n, beta, c + number * stride_c * numbers.itemsize, ldc)
         return
     problem = (
-        numbers.kind, numbers.compute, flag_a, flag_b, m, n, k, alpha, beta,
+        numbers.kind, numbers.narrow, numbers.compute, flag_a, flag_b, m, n, k, alpha, beta,
         lda, ldb, ldc, stride_a, stride_b, stride_c, batch,
         min(a & -a, ALIGNED), min(b & -b, ALIGNED), min(c & -c, ALIGNED),
     )  # fmt: skip
@@ -118,10 +119,11 @@ def _algorithm(numbers: Numbers, handles: Handles, problem: Problem) -> Algorith
     """Describe a problem to the library, and have it choose."""
     m, n, k = problem.m, problem.n, problem.k
     operation = _operation(numbers, handles, problem)
+    given = numbers.narrow or numbers.kind
     layouts = (
-        _layout(numbers, handles, problem, m, k, problem.flag_a, problem.lda, problem.stride_a),
-        _layout(numbers, handles, problem, k, n, problem.flag_b, problem.ldb, problem.stride_b),
-        _layout(numbers, handles, problem, m, n, b"N", problem.ldc, problem.stride_c),
+        _layout(given, handles, problem, m, k, problem.flag_a, problem.lda, problem.stride_a),
+        _layout(given, handles, problem, k, n, problem.flag_b, problem.ldb, problem.stride_b),
+        _layout(numbers.kind, handles, problem, m, n, b"N", problem.ldc, problem.stride_c),
     )
     first, second, result = (one.handle for one in layouts)
     chosen = _choice(handles, problem, operation, (first, second, result))
@@ -153,14 +155,14 @@ def _operation(numbers: Numbers, handles: Handles, problem: Problem) -> Owned:
 
 
 def _layout(
-    numbers: Numbers, handles: Handles, problem: Problem, rows: int, columns: int, flag: bytes,
+    kind: str, handles: Handles, problem: Problem, rows: int, columns: int, flag: bytes,
     leading: int, stride: int,
 ) -> Owned:  # fmt: skip
     """The matrices of a batch as they are in memory, which may be their transposes."""
     library = handles.libraries.cublas_lt
     if flag != b"N":
         rows, columns = columns, rows
-    made = library.matrix_layout_create(handles.kind(numbers), rows, columns, leading)
+    made = library.matrix_layout_create(handles.libraries.data_type[kind], rows, columns, leading)
     layout = handles.owned(made, library.matrix_layout_destroy)
     attributes, set_one = library.MatrixLayoutAttribute, library.matrix_layout_set_attribute
     if problem.batch > 1:

@@ -2,9 +2,10 @@
 
 A symbol is a letter for the dtype and a routine of BLAS or LAPACK, as on the CPU, whose arguments
 are in the order of its documentation. To these come `gemm` for ``float16`` (``h``) and ``bfloat16``
-(``b``), summed in ``float32``, which their ``alpha`` and ``beta`` are, too; ``gemm_batch_strided``,
-whose arguments are those of `gemm` with a stride behind each leading dimension and the number of
-products at the end; and the Fourier transforms of `functrans.run.cuda.libraries.fourier`.
+(``b``), summed in ``float32``, which their ``alpha`` and ``beta`` are, too, and the result as well
+where an ``s`` stands before the letter (``sbgemm``, as in OpenBLAS); ``gemm_batch_strided``, whose
+arguments are those of `gemm` with a stride behind each leading dimension and the number of products
+at the end; and the Fourier transforms of `functrans.run.cuda.libraries.fourier`.
 
 An argument is an address on the device (of an element, not of its buffer), a number, or a flag as
 ``bytes``. What `adapter` gives is called with `Handles`, a `Workspace` and these, and puts all of
@@ -36,6 +37,8 @@ NUMBERS = {
         Numbers("d", DOUBLE, 8, "CUDA_R_64F", "COMPUTE_64F"),
         Numbers("h", FLOAT, 2, "CUDA_R_16F", "COMPUTE_32F"),
         Numbers("b", FLOAT, 2, "CUDA_R_16BF", "COMPUTE_32F"),
+        Numbers("sh", FLOAT, 4, "CUDA_R_32F", "COMPUTE_32F", narrow="CUDA_R_16F"),
+        Numbers("sb", FLOAT, 4, "CUDA_R_32F", "COMPUTE_32F", narrow="CUDA_R_16BF"),
         Numbers("c", FLOAT, 8, "CUDA_C_32F", "COMPUTE_32F"),
         Numbers("z", DOUBLE, 16, "CUDA_C_64F", "COMPUTE_64F"),
     )
@@ -45,22 +48,24 @@ NUMBERS = {
 TF32 = NUMBERS["s"]._replace(compute="COMPUTE_32F_FAST_TF32")
 """float32 whose products are of numbers with 10 bits behind the point, on tensor cores."""
 
-_BY_LETTERS: Mapping[str, tuple[Routine, ...]] = {
-    "sdhb": (products.gemm, products.gemm_batch_strided),
-    "sd": (
+_PRODUCTS = products.gemm, products.gemm_batch_strided
+_BY_LETTERS: Mapping[tuple[str, ...], tuple[Routine, ...]] = {
+    ("h", "b", "sh", "sb"): _PRODUCTS,
+    ("s", "d"): (
+        *_PRODUCTS,
         triangles.syrk, triangles.trsm, triangles.trsv, moves.lacpy, moves.laset,
         factors.potrf, factors.getrf, factors.getrs, factors.getri,
         factors.geqrf, factors.orgqr, factors.gelqf, factors.orglq,
         spectra.syevd, spectra.gesdd, fourier.rfft, fourier.irfft,
     ),
-    "cz": (fourier.fft,),
+    ("c", "z"): (fourier.fft,),
 }  # fmt: skip
 
 _ROUTINES = {
-    letter + routine.__name__: routine
-    for letters, routines in _BY_LETTERS.items()
+    letters + routine.__name__: (NUMBERS[letters], routine)
+    for all_letters, routines in _BY_LETTERS.items()
     for routine in routines
-    for letter in letters
+    for letters in all_letters
 }
 """By their symbols: functions here have the names of the routines that they stand for."""
 
@@ -104,7 +109,7 @@ def adapter(symbol: str) -> Adapter:
     KeyError
         If there is none: ask `has`.
     """
-    numbers = NUMBERS[symbol[0]]
+    numbers, routine = _ROUTINES[symbol]
     if numbers is NUMBERS["s"] and config.matmul_precision == "tf32":
         numbers = TF32
-    return partial(_ROUTINES[symbol], numbers)
+    return partial(routine, numbers)

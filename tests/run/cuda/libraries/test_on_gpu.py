@@ -21,7 +21,7 @@ RUNS = {
     test_products.test_gemm: itertools.product("sd", test_products.FLAGS),
     test_products.test_what_is_not_asked_for_is_not_read: [()],
     test_products.test_halves_are_summed_in_float32: HALVES,
-    test_products.test_a_batch_of_products: [("s",), ("d",)],
+    test_products.test_a_batch_of_products: [("s",), ("d",), ("sh",), ("sb",)],
     test_linear_algebra.test_trsm: itertools.product("sd", (b"L", b"R")),
     test_linear_algebra.test_trsv: [("s",), ("d",)],
     test_linear_algebra.test_syrk: [("s",), ("d",)],

@@ -81,23 +81,29 @@ def test_halves_are_summed_in_float32(letter, dtype):
         )
 
 
-@pytest.mark.parametrize("letter", "sd")
+NARROW = {"sh": np.float16, "sb": ml_dtypes.bfloat16}
+
+
+@pytest.mark.parametrize("letter", ["s", "d", *NARROW])
 def test_a_batch_of_products(letter):
     rng = np.random.default_rng(0)
+    dtype = LETTERS[letter[0]]
+    given = NARROW.get(letter, dtype)
     for flags, (m, n, k), shared in itertools.product(FLAGS, SIZES, (False, True)):
         shapes = [
             (k, m) if flags[0] == b"N" else (m, k),
             (n, k) if flags[1] == b"N" else (k, n),
             (n, m),
         ]
-        a, b, c = (rng.normal(size=(3, *shape)).astype(LETTERS[letter]) for shape in shapes)
+        a, b, c = (rng.normal(size=(3, *shape)).astype(dtype) for shape in shapes)
+        a, b = (x.astype(given).astype(dtype) for x in (a, b))
         b = b[:1] if shared else b
         expected = (
             2.0 * np.matmul(b if flags[1] == b"N" else b.mT, a if flags[0] == b"N" else a.mT)
             + 0.5 * c
         )
         machine = Machine()
-        at = [machine.memory.place(x) for x in (a, b, c)]
+        at = [machine.memory.place(x) for x in (a.astype(given), b.astype(given), c)]
         lda, ldb, ldc = (max(1, shape[1]) for shape in shapes)
         adapter(f"{letter}gemm_batch_strided")(
             handles_for(machine.stream, machine.bindings), machine.memory.allocate,
