@@ -60,7 +60,7 @@ def transposed(step: Step, grid: Grid, largest: int) -> Step:
     if found is None:
         return step
     tiling = _Tiling(kernel, found, sizes, grid)
-    if tiling.threads < grid.warp:
+    if tiling.threads < grid.warp or not tiling.tiles:
         return step
     return narrowed(called(step, replace(tiling.kernel(), narrow=False), sizes.numbers))
 

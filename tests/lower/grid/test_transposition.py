@@ -189,6 +189,11 @@ def test_tiles_beyond_shared_memory_are_left_out():
     assert len(made.kernel.scratch) == 2
 
 
+def test_a_machine_without_room_for_a_tile_has_none():
+    made = plan(lambda x: x.T * 2, drawn((300, 400)), machine=target(CUDA, grid={"rows": 1024}))
+    assert not any(step.kernel.scratch for step in made.steps)
+
+
 def test_a_tile_without_a_barrier_is_a_race():
     x = drawn((40, 24))
     (step,) = plan(lambda x: x.T * 2, x, machine=TINY).steps
