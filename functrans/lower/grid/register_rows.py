@@ -175,7 +175,9 @@ class _Rows:
         roots = [root for each in direct for root in expressions(each)]
         for node in always_loaded([*roots, *values]):
             leaves = [x for x in postorder(node.args) if not x.args]
-            if node.attribute in constant and counter in leaves:
+            # (an index may be read, too)
+            read = {x.attribute for x in postorder([node]) if x.op == "load"}
+            if read <= constant and counter in leaves:
                 if all(x.op in ("const", "size") or x in allowed for x in leaves):
                     (element,) = self.simplify.substitute([node], {counter: _ANY})
                     found[element, stop] = None

@@ -27,6 +27,8 @@ from functrans.loop.statements import (
 from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.grid.barrier_insertion import with_barriers
+from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify
 from tests.emit.cuda.programs import emulate_plan
@@ -131,6 +133,38 @@ def test_broken_promises_are_found(body, words):
     for check in checks(kernel):
         with pytest.raises((Fault, PlanError), match=words):
             check()
+
+
+def test_what_an_index_on_the_way_says_is_not_read_before():
+    """Two loops read a table at places that the kernel itself stores."""
+    n = 64
+    given, table, places, first, second = (
+        buffer(name, dtype, (n,))
+        for name, dtype in zip("xtpyz", (np.int64, F8, np.int64, F8, F8), strict=True)
+    )
+
+    def loop(*stores):
+        i = index("i", n)
+        body = tuple(Store(target, (i,), value(i)) for target, value in stores)
+        return For(i, ZERO, const(n, INDEX), body, lanes=TEAM)
+
+    def read(i):
+        return load(table, (load(places, (i,)),))
+
+    buffers = (given, table, places, first, second)
+    body = (
+        loop((places, lambda i: load(given, (i,))), (first, read)),
+        loop((second, lambda i: read(i) * 2.0)),
+    )
+    step = Step(Kernel(buffers, 0, body, team=TEAM), buffers, (), 0, 0)
+    kernel = with_barriers(with_register_rows(step, CUDA.grid).kernel)
+    values = np.random.default_rng(0)
+    where, numbers = values.permutation(n), values.random(n)
+    made = [np.zeros(n, np.int64), np.zeros(n), np.zeros(n)]
+    memory = [Memory(where, True), Memory(numbers, True), *(Memory(x, False) for x in made)]
+    evaluate_grid(kernel, memory, (), values.permutation)
+    np.testing.assert_array_equal(made[1], numbers[where])
+    np.testing.assert_array_equal(made[2], 2 * numbers[where])
 
 
 def test_sums_across_a_team_combine_neighbours_first():
