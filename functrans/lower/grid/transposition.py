@@ -140,13 +140,15 @@ def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
     roots = [root for each in inside if not children(each) for root in expressions(each)]
 
     def is_known(*given: Scalar) -> bool:
-        found = (x for x in postorder(given) if not x.args)
-        return all(x.op in ("const", "size", "index") for x in found)
+        nodes = postorder(given)
+        # (an index, or a condition, may be read, too)
+        read = {x.attribute for x in nodes if x.op == "load"}
+        return read <= as_before and all(
+            x.args or x.op in ("const", "size", "index") for x in nodes
+        )
 
     return {
-        node: condition
-        for node, condition in _loads(roots).items()
-        if node.attribute in as_before and is_known(*node.args, condition)
+        node: condition for node, condition in _loads(roots).items() if is_known(node, condition)
     }
 
 

@@ -12,7 +12,7 @@ from functrans.loop.domain import Fault
 from functrans.loop.evaluate import Memory
 from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.grid import Grid
-from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.nodes import INDEX, ZERO, guard, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import Barrier, For, Kernel, Store, buffer, load
 from functrans.loop.target import CUDA
@@ -174,6 +174,17 @@ def test_what_has_been_stored_before_has_no_tile(first):
         Store(x, (const(1, INDEX), i, j), const(0, np.float32)),
     ]
     step = step_of(nest((i, j), *(stores if first else stores[::-1])), x, out)
+    assert len(transposed(step, machine(), 16).kernel.scratch) == first
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_loaded_under_a_condition_on_the_way_has_no_tile(first):
+    """The tile would be loaded before what the condition reads has been stored."""
+    i, j = loops(40, 40)
+    x, y, held, out = (buffer(name, np.float32, (40, 40)) for name in ("x", "y", "held", "out"))
+    asked = guard(load(held, (i, j)) > 0.5, load(x, (j, i)), 0)
+    stores = [Store(out, (i, j), asked), Store(held, (i, j), load(y, (i, j)))]
+    step = step_of(nest((i, j), *(stores if first else stores[::-1])), x, y, held, out)
     assert len(transposed(step, machine(), 16).kernel.scratch) == first
 
 
