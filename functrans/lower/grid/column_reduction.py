@@ -14,7 +14,7 @@ at multiples of 16 bytes. In which order numbers are combined follows from the e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -61,6 +61,9 @@ def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) ->
         return step
     made = _Sharing(kernel, found, sizes, lengths).kernel()
     return narrowed(called(step, replace(made, narrow=False), sizes.numbers))
+
+
+Values = dict[Scalar, Scalar]
 
 
 class Columns(NamedTuple):
@@ -216,6 +219,8 @@ class _Sharing:
         self.scratch: list[Buffer] = []
         self.known: dict[Scalar, Scalar] = {}
         """What stands for the locals that have been declared, in a column of the team."""
+        self.sums: dict[Scalar, Scalar] = {}
+        """The same for the sums alone."""
         self.column = index("column", self.wide)
 
     def kernel(self) -> Kernel:
@@ -224,10 +229,11 @@ class _Sharing:
         for statement in self.columns.body:
             if isinstance(statement, Reduce):
                 phases += self._shared(statement)
-            elif isinstance(statement, Let):
+            if isinstance(statement, Let):
+                # all sums come before all stores; those keep to the order of statements
                 values = self.simplify.substitute(statement.values, self.known)
                 self.known |= dict(zip(statement.targets, values, strict=True))
-            else:
+            if not isinstance(statement, Reduce):
                 last.append(statement)
         body: Body = (*phases, self._by_columns(last))
         stop = self.sizes.of(self.block.attribute[2])
@@ -264,7 +270,7 @@ class _Sharing:
             statements.append(self._combined(statement.ops, partial, combined))
             groups, partial = few, combined
         for target, row in zip(statement.targets, partial, strict=True):
-            self.known[target] = load(row, (ZERO, self.column))
+            self.sums[target] = self.known[target] = load(row, (ZERO, self.column))
         return statements
 
     def _some_rows(self, statement: Reduce, group: Scalar) -> Reduce:
@@ -290,14 +296,13 @@ class _Sharing:
         place = self.block * self.columns.threads + strip
         if self.count % self.wide:
             place = minimum(place, self.sizes.of(self.count // width) - 1)
-        known = dict(
-            zip(
-                self.known,
-                self.simplify.substitute(list(self.known.values()), {self.column: within}),
-                strict=True,
-            )
-        )
-        return {**known, self.loop.index: self.simplify(place * width + number)}
+        column = {self.loop.index: self.simplify(place * width + number)}
+        return {**self._in_column(self.known, {self.column: within, **column}), **column}
+
+    def _in_column(self, known: Mapping[Scalar, Scalar], at: Mapping[Scalar, Scalar]) -> Values:
+        """What stands for locals, in one of the columns."""
+        values = self.simplify.substitute(list(known.values()), at)
+        return dict(zip(known, values, strict=True))
 
     def _rows(self, target: Scalar, groups: int) -> Buffer:
         """Shared memory for a number of each group and column."""
@@ -334,17 +339,23 @@ class _Sharing:
         for number in range(0, self.wide, self.team):
             within = self.simplify(thread + number)
             column = self.simplify(self.block * self.wide + within)
-            own = dict(
-                zip(
-                    self.known,
-                    self.simplify.substitute(list(self.known.values()), {self.column: within}),
-                    strict=True,
-                )
-            )
+            at = {self.column: within, self.loop.index: column}
+            known = {**self._in_column(self.sums, at), self.loop.index: column}
             inside = (within < self.wide) & (column < self.loop.stop)
-            made = substituted(statements, {**own, self.loop.index: column}, self.simplify)
-            body += self._if(inside, made)
+            body += self._if(inside, self._known_in(statements, known))
         return self._by_threads(thread, body)
+
+    def _known_in(self, statements: Sequence[Statement], known: Values) -> list[Statement]:
+        """Statements of one column, whose locals are its own."""
+        made: list[Statement] = []
+        for each in statements:
+            if isinstance(each, Let):
+                own = tuple(local(target.dtype, target.attribute[0]) for target in each.targets)
+                made.append(Let(own, tuple(self.simplify.substitute(each.values, known))))
+                known = {**known, **dict(zip(each.targets, own, strict=True))}
+            else:
+                made += substituted((each,), known, self.simplify)
+        return made
 
     def _if(self, condition: Scalar, body: Sequence[Statement]) -> Body:
         condition = self.simplify(condition)

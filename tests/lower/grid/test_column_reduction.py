@@ -7,14 +7,19 @@ import pytest
 
 from functrans import jit, lax
 from functrans.emit.cuda.kernel import emit
-from functrans.loop.nodes import INDEX, ZERO, fold
+from functrans.loop.evaluate import Memory
+from functrans.loop.evaluate_grid import evaluate_grid
+from functrans.loop.nodes import INDEX, ZERO, fold, index
 from functrans.loop.reductions import lower_folds, unblocked
 from functrans.loop.scalar import const
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Reduce, buffer, load
+from functrans.loop.statements import For, Kernel, Let, Reduce, Store, buffer, load, local
 from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.barrier_insertion import with_barriers
+from functrans.lower.grid.column_reduction import shared_columns
 from functrans.lower.grid.launch import threads
+from functrans.lower.plan import Step
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.programs import emulate_plan, stored_as
@@ -180,3 +185,32 @@ def test_a_sum_of_something_else_is_left_alone():
     (made,), _ = lower_folds([largest], 1, Simplifier(), CUDA)
     assert isinstance(made, Reduce)
     assert unblocked(made) is made
+
+
+@pytest.mark.parametrize("columns", [8, 33])
+def test_what_is_read_before_it_is_overwritten(columns):
+    """A column has a local, which is of a number that a store replaces and another one needs."""
+    rows = 200
+    x = buffer("x", np.float64, (rows, columns))
+    held, out = (buffer(name, np.float64, (columns,)) for name in ("held", "out"))
+    j, k = index("j", columns), index("k", rows)
+    before, total = local(held.dtype, "before"), local(x.dtype, "total")
+    body = (
+        Let((before,), (load(held, (j,)) * 2.0,)),
+        Reduce((total,), ("add",), (load(x, (k, j)) * before,), ((k, ZERO, const(rows, INDEX)),)),
+        Store(held, (j,), total),
+        Store(out, (j,), before + total),
+    )
+    band = For(j, ZERO, const(columns, INDEX), body, parallel=True)
+    buffers = (x, held, out)
+    step = Step(Kernel(buffers, 0, (band,), team=1), buffers, (), columns, 0)
+    shared = shared_columns(step, EAGER.grid, EAGER.reductions, 16)
+    assert shared.kernel.team > 1
+    numbers = np.random.default_rng(0)
+    given, first, made = numbers.random((rows, columns)), numbers.random(columns), np.zeros(columns)
+    now = first.copy()
+    memory = [Memory(given.reshape(-1), True), Memory(now, True), Memory(made, False)]
+    evaluate_grid(with_barriers(shared.kernel), memory, shared.sizes, numbers.permutation)
+    total_of = (given * 2 * first).sum(axis=0)
+    np.testing.assert_allclose(now, total_of, rtol=1e-12)
+    np.testing.assert_allclose(made, 2 * first + total_of, rtol=1e-12)
