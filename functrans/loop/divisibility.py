@@ -28,7 +28,7 @@ def divisor(expression: Scalar, sizes: Sequence[int] | None = None) -> int:
 
 def _divisor(node: Scalar, args: list[int], sizes: Sequence[int] | None) -> int:
     match node.op:
-        case "const":
+        case "const" if node.dtype.kind in "iu":
             return gcd(int(node.attribute), LARGEST)
         case "size" if sizes is not None:
             return gcd(sizes[node.attribute], LARGEST)
