@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, combine_pairwise, identity, index
-from functrans.loop.scalar import Scalar, const, convert, eq, where
+from functrans.loop.scalar import Scalar, const, convert, eq, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Buffer,
@@ -45,7 +45,9 @@ from functrans.loop.statements import (
 )
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded
-from functrans.lower.grid.attention_operands import Operands, least
+from functrans.lower.grid.attention_operands import Operands
+from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.linearisation import delinearised
 from functrans.lower.select.attention import Attention
 from functrans.lower.select.attention_matching import attentions
 from functrans.lower.select.products import extents
@@ -157,7 +159,7 @@ class _Kernel:
         return body
 
     def _dealt(self, counter: Scalar, body: Sequence[Statement]) -> For:
-        return replace(_loop(counter, body), lanes=self.tile.threads)
+        return deal(counter, body, self.tile.threads)
 
     def _by_threads(self, make: Callable[..., Sequence[Statement]], *args: Scalar) -> For:
         """What each thread of the team does."""
@@ -208,7 +210,7 @@ class _Kernel:
             (value,) = self.substitute([self.of.term], known)
             place = (thread, as_index(number))
             body.append(Store(self.products, place, value, self.of.product.attribute[0]))
-        stop = self.simplify(least(as_index(depth), self.operands.terms - stretch * depth))
+        stop = self.simplify(minimum(as_index(depth), self.operands.terms - stretch * depth))
         return [replace(_loop(term, body), stop=stop)]
 
     def _score(self, thread: Scalar) -> list[Statement]:
@@ -361,7 +363,7 @@ class _Kernel:
         own, key = self.operands.divided(element, tile.keys)
         number = self.simplify(key + group * tile.keys)
         query = self._named(self.operands.query(own))
-        column = self._named(self.operands.positions(self.of.columns, number))
+        column = self._named(delinearised(self.of.columns, number, self.simplify))
         largest = load(self.largest, (own,))
         (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
         # what the program makes of scores of which all are -inf

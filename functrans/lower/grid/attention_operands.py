@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrans.loop.affine import Coefficients
-from functrans.loop.nodes import INDEX, as_index, index
-from functrans.loop.scalar import Scalar, const, postorder, where
+from functrans.loop.nodes import index
+from functrans.loop.scalar import Scalar, const, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, buffer, local
+from functrans.lower.grid.contiguity import lies_along
+from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
 from functrans.lower.select.attention import Attention
 from functrans.lower.select.products import extents
 from functrans.lower.select.root import extent_of
@@ -80,25 +81,25 @@ class Operands:
         """A thread's share of the values of a stretch of keys; behind the last key they are 0."""
         value, columns = self.of.value, self.of.columns
         width = self.groups * self.tile.keys
-        near = _lies_along(value, self.of.key, columns)
+        near = lies_along(value, self.of.key, columns[-1])
         found = []
         for own, term in self._divided_among(thread, width, near):
             key = stretch * self.tile.depth + term
-            known = self.positions(columns, least(own, extents(columns) - 1))
+            known = delinearised(columns, minimum(own, extents(columns) - 1), self.simplify)
             (number,) = self.substitute([value], {**known, **self.key(key)})
             number = where(self.is_key(key), number, const(0, value.dtype))
             found.append((self.values, (term, own), self.simplify(number)))
         return _stored(found)
 
     def _at_term(self, operand: Scalar, term: Scalar, known: Values) -> Scalar:
-        terms = self.positions(self.of.counters, least(term, self.terms - 1))
+        terms = delinearised(self.of.counters, minimum(term, self.terms - 1), self.simplify)
         (value,) = self.substitute([operand], {**known, **terms})
         return value
 
     def _share(
         self, thread: Scalar, length: int, operand: Scalar, loops: Sequence[Scalar]
     ) -> list[tuple[Scalar, Scalar]]:
-        near = _lies_along(operand, self.of.counters[-1], loops)
+        near = lies_along(operand, self.of.counters[-1], loops[-1])
         return self._divided_among(thread, length, near)
 
     def _divided_among(
@@ -124,29 +125,18 @@ class Operands:
         """The indices of a query of the tile; behind the last one, of that."""
         number = self.query_block * self.tile.queries + within
         loops = self.of.queries
-        return self.positions(loops, least(number, extents(loops) - 1))
+        return delinearised(loops, minimum(number, extents(loops) - 1), self.simplify)
 
     def key(self, within: Scalar) -> Values:
         """The index of a key of the tile; behind the last one, of that."""
         number = self.key_block * self.tile.keys + within
-        return {self.of.key: self.simplify(least(number, self.keys - 1))}
+        return {self.of.key: self.simplify(minimum(number, self.keys - 1))}
 
     def is_key(self, within: Scalar) -> Scalar:
         return self.simplify(self.key_block * self.tile.keys + within < self.keys)
 
-    def positions(self, loops: Sequence[Scalar], flat: Scalar) -> Values:
-        """The indices of loops that go on as one, for an iteration of that."""
-        values: Values = {}
-        rest = self.simplify(flat)
-        for loop in reversed(loops[1:]):
-            rest, values[loop] = self.divided(rest, extent_of(loop))
-        values[loops[0]] = rest
-        return values
-
-    def divided(self, x: Scalar, divisor: int) -> tuple[Scalar, Scalar]:
-        by = as_index(divisor)
-        quotient, rest = Scalar("idiv", (x, by), INDEX), Scalar("irem", (x, by), INDEX)
-        return self.simplify(quotient), self.simplify(rest)
+    def divided(self, x: Scalar, by: int) -> tuple[Scalar, Scalar]:
+        return quotient_and_rest(x, by, self.simplify)
 
 
 def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[Statement]:
@@ -154,18 +144,3 @@ def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[
     names = [local(value.dtype, "next") for *_, value in found]
     stores = [Store(row, at, name) for (row, at, _), name in zip(found, names, strict=True)]
     return [Let(tuple(names), tuple(value for *_, value in found)), *stores]
-
-
-def least(x: Scalar, y: Scalar | int) -> Scalar:
-    return Scalar("min", (x, as_index(y)), INDEX)
-
-
-def _lies_along(operand: Scalar, inner: Scalar, loops: Sequence[Scalar]) -> bool:
-    """Whether what is next to each other in memory are an operand's terms, and not its rows."""
-    near = Coefficients(inner), Coefficients(loops[-1])
-    votes = [0, 0]
-    for node in postorder([operand]):
-        if node.op == "load":
-            for number, own in enumerate(near):
-                votes[number] += own.of_element(node.attribute, node.args) in (1, -1)
-    return votes[0] > votes[1]

@@ -42,7 +42,9 @@ from functrans.loop.substitution import substituted
 from functrans.loop.target import Reductions
 from functrans.loop.walk import walk
 from functrans.lower.grid.contiguity import Access, accesses, neighbours, reads_back, stride
+from functrans.lower.grid.dealing import deal, least_power_of_two
 from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.linearisation import quotient_and_rest
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
@@ -104,7 +106,7 @@ def _columns(kernel: Kernel, sizes: Sizes, grid: Grid) -> Columns | None:
         return None
     count = sizes.value(loop.stop)
     width = _width(loop, sums, sizes, grid)
-    threads = min(grid.warp, _power_of_two(count // width))
+    threads = min(grid.warp, least_power_of_two(count // width))
     teams = -(-count // (width * threads))
     teams *= prod(sizes.value(each.stop) for each in kernel.band[:-1])
     terms = max(prod(map(_extent, each.loops)) for each in sums)
@@ -243,16 +245,13 @@ class _Sharing:
         made = replace(self.given, body=body, scratch=tuple(self.scratch), team=self.team)
         return with_products(made, self.sizes, self.columns.width)
 
-    def _by_threads(self, thread: Scalar, body: Sequence[Statement]) -> For:
-        return For(thread, ZERO, const(self.team, INDEX), tuple(body), lanes=self.team)
-
     # -- partial results --------------------------------------------------------------------------
 
     def _shared(self, statement: Reduce) -> list[Statement]:
         """A sum: partial results of all threads, and stages in which they become one."""
         groups, threads, width = self.columns.groups, self.columns.threads, self.columns.width
         thread = index("thread", self.team)
-        group, strip = self._divided(thread, threads)
+        group, strip = quotient_and_rest(thread, threads, self.simplify)
         rows = self._some_rows(statement, group)
         lanes = [self._lane(strip, number) for number in range(width)]
         (jammed,) = Jam(lanes, self.simplify).statements((rows,))
@@ -263,7 +262,7 @@ class _Sharing:
             lane, which = divmod(number, len(partial))
             column = self.simplify(strip * width + lane)
             body.append(Store(partial[which], (group, column), target))
-        statements: list[Statement] = [self._by_threads(thread, body)]
+        statements: list[Statement] = [deal(thread, body, self.team)]
         while groups > 1:
             few = max(groups // _TOGETHER, 1)
             combined = [self._rows(target, few) for target in statement.targets]
@@ -317,7 +316,7 @@ class _Sharing:
         share = many // few
         body: list[Statement] = []
         for number in range(0, few * self.wide, self.team):
-            row, column = self._divided(thread + number, self.wide)
+            row, column = quotient_and_rest(thread + number, self.wide, self.simplify)
             term = index("row", share)
             place = self.simplify(row * share + term), column
             targets = tuple(local(one.dtype, one.name) for one in made)
@@ -328,7 +327,7 @@ class _Sharing:
                 Store(one, (row, column), target) for one, target in zip(made, targets, strict=True)
             ]
             body += self._if(row < few, combining)
-        return self._by_threads(thread, body)
+        return deal(thread, body, self.team)
 
     # -- results ----------------------------------------------------------------------------------
 
@@ -343,7 +342,7 @@ class _Sharing:
             known = {**self._in_column(self.sums, at), self.loop.index: column}
             inside = (within < self.wide) & (column < self.loop.stop)
             body += self._if(inside, self._known_in(statements, known))
-        return self._by_threads(thread, body)
+        return deal(thread, body, self.team)
 
     def _known_in(self, statements: Sequence[Statement], known: Values) -> list[Statement]:
         """Statements of one column, whose locals are its own."""
@@ -363,18 +362,6 @@ class _Sharing:
             return tuple(body) if condition.attribute else ()
         return (If(condition, tuple(body)),)
 
-    def _divided(self, x: Scalar, by: int) -> tuple[Scalar, Scalar]:
-        divisor = const(by, INDEX)
-        return (
-            self.simplify(Scalar("idiv", (x, divisor), INDEX)),
-            self.simplify(Scalar("irem", (x, divisor), INDEX)),
-        )
-
 
 _TOGETHER = 16
 """So many partial results are combined by a thread, one after the other."""
-
-
-def _power_of_two(number: int) -> int:
-    """The least one that is not less than a number."""
-    return 1 << max(number - 1, 0).bit_length()

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from functrans.loop.nodes import ZERO
+from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import For, If, Reduce, Statement, While
+
+
+def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:
+    """A loop whose iterations, as many as the index has, are dealt to the threads of a team."""
+    return For(counter, ZERO, as_index(counter.attribute[2]), tuple(body), lanes=team)
+
+
+def least_power_of_two(number: int) -> int:
+    """The least power of two that is not less than a number."""
+    return 1 << max(number - 1, 0).bit_length()
 
 
 def is_dealt(statement: Statement, team: int) -> bool:

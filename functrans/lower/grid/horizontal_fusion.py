@@ -21,7 +21,8 @@ from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored
 from functrans.lower.grid.cost import Spans, extent
-from functrans.lower.grid.thread_mapping import linearised, team_of
+from functrans.lower.grid.linearisation import linearised
+from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
 
@@ -116,7 +117,7 @@ def _joined(group: Sequence[_Kernel]) -> Iterator[Nest]:
     sections: list[tuple[int, Body]] = []
     start = 0
     for loops, count in zip(bands, counts, strict=True):
-        one, values = linearised([loop.index for loop in loops])
+        one, values = linearised([loop.index for loop in loops], simplify)
         own = {one: simplify(Scalar("sub", (element, const(start, INDEX)), INDEX))}
         places = {counter: simplify.substitute([x], own)[0] for counter, x in values.items()}
         start += count

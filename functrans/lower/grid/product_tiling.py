@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from functrans.loop.affine import Coefficients
 from functrans.loop.grid import ProductTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
-from functrans.loop.scalar import Scalar, const, convert, postorder, where
+from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Buffer,
@@ -37,6 +36,9 @@ from functrans.loop.statements import (
     load,
     local,
 )
+from functrans.lower.grid.contiguity import lies_along
+from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
 from functrans.lower.grid.tile_totals import Element, totals_of_tile
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.select.products import Product, count_of, extents
@@ -72,7 +74,9 @@ class Side:
         self.extent = extents(loops)
         self.operands = operands
         self.block = index(f"{label}_block", -(-self.extent // length))
-        self.sums_are_near = [_reads_along(each, product.counters, loops) for each in operands]
+        self.sums_are_near = [
+            lies_along(each, product.counters[-1], loops[-1]) for each in operands
+        ]
         self.rows = [
             buffer(f"{label}_tile", each.dtype, (2, *self.lines(product, number)))
             for number, each in enumerate(operands)
@@ -174,11 +178,6 @@ class Tiling:
     def _private(self) -> tuple[Buffer, ...]:
         return (self.sums,) if self.in_turn is None else (self.sums, self.in_turn)
 
-    def _by_threads(self, thread: Scalar, body: Sequence[Statement]) -> For:
-        """What each thread of the team does."""
-        stop = const(self.tile.threads, INDEX)
-        return For(thread, ZERO, stop, tuple(body), lanes=self.tile.threads)
-
     # -- loading ----------------------------------------------------------------------------------
 
     def _start(self) -> tuple[Statement, ...]:
@@ -192,7 +191,7 @@ class Tiling:
         ]
         names, values = self._loaded(thread, ZERO)
         body += [Let(names, values), *self._put(thread, ZERO, names)]
-        return (self._by_threads(thread, body),)
+        return (deal(thread, body, self.tile.threads),)
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar
@@ -205,10 +204,12 @@ class Tiling:
                 inside = self.simplify(place < self.count)
                 if self.count.op == "const":
                     # one that there is, rather than a branch
-                    place = least(place, self.count - 1)
+                    place = minimum(place, self.count - 1)
                 # rows and columns behind the last one are of no result
-                known = self._positions(side.loops, least(side.number(own), side.extent - 1))
-                known |= self._positions(self.product.counters, place)
+                known = delinearised(
+                    side.loops, minimum(side.number(own), side.extent - 1), self.simplify
+                )
+                known |= delinearised(self.product.counters, place, self.simplify)
                 (value,) = self.simplify.substitute([operand], known)
                 choose = where if self.count.op == "const" else guard
                 values.append(self.simplify(choose(inside, value, const(0, value.dtype))))
@@ -240,19 +241,8 @@ class Tiling:
             found.append((outside, inside) if side.sums_are_near[number] else (inside, outside))
         return found
 
-    def _divided(self, x: Scalar, divisor: int) -> tuple[Scalar, Scalar]:
-        by = as_index(divisor)
-        quotient, rest = Scalar("idiv", (x, by), INDEX), Scalar("irem", (x, by), INDEX)
-        return self.simplify(quotient), self.simplify(rest)
-
-    def _positions(self, loops: Sequence[Scalar], flat: Scalar) -> Values:
-        """The indices of loops that go on as one, for an iteration of that."""
-        values: Values = {}
-        rest = self.simplify(flat)
-        for loop in reversed(loops[1:]):
-            rest, values[loop] = self._divided(rest, loop.attribute[2])
-        values[loops[0]] = rest
-        return values
+    def _divided(self, x: Scalar, by: int) -> tuple[Scalar, Scalar]:
+        return quotient_and_rest(x, by, self.simplify)
 
     def _half(self, stretch: Scalar) -> Scalar:
         """Which of the two tiles a stretch of terms is in."""
@@ -267,12 +257,12 @@ class Tiling:
         thread = index("thread", self.tile.threads)
         terms = self._terms(thread, stretch)
         if most == 1:
-            first = self._by_threads(thread, [*terms])
+            first = deal(thread, [*terms], self.tile.threads)
             return (For(stretch, ZERO, self.stretches, (first,)),)
         following = self.simplify(stretch + 1)
         names, values = self._loaded(thread, following)
         body = (Let(names, values), *terms, *self._put(thread, following, names))
-        return (For(stretch, ZERO, self.stretches, (self._by_threads(thread, body),)),)
+        return (For(stretch, ZERO, self.stretches, (deal(thread, body, self.tile.threads),)),)
 
     def _terms(self, thread: Scalar, stretch: Scalar) -> tuple[Statement, ...]:
         """The terms of a stretch, added to the sums of a thread."""
@@ -334,13 +324,13 @@ class Tiling:
         )
         if self.in_turn is not None:
             in_turn = self._rows_in_turn(thread, columns, self.in_turn)
-            return (self._by_threads(thread, in_turn),)
+            return (deal(thread, in_turn, self.tile.threads),)
         body: list[Statement] = [each.declared for each in (*rows, *columns)]
         numbers = iter(range(self.tile.sums))
         for row in rows:
             totals = [load(self.sums, (thread, const(next(numbers), INDEX))) for _ in columns]
             body += self._row(row, columns, totals)
-        return (self._by_threads(thread, body),)
+        return (deal(thread, body, self.tile.threads),)
 
     def _rows_in_turn(
         self, thread: Scalar, columns: Sequence[_Place], in_turn: Buffer
@@ -401,7 +391,7 @@ class Tiling:
     def _named(self, side: Side, within: Scalar) -> _Place:
         """A row or column of the result, with names for its indices."""
         number = side.number(within)
-        positions = self._positions(side.loops, number)
+        positions = delinearised(side.loops, number, self.simplify)
         names = {loop: local(INDEX, loop.attribute[0]) for loop in positions}
         declared = Let(tuple(names.values()), tuple(positions.values()))
         return _Place(names, declared, self.simplify(number < side.extent))
@@ -435,18 +425,3 @@ def where_inside(place: _Place, body: Sequence[Statement]) -> Sequence[Statement
     if place.inside.op == "const":
         return body if place.inside.attribute else ()
     return [If(place.inside, tuple(body))]
-
-
-def least(x: Scalar, y: Scalar | int) -> Scalar:
-    return Scalar("min", (x, as_index(y)), INDEX)
-
-
-def _reads_along(operand: Scalar, counters: Sequence[Scalar], loops: Sequence[Scalar]) -> bool:
-    """Whether an operand's terms are next to each other in memory, and not its rows or columns."""
-    near = [Coefficients(counters[-1]), Coefficients(loops[-1])]
-    votes = [0, 0]
-    for node in postorder([operand]):
-        if node.op == "load":
-            for number, own in enumerate(near):
-                votes[number] += own.of_element(node.attribute, node.args) in (1, -1)
-    return votes[0] > votes[1]

@@ -21,7 +21,7 @@ import numpy as np
 from functrans.loop import fragments
 from functrans.loop.grid import WarpTile, lines
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, index
-from functrans.loop.scalar import Scalar, bitcast, const, convert, where
+from functrans.loop.scalar import Scalar, bitcast, const, convert, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Address,
@@ -36,12 +36,12 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.lower.grid.product_tiling import Side, Tiling, least, where_inside
+from functrans.lower.grid.contiguity import WIDEST
+from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.linearisation import delinearised
+from functrans.lower.grid.product_tiling import Side, Tiling, where_inside
 from functrans.lower.select.products import Product
 from functrans.lower.select.root import Root, extent_of
-
-WIDEST = 16
-"""Bytes that a thread loads at once."""
 
 
 class _WarpSide(Side):
@@ -106,7 +106,7 @@ class WarpTiling(Tiling):
         """
         whole = self.count.op == "const" and int(self.count.attribute) % self.tile.depth == 0
         if whole:
-            stretch = self.simplify(least(stretch, self.stretches - 1))
+            stretch = self.simplify(minimum(stretch, self.stretches - 1))
         values: list[Scalar] = []
         for side in self.sides:
             (operand,) = side.operands
@@ -132,12 +132,14 @@ class WarpTiling(Tiling):
         place = self.simplify(stretch * self.tile.depth + term)
         inside = None if whole else self.simplify(place < self.count)
         if not whole and self.count.op == "const":
-            place = least(place, int(self.count.attribute) - (width if side.near else 1))
+            place = minimum(place, int(self.count.attribute) - (width if side.near else 1))
         # rows and columns behind the last one are of no result
-        first = least(side.number(row), side.extent - (1 if side.near else width))
+        first = minimum(side.number(row), side.extent - (1 if side.near else width))
         for number in range(width):
             own, at = (first, place + number) if side.near else (first + number, place)
-            known = self._positions(side.loops, own) | self._positions(self.product.counters, at)
+            known = delinearised(side.loops, own, self.simplify) | delinearised(
+                self.product.counters, at, self.simplify
+            )
             (value,) = self.simplify.substitute([operand], known)
             yield value, inside
 
@@ -238,7 +240,7 @@ class WarpTiling(Tiling):
             )
             for number, (row, column) in enumerate(own)
         ]
-        return self._by_threads(thread, body)
+        return deal(thread, body, self.tile.threads)
 
     def _stored(self, strip: int) -> For:
         """What is computed of a strip of sums: a thread has every so many of its elements."""
@@ -258,4 +260,6 @@ class WarpTiling(Tiling):
         body = [of_row.declared, Let((total,), (load(self.strip, (row, column)),)), *made]
         inside = where_inside(of_row, body)
         loop = For(turn, ZERO, as_index(count), tuple(inside))
-        return self._by_threads(thread, [of_column.declared, *where_inside(of_column, [loop])])
+        return deal(
+            thread, [of_column.declared, *where_inside(of_column, [loop])], self.tile.threads
+        )

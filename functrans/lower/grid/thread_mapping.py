@@ -13,13 +13,14 @@ from dataclasses import replace
 from math import prod
 
 from functrans.loop.grid import Grid
-from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import walk
 from functrans.lower.grid.cost import Spans, extent, is_independent, perfect, terms, threads
+from functrans.lower.grid.linearisation import linearised
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -161,7 +162,7 @@ class _Deal:
         """Loop coalescing: one loop for a perfect nest of those with constant bounds."""
         if len(loops) == 1:
             return loops[0], inside
-        one, values = linearised([counter for counter, *_ in loops])
+        one, values = linearised([counter for counter, *_ in loops], self.simplify)
         flat = one, ZERO, const(one.attribute[2], INDEX)
         return flat, substituted(inside, values, self.simplify)
 
@@ -175,7 +176,7 @@ class _Deal:
         constant = all(start is ZERO and stop.op == "const" for _, start, stop in statement.loops)
         if len(statement.loops) == 1 or innermost >= self.team or not constant:
             return replace(alone, lanes=self.team)
-        one, values = linearised([counter for counter, *_ in statement.loops])
+        one, values = linearised([counter for counter, *_ in statement.loops], self.simplify)
         return replace(
             alone,
             loops=((one, ZERO, const(one.attribute[2], INDEX)),),
@@ -187,16 +188,3 @@ class _Deal:
 
 def _is_from_zero(loop: For) -> bool:
     return loop.start is ZERO and loop.stop.op == "const"
-
-
-def linearised(counters: Sequence[Scalar]) -> tuple[Scalar, dict[Scalar, Scalar]]:
-    """Linearisation: one index for several, and what these are then."""
-    extents = [counter.attribute[2] for counter in counters]
-    one = index(counters[-1].attribute[0], prod(extents))
-    values: dict[Scalar, Scalar] = {}
-    rest = one
-    for counter, count in zip(reversed(counters[1:]), reversed(extents[1:]), strict=True):
-        values[counter] = Scalar("irem", (rest, const(count, INDEX)), INDEX)
-        rest = Scalar("idiv", (rest, const(count, INDEX)), INDEX)
-    values[counters[0]] = rest
-    return one, values

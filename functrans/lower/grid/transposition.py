@@ -40,7 +40,9 @@ from functrans.loop.statements import (
 )
 from functrans.loop.walk import children, expressions, loaded, stored
 from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours, reads_back, stride
+from functrans.lower.grid.dealing import deal, least_power_of_two
 from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.linearisation import quotient_and_rest
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
@@ -219,9 +221,9 @@ class _Tiling:
         if max(node.dtype.itemsize for node in found.loads) <= 2:
             side *= 2
         area = side * side
-        self.tall = min(side, _power_of_two(self.height))
-        self.wide = min(area // self.tall, _power_of_two(self.width))
-        self.tall = min(area // self.wide, _power_of_two(self.height))
+        self.tall = min(side, least_power_of_two(self.height))
+        self.wide = min(area // self.tall, least_power_of_two(self.width))
+        self.tall = min(area // self.wide, least_power_of_two(self.height))
         self.threads = min(grid.block, self.tall * self.wide)
         self.each = self.tall * self.wide // self.threads
         """The elements of a tile that a thread has."""
@@ -246,10 +248,6 @@ class _Tiling:
         scratch = tuple(self.tiles.values())
         made = replace(self.given, body=body, scratch=scratch, team=self.threads)
         return with_products(made, self.sizes, max(strip, *map(self._aligned, self.tiles)))
-
-    def _by_threads(self, thread: Scalar, body: Sequence[Statement]) -> For:
-        stop = const(self.threads, INDEX)
-        return For(thread, ZERO, stop, tuple(body), lanes=self.threads)
 
     # -- into shared memory -----------------------------------------------------------------------
 
@@ -280,7 +278,7 @@ class _Tiling:
                     values.append(value)
                     row = self.simplify(first * strip + lane)
                     stores.append(Store(tile, (column, row), name))
-        return self._by_threads(thread, [Let(tuple(names), tuple(values)), *stores])
+        return deal(thread, [Let(tuple(names), tuple(values)), *stores], self.threads)
 
     def _aligned(self, node: Scalar) -> int:
         """How many elements of a row, from a multiple of as many on, are loaded at once."""
@@ -299,11 +297,7 @@ class _Tiling:
 
     def _place(self, thread: Scalar, number: Scalar | int, inner: int) -> tuple[Scalar, Scalar]:
         """Which strip of which row a thread does: neighbours do what is side by side."""
-        strip, by = thread + number * self.threads, const(inner, INDEX)
-        return (
-            self.simplify(Scalar("idiv", (strip, by), INDEX)),
-            self.simplify(Scalar("irem", (strip, by), INDEX)),
-        )
+        return quotient_and_rest(thread + number * self.threads, inner, self.simplify)
 
     # -- from shared memory -----------------------------------------------------------------------
 
@@ -331,16 +325,16 @@ class _Tiling:
         there = self._is_there(thread, number if count > 1 else ZERO, strip)
         one = self._if(there, self._lanes(thread, [number if count > 1 else ZERO], strip))
         if count == 1:
-            return self._by_threads(thread, one)
+            return deal(thread, one, self.threads)
         one_by_one = (For(number, ZERO, const(count, INDEX), one),)
         body: Body = one_by_one
         if self._is_often_whole() and self.each * self._work() <= self.grid.largest_strip:
             try:
                 together = self._lanes(thread, list(range(count)), strip)
             except NotUniform:
-                return self._by_threads(thread, body)
+                return deal(thread, body, self.threads)
             body = self._if(self._is_whole(), together, one_by_one)
-        return self._by_threads(thread, body)
+        return deal(thread, body, self.threads)
 
     def _if(self, condition: Scalar, body: Body, otherwise: Body = ()) -> Body:
         return body if condition is TRUE else (If(condition, body, otherwise),)
@@ -392,8 +386,3 @@ def _divisor(strip: int, *numbers: int) -> int:
     while any(number % strip for number in numbers):
         strip //= 2
     return strip
-
-
-def _power_of_two(number: int) -> int:
-    """The least one that is not less than a number."""
-    return 1 << max(number - 1, 0).bit_length()

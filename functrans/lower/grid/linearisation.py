@@ -1,0 +1,35 @@
+"""Linearisation: one index for those of several loops, and what these are then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from functrans.loop.nodes import INDEX, as_index, index
+from functrans.loop.scalar import Scalar
+from functrans.loop.simplify import Simplifier
+
+Values = dict[Scalar, Scalar]
+
+
+def linearised(counters: Sequence[Scalar], simplify: Simplifier) -> tuple[Scalar, Values]:
+    """One index for several, of as many iterations, and what these are then."""
+    one = index(counters[-1].attribute[0], prod(each.attribute[2] for each in counters))
+    return one, delinearised(counters, one, simplify)
+
+
+def delinearised(counters: Sequence[Scalar], flat: Scalar, simplify: Simplifier) -> Values:
+    """The indices of several loops, the last of which is the fastest, by the number of all."""
+    values: Values = {}
+    rest = simplify(flat)
+    for each in reversed(counters[1:]):
+        rest, values[each] = quotient_and_rest(rest, each.attribute[2], simplify)
+    values[counters[0]] = rest
+    return values
+
+
+def quotient_and_rest(x: Scalar, by: int, simplify: Simplifier) -> tuple[Scalar, Scalar]:
+    """Which row and column of a tile a number is, whose rows are so long."""
+    operands = (x, as_index(by))
+    quotient, rest = (simplify(Scalar(op, operands, INDEX)) for op in ("idiv", "irem"))
+    return quotient, rest
