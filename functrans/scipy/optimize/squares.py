@@ -18,7 +18,7 @@ from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
 from functrans.numpy.arrays import inexact, known
 from functrans.numpy.text import asarray_chkfinite
-from functrans.ops.control.required import required
+from functrans.ops.control.provided import provided
 from functrans.ops.define import lazy
 from functrans.scipy.define import double
 from functrans.scipy.inside import refuse, refuse_options, within_traces
@@ -306,7 +306,7 @@ def curve_fit(
         spare = ys.size - guess.size
         covariance = covariance * (2 * fit.cost / spare if spare > 0 else np.inf)
     said = f"Optimal parameters not found: {failure}"
-    x, covariance = (required(fit.success, each, message=said) for each in (fit.x, covariance))
+    x, covariance = (provided(fit.success, each, message=said) for each in (fit.x, covariance))
     return x, covariance
 
 

@@ -24,11 +24,11 @@ from functrans.ops.samples import cases
 
 def _infer(condition: Aval, x: Aval, *, message: str) -> Aval:
     if condition.dtype != np.bool_ or condition.shape != x.shape[: condition.ndim]:
-        raise ShapeError(f"required takes truths for the first axes of {x}, not {condition}")
+        raise ShapeError(f"provided takes truths for the first axes of {x}, not {condition}")
     return x.update()
 
 
-def _required(condition: Any, x: Any, *, message: str) -> Any:
+def _provided(condition: Any, x: Any, *, message: str) -> Any:
     if not np.all(condition):
         raise FAILURES[NO_SOLUTION].exception(message)
     return x
@@ -39,20 +39,20 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, message: str)
     size = x.shape[x_axis] if x_axis is not None else condition.shape[condition_axis]
     if condition.ndim:
         condition = place(condition, condition_axis, 0, size)
-    return required(condition, place(x, x_axis, 0, size), message=message), 0
+    return provided(condition, place(x, x_axis, 0, size), message=message), 0
 
 
 def _pull(read: Any, index: Sequence[Scalar], condition: Aval, x: Aval, *, message: str) -> Scalar:
     return nodes.required(read(0, index[: condition.ndim]), read(1, index), NO_SOLUTION)
 
 
-required: Primitive = primitive(
-    "required",
+provided: Primitive = primitive(
+    "provided",
     infer=_infer,
-    numpy=_required,
+    numpy=_provided,
     linear=((1,),),
     transpose=[
-        None, lambda ct, condition, x, *, message: required(condition, ct, message=message)
+        None, lambda ct, condition, x, *, message: provided(condition, ct, message=message)
     ],
     batch=_batch,
     pull=_pull,
