@@ -245,7 +245,8 @@ class Grid(NamedTuple):
     rows: int = 32 << 10
     """Bytes of rows that a team may keep there; the partial sums of its threads need some, too."""
     registers: int = 256
-    """Bytes of registers for the sums of a thread: a quarter of what it can have."""
+    """Bytes of registers for the sums of a thread, or what it writes out along small axes: a
+    quarter of what it can have."""
     tiles: tuple[ProductTile, ...] = (
         ProductTile(128, 128, 16, 8, 8),
         ProductTile(64, 64, 16, 4, 4),

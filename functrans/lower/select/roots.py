@@ -107,6 +107,8 @@ class Roots:
         if on_grid and reduces and prod(shape) <= limits.sums:
             return tuple(range(len(shape)))  # a team of threads each
         most = limits.sums if reduces else limits.elements
+        if self.target.grid is not None:
+            most = min(most, self.target.grid.registers // atom.aval.dtype.itemsize)
         most = min(most, max(limits.largest_body // node_count(nodes), 1))
         unrolled, front = axes_to_unroll(shape, limits.longest, most)
         if any(branches_on(nodes, trial[axis]) for axis in front):

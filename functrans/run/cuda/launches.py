@@ -36,6 +36,10 @@ from functrans.run.cuda.memory import allocate
 WORTH_A_GRAPH = 2
 """So many launches are worth being captured."""
 
+FEW_SPILLS = 32
+"""Bytes that a thread may spill for another block beside its own: three or four addresses, which
+are stored before a loop and loaded behind it."""
+
 
 def machine() -> Target:
     """A GPU of NVIDIA's, with its libraries where these are installed, as it is to be used now.
@@ -79,7 +83,7 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
     )
     threads, blocks = launch(kernel, grid).threads, least_blocks(kernel)
     made = compile_cubin(source, signature, architecture, threads, blocks)
-    if made.resources.spills and blocks > 1:
+    if made.resources.spills > FEW_SPILLS and blocks > 1:
         # one block with all registers in use is the lesser evil
         made = compile_cubin(source, signature, architecture, threads)
     return Compiled(source, made)
