@@ -26,7 +26,8 @@ EPILOGUES = {
 def patterns(d):
     """A value with a matrix that is drawn, in any order of axes, with something done on the way."""
     pattern = d.choice(PATTERNS)
-    left, right = pattern.split("->")[0].split(",")
+    operands, result = pattern.split("->")
+    left, right = operands.split(",")
     first = d.value(lambda x: single_or_double(x) and x.ndim == len(left) and x.size <= 4000)
     if first is None:
         return None
@@ -36,13 +37,15 @@ def patterns(d):
         return None
     other = d.rng.normal(size=[sizes.setdefault(c, d.choice(SIZES)) for c in right])
     dtype = d.choice([np.float16, np.float32, x.dtype.type, x.dtype.type])
+    terms = np.prod([size for letter, size in sizes.items() if letter not in result])
+    if dtype is np.float16 and terms > 300:  # NumPy's own sum rounds after each of them
+        dtype = np.float32
     if dtype is np.float16:  # sums that cancel have no digits left
         other = np.abs(other)
     other = (other / max(x.shape[-1], other.shape[-1])).astype(dtype)
     before = d.choice(["none", "none", "tanh", "reversed", "where"])
     epilogue = d.choice(list(EPILOGUES))
     if epilogue in ("softmax", "columns' bias", "transposed", "row sums"):
-        result = pattern.split("->")[1]
         if len(result) < (2 if epilogue == "transposed" else 1):
             epilogue = "tanh"
 

@@ -91,6 +91,10 @@ def convolution(d):
     size = d.choice([1, 2, 3, 8, 40])
     cut = (slice(size),) * (1 + planes)
 
+    def led_by_one(x):
+        # NumPy takes zeros in front away, as many as there are: no shape of a compiled program
+        return np.concatenate([np.ones(1, x.dtype), x])
+
     def of_images(x, y):
         y = y[cut]
         if is_plain(x, y):
@@ -113,7 +117,7 @@ def convolution(d):
     functions = {
         "np.convolve": lambda x, y: np.convolve(x, y[cut], mode),
         "np.correlate": lambda x, y: np.correlate(x, y[cut], mode),
-        "np.polymul": lambda x, y: np.polymul(x, y[cut]),
+        "np.polymul": lambda x, y: np.polymul(led_by_one(x), led_by_one(y[cut])),
         "of images": of_images, "layer": layer,
     }  # fmt: skip
     return f"{name} ({mode}, {size})", [first, second], functions[name]
