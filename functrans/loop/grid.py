@@ -244,6 +244,9 @@ class Grid(NamedTuple):
     all of these are at their loads."""
     rows: int = 32 << 10
     """Bytes of rows that a team may keep there; the partial sums of its threads need some, too."""
+    slices: int = 12 << 10
+    """Bytes of shared memory for slices of sums, besides: of a thread's number in float64, for 1024
+    of them, 8 KB, and lines of odd length."""
     registers: int = 256
     """Bytes of registers for the sums of a thread, or what it writes out along small axes: a
     quarter of what it can have."""

@@ -18,16 +18,22 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
+from functrans.loop.target import Reductions
 from functrans.loop.walk import walk
-from functrans.lower.grid.cost import Spans, extent, is_independent, perfect, terms, threads
+from functrans.lower.grid.cost import Spans
+from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
 from functrans.lower.grid.linearisation import linearised
+from functrans.lower.grid.slicing import Slicer
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
 
 
-def mapped(nest: Nest, grid: Grid) -> Nest:
-    """One kernel, with the loops inside of its band dealt to a team."""
+def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
+    """One kernel, with the loops inside of its band dealt to a team.
+
+    ``lengths`` says how many terms are added one after the other.
+    """
     if nest.team or isinstance(nest.body[0], Call):
         return nest
     loops = band(nest.body)
@@ -36,8 +42,9 @@ def mapped(nest: Nest, grid: Grid) -> Nest:
     team = team_of(loops, inside, nest.scratch, spans)
     if team == 1:
         return replace(nest, body=_in_band(loops, of_one_thread(inside)), team=1)
-    dealt = _Deal(team, spans).statements(inside)
-    return replace(nest, body=_in_band(loops, dealt), team=team)
+    deal = _Deal(team, spans, lengths)
+    body = _in_band(loops, deal.statements(inside))
+    return replace(nest, body=body, scratch=(*nest.scratch, *deal.slicer.rows.values()), team=team)
 
 
 def _in_band(loops: Sequence[For], inside: Body) -> Body:
@@ -60,9 +67,12 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans
     longest = max(map(threads, shared), default=1)
     if longest < grid.shortest and sum(row.nbytes for row in scratch) <= grid.largest_local:
         return 1
+    in_steps = any(map(_has_shared_steps, inside))
+    if in_steps:
+        longest = max(longest, *map(spans.threads, shared))
     each = grid.iterations if loops else 1
     iterations = prod(map(extent, loops))
-    team, in_steps = grid.warp, any(map(_has_shared_steps, inside))
+    team = grid.warp
     while team < grid.largest_team and (
         2 * team * each <= longest or (2 * team <= longest and team * iterations < grid.busy)
     ):
@@ -115,21 +125,32 @@ class _Deal:
     ----------
     team : int
     spans : Spans
+    lengths : Reductions
     """
 
-    def __init__(self, team: int, spans: Spans) -> None:
+    def __init__(self, team: int, spans: Spans, lengths: Reductions) -> None:
         self.team = team
+        self.slicer = Slicer(team, lengths, spans.grid.slices)
         self.grid = spans.grid
         self.spans = spans
         self.simplify = Simplifier()
 
     def statements(self, body: Sequence[Statement]) -> Body:
-        return tuple(map(self.statement, body))
+        return tuple(made for each in body for made in self._shared(each))
 
-    def statement(self, statement: Statement) -> Statement:
+    def _shared(self, statement: Statement) -> Body:
+        """What a team's threads do for a statement: two loops, where sums go in slices."""
+        if isinstance(statement, For):
+            count, sums = self.spans.way(statement, self.team).slices, self.spans.sums(statement)
+            if count > 1 and sums is not None and self.slicer.has_room(sums, count):
+                loops = self.slicer.loops(sums, count)
+                return tuple(replace(each, body=of_one_thread(each.body)) for each in loops)
+        return (self._statement(statement),)
+
+    def _statement(self, statement: Statement) -> Statement:
         match statement:
-            case For() if self.spans.is_dealt(statement, self.team):
-                return self._loop(statement)
+            case For() if self.spans.way(statement, self.team).slices:
+                return self._dealt(statement)
             case For():
                 body = self.statements(statement.body)
                 return replace(
@@ -145,7 +166,7 @@ class _Deal:
                 return replace(statement, prepare=prepare, body=body)
         return statement
 
-    def _loop(self, loop: For) -> For:
+    def _dealt(self, loop: For) -> For:
         """A loop whose iterations are dealt, with all of its perfect nest as one loop if it can."""
         loops = perfect(loop)
         inside = of_one_thread(loops[-1].body)
