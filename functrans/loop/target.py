@@ -305,6 +305,8 @@ class Control(NamedTuple):
     filters) would keep its samples from going through all steps on their own."""
     least_sum: int = 1 << 62
     """Elements that are summed in a step, which are worth being summed after the loop."""
+    least_batch: int = 32
+    """So many samples go through their steps on their own, apart from what they share: a warp."""
     largest_stack: int = 1 << 28
     """Bytes of one array that holds what was made in all steps."""
 
