@@ -188,7 +188,7 @@ class Grid(NamedTuple):
     """A thread of a team does about so many iterations of a long loop."""
     gain: float = 1.25
     """In loops that a team goes through together, so many times fewer operations for each thread
-    are worth twice as many threads."""
+    are worth twice as many threads. Nor are sums cut into slices for less: that takes registers."""
     busy: int = 1 << 15
     """So many threads keep a machine busy; where there are fewer, teams are larger."""
     latency: int = 8

@@ -97,10 +97,14 @@ class Spans:
     def way(self, loop: For, team: int) -> Way:
         """The way in which a team does a loop that takes the least time."""
         if (loop, team) not in self._ways:
-            alike = self._alike(loop, team)
-            dealt = [self._dealt(loop, team), *self._sliced(loop, team)]
-            ways = dealt if self._may_be_dealt(loop, team) else []
-            self._ways[loop, team] = min([*ways[:1], alike, *ways[1:]], key=lambda way: way.time)
+            ways = [self._alike(loop, team)]
+            if self._may_be_dealt(loop, team):
+                # (of two that take as long, the first is better)
+                ways.insert(0, self._dealt(loop, team))
+                least = min(way.time for way in ways)
+                sliced = self._sliced(loop, team)
+                ways += [way for way in sliced if self.grid.gain * way.time < least]
+            self._ways[loop, team] = min(ways, key=lambda way: way.time)
         return self._ways[loop, team]
 
     def sums(self, loop: For) -> Sums | None:
