@@ -22,7 +22,16 @@ from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.reductions import blocked, unblocked
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Assign, Buffer, For, Let, Reduce, Statement, Store, buffer, load
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+)
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Reductions
 from functrans.loop.walk import scalars, walk
@@ -91,12 +100,10 @@ def long_sums(loop: For, grid: Grid) -> Sums | None:
     if not all(_is_from_zero(each.start, each.stop) for each in loops):
         return None
     body = tuple(unblocked(x) if isinstance(x, Reduce) else x for x in loops[-1].body)
-    sums = tuple(each for each in body if _is_long(each, grid))
-    if not sums:
+    sums = tuple(each for each in body if isinstance(each, Reduce) and _is_long(each, grid))
+    if not sums or not prod(map(extent, loops)):
         return None
     before = body[: 1 + max(map(body.index, sums))]
-    if any(isinstance(each, (For, Store, Assign)) for each in walk(before)):
-        return None
     if not all(isinstance(each, (Let, Reduce)) for each in walk(before)):
         return None
     needed = _needed(before, sums)
@@ -107,12 +114,10 @@ def _is_from_zero(start: Scalar, stop: Scalar) -> bool:
     return start is ZERO and stop.op == "const"
 
 
-def _is_long(statement: Statement, grid: Grid) -> bool:
-    """Whether a statement is a sum of many terms, the last loop of which can be cut."""
-    if not isinstance(statement, Reduce) or terms(statement) < grid.shortest:
-        return False
+def _is_long(statement: Reduce, grid: Grid) -> bool:
+    """Whether a sum has many terms, and its last loop can be cut."""
     _, *bounds = statement.loops[-1]
-    return _is_from_zero(*bounds) and extent_of_terms(statement) >= 4
+    return terms(statement) >= grid.shortest and _is_from_zero(*bounds)
 
 
 def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:
@@ -190,9 +195,7 @@ class Slicer:
             blocked(each, self.lengths) if isinstance(each, Reduce) else each for each in made
         ]
         targets = [x for each in made[len(sums.needed) :] for x in _targets(each)]
-        body += [
-            Store(row, (part, iteration), x) for row, x in zip(rows, targets, strict=True)
-        ]
+        body += [Store(row, (part, iteration), x) for row, x in zip(rows, targets, strict=True)]
         return deal(thread, body, self.team)
 
     def _slice(self, statement: Reduce, part: Scalar, count: int) -> Reduce:
@@ -200,7 +203,7 @@ class Slicer:
         *outer, (counter, _, _) = statement.loops
         extent = extent_of_terms(statement)
         turn = index(counter.attribute[0], -(-extent // count))
-        stop: Scalar = as_index(extent // count)
+        stop = as_index(extent // count)
         if extent % count:
             left = as_index(extent + count - 1) - part
             stop = self.simplify(Scalar("idiv", (left, as_index(count)), INDEX))

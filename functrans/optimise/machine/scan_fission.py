@@ -122,9 +122,7 @@ class _Parts:
     handed_on: list[Var]
 
     @classmethod
-    def of(
-        cls, loop: Loop, first: list[Carry], second: list[Carry], samples: int | None
-    ) -> _Parts:
+    def of(cls, loop: Loop, first: list[Carry], second: list[Carry], samples: int | None) -> _Parts:
         """The parts of a body.
 
         If there are ``samples`` in the first one, what is made of values that have been summed up

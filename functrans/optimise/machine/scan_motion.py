@@ -313,9 +313,7 @@ def _moves_with_the_steps(
     return own[0] and any(own[1:])
 
 
-def _added(
-    each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]
-) -> Var:
+def _added(each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]) -> Atom:
     """The equations that add what all steps give to the first carry."""
     out = each.carry.init
     for term in each.terms:
