@@ -42,9 +42,16 @@ def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
     team = team_of(loops, inside, nest.scratch, spans)
     if team == 1:
         return replace(nest, body=_in_band(loops, of_one_thread(inside)), team=1)
-    deal = _Deal(team, spans, lengths)
+    deal = _Deal(spans, Slicer(team, lengths, _room(inside, nest.scratch, team, grid)))
     body = _in_band(loops, deal.statements(inside))
     return replace(nest, body=body, scratch=(*nest.scratch, *deal.slicer.rows.values()), team=team)
+
+
+def _room(inside: Body, scratch: Sequence[Buffer], team: int, grid: Grid) -> int:
+    """Bytes of shared memory for slices: a sum of a whole team needs a number of each warp."""
+    numbers = [x.dtype for each in walk(inside) if isinstance(each, Reduce) for x in each.targets]
+    parts = team // grid.warp * sum(dtype.itemsize for dtype in numbers)
+    return min(grid.slices, grid.shared - parts - sum(row.nbytes for row in scratch))
 
 
 def _in_band(loops: Sequence[For], inside: Body) -> Body:
@@ -123,14 +130,14 @@ class _Deal:
 
     Parameters
     ----------
-    team : int
     spans : Spans
-    lengths : Reductions
+    slicer : Slicer
+        Of the team.
     """
 
-    def __init__(self, team: int, spans: Spans, lengths: Reductions) -> None:
-        self.team = team
-        self.slicer = Slicer(team, lengths, spans.grid.slices)
+    def __init__(self, spans: Spans, slicer: Slicer) -> None:
+        self.team = slicer.team
+        self.slicer = slicer
         self.grid = spans.grid
         self.spans = spans
         self.simplify = Simplifier()
