@@ -83,10 +83,17 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans
     while team < grid.largest_team and (
         2 * team * each <= longest or (2 * team <= longest and team * iterations < grid.busy)
     ):
-        if in_steps and grid.gain * spans.body(inside, 2 * team) > spans.body(inside, team):
+        if in_steps and not _gains(iterations, team, inside, spans):
             break
         team *= 2
     return team
+
+
+def _gains(iterations: int, team: int, inside: Body, spans: Spans) -> bool:
+    """Whether twice as many threads have less to do each, and all together are no later."""
+    less = spans.grid.gain * spans.body(inside, 2 * team) <= spans.body(inside, team)
+    sooner = spans.time(iterations, 2 * team, inside) <= spans.time(iterations, team, inside)
+    return less and sooner
 
 
 def _has_shared_steps(statement: Statement) -> bool:
