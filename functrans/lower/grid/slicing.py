@@ -42,6 +42,9 @@ from functrans.lower.grid.unroll_and_jam import Jam
 
 Body = tuple[Statement, ...]
 
+Key = tuple[int, np.dtype[np.generic], tuple[int, int]]
+"""Which one of an iteration's results a row of slices is for; its dtype, and its shape."""
+
 
 class Sums(NamedTuple):
     """A loop with long sums.
@@ -156,7 +159,7 @@ class Slicer:
         self.room = room
         self.lengths = lengths
         self.simplify = Simplifier()
-        self.rows: dict[tuple[int, np.dtype[np.generic], tuple[int, int]], Buffer] = {}
+        self.rows: dict[Key, Buffer] = {}
         """Shared memory for slices. Loops one after another have the same, if they can."""
 
     def has_room(self, sums: Sums, count: int) -> bool:
@@ -169,13 +172,11 @@ class Slicer:
         rows = [self._row(key) for key in self._keys(sums, count)]
         return self._of_slices(sums, count, rows), self._of_iterations(sums, count, rows)
 
-    def _keys(
-        self, sums: Sums, count: int
-    ) -> list[tuple[int, np.dtype[np.generic], tuple[int, int]]]:
+    def _keys(self, sums: Sums, count: int) -> list[Key]:
         shape = count, odd(sums.iterations)
         return [(number, target.dtype, shape) for number, target in enumerate(sums.targets)]
 
-    def _row(self, key: tuple[int, np.dtype[np.generic], tuple[int, int]]) -> Buffer:
+    def _row(self, key: Key) -> Buffer:
         if key not in self.rows:
             _, dtype, shape = key
             self.rows[key] = buffer("slices", dtype, shape)
