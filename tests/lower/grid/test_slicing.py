@@ -178,3 +178,28 @@ def test_sums_that_need_each_other_are_not_cut():
     assert sums
     (found,), _ = evaluate_plan(made, given, shuffled(2))
     np.testing.assert_allclose(found, wanted[0], rtol=1e-10)
+
+
+KINDS = {
+    "any": lambda w, h: np.where(np.any(w * h > 0.5, axis=-1), 1, -1) * h[:, 0],
+    "largest": lambda w, h: np.max((w * h * 100).astype(np.int32), axis=-1) * np.float32(0.01),
+    "product": lambda w, h: np.prod(1 + w * h * h.dtype.type(0.01), axis=-1),
+    "half": lambda w, h: np.sum((w * h).astype(np.float16), axis=-1) * np.float16(0.5),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_other_folds_and_dtypes(name):
+    def steps(w, h):
+        def step(h, _):
+            return KINDS[name](w, h[:, None]).astype(h.dtype), None
+
+        return lax.scan(step, h, None, 2)[0]
+
+    operands = drawn((33, 33), (3, 33), dtype=np.float32)
+    made, given, wanted = planned(steps, *operands)
+    assert slices(made)
+    (found,), status = emulate_plan(made, given)
+    assert status == 0
+    tolerance = 1e-2 if name == "half" else 1e-5
+    np.testing.assert_allclose(found, wanted[0], rtol=tolerance, atol=tolerance)
