@@ -188,7 +188,7 @@ class Grid(NamedTuple):
     """A thread of a team does about so many iterations of a long loop."""
     gain: float = 1.25
     """In loops that a team goes through together, so many times fewer operations for each thread
-    are worth twice as many threads."""
+    are worth twice as many threads. Nor are sums cut into slices for less: that takes registers."""
     busy: int = 1 << 15
     """So many threads keep a machine busy; where there are fewer, teams are larger."""
     latency: int = 8
@@ -244,6 +244,9 @@ class Grid(NamedTuple):
     all of these are at their loads."""
     rows: int = 32 << 10
     """Bytes of rows that a team may keep there; the partial sums of its threads need some, too."""
+    slices: int = 12 << 10
+    """Bytes of shared memory for slices of sums, besides: of a thread's number in float64, for 1024
+    of them, 8 KB, and lines of odd length."""
     registers: int = 256
     """Bytes of registers for the sums of a thread, or what it writes out along small axes: a
     quarter of what it can have."""

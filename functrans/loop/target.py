@@ -97,6 +97,9 @@ class Reductions(NamedTuple):
     """Into so many blocks a long reduction is cut."""
     few_iterations: int = 512
     """A root with more iterations than this gives threads enough to share as it is."""
+    most_columns: int = 1 << 62
+    """So many sums down columns are not cut in any case: inside of a loop on a grid, where a team
+    has a thread for each, and more threads share their terms (`functrans.lower.grid.slicing`)."""
     long: int = 1 << 17
     """Steps of all folds of a root together that are worth blocks."""
     plain_body: int = 16
@@ -297,6 +300,13 @@ class Control(NamedTuple):
     """So many elements of a carry at most are held in locals."""
     least_work: int = 512
     """Multiplications of a step that are worth taking out of the loop."""
+    most_addends: int = 1
+    """A carry adds up so many of what is taken out. On a GPU what a batch shares (the parameters of
+    filters) would keep its samples from going through all steps on their own."""
+    least_sum: int = 1 << 62
+    """Elements that are summed in a step, which are worth being summed after the loop."""
+    least_batch: int = 32
+    """So many samples go through their steps on their own, apart from what they share: a warp."""
     largest_stack: int = 1 << 28
     """Bytes of one array that holds what was made in all steps."""
 
@@ -479,6 +489,7 @@ CUDA = Target(
     # what is done at once is in shared memory
     transforms=Transforms(long=2048, wide=1, largest_tile=24 << 10),
     batch_partition=BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
+    control=Control(most_addends=64, least_sum=512),
     arena=Arena(word=256),
 )
 """A GPU of NVIDIA's, of compute capability 8.0 or later."""

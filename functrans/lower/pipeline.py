@@ -365,7 +365,8 @@ class _Inner:
         if target.grid is not None:
             # what is inside of a loop of the graph shares the team of that loop
             grid = target.grid._replace(tiles=(), attention_tiles=())
-            target = replace(target, libraries=False, grid=grid)
+            reductions = target.reductions._replace(most_columns=grid.largest_team)
+            target = replace(target, libraries=False, grid=grid, reductions=reductions)
         self.target = target
         self._known = iter(known)
 

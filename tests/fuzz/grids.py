@@ -32,6 +32,7 @@ LOW = {
         "launch": (0, 20, 4000),
         "at_once": (1, 8, 1 << 13),
         "rows": (64, 32 << 10),
+        "slices": (64, 12 << 10),
         "largest_expanded": (0, 1 << 30),
         "threads": (4, 132 * 2048),
         "shortest_in_strips": (4, 16, 4096),
@@ -44,6 +45,7 @@ LOW = {
     "reductions": {"blocks": (3, 5), "few_iterations": (1, 8, 64), "long": (16, 200, 1 << 16)},
     "unrolling": {"longest": (2, 16), "sums": (1, 7), "elements": (1, 4, 64)},
     "loops": {"largest_scratch": (64, 1 << 16)},
+    "control": {"least_batch": (2, 32), "least_work": (1, 512), "least_sum": (1, 512)},
     "kernels": {"largest_constant": (2, 16)},
 }
 """What thresholds of a GPU are drawn from."""

@@ -8,17 +8,36 @@ for all ways to share a loop, but for what is put there between kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
+from typing import NamedTuple
 
 from functrans.loop.grid import Grid
 from functrans.loop.operations import operations
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, For, If, Reduce, Statement, Store, While
 from functrans.loop.walk import expressions, walk
+from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
+from functrans.lower.grid.slicing import Sums, long_sums
 
 STEPS = 64
 """So many steps a loop is taken to have whose number of steps is found on the way."""
+
+
+class Way(NamedTuple):
+    """How a team does a loop.
+
+    Parameters
+    ----------
+    time : int
+        The operations that a thread does, one after another.
+    slices : int
+        Among how many threads each iteration is shared, that is dealt with the others: more than
+        one if the terms of its sums are dealt, too. 0 if all threads do all iterations together.
+    """
+
+    time: int
+    slices: int
 
 
 class Spans:
@@ -35,7 +54,8 @@ class Spans:
         self.grid = grid
         self.scratch = scratch
         self._known: dict[tuple[Statement, int], int] = {}
-        self._longest: dict[Statement, int] = {}
+        self._ways: dict[tuple[For, int], Way] = {}
+        self._sums: dict[For, Sums | None] = {}
 
     def time(self, iterations: int, team: int, inside: Sequence[Statement]) -> int:
         """How long a kernel takes whose band has so many iterations."""
@@ -56,9 +76,7 @@ class Spans:
     def _statement(self, one: Statement, team: int) -> int:
         match one:
             case For():
-                shared = self._shared(one, team)
-                alike = self._alike(one, team)
-                return alike if shared is None else min(shared, alike)
+                return self.way(one, team).time
             case Reduce():
                 count = terms(one)
                 each = 1 + self._operations(one.values) + self.body(one.body, 1)
@@ -76,28 +94,56 @@ class Spans:
         writes = self.grid.memory if isinstance(one, Store) else 0
         return writes + self._operations(expressions(one))
 
-    def is_dealt(self, loop: For, team: int) -> bool:
-        """Whether a team shares the iterations of a loop, and not what is inside of them."""
-        shared = self._shared(loop, team)
-        return shared is not None and shared <= self._alike(loop, team)
+    def way(self, loop: For, team: int) -> Way:
+        """The way in which a team does a loop that takes the least time."""
+        if (loop, team) not in self._ways:
+            ways = [self._alike(loop, team)]
+            if self._may_be_dealt(loop, team):
+                # (of two that take as long, the first is better)
+                ways.insert(0, self._dealt(loop, team))
+                least = min(way.time for way in ways)
+                sliced = self._sliced(loop, team)
+                ways += [way for way in sliced if self.grid.gain * way.time < least]
+            self._ways[loop, team] = min(ways, key=lambda way: way.time)
+        return self._ways[loop, team]
 
-    def _shared(self, loop: For, team: int) -> int | None:
-        """What a thread does if a loop's iterations are dealt; None if they must not be."""
+    def sums(self, loop: For) -> Sums | None:
+        """The sums of a loop whose terms may be dealt, if there are some."""
+        if loop not in self._sums:
+            self._sums[loop] = long_sums(loop, self.grid)
+        return self._sums[loop]
+
+    def _may_be_dealt(self, loop: For, team: int) -> bool:
+        """Whether the iterations of a loop may be different threads'."""
         if team == 1 or not is_independent(loop):
-            return None
+            return False
         loops = perfect(loop)
-        inside = loops[-1].body
         # lanes of a vector never meet; iterations of other loops may each have used a row anew
         anew = [each for each in loops if each.lanes == 1]
-        if not all(self._is_own(each, anew) for each in walk(inside)):
-            return None
-        turns = -(-prod(map(extent, loops)) // team)
-        return turns * (1 + self.body(inside, 1)) + self.grid.barrier
+        return all(self._is_own(each, anew) for each in walk(loops[-1].body))
 
-    def _alike(self, loop: For, team: int) -> int:
-        """What a thread does if all do a loop together."""
+    def _dealt(self, loop: For, team: int) -> Way:
+        """Iterations are dealt, each is one thread's."""
+        loops = perfect(loop)
+        turns = -(-prod(map(extent, loops)) // team)
+        return Way(turns * (1 + self.body(loops[-1].body, 1)) + self.grid.barrier, 1)
+
+    def _sliced(self, loop: For, team: int) -> Iterator[Way]:
+        """The terms of sums are dealt, too; there are several ways."""
+        sums = self.sums(loop)
+        if sums is None or 2 * sums.iterations > team:
+            return
+        memory = self.grid.memory
+        once = 2 + self.body(sums.needed, 1) + self.body(sums.rest, 1) + 2 * self.grid.barrier
+        for count in sums.slices(team, self.grid):
+            slices = sum(-(-self.statement(each, 1) // count) for each in sums.sums)
+            combined = len(sums.targets) * (memory + count * (2 + memory))
+            yield Way(once + slices + combined, count)
+
+    def _alike(self, loop: For, team: int) -> Way:
+        """All threads do an iteration together, one after the other."""
         waiting = self.grid.barrier if team > 1 else 0
-        return extent(loop) * (1 + waiting + self.body(loop.body, team))
+        return Way(extent(loop) * (1 + waiting + self.body(loop.body, team)), 0)
 
     def _is_own(self, statement: Statement, loops: Sequence[For]) -> bool:
         """Whether iterations write to different elements of the rows that a team shares."""
@@ -113,47 +159,11 @@ class Spans:
     def _combining(self, team: int) -> int:
         return 2 * team.bit_length() + (2 * self.grid.barrier if team > self.grid.warp else 0)
 
-    def longest(self, body: Sequence[Statement]) -> int:
-        """Among how many threads the statements could be shared at most."""
-        return max(map(self._among, body), default=1)
-
-    def _among(self, one: Statement) -> int:
-        if one not in self._longest:
-            self._longest[one] = max(map(threads, walk((one,))))
-        return self._longest[one]
-
-
-def extent(loop: For) -> int:
-    """How many iterations a loop has, or has at most; 1 if nothing says."""
-    found = loop.index.attribute[2]
-    return 1 if found is None else int(found)
-
-
-def terms(statement: Reduce) -> int:
-    """How many terms a sum has, or has at most."""
-    return prod(counter.attribute[2] or 1 for counter, *_ in statement.loops)
-
-
-def threads(statement: Statement) -> int:
-    """Among how many threads a statement could be shared."""
-    match statement:
-        case For() if is_independent(statement):
-            return prod(map(extent, perfect(statement)))
-        case Reduce():
-            return terms(statement)
-    return 1
-
-
-def is_independent(statement: Statement) -> bool:
-    """Whether a statement is a loop whose iterations may be different threads'."""
-    return isinstance(statement, For) and (statement.parallel or statement.lanes > 1)
-
-
-def perfect(loop: For) -> list[For]:
-    """A loop and those of independent iterations that are all that is in the one before."""
-    found = [loop]
-    while len(found[-1].body) == 1 and is_independent(found[-1].body[0]):
-        (inner,) = found[-1].body
-        assert isinstance(inner, For)
-        found.append(inner)
-    return found
+    def threads(self, statement: Statement) -> int:
+        """Among how many threads a statement could be shared, with the terms of its sums."""
+        found = threads(statement)
+        if isinstance(statement, For) and is_independent(statement):
+            sums = self.sums(statement)
+            if sums is not None:
+                found *= max(1, min(sums.most, self.grid.warp))
+        return found

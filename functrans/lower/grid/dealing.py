@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import For, If, Reduce, Statement, While
+
+
+def extent(loop: For) -> int:
+    """How many iterations a loop has, or has at most; 1 if nothing says."""
+    found = loop.index.attribute[2]
+    return 1 if found is None else int(found)
+
+
+def terms(statement: Reduce) -> int:
+    """How many terms a sum has, or has at most."""
+    return prod(counter.attribute[2] or 1 for counter, *_ in statement.loops)
+
+
+def threads(statement: Statement) -> int:
+    """Among how many threads a statement could be shared."""
+    match statement:
+        case For() if is_independent(statement):
+            return prod(map(extent, perfect(statement)))
+        case Reduce():
+            return terms(statement)
+    return 1
+
+
+def is_independent(statement: Statement) -> bool:
+    """Whether a statement is a loop whose iterations may be different threads'."""
+    return isinstance(statement, For) and (statement.parallel or statement.lanes > 1)
+
+
+def perfect(loop: For) -> list[For]:
+    """A loop and those of independent iterations that are all that is in the one before."""
+    found = [loop]
+    while len(found[-1].body) == 1 and is_independent(found[-1].body[0]):
+        (inner,) = found[-1].body
+        assert isinstance(inner, For)
+        found.append(inner)
+    return found
 
 
 def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:

@@ -23,7 +23,8 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, If, Let, Reduce, Statement, Store, band
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk
-from functrans.lower.grid.cost import Spans, extent, is_independent
+from functrans.lower.grid.cost import Spans
+from functrans.lower.grid.dealing import extent, is_independent
 from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
 from functrans.lower.grid.library_steps import with_calls_apart
 from functrans.lower.grid.thread_mapping import team_of

@@ -34,7 +34,7 @@ from functrans.loop.statements import (
     load,
 )
 from functrans.loop.walk import loaded, scalars, stored, walk
-from functrans.lower.grid.cost import extent, is_independent
+from functrans.lower.grid.dealing import extent, is_independent
 from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
 

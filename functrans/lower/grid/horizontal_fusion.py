@@ -20,7 +20,8 @@ from functrans.loop.statements import Buffer, For, If, Statement, band
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored
-from functrans.lower.grid.cost import Spans, extent
+from functrans.lower.grid.cost import Spans
+from functrans.lower.grid.dealing import extent
 from functrans.lower.grid.linearisation import linearised
 from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.grid.transposition import reads_across

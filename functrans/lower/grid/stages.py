@@ -79,9 +79,9 @@ def thread_mapping(draft: Draft) -> Draft:
     Expects nests that are a kernel each.
     Leaves nests that say how many threads do an iteration.
     """
-    grid = draft.target.grid
+    grid, lengths = draft.target.grid, draft.target.reductions
     assert grid is not None
-    return replace(draft, nests=tuple(mapped(nest, grid) for nest in draft.nests))
+    return replace(draft, nests=tuple(mapped(nest, grid, lengths) for nest in draft.nests))
 
 
 def loop_coalescing(draft: Draft) -> Draft:

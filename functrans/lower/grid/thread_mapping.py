@@ -18,16 +18,22 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
+from functrans.loop.target import Reductions
 from functrans.loop.walk import walk
-from functrans.lower.grid.cost import Spans, extent, is_independent, perfect, terms, threads
+from functrans.lower.grid.cost import Spans
+from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
 from functrans.lower.grid.linearisation import linearised
+from functrans.lower.grid.slicing import Slicer
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
 
 
-def mapped(nest: Nest, grid: Grid) -> Nest:
-    """One kernel, with the loops inside of its band dealt to a team."""
+def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
+    """One kernel, with the loops inside of its band dealt to a team.
+
+    ``lengths`` says how many terms are added one after the other.
+    """
     if nest.team or isinstance(nest.body[0], Call):
         return nest
     loops = band(nest.body)
@@ -36,8 +42,16 @@ def mapped(nest: Nest, grid: Grid) -> Nest:
     team = team_of(loops, inside, nest.scratch, spans)
     if team == 1:
         return replace(nest, body=_in_band(loops, of_one_thread(inside)), team=1)
-    dealt = _Deal(team, spans).statements(inside)
-    return replace(nest, body=_in_band(loops, dealt), team=team)
+    deal = _Deal(spans, Slicer(team, lengths, _room(inside, nest.scratch, team, grid)))
+    body = _in_band(loops, deal.statements(inside))
+    return replace(nest, body=body, scratch=(*nest.scratch, *deal.slicer.rows.values()), team=team)
+
+
+def _room(inside: Body, scratch: Sequence[Buffer], team: int, grid: Grid) -> int:
+    """Bytes of shared memory for slices: a sum of a whole team needs a number of each warp."""
+    numbers = [x.dtype for each in walk(inside) if isinstance(each, Reduce) for x in each.targets]
+    parts = team // grid.warp * sum(dtype.itemsize for dtype in numbers)
+    return min(grid.slices, grid.shared - parts - sum(row.nbytes for row in scratch))
 
 
 def _in_band(loops: Sequence[For], inside: Body) -> Body:
@@ -60,16 +74,26 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans
     longest = max(map(threads, shared), default=1)
     if longest < grid.shortest and sum(row.nbytes for row in scratch) <= grid.largest_local:
         return 1
+    in_steps = any(map(_has_shared_steps, inside))
+    if in_steps:
+        longest = max(longest, *map(spans.threads, shared))
     each = grid.iterations if loops else 1
     iterations = prod(map(extent, loops))
-    team, in_steps = grid.warp, any(map(_has_shared_steps, inside))
+    team = grid.warp
     while team < grid.largest_team and (
         2 * team * each <= longest or (2 * team <= longest and team * iterations < grid.busy)
     ):
-        if in_steps and grid.gain * spans.body(inside, 2 * team) > spans.body(inside, team):
+        if in_steps and not _gains(iterations, team, inside, spans):
             break
         team *= 2
     return team
+
+
+def _gains(iterations: int, team: int, inside: Body, spans: Spans) -> bool:
+    """Whether twice as many threads have less to do each, and all together are no later."""
+    less = spans.grid.gain * spans.body(inside, 2 * team) <= spans.body(inside, team)
+    sooner = spans.time(iterations, 2 * team, inside) <= spans.time(iterations, team, inside)
+    return less and sooner
 
 
 def _has_shared_steps(statement: Statement) -> bool:
@@ -113,23 +137,34 @@ class _Deal:
 
     Parameters
     ----------
-    team : int
     spans : Spans
+    slicer : Slicer
+        Of the team.
     """
 
-    def __init__(self, team: int, spans: Spans) -> None:
-        self.team = team
+    def __init__(self, spans: Spans, slicer: Slicer) -> None:
+        self.team = slicer.team
+        self.slicer = slicer
         self.grid = spans.grid
         self.spans = spans
         self.simplify = Simplifier()
 
     def statements(self, body: Sequence[Statement]) -> Body:
-        return tuple(map(self.statement, body))
+        return tuple(made for each in body for made in self._shared(each))
 
-    def statement(self, statement: Statement) -> Statement:
+    def _shared(self, statement: Statement) -> Body:
+        """What a team's threads do for a statement: two loops, where sums go in slices."""
+        if isinstance(statement, For):
+            count, sums = self.spans.way(statement, self.team).slices, self.spans.sums(statement)
+            if count > 1 and sums is not None and self.slicer.has_room(sums, count):
+                loops = self.slicer.loops(sums, count)
+                return tuple(replace(each, body=of_one_thread(each.body)) for each in loops)
+        return (self._statement(statement),)
+
+    def _statement(self, statement: Statement) -> Statement:
         match statement:
-            case For() if self.spans.is_dealt(statement, self.team):
-                return self._loop(statement)
+            case For() if self.spans.way(statement, self.team).slices:
+                return self._dealt(statement)
             case For():
                 body = self.statements(statement.body)
                 return replace(
@@ -145,7 +180,7 @@ class _Deal:
                 return replace(statement, prepare=prepare, body=body)
         return statement
 
-    def _loop(self, loop: For) -> For:
+    def _dealt(self, loop: For) -> For:
         """A loop whose iterations are dealt, with all of its perfect nest as one loop if it can."""
         loops = perfect(loop)
         inside = of_one_thread(loops[-1].body)

@@ -52,7 +52,7 @@ def split_reductions(
     steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
     if steps < limits.long:
         return [root]
-    if product is None and _sharers(root, prod(extents), target) > limits.few_iterations:
+    if product is None and _is_shared(root, prod(extents), target):
         return [root]
     alone = product is None and root.vectorises_folds(target)
     if alone and steps <= limits.longest_alone * prod(extents):
@@ -104,12 +104,13 @@ def _blocks(root: Root, iterations: int, target: Target) -> int:
     return max(-(-blocks * target.grid.warp // max(iterations, target.grid.warp)), 2)
 
 
-def _sharers(root: Root, iterations: int, target: Target) -> int:
-    """Among how many threads, or blocks of a grid, the iterations of a root can be shared as is."""
+def _is_shared(root: Root, iterations: int, target: Target) -> bool:
+    """Whether the iterations of a root are enough for threads, or blocks of a grid, as it is."""
+    limits = target.reductions
     if target.grid is None or root.vectorises_folds(target):
-        return iterations
+        return iterations > limits.few_iterations
     # sums of columns are a thread's each
-    return iterations // target.grid.block
+    return iterations >= min((limits.few_iterations + 1) * target.grid.block, limits.most_columns)
 
 
 def _trip_count(fold: Scalar) -> int:

@@ -14,6 +14,7 @@ from functrans.optimise.machine.ordered_sums import order_sums
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
+from functrans.optimise.machine.scan_fission import split_scans
 from functrans.optimise.machine.scan_motion import move_out_of_scans
 from functrans.optimise.machine.scattered_sums import sum_scatters
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
@@ -27,6 +28,7 @@ REWRITES: tuple[tuple[str, Rewrite], ...] = (
     ("factor_sums", factor_sums),
     ("halve_transforms", halve_transforms),
     ("swap_products", swap_products),
+    ("split_scans", split_scans),
     ("move_out_of_scans", move_out_of_scans),
     ("columns_first", columns_first),
     ("lay_out_contractions", lay_out_contractions),

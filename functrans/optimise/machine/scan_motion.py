@@ -116,19 +116,17 @@ def _hoisted(eqn: Eqn, limits: Control) -> tuple[list[Eqn], Eqn]:
 # -- after the loop --------------------------------------------------------------------------------
 
 
-class Sum(NamedTuple):
-    """A carry that adds up a contraction or a sum of each step, or what it scatters.
+class Term(NamedTuple):
+    """What a carry adds up: a contraction or a sum of each step, or what it scatters.
 
     Parameters
     ----------
-    carry : Carry
     reduction : Eqn
         The contraction, the ``reduce_sum`` or the ``scatter_add``.
     turned : list of Eqn
         The transposes between that and the addition.
     """
 
-    carry: Carry
     reduction: Eqn
     turned: list[Eqn]
 
@@ -137,6 +135,24 @@ class Sum(NamedTuple):
         """What is needed of all steps."""
         operands = self.reduction.inputs
         return operands[1:] if self.reduction.primitive in SCATTERS else operands
+
+
+class Sum(NamedTuple):
+    """A carry that only adds up.
+
+    Parameters
+    ----------
+    carry : Carry
+    terms : list of Term
+    """
+
+    carry: Carry
+    terms: list[Term]
+
+    @property
+    def stacked(self) -> list[Atom]:
+        """What is needed of all steps."""
+        return [x for term in self.terms for x in term.stacked]
 
 
 def _sunk(eqn: Eqn, limits: Control) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
@@ -169,8 +185,7 @@ def _sunk(eqn: Eqn, limits: Control) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
         after += made
     at_hand = {**outer, **stacks}
     for each in sums:
-        operands = [at_hand.get(x, x) for x in each.stacked]
-        results[each.carry.result] = _added(each, operands, after)
+        results[each.carry.result] = _added(each, at_hand, after)
     loop.carry = [c for c in loop.carry if c.result not in results]
     return _rebuilt(loop), after, results
 
@@ -215,39 +230,75 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Control) -> list[Sum]:
         if own not in last.inputs or uses[out] != 1:
             continue
         (value,) = (x for x in last.inputs if x is not own)
-        turned: list[Eqn] = []
-        maker = makers.get(value) if isinstance(value, Var) else None
-        while maker is not None and maker.primitive is transpose_p and uses[value] == 1:
-            turned.insert(0, maker)
-            value = maker.inputs[0]
-            maker = makers.get(value) if isinstance(value, Var) else None
-        if maker is None or uses[value] != 1 or value.aval.size != own.aval.size:
-            continue
-        if maker.primitive in SCATTERS:
-            if not turned and _moves_with_the_steps(maker, makers, invariant):
-                found.append(Sum(carry, maker, turned))
-        elif not any(isinstance(x, Literal) or x in invariant for x in maker.inputs):
-            found.append(Sum(carry, maker, turned))
+        terms = _terms(value, makers, uses, limits.most_addends)
+        if terms and all(_may_be_moved(term, own, makers, invariant) for term in terms):
+            found.append(Sum(carry, terms))
     chosen = [
         each
         for each in found
         if _is_worth_moving(each, limits) and _can_be_stacked(each.stacked, loop, limits)
     ]
     at_hand = {*(row.inner for row in loop.rows), *(each.out for each in loop.stacked), *stacked}
-    at_hand.update(x for each in chosen for x in each.reduction.inputs)
-    for each in found:
+    at_hand.update(x for each in chosen for term in each.terms for x in term.reduction.inputs)
+    if chosen or stacked:
         # what is stacked in any case may as well be summed there
-        if each.reduction.primitive is reduce_sum and (chosen or stacked):
-            if each.reduction.inputs[0] in at_hand:
-                chosen.append(each)
+        known = {each.carry.result for each in chosen}
+        left = [each for each in found if each.carry.result not in known]
+        chosen += [x for x in left if all(_is_at_hand(term, at_hand) for term in x.terms)]
     return chosen
 
 
+def _terms(
+    value: Atom, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int], most: int
+) -> list[Term]:
+    """What is added up to a value that is used once; none if that is more than so many terms."""
+    turned: list[Eqn] = []
+    maker = makers.get(value) if isinstance(value, Var) else None
+    while maker is not None and maker.primitive is transpose_p and uses[value] == 1:
+        turned.insert(0, maker)
+        value = maker.inputs[0]
+        maker = makers.get(value) if isinstance(value, Var) else None
+    if maker is None or uses[value] != 1:
+        return []
+    if maker.primitive is not add or most == 1:
+        return [Term(maker, turned)]
+    parts = [_terms(x, makers, uses, most - 1) for x in maker.inputs]
+    terms = [Term(each.reduction, [*each.turned, *turned]) for part in parts for each in part]
+    return terms if all(parts) and len(terms) <= most else []
+
+
+def _may_be_moved(
+    term: Term,
+    own: Var,
+    makers: Mapping[Var, Eqn],
+    invariant: Container[Atom],
+) -> bool:
+    """Whether what is added to a carry is a sum, or a scatter, of what is each step's own."""
+    eqn = term.reduction
+    if eqn.outputs[0].aval.size != own.aval.size:
+        return False
+    if eqn.primitive in SCATTERS:
+        return not term.turned and _moves_with_the_steps(eqn, makers, invariant)
+    if eqn.primitive not in (dot_general, reduce_sum):
+        return False
+    return not any(isinstance(x, Literal) or x in invariant for x in eqn.inputs)
+
+
+def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:
+    return term.reduction.primitive is reduce_sum and term.reduction.inputs[0] in at_hand
+
+
 def _is_worth_moving(each: Sum, limits: Control) -> bool:
-    if each.reduction.primitive in SCATTERS:
-        whole, given = (x.aval.size for x in each.reduction.inputs[:2])
+    return any(_is_much_to_add(term.reduction, limits) for term in each.terms)
+
+
+def _is_much_to_add(eqn: Eqn, limits: Control) -> bool:
+    if eqn.primitive in SCATTERS:
+        whole, given = (x.aval.size for x in eqn.inputs[:2])
         return whole >= limits.least_work and whole >= 2 * given
-    return _is_much(each.reduction, limits)
+    if eqn.primitive is reduce_sum:
+        return eqn.inputs[0].aval.size >= limits.least_sum
+    return _is_much(eqn, limits)
 
 
 def _moves_with_the_steps(
@@ -262,22 +313,25 @@ def _moves_with_the_steps(
     return own[0] and any(own[1:])
 
 
-def _added(each: Sum, operands: Sequence[Atom], after: list[Eqn]) -> Var:
+def _added(each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]) -> Atom:
     """The equations that add what all steps give to the first carry."""
-    eqn, init = each.reduction, each.carry.init
-    out = Var(init.aval)
-    if eqn.primitive in SCATTERS:
-        params = {**eqn.params, "unique": False}
-        after.append(Eqn(scatter_add, (init, *operands), (out,), params, eqn.source))
-    else:
-        total = _total(each, operands, after)
-        after.append(Eqn(add, (init, total), (out,), {}, eqn.source))
+    out = each.carry.init
+    for term in each.terms:
+        eqn, before = term.reduction, out
+        out = Var(before.aval)
+        operands = [at_hand.get(x, x) for x in term.stacked]
+        if eqn.primitive in SCATTERS:
+            params = {**eqn.params, "unique": False}
+            after.append(Eqn(scatter_add, (before, *operands), (out,), params, eqn.source))
+        else:
+            total = _total(term, operands, after)
+            after.append(Eqn(add, (before, total), (out,), {}, eqn.source))
     return out
 
 
-def _total(each: Sum, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
+def _total(term: Term, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
     """The equations that add up over all steps."""
-    eqn = each.reduction
+    eqn = term.reduction
     if eqn.primitive is reduce_sum:
         params = {"axes": (0, *(axis + 1 for axis in eqn.params["axes"]))}
     else:
@@ -288,7 +342,7 @@ def _total(each: Sum, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
         params = {"contract": tuple((0, *axes) for axes in contract), "batch": batch}
     out = Var(eqn.outputs[0].aval)
     after.append(Eqn(eqn.primitive, stacks, (out,), params, eqn.source))
-    for turn in each.turned:
+    for turn in term.turned:
         turned = Var(turn.outputs[0].aval)
         after.append(Eqn(turn.primitive, (out,), (turned,), turn.params, turn.source))
         out = turned

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, lax, tree
+from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph
-from functrans.loop.target import CPU
+from functrans.loop.target import CPU, CUDA
 from functrans.optimise import optimise
 from functrans.optimise.machine.scan_motion import SCATTERS, move_out_of_scans
 
@@ -80,3 +81,29 @@ def test_a_table_that_is_read_and_added_to_stays_a_carry():
         added = np.sin(expected[row]) / 10
         np.add.at(expected, row, added)
     np.testing.assert_allclose(jit(loop)(TABLE), expected, rtol=1e-12)
+
+
+def shared_parameters(a, q, xs):
+    """Of each step of a batch, cotangents of a matrix by way of two products, and of a number."""
+
+    def step(x, y):
+        x = np.tanh(x @ a + (y + q * x) @ a.T)
+        return x, None
+
+    return np.sum(lax.scan(step, np.zeros(xs.shape[1:]), xs)[0] ** 2)
+
+
+def test_several_contractions_of_a_carry_go_after_the_loop():
+    """On a grid: its samples go through all steps on their own then. A CPU adds them up."""
+    operands = RNG.standard_normal((4, 4)), 0.3, RNG.standard_normal((6, 200, 4))
+    gradient = grad(shared_parameters, argnums=(0, 1))
+    graph, captured, *_ = jit(gradient).program_for(operands, {})
+    graph, operands = optimise(graph), [*operands, *captured]
+    wanted = evaluate(graph, operands)
+    for target, totals in ((CPU, True), (CUDA, False)):
+        made = move_out_of_scans(graph, target)
+        *_, last = [eqn for eqn in made.eqns if eqn.primitive.name == "scan"]
+        carried = last.params["body"].outputs[: last.params["n_carry"]]
+        assert any(x.aval.shape == (4, 4) for x in carried) == totals
+        for x, y in zip(evaluate(made, operands), wanted, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-10)

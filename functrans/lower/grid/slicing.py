@@ -1,0 +1,257 @@
+"""Slicing of sums: the terms of a loop's sums are dealt to threads as well, besides its iterations.
+
+Expects a loop of independent iterations, each with long sums, which a team shares. Leaves two
+loops that are dealt to its threads. Where a step of a recurrent network multiplies a matrix and a
+vector, there are fewer sums than a team may have threads, and each is long: in the first loop a
+thread has a slice of the terms of one sum, every so manieth, and puts what they come to into a row
+of shared memory; in the second a thread combines the slices of an iteration, and does the rest.
+(In products of matrices this is known as slice-K.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from functrans.loop.grid import Grid
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.reductions import blocked, unblocked
+from functrans.loop.scalar import Scalar
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+)
+from functrans.loop.substitution import substituted
+from functrans.loop.target import Reductions
+from functrans.loop.walk import scalars, walk
+from functrans.lower.grid.contiguity import lies_along
+from functrans.lower.grid.dealing import deal, extent, perfect, terms
+from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
+from functrans.lower.grid.unroll_and_jam import Jam
+
+Body = tuple[Statement, ...]
+
+Key = tuple[int, np.dtype[np.generic], tuple[int, int]]
+"""Which one of an iteration's results a row of slices is for; its dtype, and its shape."""
+
+
+class Sums(NamedTuple):
+    """A loop with long sums.
+
+    Parameters
+    ----------
+    loops : tuple of For
+        It, and those that are all that is in the one before.
+    needed : tuple of statements
+        What the sums are made of.
+    sums : tuple of Reduce
+        Each in one nest of loops.
+    body : tuple of statements
+        All that is done in an iteration, the sums among them.
+    """
+
+    loops: tuple[For, ...]
+    needed: Body
+    sums: tuple[Reduce, ...]
+    body: Body
+
+    @property
+    def iterations(self) -> int:
+        return prod(map(extent, self.loops))
+
+    @property
+    def most(self) -> int:
+        """Into how many slices of two terms the sums may be cut."""
+        return min(extent_of_terms(each) for each in self.sums) // 2
+
+    @property
+    def rest(self) -> Body:
+        """What is done in an iteration besides the sums."""
+        return tuple(each for each in self.body if each not in self.sums)
+
+    @property
+    def targets(self) -> list[Scalar]:
+        return [target for each in self.sums for target in each.targets]
+
+    def slices(self, team: int, grid: Grid) -> Iterator[int]:
+        """Into how many slices a team's threads may share the sums: powers of two."""
+        count = 2
+        while count <= min(grid.warp, self.most, team // self.iterations):
+            yield count
+            count *= 2
+
+
+def extent_of_terms(statement: Reduce) -> int:
+    """How many iterations the innermost loop of a sum has."""
+    return int(statement.loops[-1][0].attribute[2] or 0)
+
+
+def long_sums(loop: For, grid: Grid) -> Sums | None:
+    """The sums of a loop whose terms may be dealt; None if there are none."""
+    loops = perfect(loop)
+    if not all(_is_from_zero(each.start, each.stop) for each in loops):
+        return None
+    body = tuple(unblocked(x) if isinstance(x, Reduce) else x for x in loops[-1].body)
+    sums = tuple(each for each in body if isinstance(each, Reduce) and _is_long(each, grid))
+    if not sums or not prod(map(extent, loops)):
+        return None
+    before = body[: 1 + max(map(body.index, sums))]
+    if not all(isinstance(each, (Let, Reduce)) for each in walk(before)):
+        return None
+    needed = _needed(before, sums)
+    return None if needed is None else Sums(tuple(loops), needed, sums, body)
+
+
+def _is_from_zero(start: Scalar, stop: Scalar) -> bool:
+    return start is ZERO and stop.op == "const"
+
+
+def _is_long(statement: Reduce, grid: Grid) -> bool:
+    """Whether a sum has many terms, and its last loop can be cut."""
+    _, *bounds = statement.loops[-1]
+    return terms(statement) >= grid.shortest and _is_from_zero(*bounds)
+
+
+def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:
+    """The statements that sums need; None if one sum needs another."""
+    wanted = _locals(sums)
+    found: list[Statement] = []
+    for each in reversed(before):
+        assert isinstance(each, (Let, Reduce))
+        if wanted.isdisjoint(each.targets):
+            continue
+        if each in sums:
+            return None
+        found.append(each)
+        wanted |= _locals((each,))
+    return tuple(reversed(found))
+
+
+def _locals(statements: Sequence[Statement]) -> set[Scalar]:
+    return {node for node in scalars(statements) if node.op == "local"}
+
+
+class Slicer:
+    """Deals the terms of sums to the threads of a team.
+
+    Parameters
+    ----------
+    team : int
+    lengths : Reductions
+        How many terms are added one after the other.
+    room : int
+        Bytes of shared memory.
+    """
+
+    def __init__(self, team: int, lengths: Reductions, room: int) -> None:
+        self.team = team
+        self.room = room
+        self.lengths = lengths
+        self.simplify = Simplifier()
+        self.rows: dict[Key, Buffer] = {}
+        """Shared memory for slices. Loops one after another have the same, if they can."""
+
+    def has_room(self, sums: Sums, count: int) -> bool:
+        """Whether there is shared memory for another loop."""
+        needed = {*self.rows, *self._keys(sums, count)}
+        return sum(dtype.itemsize * prod(shape) for _, dtype, shape in needed) <= self.room
+
+    def loops(self, sums: Sums, count: int) -> tuple[For, For]:
+        """The loops for so many slices of each sum."""
+        rows = [self._row(key) for key in self._keys(sums, count)]
+        return self._of_slices(sums, count, rows), self._of_iterations(sums, count, rows)
+
+    def _keys(self, sums: Sums, count: int) -> list[Key]:
+        shape = count, odd(sums.iterations)
+        return [(number, target.dtype, shape) for number, target in enumerate(sums.targets)]
+
+    def _row(self, key: Key) -> Buffer:
+        if key not in self.rows:
+            _, dtype, shape = key
+            self.rows[key] = buffer("slices", dtype, shape)
+        return self.rows[key]
+
+    def _of_slices(self, sums: Sums, count: int, rows: Sequence[Buffer]) -> For:
+        """Each thread sums up a slice."""
+        thread = index("thread", sums.iterations * count)
+        if _terms_are_near(sums):
+            iteration, part = quotient_and_rest(thread, count, self.simplify)
+        else:
+            part, iteration = quotient_and_rest(thread, sums.iterations, self.simplify)
+        known = delinearised([loop.index for loop in sums.loops], iteration, self.simplify)
+        slices = [self._slice(each, part, count) for each in sums.sums]
+        made = Jam([known], self.simplify).statements((*sums.needed, *slices))
+        body: list[Statement] = [
+            blocked(each, self.lengths) if isinstance(each, Reduce) else each for each in made
+        ]
+        targets = [x for each in made[len(sums.needed) :] for x in _targets(each)]
+        body += [Store(row, (part, iteration), x) for row, x in zip(rows, targets, strict=True)]
+        return deal(thread, body, self.team)
+
+    def _slice(self, statement: Reduce, part: Scalar, count: int) -> Reduce:
+        """A sum of every so manieth term: what neighbouring threads read is side by side."""
+        *outer, (counter, _, _) = statement.loops
+        extent = extent_of_terms(statement)
+        turn = index(counter.attribute[0], -(-extent // count))
+        stop = as_index(extent // count)
+        if extent % count:
+            left = as_index(extent + count - 1) - part
+            stop = self.simplify(Scalar("idiv", (left, as_index(count)), INDEX))
+        known = {counter: self.simplify(turn * count + part)}
+        return replace(
+            statement,
+            loops=(*outer, (turn, ZERO, stop)),
+            values=tuple(self.simplify.substitute(statement.values, known)),
+            body=substituted(statement.body, known, self.simplify),
+            lanes=1,
+            whole=False,
+        )
+
+    def _of_iterations(self, sums: Sums, count: int, rows: Sequence[Buffer]) -> For:
+        """Each thread combines the slices of an iteration, and does all else."""
+        own = index(sums.loops[-1].index.attribute[0], sums.iterations)
+        known = delinearised([loop.index for loop in sums.loops], own, self.simplify)
+        left = iter(rows)
+        body: list[Statement] = []
+        for each in sums.body:
+            if each in sums.sums:
+                assert isinstance(each, Reduce)
+                part = index("part", count)
+                values = tuple(load(next(left), (part, own)) for _ in each.targets)
+                loops = ((part, ZERO, as_index(count)),)
+                body.append(Reduce(each.targets, each.ops, values, loops))
+            else:
+                body += substituted((each,), known, self.simplify)
+        return deal(own, body, self.team)
+
+
+def _targets(statement: Statement) -> tuple[Scalar, ...]:
+    assert isinstance(statement, Reduce)
+    return statement.targets
+
+
+def odd(number: int) -> int:
+    """So many, or one more: lines of an odd length begin in different banks of shared memory."""
+    return number | 1
+
+
+def _terms_are_near(sums: Sums) -> bool:
+    """Whether terms of a sum lie next to each other, rather than those of neighbouring sums."""
+    iteration = sums.loops[-1].index
+    votes = [
+        lies_along(value, each.loops[-1][0], iteration)
+        for each in sums.sums
+        for value in each.values
+    ]
+    return 2 * sum(votes) > len(votes)

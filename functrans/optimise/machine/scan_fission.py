@@ -1,0 +1,179 @@
+"""Loop fission of scans: a recurrence of what a batch shares gets a loop of its own.
+
+The steps of a batch of recurrences can go on side by side if the samples do not mix. Often they
+share a recurrence besides: all Kalman filters of a batch with the same parameters have the same
+covariance, which does not depend on what is observed. In one loop, every step waits for it. So the
+carry is parted into what has an axis of the batch and what has none; if one of these parts gets by
+without the other, it goes first, in a loop that stacks what the other one needs of it. Reverse mode
+turns the order around: cotangents of samples come first, and are summed up for what is shared.
+
+Only a grid has use for this: there the loop of the batch becomes one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
+from functrans.loop.target import Control, Target
+from functrans.ops.control.scan import scan_p
+from functrans.ops.elementwise.arithmetic import add
+from functrans.ops.linalg.contraction import dot_general
+from functrans.ops.linalg.factorisations import MATRICES
+from functrans.optimise.loops import Carry, Loop, Row, Stacked
+from functrans.optimise.rewrite import Rewriter
+
+
+def split_scans(graph: Graph, target: Target) -> Graph:
+    """Give the recurrence that the samples of a batch share a scan of its own, on a grid."""
+    if target.grid is None or not any(eqn.primitive is scan_p for eqn in graph.eqns):
+        return graph
+    out = Rewriter(graph)
+    for eqn in graph.eqns:
+        inputs = out.inputs(eqn)
+        if eqn.primitive is not scan_p or eqn.params["length"] <= 1:
+            out.keep(eqn, inputs)
+            continue
+        eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
+        out.eqns += _split(eqn, target.control) or [eqn]
+    return out.graph_now()
+
+
+def _split(eqn: Eqn, limits: Control) -> list[Eqn] | None:
+    """Two scans for one, if one part of its carry does without the other."""
+    loop = Loop(eqn)
+    totals = [carry for carry in loop.carry if _adds_up(carry, loop)]
+    others = [carry for carry in loop.carry if carry not in totals]
+    for extent in _extents(others, limits):
+        own = [carry for carry in others if extent in carry.init.aval.shape]
+        shared = [carry for carry in others if extent not in carry.init.aval.shape]
+        if not shared or not _is_much(loop, shared):
+            continue
+        for first, second, samples in ((shared, own, None), (own, shared, extent)):
+            dependent = _dependent(loop, second)
+            if any(carry.out in dependent for carry in first):
+                continue
+            early = [*first, *(total for total in totals if total.out not in dependent)]
+            late = [carry for carry in loop.carry if carry not in early]
+            parts = _Parts.of(loop, early, late, samples)
+            if parts.fit(limits):
+                return parts.scans()
+    return None
+
+
+def _dependent(loop: Loop, carries: Iterable[Carry]) -> set[Atom]:
+    """The values of a body that depend on some parts of the carry."""
+    found: set[Atom] = {carry.inner[0] for carry in carries}
+    for eqn in loop.body:
+        if not found.isdisjoint(eqn.inputs):
+            found.update(eqn.outputs)
+    return found
+
+
+def _adds_up(carry: Carry, loop: Loop) -> bool:
+    """Whether a part of the carry is a total, which nothing in the loop needs."""
+    (own,) = carry.inner
+    users = [eqn for eqn in loop.body if own in eqn.inputs]
+    return [(eqn.primitive, eqn.outputs[0]) for eqn in users] == [(add, carry.out)] and not any(
+        x.out is own for x in loop.stacked
+    )
+
+
+def _extents(carries: Iterable[Carry], limits: Control) -> list[int]:
+    """How many samples there may be, the largest number first."""
+    found = {extent for carry in carries for extent in carry.init.aval.shape}
+    return sorted((extent for extent in found if extent >= limits.least_batch), reverse=True)
+
+
+def _is_much(loop: Loop, carries: Iterable[Carry]) -> bool:
+    """Whether it takes products of matrices, or their factors, to make these parts of the carry.
+
+    A counter, or a key for random numbers, is in the registers of each sample.
+    """
+    return any(
+        eqn.primitive is dot_general or eqn.primitive in MATRICES
+        for eqn in _made_for([carry.out for carry in carries], loop)
+    )
+
+
+def _made_for(values: Sequence[Atom], loop: Loop) -> Sequence[Eqn]:
+    return prune(Graph((), loop.body, values)).eqns
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What of a body comes first, and what needs a part of the carry that comes second.
+
+    Parameters
+    ----------
+    loop : Loop
+    first, second : list of Carry
+    later : set of Atom
+        The values that need the second part of the carry, or are left to its loop.
+    handed_on : list of Var
+        What is made, or carried, first, and needed for them.
+    """
+
+    loop: Loop
+    first: list[Carry]
+    second: list[Carry]
+    later: set[Atom]
+    handed_on: list[Var]
+
+    @classmethod
+    def of(cls, loop: Loop, first: list[Carry], second: list[Carry], samples: int | None) -> _Parts:
+        """The parts of a body.
+
+        If there are ``samples`` in the first one, what is made of values that have been summed up
+        over them is left to the second.
+        """
+        later: set[Atom] = {carry.inner[0] for carry in second}
+        earlier: set[Atom] = {carry.inner[0] for carry in first}
+        made = _made_for([carry.out for carry in first], loop)
+        carried = {x for eqn in made for x in eqn.outputs}
+        for eqn in loop.body:
+            is_left = samples is not None and carried.isdisjoint(eqn.outputs)
+            is_left = is_left and not any(samples in x.aval.shape for x in eqn.inputs)
+            depends = not earlier.isdisjoint(eqn.inputs)
+            if not later.isdisjoint(eqn.inputs) or (depends and is_left):
+                later.update(eqn.outputs)
+            elif depends:
+                earlier.update(eqn.outputs)
+        needed = [x for eqn in loop.body if eqn.outputs[0] in later for x in eqn.inputs]
+        needed += [carry.out for carry in second]
+        handed_on = dict.fromkeys(x for x in needed if isinstance(x, Var) and x in earlier)
+        return cls(loop, first, second, later, list(handed_on))
+
+    def fit(self, limits: Control) -> bool:
+        """Whether there is room for the values of all steps."""
+        length: int = self.loop.eqn.params["length"]
+        return all(
+            length * x.aval.size * x.aval.dtype.itemsize <= limits.largest_stack
+            for x in self.handed_on
+        )
+
+    def scans(self) -> list[Eqn]:
+        """The two loops."""
+        eqn = self.loop.eqn
+        length: int = eqn.params["length"]
+        stacks = {x: Var(x.aval.update(shape=(length, *x.aval.shape))) for x in self.handed_on}
+        before, after = Loop(eqn), Loop(eqn)
+        before.carry = self.first
+        before.stacked = [x for x in self.loop.stacked if x.out not in self.later]
+        before.stacked += [Stacked(x, stack) for x, stack in stacks.items()]
+        after.carry = self.second
+        after.stacked = [x for x in self.loop.stacked if x.out in self.later]
+        after.rows += [Row(x, stack) for x, stack in stacks.items()]
+        after.body = [each for each in after.body if each.outputs[0] not in stacks]
+        return [_with_what_it_needs(before), _with_what_it_needs(after)]
+
+
+def _with_what_it_needs(loop: Loop) -> Eqn:
+    """The equation of a loop without equations and operands that nothing needs."""
+    outputs = [*(c.out for c in loop.carry), *(s.out for s in loop.stacked)]
+    loop.body = list(prune(Graph((), loop.body, outputs)).eqns)
+    used: set[Atom] = {*outputs, *(x for eqn in loop.body for x in eqn.inputs)}
+    loop.consts = [const for const in loop.consts if const.inner[0] in used]
+    loop.rows = [row for row in loop.rows if row.inner in used]
+    return loop.rebuilt()
