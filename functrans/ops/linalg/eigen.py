@@ -102,7 +102,7 @@ _samples = cases(
 
 eigh_p: Primitive = of_matrices(
     "eigh",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh"), has_kernel=True),
     infer=_infer_eigh,
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
@@ -113,7 +113,7 @@ eigh_p: Primitive = of_matrices(
 
 eigvalsh_p: Primitive = of_matrices(
     "eigvalsh",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh")),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh"), has_kernel=True),
     infer=_infer_eigvalsh,
     numpy=lambda a, *, lower: np.linalg.eigvalsh(a, _uplo(lower)),
     jvp=_jvp_eigvalsh,

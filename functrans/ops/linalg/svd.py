@@ -117,7 +117,7 @@ def _full(full: bool) -> dict[str, bool]:
 
 svd_p: Primitive = of_matrices(
     "svd",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd")),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd"), has_kernel=True),
     infer=_infer_svd,
     numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     several=True,
@@ -134,7 +134,7 @@ svd_p: Primitive = of_matrices(
 
 svdvals_p: Primitive = of_matrices(
     "svdvals",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals")),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals"), has_kernel=True),
     infer=_infer_svdvals,
     numpy=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=_jvp_svdvals,

@@ -12,7 +12,9 @@ from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import (
     decompositions,
     householder,
+    jacobi,
     lapack,
+    one_sided,
     teams,
     written_out,
 )
@@ -55,9 +57,9 @@ inv = _by_size(
 det = _by_size(written_out.det, _large(lapack.det, teams.det))
 slogdet = _by_size(written_out.slogdet, _large(lapack.slogdet, teams.slogdet))
 cofactor = _by_size(lapack.cofactor, lapack.cofactor)
-eigh = decompositions.eigh
-eigvalsh = decompositions.eigvalsh
-svd = decompositions.svd
-svdvals = decompositions.svdvals
+eigh = _large(decompositions.eigh, jacobi.eigh)
+eigvalsh = _large(decompositions.eigvalsh, jacobi.eigvalsh)
+svd = _large(decompositions.svd, one_sided.svd)
+svdvals = _large(decompositions.svdvals, one_sided.svdvals)
 qr = _large(decompositions.qr, householder.qr)
 r = _large(decompositions.r, householder.r)

@@ -42,6 +42,32 @@ class Triangle(NamedTuple):
     unit_diagonal: bool
 
 
+class View(NamedTuple):
+    """A matrix in memory, or the transpose of one.
+
+    Parameters
+    ----------
+    memory : Buffer
+    at : tuple of Scalar
+        Where in memory its rows begin.
+    turned : bool
+        Whether columns in memory are rows here.
+    """
+
+    memory: Buffer
+    at: Position = ()
+    turned: bool = False
+
+    def load(self, row: Scalar, column: Scalar) -> Scalar:
+        return load(self.memory, self._place(row, column))
+
+    def store(self, row: Scalar, column: Scalar, value: Scalar) -> Store:
+        return Store(self.memory, self._place(row, column), value)
+
+    def _place(self, row: Scalar, column: Scalar) -> Position:
+        return (*self.at, *((column, row) if self.turned else (row, column)))
+
+
 class Columns(NamedTuple):
     """Right-hand sides in memory, which become solutions in place.
 
@@ -238,6 +264,25 @@ class Team:
         value = ne(load(self.a, (*self.at, i, i)), 0)
         fold = Reduce((regular,), ("and",), (value,), ((i, ZERO, as_index(self.n)),))
         return fold, Let((new_local(BOOL, "well"),), (required(regular, regular, SINGULAR),))
+
+    def ordered(
+        self, is_before: Scalar, pair: tuple[Scalar, Scalar], ranks: Buffer, order: Buffer
+    ) -> Body:
+        """Rank sort: who comes at which place, if the second of a pair is before the first."""
+        (first, second), n = pair, order.extents[0]
+        before, found = new_local(INDEX, "before"), new_local(INDEX, "found")
+        count = where(is_before, const(1, INDEX), ZERO)
+        ranked = (
+            Reduce((before,), ("add",), (count,), ((second, ZERO, as_index(n)),)),
+            Store(ranks, (first,), before),
+        )
+        place, member = index("k", n), index("i", n)
+        own = where(eq(load(ranks, (member,)), place), member, as_index(n))
+        placed = (
+            Reduce((found,), ("min",), (own,), ((member, ZERO, as_index(n)),)),
+            Store(order, (place,), found),
+        )
+        return self.shared(first, 0, n, ranked), self.shared(place, 0, n, placed)
 
     # -- elimination --------------------------------------------------------------------------
 
