@@ -18,7 +18,7 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import walk
+from functrans.loop.walk import children, walk
 from functrans.lower.grid.cost import Spans, extent, is_independent, perfect, terms, threads
 from functrans.lower.grid.linearisation import linearised
 from functrans.lower.nest.bodies import Nest
@@ -75,9 +75,9 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans
 def _has_shared_steps(statement: Statement) -> bool:
     """Whether a loop's iterations come one after another, and each is done by all threads."""
     return (
-        isinstance(statement, For)
+        isinstance(statement, (For, While))
         and not is_independent(statement)
-        and any(map(is_independent, walk(statement.body)))
+        and any(map(is_independent, walk(children(statement))))
     )
 
 

@@ -65,22 +65,28 @@ class Reflections(Team):
         """A reflection, and the columns behind it reflected."""
         dtype = self.dtype
         before, *values = self._reflection(rows, step)
-        replaced, scale, divisor = (new_local(dtype, name) for name in ("beta", "tau", "divisor"))
+        replaced, scale, unit, divisor = (
+            new_local(dtype, name) for name in ("beta", "tau", "unit", "divisor")
+        )
         i, j = index("i", self.n), index("j", self.columns)
-        divided = Store(rows, (i, step), load(rows, (i, step)) / divisor)
+        divided = Store(rows, (i, step), load(rows, (i, step)) / unit / divisor)
         return (
             *before,
-            Let((replaced, scale, divisor), tuple(values)),
+            Let((replaced, scale, unit, divisor), tuple(values)),
             Store(diagonal, (step,), replaced),
             Store(scales, (step,), scale),
             self.shared(i, step + 1, self.n, (divided,)),
-            self.shared(j, step + 1, self.columns, self._reflected(rows, step, scale, View(rows), j)),
+            self.shared(
+                j, step + 1, self.columns, self._reflected(rows, step, scale, View(rows), j)
+            ),
         )
 
-    def _reflection(self, rows: Buffer, step: Scalar) -> tuple[Body, Scalar, Scalar, Scalar]:
+    def _reflection(self, rows: Buffer, step: Scalar) -> tuple[Body, *tuple[Scalar, ...]]:
         """What comes to the diagonal, the reflection's scale, and what its vector is divided by.
 
-        Squares of what is divided by the largest element neither overflow nor vanish.
+        Squares of what is divided by the largest element neither overflow nor vanish, and all is
+        said in its units: numbers that are too small to have all digits, as they are left of
+        columns that depend on each other, make a reflection as well.
         """
         n, dtype, lanes = self.n, self.dtype, self.emission.target.lanes(1)
         i, j = index("i", n), index("i", n)
@@ -97,12 +103,14 @@ class Reflections(Team):
         unit = new_local(dtype, "unit")
         part = load(rows, (j, step)) / unit
         total = Reduce((squares,), ("add",), (part * part,), ((j, step, as_index(n)),), lanes=lanes)
-        first, nothing = load(rows, (step, step)), eq(below, 0)
-        norm = -copysign(unit * sqrt(squares), first)
+        corner, nothing = load(rows, (step, step)), eq(below, 0)
+        first = corner / unit
+        norm = -copysign(sqrt(squares), first)
         return (
             (sizes, Let((unit,), (where(eq(largest, 0), one, largest),)), total),
-            where(nothing, first, norm),
+            where(nothing, corner, unit * norm),
             where(nothing, zero, (norm - first) / where(nothing, one, norm)),
+            unit,
             where(nothing, one, first - norm),
         )
 

@@ -13,8 +13,18 @@ from __future__ import annotations
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, sqrt, where
-from functrans.loop.statements import Assign, Buffer, For, If, Let, Reduce, Store, While, buffer
-from functrans.loop.statements import load
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    If,
+    Let,
+    Reduce,
+    Store,
+    While,
+    buffer,
+    load,
+)
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.rotations import (
@@ -23,12 +33,14 @@ from functrans.ops.linalg.compiled.rotations import (
     Matrix,
     Number,
     Rotation,
+    Scale,
     Tournament,
     conjugate,
-    power_below,
     rotation,
+    scale_of,
     scaled,
     size,
+    threshold,
 )
 from functrans.ops.linalg.compiled.teams import Body, Team
 
@@ -77,13 +89,13 @@ class _Spectrum(Team):
         sines = tuple(buffer(f"sines{name}", self.dtype, (pairs,)) for name in names)
         ranks, order = (buffer(name, INDEX, (self.n,)) for name in ("ranks", "order"))
 
-        power, reciprocal = new_local(self.dtype, "power"), new_local(self.dtype, "reciprocal")
+        scale, measured = self._scale()
         body: Body = (
-            *self._power(power, reciprocal),
-            *self._copied(rows, turned, reciprocal),
-            *self._rotated(rows, turned, less, sines),
+            *measured,
+            *self._copied(rows, turned, scale),
+            *self._rotated(rows, turned, less, sines, scale),
             *self._sorted(rows, ranks, order),
-            *self._stored(rows, turned, order, power, values, Matrix(vectors, self.at)),
+            *self._stored(rows, turned, order, scale, values, Matrix(vectors, self.at)),
         )
         stack = (*rows.parts, *turned.parts, less, *sines, ranks, order)
         self.call(body, 12 * self.n**3, stack)
@@ -101,26 +113,21 @@ class _Spectrum(Team):
         part = where(turned, -im[0], im[0])
         return re, where(eq(row, column), const(0, self.dtype), part)
 
-    def _power(self, power: Scalar, reciprocal: Scalar) -> Body:
-        """Matrices are multiplied by a power of two, so that they are of size 1."""
+    def _scale(self) -> tuple[Scale, Body]:
         i, j = index("i", self.n), index("j", self.n)
-        largest = new_local(self.dtype, "largest")
-        loops = tuple((x, ZERO, as_index(self.n)) for x in (i, j))
         sizes = tuple(map(abs, self._element(i, j)))
         value = sizes[0] if len(sizes) == 1 else maximum(*sizes)
-        return (
-            Reduce((largest,), ("max",), (value,), loops, lanes=self.lanes),
-            Let((power, reciprocal), power_below(largest)),
-        )
+        return scale_of(value, (i, j), self.lanes)
 
-    def _copied(self, rows: Matrix, turned: Matrix, reciprocal: Scalar) -> Body:
+    def _copied(self, rows: Matrix, turned: Matrix, scale: Scale) -> Body:
         members = self.pairing.members
         i, j = index("i", members), index("j", members)
-        value = scaled(self._element(i, j), reciprocal)
+        value = scaled(self._element(i, j), scale.reciprocal)
         if members > self.n:
             inside = (i < self.n) & (j < self.n)
             value = tuple(guard(inside, part, 0) for part in value)
-        one, zero = const(1, self.dtype), const(0, self.dtype)
+        # (1, but for what comes of an infinity)
+        one, zero = scale.power * scale.reciprocal, const(0, self.dtype)
         unit = (where(eq(i, j), one, zero), zero)[: len(turned.parts)]
         stores = (*rows.store(i, j, value), *turned.store(i, j, unit))
         return self.dealt((i, j), stores)
@@ -128,71 +135,84 @@ class _Spectrum(Team):
     # -- rotations ----------------------------------------------------------------------------
 
     def _rotated(
-        self, rows: Matrix, turned: Matrix, less: Buffer, sines: tuple[Buffer, ...]
+        self,
+        rows: Matrix,
+        turned: Matrix,
+        less: Buffer,
+        sines: tuple[Buffer, ...],
+        scale: Scale,
     ) -> Body:
         """Rotations until nothing is left beside the diagonal."""
         left, rest = new_local(self.dtype, "left"), new_local(self.dtype, "rest")
         sweep, round_ = new_local(INDEX, "sweep"), index("r", self.pairing.rounds)
+        least = new_local(self.dtype, "least")
         rounds = For(
             round_,
             ZERO,
             as_index(self.pairing.rounds),
             (
-                self._angles(rows, less, sines, round_),
+                self._angles(rows, less, sines, round_, least),
                 *self._turned_rows(rows, less, sines, round_),
                 *self._turned_vectors(turned, less, sines, round_),
             ),
         )
-        # a NaN goes on, and is no zero
-        well = required(eq(rest, 0), eq(rest, 0), EIGENVALUES_NOT_CONVERGED)
+        # a NaN is no zero
+        well = eq(rest, 0) | ~scale.finite
         return (
             Let((sweep, rest), (ZERO, const(0, self.dtype))),
             While(
                 (self._left(rows, left), Assign((rest,), (left,))),
                 (rest > 0) & (sweep < SWEEPS),
-                (rounds, Assign((sweep,), (sweep + 1,))),
+                (
+                    Let((least,), (threshold(sweep, rest),)),
+                    rounds,
+                    Assign((sweep,), (sweep + 1,)),
+                ),
             ),
-            Let((new_local(BOOL, "well"),), (well,)),
+            Let((new_local(BOOL, "well"),), (required(well, well, EIGENVALUES_NOT_CONVERGED),)),
         )
 
     def _left(self, rows: Matrix, left: Scalar) -> Reduce:
         """The largest element beside the diagonal, but for those that are as good as zero."""
         i, j = index("i", self.n), index("j", self.n)
-        first, second = (sqrt(abs(rows.load(x, x)[0])) for x in (i, j))
         length = size(rows.load(i, j))
-        least = maximum(first * second * self.limits.rounding, const(self.limits.tiny, self.dtype))
-        value = where(eq(i, j) | (length <= least), const(0, self.dtype), length)
+        among = between(rows.load(i, i)[0], rows.load(j, j)[0])
+        tiny, one = const(self.limits.tiny, self.dtype), const(1, self.dtype)
+        nothing = length <= maximum(among * self.limits.rounding, tiny)
+        share = minimum(length / maximum(among, tiny), one)
+        value = where(eq(i, j) | nothing, const(0, self.dtype), share)
         loops = tuple((x, ZERO, as_index(self.n)) for x in (i, j))
         return Reduce((left,), ("max",), (value,), loops, lanes=self.lanes)
 
     def _angles(
-        self, rows: Matrix, less: Buffer, sines: tuple[Buffer, ...], round_: Scalar
+        self, rows: Matrix, less: Buffer, sines: tuple[Buffer, ...], round_: Scalar, least: Scalar
     ) -> For:
         """The rotation of each pair, and its own elements."""
         number = index("k", self.pairing.pairs)
         p, q = self.pairing.pair(round_, number)
-        first, second = rows.load(p, p)[0], rows.load(q, q)[0]
-        made, change = rotation(first, second, rows.load(p, q))
-        low, high, *parts = (
-            new_local(self.dtype, name) for name in ("low", "high", *(x.name for x in sines))
-        )
-        own_less = new_local(self.dtype, "less")
-        zeros = (const(0, self.dtype),) * len(sines)
+        first, second, value = rows.load(p, p)[0], rows.load(q, q)[0], rows.load(p, q)
+        stays = size(value) <= least * between(first, second)
+        zero = const(0, self.dtype)
+        given = tuple(where(stays, zero, part) for part in value)
+        made, change = rotation(first, second, given)
+        rest = tuple(where(stays, part, zero) for part in value)
+        names = ("low", "high", "less", *("sine" for _ in sines), *("rest" for _ in sines))
+        locals_ = tuple(new_local(self.dtype, name) for name in names)
+        low, high, own_less, *parts = locals_
+        own_sine, own_rest = parts[: len(sines)], tuple(parts[len(sines) :])
+        zeros = (zero,) * (len(sines) - 1)
         return self.shared(
             number,
             0,
             self.pairing.pairs,
             (
-                Let(
-                    (low, high, own_less, *parts),
-                    (first - change, second + change, made.less, *made.sine),
-                ),
+                Let(locals_, (first - change, second + change, made.less, *made.sine, *rest)),
                 Store(less, (number,), own_less),
-                *(Store(x, (number,), part) for x, part in zip(sines, parts, strict=True)),
-                *rows.store(p, p, (low, *zeros[1:])),
-                *rows.store(q, q, (high, *zeros[1:])),
-                *rows.store(p, q, zeros),
-                *rows.store(q, p, zeros),
+                *(Store(x, (number,), part) for x, part in zip(sines, own_sine, strict=True)),
+                *rows.store(p, p, (low, *zeros)),
+                *rows.store(q, q, (high, *zeros)),
+                *rows.store(p, q, own_rest),
+                *rows.store(q, p, conjugate(own_rest)),
             ),
         )
 
@@ -265,13 +285,13 @@ class _Spectrum(Team):
         rows: Matrix,
         turned: Matrix,
         order: Buffer,
-        power: Scalar,
+        scale: Scale,
         values: Buffer,
         vectors: Matrix,
     ) -> Body:
         i, k, column = index("i", self.n), index("j", self.n), index("j", self.n)
         place = bounded(load(order, (k,)), self.n, "clip")
-        value = rows.load(place, place)[0] * power
+        value = rows.load(place, place)[0] * scale.power
         stores = self.dealt((k,), (Store(values, (*self.at, k), value),))
         if not vectors.parts:
             return stores
@@ -283,3 +303,7 @@ class _Spectrum(Team):
 def _loaded(less: Buffer, sines: tuple[Buffer, ...], number: Scalar) -> Rotation:
     return Rotation(load(less, (number,)), tuple(load(part, (number,)) for part in sines))
 
+
+def between(first: Scalar, second: Scalar) -> Scalar:
+    """The geometric mean of what two elements of the diagonal are in size."""
+    return sqrt(abs(first)) * sqrt(abs(second))

@@ -1,8 +1,8 @@
 """Singular values by Jacobi's method from one side: on a GPU, a team of threads for each matrix.
 
 ``A = Q R`` first, by reflections, where ``A`` is transposed if it has more columns than rows. Then
-the columns of the transpose of ``R`` are rotated in pairs until all are orthogonal: they have become
-``W S``, and the product ``J`` of the rotations makes ``A = (Q J) S W^T``. This order is that of
+the columns of the transpose of ``R`` are rotated in pairs until all are orthogonal. They are
+``W S`` then, and ``J``, the product of the rotations, makes ``A = (Q J) S W^T``. This order is that of
 Drmac and Veselic, "New fast and accurate Jacobi SVD algorithm" (2008): columns of a triangle are
 nearer to being orthogonal. Columns without a length, of a matrix without full rank, are filled with
 what reflections make of the others.
@@ -10,13 +10,21 @@ what reflections make of the others.
 
 from __future__ import annotations
 
-from math import inf
-
 from functrans.loop.failures import NOT_CONVERGED
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, sqrt, where
-from functrans.loop.statements import Assign, Buffer, For, If, Let, Reduce, Store, While, buffer
-from functrans.loop.statements import load
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    If,
+    Let,
+    Reduce,
+    Store,
+    While,
+    buffer,
+    load,
+)
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.householder import Reflections
@@ -24,9 +32,11 @@ from functrans.ops.linalg.compiled.rotations import (
     SWEEPS,
     Limits,
     Rotation,
+    Scale,
     Tournament,
-    power_below,
     rotation,
+    scale_of,
+    threshold,
 )
 from functrans.ops.linalg.compiled.teams import Body, View
 
@@ -81,23 +91,25 @@ class _Singular(Reflections):
         # with an odd number of columns, one more, of zeros
         self.pairing = Tournament(self.columns + self.columns % 2)
         self.stretches = -(-self.columns // STRETCH)
-        self.orthogonal = 4 * self.columns**0.5 * self.limits.rounding
-        """Columns are so, if the cosine of the angle between them is no more."""
+        self.orthogonal = self.columns**0.5 * self.limits.rounding
+        """Columns are so, as far as rounding lets them, if the cosine between them is no more."""
 
     def decompose(self, values: Buffer, u: Buffer | None = None, vh: Buffer | None = None) -> None:
         memory = _Rows(self, vectors=u is not None)
-        power, reciprocal = new_local(self.dtype, "power"), new_local(self.dtype, "reciprocal")
-        given = View(self.a, self.at, self.wide)
+        given, i, j = View(self.a, self.at, self.wide), index("i", self.n), index("j", self.columns)
+        scale, measured = scale_of(abs(given.load(i, j)), (i, j), self.lanes)
         k = index("k", self.columns)
         length = load(memory.lengths, (self._place(memory, k),))
         body: Body = (
-            *self._power(given, power, reciprocal),
-            self.copied(memory.rows, self.columns, lambda i, j: given.load(i, j) * reciprocal),
+            *measured,
+            self.copied(
+                memory.rows, self.columns, lambda i, j: given.load(i, j) * scale.reciprocal
+            ),
             self.triangular(memory.rows, memory.diagonal, memory.scales),
             *self._transposed(memory),
-            *self._rotated(memory),
+            *self._rotated(memory, scale),
             *self._lengths(memory),
-            self.shared(k, 0, self.columns, (Store(values, (*self.at, k), length * power),)),
+            self.shared(k, 0, self.columns, (Store(values, (*self.at, k), length * scale.power),)),
         )
         if u is not None and vh is not None:
             sides = View(u, self.at), View(vh, self.at, turned=True)
@@ -107,16 +119,6 @@ class _Singular(Reflections):
         self.call(body, 8 * self.n * self.columns**2, memory.all())
 
     # -- before -------------------------------------------------------------------------------
-
-    def _power(self, given: View, power: Scalar, reciprocal: Scalar) -> Body:
-        """Matrices are multiplied by a power of two, so that they are of size 1."""
-        i, j = index("i", self.n), index("j", self.columns)
-        loops = (i, ZERO, as_index(self.n)), (j, ZERO, as_index(self.columns))
-        largest, value = new_local(self.dtype, "largest"), abs(given.load(i, j))
-        return (
-            Reduce((largest,), ("max",), (value,), loops, lanes=self.lanes),
-            Let((power, reciprocal), power_below(largest)),
-        )
 
     def _transposed(self, memory: _Rows) -> Body:
         """The columns that are rotated are the rows of the triangle."""
@@ -133,28 +135,31 @@ class _Singular(Reflections):
 
     # -- rotations ----------------------------------------------------------------------------
 
-    def _rotated(self, memory: _Rows) -> Body:
+    def _rotated(self, memory: _Rows, scale: Scale) -> Body:
         """Rotations until all columns are orthogonal."""
         sweep, largest = new_local(INDEX, "sweep"), new_local(self.dtype, "largest")
         found, round_ = new_local(self.dtype, "found"), index("r", self.pairing.rounds)
-        pair, each = index("k", self.pairing.pairs), index("k", self.pairing.pairs)
+        least = new_local(self.dtype, "least")
+        rounding = const(self.orthogonal, self.dtype)
+        each = index("k", self.pairing.pairs)
         rounds = (
             *self._products(memory, round_),
-            self._angles(memory, round_),
+            self._angles(memory, round_, least),
             *self._turned(memory, round_),
         )
-        forgotten = Store(memory.cosines, (pair,), const(0, self.dtype))
         cosine = load(memory.cosines, (each,))
         loop = (each, ZERO, as_index(self.pairing.pairs))
-        # a NaN is larger than nothing, and no less than anything
-        well = largest <= self.orthogonal
+        # those that were a little more have been rotated
+        enough = 8 * self.orthogonal
+        # a NaN is no less than anything
+        well = (largest <= enough) | ~scale.finite
         return (
-            Let((sweep, largest), (ZERO, const(inf, self.dtype))),
+            Let((sweep, largest), (ZERO, const(1, self.dtype))),
             While(
                 (),
-                (largest > self.orthogonal) & (sweep < SWEEPS),
+                (largest > enough) & (sweep < SWEEPS),
                 (
-                    self.shared(pair, 0, self.pairing.pairs, (forgotten,)),
+                    Let((least,), (maximum(threshold(sweep, largest), rounding),)),
                     For(round_, ZERO, as_index(self.pairing.rounds), rounds),
                     Reduce((found,), ("max",), (cosine,), (loop,), lanes=self.lanes),
                     Assign((largest, sweep), (found, sweep + 1)),
@@ -179,7 +184,7 @@ class _Singular(Reflections):
         )
         return self.dealt((pair, stretch), (sums, *stores))
 
-    def _angles(self, memory: _Rows, round_: Scalar) -> For:
+    def _angles(self, memory: _Rows, round_: Scalar, least: Scalar) -> For:
         """The rotation of each pair; those that are orthogonal stay."""
         pair, stretch = index("k", self.pairing.pairs), index("l", self.stretches)
         targets = tuple(new_local(self.dtype, name) for name in ("first", "second", "both"))
@@ -193,8 +198,8 @@ class _Singular(Reflections):
         lengths = sqrt(first) * sqrt(second)
         cosine = where(short, zero, abs(both) / where(short, 1, lengths))
         own = new_local(self.dtype, "cosine")
-        made, _ = rotation(first, second, (where(own <= self.orthogonal, zero, both),))
-        before = load(memory.cosines, (pair,))
+        made, _ = rotation(first, second, (where(own <= least, zero, both),))
+        before = guard(round_ > 0, load(memory.cosines, (pair,)), zero)
         return self.shared(
             pair,
             0,
@@ -226,16 +231,15 @@ class _Singular(Reflections):
 
     def _lengths(self, memory: _Rows) -> Body:
         """The lengths of the columns, and their order."""
-        column, i, j = (index(x, self.columns) for x in "kij")
-        largest, total, unit = (new_local(self.dtype, x) for x in ("largest", "sum", "unit"))
-        stop = as_index(self.columns)
-        part = load(memory.products, (j, column)) / unit
-        size = abs(load(memory.products, (i, column)))
+        column, i, total = (
+            index("k", self.columns),
+            index("i", self.columns),
+            new_local(self.dtype, "sum"),
+        )
+        part = load(memory.products, (i, column))
         measured = (
-            Reduce((largest,), ("max",), (size,), ((i, ZERO, stop),)),
-            Let((unit,), (where(eq(largest, 0), 1, largest),)),
-            Reduce((total,), ("add",), (part * part,), ((j, ZERO, stop),)),
-            Store(memory.lengths, (column,), unit * sqrt(total)),
+            Reduce((total,), ("add",), (part * part,), ((i, ZERO, as_index(self.columns)),)),
+            Store(memory.lengths, (column,), sqrt(total)),
         )
         first, second = index("i", self.columns), index("j", self.columns)
         own, other = (load(memory.lengths, (x,)) for x in (first, second))
@@ -276,7 +280,7 @@ class _Singular(Reflections):
             new_local(self.dtype, "length"),
             new_local(self.dtype, "shortest"),
         )
-        has_length = length >= self.limits.short
+        has_length = ~(length < self.limits.short)  # (a NaN is one)
         found = load(memory.products, (row, place)) / where(has_length, length, 1)
         value, unit = new_local(self.dtype, "x"), const(1, self.dtype)
         one = where(eq(k, column), unit, const(0, self.dtype))

@@ -6,10 +6,12 @@ for symmetric and for Hermitian matrices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import (
     Scalar,
     bitcast,
@@ -18,14 +20,23 @@ from functrans.loop.scalar import (
     eq,
     maximum,
     minimum,
+    ne,
     sqrt,
     where,
 )
-from functrans.loop.statements import Buffer, Store, load
+from functrans.loop.statements import Buffer, Let, Reduce, Statement, Store, load, local
 from functrans.ops.compiled.emission import Position
 
-SWEEPS = 30
-"""Passes over all pairs at most, as LAPACK's ``gesvj`` has them: about six are enough."""
+Body = tuple[Statement, ...]
+
+SWEEPS = 60
+"""Passes over all pairs at most: six to ten are enough, or 25 for matrices of rank 30 of 60."""
+
+THOROUGH = 8
+"""Of so many passes, all pairs are rotated."""
+
+NEGLECTED = 1e-3
+"""Later, those are not that have less of what is to be rotated than this part of the largest."""
 
 Number = tuple[Scalar, ...]
 """The real part, and the imaginary one of a complex number."""
@@ -156,6 +167,16 @@ def rotation(first: Scalar, second: Scalar, between: Number) -> tuple[Rotation, 
     )
 
 
+def threshold(sweep: Scalar, largest: Scalar) -> Scalar:
+    """What is left of a pair need be no more than this to stay for another pass.
+
+    Of equal eigenvalues any vectors will do. They are what rounding makes them, anew in each pass,
+    and as long as they are turned among each other, what is between them and others is not done.
+    """
+    zero = const(0, largest.dtype)
+    return where(sweep < THOROUGH, zero, largest * NEGLECTED)
+
+
 class Tournament(NamedTuple):
     """The order of pairs: in each round all of an even number meet, in all rounds each other once.
 
@@ -183,19 +204,43 @@ class Tournament(NamedTuple):
         )
 
 
-def power_below(x: Scalar) -> tuple[Scalar, Scalar]:
-    """A power of two about as large as a positive number, and its reciprocal, both exactly.
+class Scale(NamedTuple):
+    """What matrices are multiplied by, so that they are of size 1: a power of two, exactly.
 
-    What is multiplied by these is not rounded.
+    Parameters
+    ----------
+    power, reciprocal : Scalar
+        About the largest absolute value of an element, and what it is multiplied by. If there is an
+        infinity, as LAPACK has it, everything is NaN.
+    finite : Scalar
+        Whether there is none.
     """
-    about = np.finfo(x.dtype)
-    integer = np.dtype(f"i{x.dtype.itemsize}")
-    fraction = int(about.nmant)
-    bias = int(about.maxexp) - 1
-    # of both, the exponents are those of normal numbers, with room for sums of squares
-    furthest = 2.0 ** (bias - about.nmant - 2)
-    inside = minimum(maximum(x, 1 / furthest), furthest)
-    exponent = bitcast(inside, integer) & const(-1 << fraction, integer)
-    reciprocal = const(2 * bias << fraction, integer) - exponent
-    return bitcast(exponent, x.dtype), bitcast(reciprocal, x.dtype)
 
+    power: Scalar
+    reciprocal: Scalar
+    finite: Scalar
+
+    @classmethod
+    def of(cls, largest: Scalar) -> Scale:
+        about = np.finfo(largest.dtype)
+        integer = np.dtype(f"i{largest.dtype.itemsize}")
+        fraction, bias = int(about.nmant), int(about.maxexp) - 1
+        # of both, the exponents are those of normal numbers, with room for sums of squares
+        furthest = 2.0 ** (bias - fraction - 2)
+        inside = minimum(maximum(largest, 1 / furthest), furthest)
+        exponent = bitcast(inside, integer) & const(-1 << fraction, integer)
+        opposite = bitcast(const(2 * bias << fraction, integer) - exponent, largest.dtype)
+        finite = ne(largest, np.inf)
+        return cls(bitcast(exponent, largest.dtype), where(finite, opposite, np.nan), finite)
+
+
+def scale_of(size: Scalar, indices: Sequence[Scalar], lanes: int) -> tuple[Scale, Body]:
+    """What the matrices are multiplied by of whose elements this is the size."""
+    largest = local(size.dtype, "largest")
+    loops = tuple((each, ZERO, as_index(each.attribute[2])) for each in indices)
+    made = Scale.of(largest)
+    names = Scale(*(local(x.dtype, name) for name, x in made._asdict().items()))
+    return names, (
+        Reduce((largest,), ("max",), (size,), loops, lanes=lanes),
+        Let(tuple(names), tuple(made)),
+    )
