@@ -222,25 +222,35 @@ def compiled(
     return Emit(rule, applies=applies, operations=_operations)
 
 
-def by_teams(eqn: Eqn, target: Any) -> bool:
+def by_teams(eqn: Eqn, target: Any, largest: int) -> bool:
     """Whether matrices are a team's each, of a grid: all but the large ones of a short stack."""
     *leading, rows, columns = eqn.inputs[0].aval.shape
-    large = max(rows, columns) > target.matrices.largest_of_team
+    large = max(rows, columns) > largest
     few = prod(leading) <= target.matrices.most_in_turn
     return target.grid is not None and not (target.libraries and large and few)
 
 
-def decomposed(rule: Lazy, *, has_kernel: bool = False) -> Emit:
+def decomposed(rule: Lazy) -> Emit:
     """The compiled form of a decomposition: of small matrices, or of many."""
 
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
         small = rows * columns <= target.matrices.largest_alone
-        on_grid = target.grid is not None and (has_kernel or target.libraries)
+        on_grid = target.grid is not None
         if 0 in eqn.inputs[0].aval.shape or not (on_grid or target.routines):
             return False  # what NumPy makes of nothing may be something
         alone = small or prod(leading) > 1 or on_grid
         return eqn.inputs[0].aval.dtype in FLOATS and alone
+
+    return Emit(rule, applies=applies, operations=_operations)
+
+
+def on_grid(rule: Lazy) -> Emit:
+    """The compiled form of an operation that has one on a grid alone."""
+
+    def applies(eqn: Eqn, target: Any) -> bool:
+        first = eqn.inputs[0].aval
+        return target.grid is not None and first.dtype in FLOATS and 0 not in first.shape
 
     return Emit(rule, applies=applies, operations=_operations)
 

@@ -117,7 +117,7 @@ def _full(full: bool) -> dict[str, bool]:
 
 svd_p: Primitive = of_matrices(
     "svd",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd"), has_kernel=True),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd")),
     infer=_infer_svd,
     numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     several=True,
@@ -128,18 +128,18 @@ svd_p: Primitive = of_matrices(
         ((far_apart, (2, 4)), _full(False)), ((far_apart, (2, 3, 2)), _full(True)),
         ((far_apart, (2, 3)), _full(True)), ((far_apart, (1, 1)), _full(True)),
         (np.zeros((0, 2)), _full(False)), (np.zeros((2, 0)), _full(False)),
-        (np.zeros((0, 2, 2)), _full(True)), ((far_apart, (2, 9, 7)), _full(False)),
+        (np.zeros((0, 2, 2)), _full(True)), ((far_apart, (2, 6, 5)), _full(False)),
     ),
 )  # fmt: skip
 
 svdvals_p: Primitive = of_matrices(
     "svdvals",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals"), has_kernel=True),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals")),
     infer=_infer_svdvals,
     numpy=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=_jvp_svdvals,
     samples=cases(
         ((far_apart, (3, 3)), {}), ((far_apart, (4, 2)), {}), ((far_apart, (2, 2, 4)), {}),
-        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 9, 7)), {}),
+        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 6, 5)), {}),
     ),
 )  # fmt: skip

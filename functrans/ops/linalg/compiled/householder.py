@@ -45,8 +45,9 @@ class Reflections(Team):
 
     def __init__(self, emission: Emission, shape: tuple[int, int] | None = None) -> None:
         super().__init__(emission)
-        self.n, self.columns = shape or self.a.extents[-2:]
-        self.steps = min(self.n, self.columns)
+        if shape is not None:
+            self.n, self.columns = shape
+            self.steps = min(shape)
 
     def vectors(self) -> tuple[Buffer, Buffer]:
         """Memory for the diagonal of R, and for the scales of reflections."""

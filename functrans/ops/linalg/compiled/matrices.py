@@ -37,13 +37,22 @@ def _by_size(
     return rule
 
 
-def _large(routine: Rule, kernel: Rule) -> Rule:
-    """A library's routine, or a kernel."""
+def _large(
+    routine: Rule,
+    kernel: Rule,
+    largest: Callable[[Matrices], int] = lambda limits: limits.largest_of_team,
+) -> Rule:
+    """A library's routine, or a kernel: for all of so many rows at most."""
 
     def rule(at: Emission) -> None:
-        (kernel if by_teams(at.eqn, at.target) else routine)(at)
+        is_kernel_s = by_teams(at.eqn, at.target, largest(at.target.matrices))
+        (kernel if is_kernel_s else routine)(at)
 
     return rule
+
+
+def _spectrum(routine: Rule, kernel: Rule) -> Rule:
+    return _large(routine, kernel, lambda limits: limits.largest_rotated)
 
 
 solve = _by_size(written_out.solve, _large(lapack.solve, teams.solve))
@@ -57,9 +66,10 @@ inv = _by_size(
 det = _by_size(written_out.det, _large(lapack.det, teams.det))
 slogdet = _by_size(written_out.slogdet, _large(lapack.slogdet, teams.slogdet))
 cofactor = _by_size(lapack.cofactor, lapack.cofactor)
-eigh = _large(decompositions.eigh, jacobi.eigh)
-eigvalsh = _large(decompositions.eigvalsh, jacobi.eigvalsh)
-svd = _large(decompositions.svd, one_sided.svd)
-svdvals = _large(decompositions.svdvals, one_sided.svdvals)
+eigh = _spectrum(decompositions.eigh, jacobi.eigh)
+eigvalsh = _spectrum(decompositions.eigvalsh, jacobi.eigvalsh)
+svd = _spectrum(decompositions.svd, one_sided.svd)
+svdvals = _spectrum(decompositions.svdvals, one_sided.svdvals)
+lu = teams.lu
 qr = _large(decompositions.qr, householder.qr)
 r = _large(decompositions.r, householder.r)

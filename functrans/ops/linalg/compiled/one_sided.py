@@ -2,7 +2,7 @@
 
 ``A = Q R`` first, by reflections, where ``A`` is transposed if it has more columns than rows. Then
 the columns of the transpose of ``R`` are rotated in pairs until all are orthogonal. They are
-``W S`` then, and ``J``, the product of the rotations, makes ``A = (Q J) S W^T``. This order is that of
+``W S`` then, and ``J``, the product of the rotations, makes ``A = (Q J) S W^T``: the order of
 Drmac and Veselic, "New fast and accurate Jacobi SVD algorithm" (2008): columns of a triangle are
 nearer to being orthogonal. Columns without a length, of a matrix without full rank, are filled with
 what reflections make of the others.
