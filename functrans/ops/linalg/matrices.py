@@ -205,17 +205,15 @@ def _operations(eqn: Eqn, of_graph: Any) -> int:
 def compiled(
     rule: Lazy,
     unrolled: Callable[[Any], int] = lambda limits: limits.largest,
-    *,
-    has_kernel: bool = True,
 ) -> Emit:
     """The compiled form of an operation on matrices of floats.
 
     Those of so many rows are ``unrolled``, others LAPACK's, where a target has it, or done by a
-    kernel of a grid, if the operation has one.
+    kernel of a grid.
     """
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        fits = target.routines or target.libraries or (has_kernel and target.grid is not None)
+        fits = target.routines or target.libraries or target.grid is not None
         fits = fits or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
         return fits and eqn.outputs[0].aval.dtype in FLOATS
 

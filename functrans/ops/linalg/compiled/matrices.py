@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functrans.loop.target import Matrices
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import (
+    composed,
     decompositions,
     householder,
     jacobi,
@@ -65,7 +66,8 @@ inv = _by_size(
 )
 det = _by_size(written_out.det, _large(lapack.det, teams.det))
 slogdet = _by_size(written_out.slogdet, _large(lapack.slogdet, teams.slogdet))
-cofactor = _by_size(lapack.cofactor, lapack.cofactor)
+_cofactor = _spectrum(lapack.cofactor, composed.cofactor)
+cofactor = _by_size(_cofactor, _cofactor)
 eigh = _spectrum(decompositions.eigh, jacobi.eigh)
 eigvalsh = _spectrum(decompositions.eigvalsh, jacobi.eigvalsh)
 svd = _spectrum(decompositions.svd, one_sided.svd)
