@@ -263,7 +263,7 @@ class _Spectrum(Team):
         p, q = self.pairing.pair(round_, number)
         values = _loaded(less, sines, number)(turned.load(row, p), turned.load(row, q))
         names = [tuple(new_local(self.dtype, "x") for _ in value) for value in values]
-        stores = (
+        stores: Body = (
             Let(
                 tuple(name for own in names for name in own),
                 tuple(part for value in values for part in value),

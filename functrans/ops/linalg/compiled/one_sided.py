@@ -38,7 +38,8 @@ from functrans.ops.linalg.compiled.rotations import (
     scale_of,
     threshold,
 )
-from functrans.ops.linalg.compiled.teams import Body, View
+from functrans.ops.linalg.compiled.teams import Body
+from functrans.ops.linalg.compiled.views import View
 
 STRETCH = 8
 """So many terms of the product of two columns are a thread's."""

@@ -7,7 +7,7 @@ for symmetric and for Hermitian matrices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class Limits(NamedTuple):
     short: float
 
     @classmethod
-    def of(cls, dtype: np.dtype[np.generic]) -> Limits:
+    def of(cls, dtype: np.dtype[Any]) -> Limits:
         about = np.finfo(dtype)
         eps, least = float(about.eps), float(about.tiny)
         return cls(eps, least / eps, least**0.5 / eps)
