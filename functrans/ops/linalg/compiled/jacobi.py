@@ -126,8 +126,7 @@ class _Spectrum(Team):
         if members > self.n:
             inside = (i < self.n) & (j < self.n)
             value = tuple(guard(inside, part, 0) for part in value)
-        # (1, but for what comes of an infinity)
-        one, zero = scale.power * scale.reciprocal, const(0, self.dtype)
+        one, zero = const(1, self.dtype), const(0, self.dtype)
         unit = (where(eq(i, j), one, zero), zero)[: len(turned.parts)]
         stores = (*rows.store(i, j, value), *turned.store(i, j, unit))
         return self.dealt((i, j), stores)

@@ -1,0 +1,442 @@
+"""Spectra and singular values by rotations of a team of threads: NumPy's, for matrices of any kind.
+
+The statements are evaluated with threads in any order, and emulated as they are printed, for small
+matrices. To see how exact they are for larger ones, one thread does what a team would have done, as
+machine code of this CPU.
+"""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, lax, vmap
+from functrans.emit.cuda.kernel import emit
+from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
+from functrans.loop.statements import Call
+from functrans.loop.target import CUDA
+from functrans.lower import pipeline
+from functrans.lower.grid.launch import launch
+from functrans.lower.verify import verify
+from functrans.optimise import optimise
+from functrans.optimise.machine.complex_parts import interleaved, joined, without_complex
+from functrans.run.cuda.compile import compile_cubin
+from tests.emit.cuda.on_cpu import run_on_cpu
+from tests.emit.cuda.programs import emulate_plan, stored_as
+from tests.loop.plans import evaluate_plan, shuffled
+from tests.ops.on_a_grid import SMALL
+from tests.targets import target
+
+HAS_COMPILER = importlib.util.find_spec("numba_cuda") is not None
+MANY = 1 << 40
+
+SERIAL = target(
+    CUDA,
+    grid=dict.fromkeys(("shortest", "largest_local", "apart", "launch", "rows"), MANY),
+)
+"""A GPU whose threads have a matrix each, of any size."""
+
+IN_MEMORY = target(CUDA, grid={"rows": 256})
+"""A GPU for whose shared memory all matrices are too large."""
+
+CALLING = target(CUDA, libraries=True)
+
+
+def planned(function, *operands, on=CUDA):
+    """A plan, and what it is given."""
+    graph, captured, *_ = jit(function).program_for(operands, {})
+    made = pipeline.plan(without_complex(optimise(graph), on), on)
+    given = [interleaved(x, x.dtype) if x.dtype.kind == "c" else x for x in (*operands, *captured)]
+    return made, given
+
+
+def plan(function, *operands, on=CUDA):
+    return planned(function, *operands, on=on)[0]
+
+
+def evaluated(function, *operands, on=CUDA):
+    made, given = planned(function, *operands, on=on)
+    verify(made)
+    return evaluate_plan(made, given, shuffled(0))
+
+
+def by_one_thread(function, *operands):
+    def run(source, arguments, blocks, threads, seed, known):
+        run_on_cpu(source, arguments, blocks, threads)
+        for written in known.values():
+            written[...] = True
+
+    made, given = planned(function, *operands, on=SERIAL)
+    return emulate_plan(made, given, grid=SERIAL.grid, run=run)
+
+
+# -- matrices of many kinds ------------------------------------------------------------------------
+
+
+def orthogonal(n, dtype, rng):
+    x = rng.normal(size=(n, n))
+    return np.linalg.qr(x + 1j * rng.normal(size=(n, n)) if dtype in "FD" else x)[0]
+
+
+def kinds(n, dtype, seed=0):
+    """Hermitian matrices, each of which is difficult in a way of its own."""
+    rng = np.random.default_rng(seed)
+    q, i, scales = orthogonal(n, dtype, rng), np.arange(n), 10.0 ** np.linspace(-8, 8, n)
+
+    def of(values):
+        return (q * np.asarray(values)[:n]) @ q.conj().T
+
+    drawn = of(rng.normal(size=n))
+    blocks = np.zeros_like(q)
+    blocks[n // 2 :, n // 2 :] = of(1.0 + i)[n // 2 :, n // 2 :]
+    blocks[0, 0] = 1e20
+    found = {
+        "drawn": drawn,
+        "zero": np.zeros((n, n)),
+        "identity": np.eye(n),
+        "diagonal": np.diag(rng.normal(size=n)),
+        "huge": drawn * 1e30,
+        "tiny": drawn * 1e-30,
+        "ones": np.ones((n, n)),
+        "two values": of(np.repeat([1.0, 2.0], n)[n // 2 :]),
+        "three values": of(np.repeat([1.0, 2.0, -3.0], -(-n // 3))),
+        "projection": q[:, : n // 2] @ q[:, : n // 2].conj().T,
+        "complete graph": n * np.eye(n) - np.ones((n, n)),
+        "ring": 2 * np.eye(n) - np.roll(np.eye(n), 1, 0) - np.roll(np.eye(n), -1, 0),
+        "near to each other": of(1 + 1e-13 * rng.normal(size=n)),
+        "graded": of(10.0 ** -np.linspace(0, 30, n)),
+        "scaled": scales[:, None] * drawn * scales,
+        "rank one": np.outer(q[0], q[0].conj()),
+        "backwards": np.eye(n)[::-1],
+        "Hilbert": 1 / (1 + i[:, None] + i),
+        "blocks of their own": blocks,
+    }
+    return {name: a.astype(dtype) for name, a in found.items()}
+
+
+def wide(x):
+    return x.astype(np.result_type(x.dtype, np.float64))
+
+
+def unit(x):
+    """Matrices of size 1, and what they were divided by."""
+    size = np.abs(x).max(axis=(-2, -1), keepdims=True, initial=0)
+    size = np.where(size == 0, 1, size)
+    return x / size, size
+
+
+def check_spectra(a, values, vectors):
+    """As exact as can be asked for: within n units in the last place of the norm."""
+    assert values.dtype == np.finfo(a.dtype).dtype and vectors.dtype == a.dtype
+    n, eps = a.shape[-1], np.finfo(a.dtype).eps
+    a, size = unit(wide(a))
+    values, vectors = wide(values) / size[..., 0], wide(vectors)
+    norm = np.linalg.norm(a, 2, axis=(-2, -1))
+    norm = np.where(norm == 0, 1, norm)
+    rest = np.linalg.norm(a @ vectors - vectors * values[..., None, :], axis=(-2, -1)) / norm
+    assert (rest <= 3 * n * eps).all()
+    apart = np.linalg.norm(vectors.conj().mT @ vectors - np.eye(n), axis=(-2, -1))
+    assert (apart <= 8 * n * eps).all()
+    assert (np.diff(values, axis=-1) >= 0).all()
+    wrong = np.abs(values - np.linalg.eigvalsh(a)).max(-1, initial=0) / norm
+    assert (wrong <= (3 + n / 2) * eps).all()
+
+
+def check_singular(a, u, s, vh):
+    assert (u.dtype, s.dtype, vh.dtype) == (a.dtype, a.dtype, a.dtype)
+    n, k, eps = max(a.shape[-2:]), s.shape[-1], np.finfo(a.dtype).eps
+    a, size = unit(wide(a))
+    u, s, vh = wide(u), wide(s) / size[..., 0], wide(vh)
+    norm = np.linalg.norm(a, 2, axis=(-2, -1))
+    norm = np.where(norm == 0, 1, norm)
+    made = (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
+    assert (np.linalg.norm(made - a, axis=(-2, -1)) / norm <= 3 * n * eps).all()
+    for vectors in (u, vh.mT):
+        apart = vectors.mT @ vectors - np.eye(vectors.shape[-1])
+        assert (np.linalg.norm(apart, axis=(-2, -1)) <= 8 * n * eps).all()
+    assert (np.diff(s, axis=-1) <= 0).all() and (s >= 0).all()
+    # (LAPACK's are up to 24 units off, of three values near to each other, where ours are exact)
+    wrong = np.abs(s - np.linalg.svd(a, compute_uv=False)).max(-1, initial=0) / norm
+    assert (wrong <= (25 + n / 2) * eps).all()
+
+
+def stack(n, dtype):
+    return np.stack(list(kinds(n, dtype).values()))
+
+
+def eigh(a):
+    return tuple(np.linalg.eigh(a))
+
+
+def upper(a):
+    return tuple(np.linalg.eigh(a, "U"))
+
+
+def full(a):
+    return tuple(np.linalg.svd(a))
+
+
+def reduced(a):
+    return tuple(np.linalg.svd(a, full_matrices=False))
+
+
+def singular_values(a):
+    return np.linalg.svd(a, compute_uv=False)
+
+
+@pytest.mark.parametrize("dtype", "fdFD")
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 9, 33, 64])
+def test_spectra_are_exact(n, dtype):
+    a = stack(n, dtype)
+    (values, vectors), status = by_one_thread(eigh, a)
+    vectors = joined(vectors, a.dtype) if dtype in "FD" else vectors
+    assert status == 0
+    check_spectra(a, values, vectors)
+    (alone,), status = by_one_thread(np.linalg.eigvalsh, a)
+    assert status == 0
+    np.testing.assert_array_equal(alone, values)
+
+
+@pytest.mark.parametrize("dtype", "fd")
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1), (2, 2), (3, 3), (9, 9), (64, 64), (2, 4), (17, 9), (70, 8)],
+)
+def test_singular_values_are_exact(shape, dtype):
+    n = max(shape)
+    a = stack(n, dtype)[:, : shape[0], : shape[1]]
+    (u, s, vh), status = by_one_thread(full, a)
+    assert status == 0 and u.shape[1:] == (shape[0],) * 2 and vh.shape[1:] == (shape[1],) * 2
+    check_singular(a, u, s, vh)
+    (alone,), status = by_one_thread(singular_values, a)
+    assert status == 0
+    np.testing.assert_array_equal(alone, s)
+
+
+def test_small_values_of_their_own_block_keep_their_digits():
+    a = np.zeros((9, 9))
+    a[0, 0], a[4:6, 4:6] = 1e20, [[2, 1], [1, 2]]
+    (values,), _ = by_one_thread(np.linalg.eigvalsh, a[None])
+    np.testing.assert_allclose(values[0], [0] * 6 + [1, 3, 1e20], rtol=1e-15)
+    (values,), _ = by_one_thread(singular_values, a[None])
+    np.testing.assert_allclose(values[0], [1e20, 3, 1] + [0] * 6, rtol=1e-15)
+
+
+def test_a_diagonal_comes_out_as_it_is():
+    a = np.diag(np.random.default_rng(0).normal(size=9) / 3)
+    (values, vectors), _ = by_one_thread(eigh, a[None])
+    np.testing.assert_array_equal(values[0], np.sort(np.diagonal(a)))
+    np.testing.assert_array_equal(np.sort(vectors[0], axis=0)[-1], 1)
+
+
+# -- by a team -------------------------------------------------------------------------------------
+
+
+def drawn(*shape, dtype="d", seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=shape)
+    return (x + 1j * rng.normal(size=shape) if dtype in "FD" else x).astype(dtype)
+
+
+def hermitian(x, lower=True):
+    x = np.tril(x) if lower else np.triu(x)
+    diagonal = np.einsum("...ii->...i", x).real
+    return (x + x.conj().mT - diagonal[..., None] * np.eye(x.shape[-1])).astype(x.dtype)
+
+
+@pytest.mark.parametrize("on", [CUDA, SMALL, IN_MEMORY], ids=["large", "small", "in memory"])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (2, 3, 3), (7, 7), (2, 1, 4, 4)])
+def test_threads_may_come_in_any_order(shape, on):
+    a = drawn(*shape)
+    found, status = evaluated(upper, a, on=on)
+    assert status == 0
+    check_spectra(hermitian(a, lower=False), *found)
+    found, status = evaluated(reduced, a, on=on)
+    assert status == 0
+    check_singular(a, *found)
+
+
+@pytest.mark.parametrize("function", [eigh, upper])
+def test_complex_matrices(function):
+    a = drawn(2, 5, 5, dtype="D")
+    (values, vectors), status = evaluated(function, a)
+    assert status == 0
+    check_spectra(hermitian(a, function is eigh), values, joined(vectors, a.dtype))
+
+
+def test_only_one_triangle_is_read():
+    a = drawn(5, 5)
+    for function, other in ((eigh, np.triu), (upper, np.tril)):
+        hidden = np.where(other(np.ones((5, 5)), 1 if other is np.triu else -1) == 1, np.nan, a)
+        found, status = evaluated(function, hidden)
+        assert status == 0
+        check_spectra(hermitian(a, function is eigh), *found)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (3, 6), (2, 5, 4)])
+@pytest.mark.parametrize("function", [full, reduced])
+def test_rectangles(function, shape):
+    a = drawn(*shape)
+    a[..., -1] = 0  # (of less than full rank: vectors are made up)
+    found, status = evaluated(function, a)
+    assert status == 0
+    for mine, value in zip(found, function(a), strict=True):
+        assert mine.shape == value.shape
+    check_singular(a, *found)
+
+
+def test_kernels_as_they_are_printed():
+    a = drawn(2, 9, 9, dtype="f")
+    (values, vectors), status = emulate_plan(*planned(eigh, a))
+    assert status == 0
+    check_spectra(hermitian(a), values, vectors)
+    found, status = emulate_plan(*planned(reduced, a[:, :, :6]))
+    assert status == 0
+    check_singular(a[:, :, :6], *found)
+
+
+@pytest.mark.parametrize("n", [8, 16, 32, 64])
+def test_one_kernel_for_a_stack(n):
+    a = np.broadcast_to(np.zeros((), "f"), (5000, n, n))
+    for function in (eigh, np.linalg.eigvalsh, singular_values):
+        (step,) = plan(function, a).steps
+        assert step.kernel.team >= 32 and len(step.kernel.band) == 1
+        # from 64 rows on the vectors have no room beside the matrix
+        assert n == 64 or sum(row.nbytes for row in step.kernel.scratch) <= CUDA.grid.shared
+    (step,) = plan(reduced, a).steps
+    assert step.kernel.team >= 32
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 9])
+def test_nan_does_not_converge(n):
+    a = np.full((n, n), np.nan)
+    for function, failure in (
+        (eigh, EIGENVALUES_NOT_CONVERGED),
+        (np.linalg.eigvalsh, EIGENVALUES_NOT_CONVERGED),
+        (reduced, NOT_CONVERGED),
+        (singular_values, NOT_CONVERGED),
+    ):
+        assert evaluated(function, a)[1] == failure
+        with pytest.raises(np.linalg.LinAlgError):
+            function(a)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("function", [np.linalg.eigvalsh, singular_values])
+def test_infinities_make_nan(function, n):
+    a = np.ones((n, n))
+    a[0, 0] = np.inf
+    (found,), status = evaluated(function, a)
+    assert status == 0 and np.isnan(found).all() and np.isnan(function(a)).all()
+
+
+# -- what is made of them --------------------------------------------------------------------------
+
+
+def root(a):
+    """The square root of a definite matrix."""
+    values, vectors = np.linalg.eigh(a)
+    return (vectors * np.sqrt(values)[..., None, :]) @ vectors.mT
+
+
+def nearest_rotation(a):
+    u, _, vh = np.linalg.svd(a)
+    return u @ vh
+
+
+def whitened(a):
+    return lax.scan(lambda x, _: (root(x) + np.eye(4), np.linalg.eigvalsh(x)), a, None, length=2)
+
+
+def shrunk(a):
+    def step(state):
+        x, count = state
+        u, s, vh = np.linalg.svd(x, full_matrices=False)
+        return (u * (s * 0.5)) @ vh, count + 1
+
+    return lax.while_loop(lambda state: np.sum(state[0] ** 2) > 0.1, step, (a, 0))
+
+
+def exponential(a):
+    values, vectors = np.linalg.eigh(a)
+    return (vectors * np.exp(1j * values)[..., None, :]) @ vectors.conj().mT
+
+
+DEFINITE = drawn(2, 4, 4) @ drawn(2, 4, 4).mT + np.eye(4)
+PROGRAMS = {
+    "function of a matrix": (root, DEFINITE),
+    "gradient": (vmap(grad(lambda a: np.sum(root(a) ** 3))), DEFINITE),
+    "gradient by vectors": (grad(lambda a: np.sum(nearest_rotation(a) * a)), drawn(3, 3)),
+    "scan": (whitened, DEFINITE[0]),
+    "scans of a batch": (vmap(whitened), DEFINITE),
+    "while loop": (shrunk, drawn(4, 3)),
+    "while loops of a batch": (vmap(shrunk), drawn(2, 4, 3)),
+    "map": (lambda a: lax.map(root, a), DEFINITE),
+    "pseudo-inverse": (np.linalg.pinv, drawn(2, 4, 3)),
+    "least squares": (lambda a, b: np.linalg.lstsq(a, b)[0], drawn(5, 3), drawn(5)),
+    "norms": (lambda a: (np.linalg.norm(a, 2), np.linalg.norm(a, "nuc")), drawn(4, 3)),
+    "slope of a determinant": (grad(np.linalg.det), drawn(5, 5)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    function, *operands = PROGRAMS[name]
+    found, status = evaluated(function, *operands)
+    wanted = function(*operands)
+    assert status == 0
+    leaves = wanted if isinstance(wanted, tuple) else (wanted,)
+    for mine, value in zip(found, leaves, strict=True):
+        np.testing.assert_allclose(mine, value, rtol=1e-9, atol=1e-9)
+
+
+def test_programs_of_complex_matrices():
+    a = hermitian(drawn(2, 3, 3, dtype="D"))
+    (found,), status = evaluated(exponential, a)
+    assert status == 0
+    np.testing.assert_allclose(joined(found, a.dtype), exponential(a), rtol=1e-9, atol=1e-9)
+    (found,), _ = evaluated(lambda a: lax.map(np.linalg.eigvalsh, a), a)
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(a), rtol=1e-12)
+
+
+# -- beside a library ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [eigh, reduced])
+@pytest.mark.parametrize(
+    ("shape", "by_library"), [((64, 64), False), ((65, 65), True), ((33, 65, 65), False)]
+)
+def test_large_matrices_are_the_library_s_if_there_are_few(function, shape, by_library):
+    made = plan(function, np.broadcast_to(np.eye(shape[-1]), shape), on=CALLING)
+    calls = [x for step in made.steps for x in step.kernel.body if isinstance(x, Call)]
+    assert bool(calls) == by_library
+
+
+# -- machine code ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="numba-cuda is not installed")
+@pytest.mark.parametrize(
+    ("function", "shape", "dtype"),
+    [
+        (eigh, (50, 3, 3), "d"),
+        (eigh, (5000, 32, 32), "f"),
+        (eigh, (5000, 60, 60), "d"),
+        (eigh, (500, 16, 16), "F"),
+        (reduced, (5000, 16, 16), "f"),
+        (reduced, (5000, 40, 32), "d"),
+    ],
+)
+def test_kernels_become_machine_code_without_spills(function, shape, dtype):
+    for kernel in plan(function, np.broadcast_to(np.zeros((), dtype), shape)).kernels:
+        signature = (
+            "int64*", *(f"{stored_as(one.dtype)}*" for one in kernel.buffers),
+            *["int64"] * kernel.sizes,
+        )  # fmt: skip
+        threads = launch(kernel, CUDA.grid).threads
+        made = compile_cubin(emit(kernel, CUDA.grid), signature, "sm_90", threads)
+        assert made.resources.spills == 0
+        assert dtype in "dD" or ".f64" not in made.ptx
