@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index, required
-from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, sqrt, where
+from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, where
 from functrans.loop.statements import (
     Assign,
     Buffer,
@@ -27,11 +27,10 @@ from functrans.loop.statements import (
 )
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled import small_spectra
 from functrans.ops.linalg.compiled.rotations import (
     SWEEPS,
-    Limits,
     Matrix,
-    Number,
     Rotation,
     Scale,
     Tournament,
@@ -39,40 +38,26 @@ from functrans.ops.linalg.compiled.rotations import (
     rotation,
     scale_of,
     scaled,
-    size,
     threshold,
 )
-from functrans.ops.linalg.compiled.teams import Body, Team
+from functrans.ops.linalg.compiled.spectrum import Spectrum, rotated_or_kept
+from functrans.ops.linalg.compiled.teams import Body
 
 
-def eigh(at: Emission) -> None:
-    """Eigenvalues and eigenvectors of symmetric matrices."""
-    _Spectrum(at).decompose(at.result(0), (at.result(1),))
+def spectrum(at: Emission) -> None:
+    """Eigenvalues, and eigenvectors if these are asked for, of symmetric or Hermitian matrices."""
+    if small_spectra.fits(at):
+        small_spectra.spectrum(at)
+        return
+    values, *vectors = (at.result(number) for number in range(len(at.eqn.outputs)))
+    _Spectrum(at).decompose(values, tuple(vectors))
 
 
-def eigvalsh(at: Emission) -> None:
-    """Eigenvalues of symmetric matrices."""
-    _Spectrum(at).decompose(at.result(), ())
-
-
-def eigh_of_parts(at: Emission) -> None:
-    """Eigenvalues and eigenvectors of Hermitian matrices, of which both parts are given."""
-    _Spectrum(at).decompose(at.result(0), (at.result(1), at.result(2)))
-
-
-def eigvalsh_of_parts(at: Emission) -> None:
-    """Eigenvalues of Hermitian matrices, of which both parts are given."""
-    _Spectrum(at).decompose(at.result(), ())
-
-
-class _Spectrum(Team):
+class _Spectrum(Spectrum):
     """The statements for the matrix at an index of the leading axes."""
 
     def __init__(self, emission: Emission) -> None:
         super().__init__(emission)
-        self.given = tuple(emission.operand(i) for i in range(len(emission.eqn.inputs)))
-        self.lower = emission.eqn.params["lower"]
-        self.limits = Limits.of(self.dtype)
         self.lanes = emission.target.lanes(1)
         # with an odd number of rows, one more, of zeros
         self.pairing = Tournament(self.n + self.n % 2)
@@ -102,27 +87,16 @@ class _Spectrum(Team):
 
     # -- before -------------------------------------------------------------------------------
 
-    def _element(self, row: Scalar, column: Scalar) -> Number:
-        """An element of the matrix, of which one triangle is given."""
-        above, below = minimum(row, column), maximum(row, column)
-        place = (below, above) if self.lower else (above, below)
-        re, *im = Matrix(self.given, self.at).load(*place)
-        if not im:
-            return (re,)
-        turned = column > row if self.lower else column < row
-        part = where(turned, -im[0], im[0])
-        return re, where(eq(row, column), const(0, self.dtype), part)
-
     def _scale(self) -> tuple[Scale, Body]:
         i, j = index("i", self.n), index("j", self.n)
-        sizes = tuple(map(abs, self._element(i, j)))
+        sizes = tuple(map(abs, self.element(i, j)))
         value = sizes[0] if len(sizes) == 1 else maximum(*sizes)
         return scale_of(value, (i, j), self.lanes)
 
     def _copied(self, rows: Matrix, turned: Matrix, scale: Scale) -> Body:
         members = self.pairing.members
         i, j = index("i", members), index("j", members)
-        value = scaled(self._element(i, j), scale.reciprocal)
+        value = scaled(self.element(i, j), scale.reciprocal)
         if members > self.n:
             inside = (i < self.n) & (j < self.n)
             value = tuple(guard(inside, part, 0) for part in value)
@@ -174,12 +148,8 @@ class _Spectrum(Team):
     def _left(self, rows: Matrix, left: Scalar) -> Reduce:
         """The largest element beside the diagonal, but for those that are as good as zero."""
         i, j = index("i", self.n), index("j", self.n)
-        length = size(rows.load(i, j))
-        among = between(rows.load(i, i)[0], rows.load(j, j)[0])
-        tiny, one = const(self.limits.tiny, self.dtype), const(1, self.dtype)
-        nothing = length <= maximum(among * self.limits.rounding, tiny)
-        share = minimum(length / maximum(among, tiny), one)
-        value = where(eq(i, j) | nothing, const(0, self.dtype), share)
+        share = self.share(rows.load(i, i)[0], rows.load(j, j)[0], rows.load(i, j))
+        value = where(eq(i, j), const(0, self.dtype), share)
         loops = tuple((x, ZERO, as_index(self.n)) for x in (i, j))
         return Reduce((left,), ("max",), (value,), loops, lanes=self.lanes)
 
@@ -190,16 +160,13 @@ class _Spectrum(Team):
         number = index("k", self.pairing.pairs)
         p, q = self.pairing.pair(round_, number)
         first, second, value = rows.load(p, p)[0], rows.load(q, q)[0], rows.load(p, q)
-        stays = size(value) <= least * between(first, second)
-        zero = const(0, self.dtype)
-        given = tuple(where(stays, zero, part) for part in value)
+        given, rest = rotated_or_kept(first, second, value, least)
         made, change = rotation(first, second, given)
-        rest = tuple(where(stays, part, zero) for part in value)
         names = ("low", "high", "less", *("sine" for _ in sines), *("rest" for _ in sines))
         locals_ = tuple(new_local(self.dtype, name) for name in names)
         low, high, own_less, *parts = locals_
         own_sine, own_rest = parts[: len(sines)], tuple(parts[len(sines) :])
-        zeros = (zero,) * (len(sines) - 1)
+        zeros = (const(0, self.dtype),) * (len(sines) - 1)
         return self.shared(
             number,
             0,
@@ -301,8 +268,3 @@ class _Spectrum(Team):
 
 def _loaded(less: Buffer, sines: tuple[Buffer, ...], number: Scalar) -> Rotation:
     return Rotation(load(less, (number,)), tuple(load(part, (number,)) for part in sines))
-
-
-def between(first: Scalar, second: Scalar) -> Scalar:
-    """The geometric mean of what two elements of the diagonal are in size."""
-    return sqrt(abs(first)) * sqrt(abs(second))
