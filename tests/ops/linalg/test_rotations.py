@@ -215,7 +215,8 @@ def check_all(a, dtype, on):
     check_spectra(a, values, vectors)
     (alone,), status = by_one_thread(np.linalg.eigvalsh, a, on=on)
     assert status == 0
-    np.testing.assert_array_equal(alone, values)
+    norm = np.abs(values).max(axis=-1, keepdims=True)
+    assert (np.abs(alone - values) <= 8 * np.finfo(dtype).eps * norm).all()
 
 
 @pytest.mark.parametrize("dtype", "fd")

@@ -36,8 +36,8 @@ def fits(at: Emission) -> bool:
     """Whether a thread has registers for matrices, and for their vectors if these are asked for."""
     n, dtype = at.eqn.inputs[0].aval.shape[-1], at.eqn.inputs[0].aval.dtype
     numbers = n * (n + 1) // 2 * len(at.eqn.inputs) + n * n * (len(at.eqn.outputs) - 1)
-    limit: int = at.target.matrices.most_in_registers
-    return numbers * dtype.itemsize <= limit
+    limits = at.target.matrices
+    return n <= limits.largest and numbers * dtype.itemsize <= limits.most_in_registers
 
 
 def spectrum(at: Emission) -> None:
