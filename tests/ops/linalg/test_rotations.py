@@ -261,6 +261,14 @@ def test_small_values_of_their_own_block_keep_their_digits():
     np.testing.assert_allclose(values[0], [1e20, 3, 1] + [0] * 6, rtol=1e-15)
 
 
+def test_reflections_of_numbers_with_few_digits():
+    """What is left of dependent columns vanishes, step by step, and is subnormal before."""
+    (q, r), status = by_one_thread(lambda a: tuple(np.linalg.qr(a)), np.ones((1, 64, 64), "f"))
+    assert status == 0
+    np.testing.assert_allclose(q[0].T @ q[0], np.eye(64), atol=1e-5)
+    np.testing.assert_allclose(q[0] @ r[0], 1, atol=1e-5)
+
+
 def test_a_diagonal_comes_out_as_it_is():
     a = np.diag(np.random.default_rng(0).normal(size=9) / 3)
     (values, vectors), _ = by_one_thread(eigh, a[None])

@@ -343,9 +343,9 @@ class Team:
         )
 
     def _divided(self, rows: Buffer, k: Scalar) -> For:
-        """What is below the diagonal, divided by the pivot."""
-        i = index("i", self.n)
-        value = load(rows, (i, k)) / load(rows, (k, k))
+        """What is below the diagonal, divided by the pivot; if that is 0, all of it is."""
+        i, pivot = index("i", self.n), load(rows, (k, k))
+        value = load(rows, (i, k)) / where(eq(pivot, 0), 1, pivot)
         return self.shared(i, k + 1, self.n, (Store(rows, (i, k), value),))
 
     # -- substitution -------------------------------------------------------------------------
