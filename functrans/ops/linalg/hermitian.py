@@ -52,7 +52,7 @@ _samples = cases(
 
 eigh_of_parts: Primitive = primitive(
     "eigh_of_parts",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.jacobi:spectrum")),
+    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:eigh_of_parts")),
     infer=_infer,
     numpy=_eigh,
     several=True,
@@ -63,7 +63,7 @@ eigh_of_parts: Primitive = primitive(
 
 eigvalsh_of_parts: Primitive = primitive(
     "eigvalsh_of_parts",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.jacobi:spectrum")),
+    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:eigh_of_parts")),
     infer=_infer_values,
     numpy=_eigvalsh,
     jvp=_late,

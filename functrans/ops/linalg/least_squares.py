@@ -135,7 +135,7 @@ def _cutoff(*shape: int) -> Any:
 
 pinv_p: Primitive = primitive(
     "pinv",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.composed:pinv")),
+    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:pinv")),
     infer=_infer_pinv,
     numpy=_pinv,
     jvp=[_tangent_of_pinv, None],
@@ -203,7 +203,7 @@ def _batch_lstsq(operands: Any, axes: Any) -> tuple[Any, int]:
 
 lstsq_p: Primitive = primitive(
     "lstsq",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.composed:lstsq")),
+    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:lstsq")),
     infer=_infer_lstsq,
     numpy=_lstsq,
     jvp=[_tangent_of_lstsq, lambda a, b, rcond, out, db: lstsq_p(a, db, rcond), None],

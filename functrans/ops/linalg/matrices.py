@@ -228,6 +228,12 @@ def by_teams(eqn: Eqn, target: Any, largest: int) -> bool:
     return target.grid is not None and not (target.libraries and large and few)
 
 
+def _makes_something_of_nothing(eqn: Eqn, on_grid: bool) -> bool:
+    """Whether NumPy has to say what becomes of matrices without elements."""
+    is_empty = 0 in eqn.inputs[0].aval.shape
+    return is_empty and not (on_grid and all(0 in x.aval.shape for x in eqn.outputs))
+
+
 def decomposed(rule: Lazy) -> Emit:
     """The compiled form of a decomposition: of small matrices, or of many."""
 
@@ -235,8 +241,8 @@ def decomposed(rule: Lazy) -> Emit:
         *leading, rows, columns = eqn.inputs[0].aval.shape
         small = rows * columns <= target.matrices.largest_alone
         on_grid = target.grid is not None
-        if 0 in eqn.inputs[0].aval.shape or not (on_grid or target.routines):
-            return False  # what NumPy makes of nothing may be something
+        if not (on_grid or target.routines) or _makes_something_of_nothing(eqn, on_grid):
+            return False
         alone = small or prod(leading) > 1 or on_grid
         return eqn.inputs[0].aval.dtype in FLOATS and alone
 
@@ -247,8 +253,8 @@ def on_grid(rule: Lazy) -> Emit:
     """The compiled form of an operation that has one on a grid alone."""
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        first = eqn.inputs[0].aval
-        return target.grid is not None and first.dtype in FLOATS and 0 not in first.shape
+        fits = target.grid is not None and eqn.inputs[0].aval.dtype in FLOATS
+        return fits and not _makes_something_of_nothing(eqn, True)
 
     return Emit(rule, applies=applies, operations=_operations)
 

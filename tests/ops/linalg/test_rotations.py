@@ -344,6 +344,18 @@ def test_kernels_as_they_are_printed():
     check_singular(a[:, :, :5], *found)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3), (3, 0), (0, 3)])
+def test_of_nothing_there_is_nothing(shape):
+    for function in (eigh, np.linalg.eigvalsh, reduced, singular_values, np.linalg.pinv):
+        if function in (eigh, np.linalg.eigvalsh) and shape[-1] != shape[-2]:
+            continue
+        found, status = evaluated(function, np.zeros(shape))
+        wanted = function(np.zeros(shape))
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        assert status == 0
+        assert [x.shape for x in found] == [x.shape for x in wanted]
+
+
 @pytest.mark.parametrize("n", [9, 32, 64])
 def test_one_kernel_for_a_stack(n):
     a = np.broadcast_to(np.zeros((), "f"), (5000, n, n))

@@ -38,6 +38,16 @@ def _by_size(
     return rule
 
 
+def _of_something(rule: Rule) -> Rule:
+    """A rule, where there is something to compute."""
+
+    def checked(at: Emission) -> None:
+        if not all(0 in x.aval.shape for x in at.eqn.outputs):
+            rule(at)
+
+    return checked
+
+
 def _large(
     routine: Rule,
     kernel: Rule,
@@ -49,7 +59,7 @@ def _large(
         is_kernel_s = by_teams(at.eqn, at.target, largest(at.target.matrices))
         (kernel if is_kernel_s else routine)(at)
 
-    return rule
+    return _of_something(rule)
 
 
 def _spectrum(routine: Rule, kernel: Rule) -> Rule:
@@ -72,6 +82,9 @@ eigh = _spectrum(decompositions.eigh, jacobi.spectrum)
 eigvalsh = _spectrum(decompositions.eigvalsh, jacobi.spectrum)
 svd = _spectrum(decompositions.svd, one_sided.svd)
 svdvals = _spectrum(decompositions.svdvals, one_sided.svdvals)
-lu = teams.lu
+eigh_of_parts = _of_something(jacobi.spectrum)
+lu = _of_something(teams.lu)
+pinv = _of_something(composed.pinv)
+lstsq = _of_something(composed.lstsq)
 qr = _large(decompositions.qr, householder.qr)
 r = _large(decompositions.r, householder.r)
