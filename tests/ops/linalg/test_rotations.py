@@ -334,8 +334,9 @@ def test_rectangles(function, shape):
     check_singular(a, *found)
 
 
-def test_kernels_as_they_are_printed():
-    a = drawn(2, 7, 7, dtype="f")
+@pytest.mark.parametrize("n", some([(7,)], [(33,)]))
+def test_kernels_as_they_are_printed(n):
+    a = drawn(2, n, n, dtype="f")
     (values, vectors), status = emulate_plan(*planned(eigh, a))
     assert status == 0
     check_spectra(hermitian(a), values, vectors)
