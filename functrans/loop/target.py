@@ -284,6 +284,12 @@ class Matrices(NamedTuple):
     largest_of_team: int = 128
     """Matrices of so many rows are factored by a team of a grid's threads each, though there is a
     library: its calls of several launches, which wait for the host, take longer than that."""
+    largest_rotated: int = 64
+    """The same for eigenvalues and singular values: rotations go over a matrix some eight times,
+    and those of more rows have no room in shared memory."""
+    most_in_registers: int = 256
+    """A matrix, and its eigenvectors, of so many bytes at most are a thread's, in its registers: a
+    quarter of what it can have."""
     most_in_turn: int = 32
     """So many larger matrices of a stack at most are given to the library instead, one after the
     other: of more, as many teams as there are multiprocessors are at work at once."""

@@ -38,6 +38,8 @@ NOT_COMPILED = {
     "eigvals": "it is NumPy's",
     "eigh": "its elements are made together",
     "eigvalsh": "its elements are made together",
+    "eigh_of_parts": "its elements are made together",
+    "eigvalsh_of_parts": "its elements are made together",
     "inv": "its elements are made together",
     "lstsq": "its elements are made together",
     "pinv": "its elements are made together",
@@ -75,7 +77,7 @@ NOT_COMPILED = {
 # What the compiler makes, when all transforms have been applied.
 NOT_MAPPED = {
     "gemm", "widening_dot_general", "complex_to_pairs", "pairs_to_complex", "split_fft",
-    "library_fft",
+    "library_fft", "eigh_of_parts", "eigvalsh_of_parts",
 }  # fmt: skip
 
 NO_OPERANDS = {"constant", "full", "iota", "turns", "unused"}

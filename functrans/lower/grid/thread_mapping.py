@@ -19,7 +19,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Reductions
-from functrans.loop.walk import walk
+from functrans.loop.walk import children, walk
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
 from functrans.lower.grid.linearisation import linearised
@@ -99,9 +99,9 @@ def _gains(iterations: int, team: int, inside: Body, spans: Spans) -> bool:
 def _has_shared_steps(statement: Statement) -> bool:
     """Whether a loop's iterations come one after another, and each is done by all threads."""
     return (
-        isinstance(statement, For)
+        isinstance(statement, (For, While))
         and not is_independent(statement)
-        and any(map(is_independent, walk(statement.body)))
+        and any(map(is_independent, walk(children(statement))))
     )
 
 

@@ -283,13 +283,15 @@ cofactor: Primitive = of_matrices(
     emit=compiled(
         lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
         lambda limits: 0,
-        has_kernel=False,
     ),
     infer=same_square("cofactor"),
     numpy=_cofactors,
     jvp=_jvp_cofactor,
-    samples=regular_samples,
-)
+    samples=cases(
+        ((near_identity, (3, 3)), {}), ((near_identity, (2, 2, 2)), {}),
+        ((near_identity, (1, 1)), {}), (np.zeros((0, 0)), {}), ((near_identity, (2, 5, 5)), {}),
+    ),
+)  # fmt: skip
 
 
 def _infer_slogdet(a: Aval) -> tuple[Aval, Aval]:

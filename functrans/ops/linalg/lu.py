@@ -25,6 +25,7 @@ from functrans.ops.linalg.matrices import (
     far_apart,
     filled_by_matrix,
     of_matrices,
+    on_grid,
     on_rows,
     product,
     rows_of,
@@ -105,6 +106,7 @@ def _jvp_lu(primals: Any, tangents: Any, outs: Any) -> tuple[Any, None, None]:
 
 lu_p: Primitive = of_matrices(
     "lu",
+    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:lu")),
     infer=_infer_lu,
     numpy=_lu,
     several=True,

@@ -205,42 +205,56 @@ def _operations(eqn: Eqn, of_graph: Any) -> int:
 def compiled(
     rule: Lazy,
     unrolled: Callable[[Any], int] = lambda limits: limits.largest,
-    *,
-    has_kernel: bool = True,
 ) -> Emit:
     """The compiled form of an operation on matrices of floats.
 
     Those of so many rows are ``unrolled``, others LAPACK's, where a target has it, or done by a
-    kernel of a grid, if the operation has one.
+    kernel of a grid.
     """
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        fits = target.routines or target.libraries or (has_kernel and target.grid is not None)
+        fits = target.routines or target.libraries or target.grid is not None
         fits = fits or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
         return fits and eqn.outputs[0].aval.dtype in FLOATS
 
     return Emit(rule, applies=applies, operations=_operations)
 
 
-def by_teams(eqn: Eqn, target: Any) -> bool:
+def by_teams(eqn: Eqn, target: Any, largest: int) -> bool:
     """Whether matrices are a team's each, of a grid: all but the large ones of a short stack."""
     *leading, rows, columns = eqn.inputs[0].aval.shape
-    large = max(rows, columns) > target.matrices.largest_of_team
+    large = max(rows, columns) > largest
     few = prod(leading) <= target.matrices.most_in_turn
     return target.grid is not None and not (target.libraries and large and few)
 
 
-def decomposed(rule: Lazy, *, has_kernel: bool = False) -> Emit:
+def _makes_something_of_nothing(eqn: Eqn, on_grid: bool) -> bool:
+    """Whether NumPy has to say what becomes of matrices without elements."""
+    is_empty = 0 in eqn.inputs[0].aval.shape
+    return is_empty and not (on_grid and all(0 in x.aval.shape for x in eqn.outputs))
+
+
+def decomposed(rule: Lazy) -> Emit:
     """The compiled form of a decomposition: of small matrices, or of many."""
 
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
         small = rows * columns <= target.matrices.largest_alone
-        on_grid = target.grid is not None and (has_kernel or target.libraries)
-        if 0 in eqn.inputs[0].aval.shape or not (on_grid or target.routines):
-            return False  # what NumPy makes of nothing may be something
+        on_grid = target.grid is not None
+        if not (on_grid or target.routines) or _makes_something_of_nothing(eqn, on_grid):
+            return False
         alone = small or prod(leading) > 1 or on_grid
         return eqn.inputs[0].aval.dtype in FLOATS and alone
+
+    return Emit(rule, applies=applies, operations=_operations)
+
+
+def on_grid(rule: Lazy) -> Emit:
+    """The compiled form of an operation that has one on a grid alone."""
+
+    def applies(eqn: Eqn, target: Any) -> bool:
+        fits = target.grid is not None and eqn.inputs[0].aval.dtype in FLOATS
+        return fits and not _makes_something_of_nothing(eqn, True)
 
     return Emit(rule, applies=applies, operations=_operations)
 

@@ -110,7 +110,7 @@ def _complete(complete: bool) -> dict[str, bool]:
 
 qr_p: Primitive = of_matrices(
     "qr",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr"), has_kernel=True),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr")),
     infer=_infer_qr,
     numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
     several=True,
@@ -128,7 +128,7 @@ qr_p: Primitive = of_matrices(
 
 r_p: Primitive = of_matrices(
     "r_of_qr",
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r"), has_kernel=True),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r")),
     infer=_infer_r,
     numpy=lambda a: np.linalg.qr(a, "r"),
     jvp=_jvp_r,

@@ -128,7 +128,7 @@ svd_p: Primitive = of_matrices(
         ((far_apart, (2, 4)), _full(False)), ((far_apart, (2, 3, 2)), _full(True)),
         ((far_apart, (2, 3)), _full(True)), ((far_apart, (1, 1)), _full(True)),
         (np.zeros((0, 2)), _full(False)), (np.zeros((2, 0)), _full(False)),
-        (np.zeros((0, 2, 2)), _full(True)), ((far_apart, (2, 9, 7)), _full(False)),
+        (np.zeros((0, 2, 2)), _full(True)), ((far_apart, (2, 6, 5)), _full(False)),
     ),
 )  # fmt: skip
 
@@ -140,6 +140,6 @@ svdvals_p: Primitive = of_matrices(
     jvp=_jvp_svdvals,
     samples=cases(
         ((far_apart, (3, 3)), {}), ((far_apart, (4, 2)), {}), ((far_apart, (2, 2, 4)), {}),
-        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 9, 7)), {}),
+        ((far_apart, (1, 1)), {}), (np.zeros((0, 2)), {}), ((far_apart, (2, 6, 5)), {}),
     ),
 )  # fmt: skip

@@ -6,11 +6,13 @@ is a product; or, where it has no such form, by the primitive as it is, which a 
 for, on arrays in which the parts are interleaved.
 
 A complex input or output is a real array with a last axis of 2: in memory that is the same.
+
+On a grid, which cannot call NumPy, more operations have such a form (`ON_GRID`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from functrans.caches import cached
 from functrans.errors import GraphTypeError
 from functrans.ir.check import checked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, inner_graphs
+from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape, is_complex, real_dtype
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import stack
@@ -33,9 +36,17 @@ from functrans.ops.compiled.pairs import (
 )
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
+from functrans.ops.linalg.eigen import eigh_p, eigvalsh_p
+from functrans.ops.linalg.hermitian import eigh_in_parts, eigvalsh_in_parts
 from functrans.optimise.machine.library_transforms import with_library_transforms
 from functrans.optimise.passes import optimise
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+ON_GRID: dict[Primitive, Callable[..., Any]] = {
+    eigh_p: eigh_in_parts,
+    eigvalsh_p: eigvalsh_in_parts,
+}
+"""Rules like those of the slot `parts`, where there is a grid."""
 
 
 class _Complex:
@@ -73,20 +84,23 @@ def without_complex(graph: Graph, target: Target | None = None) -> Graph:
         graph = with_library_transforms(graph, target)
     if not _has_complex(graph):
         return graph
+    on_grid = target is not None and target.grid is not None
 
     def run(*inputs: Any) -> list[Any]:
         given = [
             _Complex(interleaved=x) if is_complex(var.aval.dtype) else x
             for var, x in zip(graph.inputs, inputs, strict=True)
         ]
-        return [x.interleaved if isinstance(x, _Complex) else x for x in _results(graph, given)]
+        return [
+            x.interleaved if isinstance(x, _Complex) else x for x in _results(graph, given, on_grid)
+        ]
 
     apart = rewrite(run, list(map(_interleaved, graph.in_avals)))
     return optimise(checked(apart, "without_complex"))
 
 
 @cached(512)
-def _apart(graph: Graph) -> Graph:
+def _apart(graph: Graph, on_grid: bool) -> Graph:
     """An inner graph with two inputs and outputs in the place of each complex one."""
     dtypes = [aval.dtype for aval in graph.in_avals]
     avals = [
@@ -97,7 +111,7 @@ def _apart(graph: Graph) -> Graph:
 
     def run(*inputs: Any) -> list[Any]:
         given = map(_from_pair, regrouped(inputs, dtypes))
-        return flattened(map(_to_pair, _results(graph, list(given))))
+        return flattened(map(_to_pair, _results(graph, list(given), on_grid)))
 
     return rewrite(run, avals)
 
@@ -130,7 +144,7 @@ def _has_complex(graph: Graph) -> bool:
     )
 
 
-def _results(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+def _results(graph: Graph, inputs: Sequence[Any], on_grid: bool) -> list[Any]:
     """The outputs of a graph."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
 
@@ -140,12 +154,12 @@ def _results(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         return values.read(atom)
 
     for eqn in graph.eqns:
-        results = _in_parts(eqn, [read(atom) for atom in eqn.inputs])
+        results = _in_parts(eqn, [read(atom) for atom in eqn.inputs], on_grid)
         values.update(zip(eqn.outputs, results, strict=True))
     return [read(atom) for atom in graph.outputs]
 
 
-def _in_parts(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
+def _in_parts(eqn: Eqn, operands: Sequence[Any], on_grid: bool) -> Sequence[Any]:
     """The results of an equation."""
     primitive, atoms = eqn.primitive, (*eqn.inputs, *eqn.outputs)
     touched = any(is_complex(atom.aval.dtype) for atom in atoms)
@@ -156,18 +170,19 @@ def _in_parts(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
     if primitive is interleave_p:
         return [operands[0].interleaved]
     rule = rule_of_linear(eqn)
-    if primitive.parts is None and rule is None:
+    parts = (ON_GRID.get(primitive) if on_grid else None) or primitive.parts
+    if parts is None and rule is None:
         return _by_numpy(eqn, operands)
     pairs = list(map(_to_pair, operands))
     with at_source_of(eqn):
-        if primitive.parts is None:
+        if parts is None:
             assert rule is not None
             results = rule(primitive, pairs, eqn.params)
         elif primitive.higher_order:
-            flat = primitive.parts(pairs, transform=_apart, **eqn.params)
+            flat = parts(pairs, transform=lambda inner: _apart(inner, on_grid), **eqn.params)
             results = regrouped(flat, [var.aval.dtype for var in eqn.outputs])
         else:
-            results = primitive.parts(*pairs, **eqn.params)
+            results = parts(*pairs, **eqn.params)
     if results is NotImplemented:
         return _by_numpy(eqn, operands)
     found = results if primitive.several else (results,)

@@ -13,7 +13,7 @@ from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin
-from functrans.scipy.linalg import solve_triangular
+from functrans.scipy.linalg import lu_factor, solve_triangular
 from tests.emit.cuda.programs import emulate_plan, stored_as
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.ops.on_a_grid import SMALL
@@ -122,6 +122,10 @@ FUNCTIONS = {
             ("R", triangle),
         )
     },
+    **{
+        f"LU of {np.shape(a)}": (lambda a: tuple(lu_factor(a)), a)
+        for a in (regular(2, 9, 9), regular(9, 4), regular(4, 9), regular(33, 33), np.ones((9, 9)))
+    },
     "QR of columns with nothing to be taken away": (lambda a: tuple(complete(a)), np.eye(9, 4)),
     "QR of huge and tiny columns": (lambda a: np.linalg.qr(a)[0], HUGE_AND_TINY),
     "elements of any size": (np.linalg.inv, regular(9, 9) * 10.0 ** RNG.integers(-9, 9, (9, 1))),
@@ -216,6 +220,7 @@ def filtered(a, one, ys):
 
 STACKED = definite(2, 9, 9), regular(2, 9)
 LOOPS = {
+    "factors in a map": (lambda a, y: lax.map(lambda x: tuple(lu_factor(x)), a), *STACKED),
     "scan": (newton, STACKED[0][0], STACKED[1][0]),
     "scans of a batch": (vmap(newton), *STACKED),
     "while loop": (until_close, STACKED[0][0], STACKED[1][0]),

@@ -95,7 +95,8 @@ def by_library(libraries, monkeypatch):
     Between its calls there are kernels, which do not know what a library has written.
     """
     monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
-    monkeypatch.setattr(launches, "CUDA", target(CUDA, matrices={"largest_of_team": 2}))
+    limits = {"largest_of_team": 2, "largest_rotated": 2, "most_in_turn": 40}
+    monkeypatch.setattr(launches, "CUDA", target(CUDA, matrices=limits))
     return libraries
 
 

@@ -37,6 +37,7 @@ from functrans.loop.statements import (
 from functrans.loop.statements import While as WhileLoop
 from functrans.loop.walk import scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
+from functrans.ops.compiled.inlining import relocated
 from functrans.ops.compiled.statements import nest
 from functrans.ops.control.layout import GROWS, Scan, cut
 from functrans.ops.control.while_loop import While
@@ -341,12 +342,7 @@ def cond(at: Emission) -> None:
     work = 0
     for branch in at.eqn.params["branches"]:
         inner = at.lower(branch)
-        relocation = Relocation(at.simplify)
-        for own, operand in zip(inner.inputs, given, strict=True):
-            relocation.moved[own] = operand, ()
-        for own, result in zip(inner.outputs, results, strict=True):
-            relocation.moved[own] = result, ()
-        arms.append(relocation.statements(inner.statements))
+        arms.append(relocated(at, inner, given, results))
         scratch += inner.scratch
         work = max(work, inner.work)
     at.call(_choice(load(picked, ()), arms), work=work, stack=scratch)

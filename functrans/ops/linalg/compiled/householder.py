@@ -13,60 +13,82 @@ from functrans.loop.statements import Buffer, For, Let, Reduce, Store, buffer, l
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.teams import Body, Team
+from functrans.ops.linalg.compiled.views import View
 
 
 def qr(at: Emission) -> None:
     """Orthonormal columns and upper triangles."""
-    _Reflections(at).factorise(at.result(0), at.result(1))
+    _factorise(Reflections(at), at.result(0), at.result(1))
 
 
 def r(at: Emission) -> None:
     """The upper triangles alone."""
-    _Reflections(at).factorise(None, at.result())
+    _factorise(Reflections(at), None, at.result())
 
 
-class _Reflections(Team):
-    """The statements for the matrix, of so many columns, at an index of the leading axes."""
+def _factorise(team: Reflections, q: Buffer | None, r: Buffer) -> None:
+    rows = team.rows("rows", team.columns)
+    diagonal, scales = team.vectors()
+    body: Body = (
+        team.copied(rows, team.columns, team.column_of(team.a)),
+        team.triangular(rows, diagonal, scales),
+        *team.triangle(rows, diagonal, r),
+        *(() if q is None else (team.orthonormal(rows, scales, q),)),
+    )
+    team.call(body, team.n * team.columns * team.steps, (rows, diagonal, scales))
 
-    def __init__(self, emission: Emission) -> None:
+
+class Reflections(Team):
+    """The statements for the matrix, of so many columns, at an index of the leading axes.
+
+    It has the shape of the operand, unless another one is given.
+    """
+
+    def __init__(self, emission: Emission, shape: tuple[int, int] | None = None) -> None:
         super().__init__(emission)
-        self.columns = self.a.extents[-1]
-        self.steps = min(self.n, self.columns)
+        if shape is not None:
+            self.n, self.columns = shape
+            self.steps = min(shape)
 
-    def factorise(self, q: Buffer | None, r: Buffer) -> None:
-        rows = self.rows("rows", self.columns)
+    def vectors(self) -> tuple[Buffer, Buffer]:
+        """Memory for the diagonal of R, and for the scales of reflections."""
         diagonal, scales = (
             buffer(name, self.dtype, (self.steps,)) for name in ("diagonal", "scales")
         )
+        return diagonal, scales
+
+    def triangular(self, rows: Buffer, diagonal: Buffer, scales: Buffer) -> For:
+        """What is below the diagonal is taken away: the vectors of reflections are there then."""
         step = index("k", self.steps)
-        body: Body = (
-            self.copied(rows, self.columns, self.column_of(self.a)),
-            For(step, ZERO, as_index(self.steps), self._step(rows, diagonal, scales, step)),
-            *self._triangle(rows, diagonal, r),
-            *(() if q is None else (self._orthonormal(rows, scales, q),)),
-        )
-        self.call(body, self.n * self.columns * self.steps, (rows, diagonal, scales))
+        body = self._step(rows, diagonal, scales, step)
+        return For(step, ZERO, as_index(self.steps), body)
 
     def _step(self, rows: Buffer, diagonal: Buffer, scales: Buffer, step: Scalar) -> Body:
         """A reflection, and the columns behind it reflected."""
         dtype = self.dtype
         before, *values = self._reflection(rows, step)
-        replaced, scale, divisor = (new_local(dtype, name) for name in ("beta", "tau", "divisor"))
+        replaced, scale, unit, divisor = (
+            new_local(dtype, name) for name in ("beta", "tau", "unit", "divisor")
+        )
         i, j = index("i", self.n), index("j", self.columns)
-        divided = Store(rows, (i, step), load(rows, (i, step)) / divisor)
+        divided = Store(rows, (i, step), load(rows, (i, step)) / unit / divisor)
         return (
             *before,
-            Let((replaced, scale, divisor), tuple(values)),
+            Let((replaced, scale, unit, divisor), tuple(values)),
             Store(diagonal, (step,), replaced),
             Store(scales, (step,), scale),
             self.shared(i, step + 1, self.n, (divided,)),
-            self.shared(j, step + 1, self.columns, self._reflected(rows, step, scale, rows, (), j)),
+            self.shared(
+                j, step + 1, self.columns, self._reflected(rows, step, scale, View(rows), j)
+            ),
         )
 
-    def _reflection(self, rows: Buffer, step: Scalar) -> tuple[Body, Scalar, Scalar, Scalar]:
+    def _reflection(self, rows: Buffer, step: Scalar) -> tuple[Body, *tuple[Scalar, ...]]:
         """What comes to the diagonal, the reflection's scale, and what its vector is divided by.
 
-        Squares of what is divided by the largest element neither overflow nor vanish.
+        Squares of what is divided by the largest element neither overflow nor vanish, and all is
+        said in its units: numbers that are too small to have all digits, as they are left of
+        columns that depend on each other, make a reflection as well.
         """
         n, dtype, lanes = self.n, self.dtype, self.emission.target.lanes(1)
         i, j = index("i", n), index("i", n)
@@ -83,12 +105,14 @@ class _Reflections(Team):
         unit = new_local(dtype, "unit")
         part = load(rows, (j, step)) / unit
         total = Reduce((squares,), ("add",), (part * part,), ((j, step, as_index(n)),), lanes=lanes)
-        first, nothing = load(rows, (step, step)), eq(below, 0)
-        norm = -copysign(unit * sqrt(squares), first)
+        corner, nothing = load(rows, (step, step)), eq(below, 0)
+        first = corner / unit
+        norm = -copysign(sqrt(squares), first)
         return (
             (sizes, Let((unit,), (where(eq(largest, 0), one, largest),)), total),
-            where(nothing, first, norm),
+            where(nothing, corner, unit * norm),
             where(nothing, zero, (norm - first) / where(nothing, one, norm)),
+            unit,
             where(nothing, one, first - norm),
         )
 
@@ -97,25 +121,25 @@ class _Reflections(Team):
         rows: Buffer,
         step: Scalar,
         scale: Scalar,
-        target: Buffer,
-        at: tuple[Scalar, ...],
+        target: View,
         column: Scalar,
     ) -> Body:
         """One thread reflects one column: its part along the vector, twice, is taken away."""
         i, k = index("i", self.n), index("k", self.n)
         along, part = new_local(self.dtype, "along"), new_local(self.dtype, "part")
-        value = load(rows, (k, step)) * load(target, (*at, k, column))
+        value = load(rows, (k, step)) * target.load(k, column)
         stop = as_index(self.n)
-        first = load(target, (*at, step, column))
-        rest = load(target, (*at, i, column)) - load(rows, (i, step)) * part
+        first = target.load(step, column)
+        rest = target.load(i, column) - load(rows, (i, step)) * part
         return (
             Reduce((along,), ("add",), (value,), ((k, step + 1, stop),)),
             Let((part,), (scale * (along + first),)),
-            Store(target, (*at, step, column), first - part),
-            For(i, step + 1, stop, (Store(target, (*at, i, column), rest),)),
+            target.store(step, column, first - part),
+            For(i, step + 1, stop, (target.store(i, column, rest),)),
         )
 
-    def _triangle(self, rows: Buffer, diagonal: Buffer, r: Buffer) -> Body:
+    def triangle(self, rows: Buffer, diagonal: Buffer, r: Buffer) -> Body:
+        """The upper triangle."""
         i, j = index("i", r.extents[-2]), index("j", self.columns)
         # there is no diagonal, and nothing but zeros, where a complete R has more rows
         above = load(rows, (i, j))
@@ -128,17 +152,20 @@ class _Reflections(Team):
             self.shared(k, 0, self.steps, (on_it,)),
         )
 
-    def _orthonormal(self, rows: Buffer, scales: Buffer, q: Buffer) -> For:
-        """Each thread reflects a column of ones and zeros, by the last reflection first."""
-        i, step = index("i", self.n), index("k", self.steps)
-        column = index("j", q.extents[-1])
+    def orthonormal(self, rows: Buffer, scales: Buffer, q: Buffer) -> For:
+        """Each thread reflects a column of ones and zeros."""
+        i, column, target = index("i", self.n), index("j", q.extents[-1]), View(q, self.at)
         one, zero = const(1, self.dtype), const(0, self.dtype)
-        given = Store(q, (*self.at, i, column), where(eq(i, column), one, zero))
-        last = self.steps - 1 - step
-        scale = load(scales, (last,))
-        reflected = self._reflected(rows, last, scale, q, self.at, column)
+        given = target.store(i, column, where(eq(i, column), one, zero))
         body = (
             For(i, ZERO, as_index(self.n), (given,)),
-            For(step, ZERO, as_index(self.steps), reflected),
+            self.reflected(rows, scales, target, column),
         )
         return self.shared(column, 0, q.extents[-1], body)
+
+    def reflected(self, rows: Buffer, scales: Buffer, target: View, column: Scalar) -> For:
+        """One thread reflects a column by all reflections, by the last one first."""
+        step = index("k", self.steps)
+        last = self.steps - 1 - step
+        body = self._reflected(rows, last, load(scales, (last,)), target, column)
+        return For(step, ZERO, as_index(self.steps), body)

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from functrans.loop.target import Matrices
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import (
+    composed,
     decompositions,
     householder,
+    jacobi,
     lapack,
+    one_sided,
     teams,
     written_out,
 )
@@ -35,13 +38,32 @@ def _by_size(
     return rule
 
 
-def _large(routine: Rule, kernel: Rule) -> Rule:
-    """A library's routine, or a kernel."""
+def _of_something(rule: Rule) -> Rule:
+    """A rule, where there is something to compute."""
+
+    def checked(at: Emission) -> None:
+        if not all(0 in x.aval.shape for x in at.eqn.outputs):
+            rule(at)
+
+    return checked
+
+
+def _large(
+    routine: Rule,
+    kernel: Rule,
+    largest: Callable[[Matrices], int] = lambda limits: limits.largest_of_team,
+) -> Rule:
+    """A library's routine, or a kernel: for all of so many rows at most."""
 
     def rule(at: Emission) -> None:
-        (kernel if by_teams(at.eqn, at.target) else routine)(at)
+        is_kernel_s = by_teams(at.eqn, at.target, largest(at.target.matrices))
+        (kernel if is_kernel_s else routine)(at)
 
-    return rule
+    return _of_something(rule)
+
+
+def _spectrum(routine: Rule, kernel: Rule) -> Rule:
+    return _large(routine, kernel, lambda limits: limits.largest_rotated)
 
 
 solve = _by_size(written_out.solve, _large(lapack.solve, teams.solve))
@@ -54,10 +76,15 @@ inv = _by_size(
 )
 det = _by_size(written_out.det, _large(lapack.det, teams.det))
 slogdet = _by_size(written_out.slogdet, _large(lapack.slogdet, teams.slogdet))
-cofactor = _by_size(lapack.cofactor, lapack.cofactor)
-eigh = decompositions.eigh
-eigvalsh = decompositions.eigvalsh
-svd = decompositions.svd
-svdvals = decompositions.svdvals
+_cofactor = _spectrum(lapack.cofactor, composed.cofactor)
+cofactor = _by_size(_cofactor, _cofactor)
+eigh = _spectrum(decompositions.eigh, jacobi.spectrum)
+eigvalsh = _spectrum(decompositions.eigvalsh, jacobi.spectrum)
+svd = _spectrum(decompositions.svd, one_sided.svd)
+svdvals = _spectrum(decompositions.svdvals, one_sided.svdvals)
+eigh_of_parts = _of_something(jacobi.spectrum)
+lu = _of_something(teams.lu)
+pinv = _of_something(composed.pinv)
+lstsq = _of_something(composed.lstsq)
 qr = _large(decompositions.qr, householder.qr)
 r = _large(decompositions.r, householder.r)

@@ -10,66 +10,30 @@ Matrices too large for it are in the device's memory instead, and are as right, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
 from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, ne, sqrt, where
-from functrans.loop.statements import Buffer, For, If, Let, Reduce, Statement, Store, buffer, load
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+)
 from functrans.loop.statements import local as new_local
-from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import dealt
 from functrans.ops.linalg.compiled import lapack
 from functrans.ops.linalg.compiled.lapack import INT, Factors
+from functrans.ops.linalg.compiled.views import Columns, Triangle
 
 Body = tuple[Statement, ...]
-
-
-class Triangle(NamedTuple):
-    """A triangular matrix, whose other half is not read.
-
-    Parameters
-    ----------
-    element : callable
-        Of a row and a column.
-    lower : bool
-    unit_diagonal : bool
-        Whether the diagonal is of ones, and not read.
-    """
-
-    element: Callable[[Scalar, Scalar], Scalar]
-    lower: bool
-    unit_diagonal: bool
-
-
-class Columns(NamedTuple):
-    """Right-hand sides in memory, which become solutions in place.
-
-    Parameters
-    ----------
-    memory : Buffer
-    at : tuple of Scalar
-        Where in memory the rows of this matrix begin.
-    column : Scalar
-        The index of a loop over the columns.
-    apart : bool
-        Whether that loop is around all that is done, so that each column is one thread's.
-    """
-
-    memory: Buffer
-    at: Position
-    column: Scalar
-    apart: bool
-
-    @property
-    def extent(self) -> int:
-        return int(self.column.attribute[2])
-
-    def load(self, row: Scalar, column: Scalar) -> Scalar:
-        return load(self.memory, (*self.at, row, column))
-
-    def store(self, row: Scalar, column: Scalar, value: Scalar) -> Store:
-        return Store(self.memory, (*self.at, row, column), value)
 
 
 def cholesky(at: Emission) -> None:
@@ -135,6 +99,31 @@ def inv(at: Emission) -> None:
     _solve(team, team.n, lambda i, j: where(eq(i, j), one, const(0, team.dtype)), False)
 
 
+def lu(at: Emission) -> None:
+    """Both factors in one, which rows changed places, and the order that this makes."""
+    team = Team(at)
+    factors, pivots, order = (at.result(number) for number in range(3))
+    rows = team.rows("rows", team.columns)
+    i, j, member = index("i", team.n), index("j", team.columns), index("i", team.n)
+    step, place = index("k", team.steps), new_local(INDEX, "place")
+    last = team.steps - 1 - step
+    # the row that comes to a place: exchanges are undone, the last one first
+    pivot = convert(load(pivots, (*team.at, last)), INDEX)
+    before = where(eq(place, last), pivot, where(eq(place, pivot), last, place))
+    found = (
+        Let((place,), (member,)),
+        For(step, ZERO, as_index(team.steps), (Assign((place,), (before,)),)),
+        Store(order, (*team.at, member), convert(place, INT)),
+    )
+    body = (
+        team.copied(rows, team.columns, team.column_of(team.a)),
+        team.eliminated(rows, pivots, first=0),
+        *team.dealt((i, j), (Store(factors, (*team.at, i, j), load(rows, (i, j))),)),
+        team.shared(member, 0, team.n, found),
+    )
+    team.call(body, team.n * team.columns * team.steps // 2, (rows,))
+
+
 def det(at: Emission) -> None:
     """Determinants, from the factors of the matrices."""
     team = Team(at)
@@ -188,7 +177,8 @@ class Team:
     def __init__(self, emission: Emission) -> None:
         self.emission = emission
         self.a = emission.operand(0)
-        *leading, self.n, _ = self.a.extents
+        *leading, self.n, self.columns = self.a.extents
+        self.steps = min(self.n, self.columns)
         self.dtype = self.a.dtype
         self.at = tuple(index("b", extent) for extent in leading)
         self.count = self.a.count // max(self.n * self.a.extents[-1], 1)
@@ -239,6 +229,25 @@ class Team:
         fold = Reduce((regular,), ("and",), (value,), ((i, ZERO, as_index(self.n)),))
         return fold, Let((new_local(BOOL, "well"),), (required(regular, regular, SINGULAR),))
 
+    def ordered(
+        self, is_before: Scalar, pair: tuple[Scalar, Scalar], ranks: Buffer, order: Buffer
+    ) -> Body:
+        """Rank sort: who comes at which place, if the second of a pair is before the first."""
+        (first, second), n = pair, order.extents[0]
+        before, found = new_local(INDEX, "before"), new_local(INDEX, "found")
+        count = where(is_before, const(1, INDEX), ZERO)
+        ranked = (
+            Reduce((before,), ("add",), (count,), ((second, ZERO, as_index(n)),)),
+            Store(ranks, (first,), before),
+        )
+        place, member = index("k", n), index("i", n)
+        own = where(eq(load(ranks, (member,)), place), member, as_index(n))
+        placed = (
+            Reduce((found,), ("min",), (own,), ((member, ZERO, as_index(n)),)),
+            Store(order, (place,), found),
+        )
+        return self.shared(first, 0, n, ranked), self.shared(place, 0, n, placed)
+
     # -- elimination --------------------------------------------------------------------------
 
     def factors(self) -> Factors:
@@ -253,21 +262,26 @@ class Team:
                 scratch("info", INT, (*leading, 1)),
             )
             rows = self.rows("rows", n)
-            body = self._eliminated(rows, factors)
+            body = self._factored(rows, factors)
             self.call(body, n**3 // 3, (rows,), factors)
             return factors
 
         return self.emission.shared((Team, self.a), make)
 
-    def _eliminated(self, rows: Buffer, factors: Factors) -> Body:
-        n = self.n
-        i, j, k = (index(label, n) for label in "ijk")
+    def eliminated(self, rows: Buffer, pivots: Buffer, *, first: int) -> For:
+        """Both factors in the place of a matrix; rows are counted from a first number on."""
+        i, j = index("i", self.n), index("j", self.columns)
+        k = index("k", self.steps)
         whole = (
-            self._minus_products(rows, i, k, (i, k, n), k),
-            *self._pivot(rows, factors, k),
-            self._minus_products(rows, k, j, (j, k + 1, n), k),
+            self._minus_products(rows, i, k, (i, k, self.n), k),
+            *self._pivot(rows, pivots, k, first),
+            self._minus_products(rows, k, j, (j, k + 1, self.columns), k),
             self._divided(rows, k),
         )
+        return For(k, ZERO, as_index(self.steps), whole)
+
+    def _factored(self, rows: Buffer, factors: Factors) -> Body:
+        n = self.n
         row, column = index("i", n), index("j", n)
         store = Store(factors.lower_upper, (*self.at, row, column), load(rows, (row, column)))
         diagonal, regular = index("i", n), new_local(BOOL, "regular")
@@ -281,7 +295,7 @@ class Team:
         info = where(regular, const(0, INT), const(1, INT))
         return (
             self.copied(rows, n, lambda i, j: load(self.a, (*self.at, i, j))),
-            For(k, ZERO, as_index(n), whole),
+            self.eliminated(rows, factors.pivots, first=1),
             is_regular,
             Store(factors.info, (*self.at, ZERO), info),
             *self.dealt((row, column), (store,)),
@@ -296,13 +310,13 @@ class Team:
         step: Scalar,
     ) -> For:
         """An element less the inner product of what is left of it and what is above."""
-        k, product = index("k", self.n), new_local(self.dtype, "product")
+        k, product = index("k", self.steps), new_local(self.dtype, "product")
         value = load(rows, (row, k)) * load(rows, (k, column))
         fold = Reduce((product,), ("add",), (value,), ((k, ZERO, step),))
         rest = load(rows, (row, column)) - product
         return self.shared(*loop, (fold, Store(rows, (row, column), rest)))
 
-    def _pivot(self, rows: Buffer, factors: Factors, k: Scalar) -> Body:
+    def _pivot(self, rows: Buffer, pivots: Buffer, k: Scalar, first_row: int) -> Body:
         """The row with the largest element of a column, from the diagonal on, comes there."""
         n, lanes = self.n, self.emission.target.lanes(1)
         i, j = index("i", n), index("i", n)
@@ -312,7 +326,7 @@ class Team:
         loop = (k, as_index(n))
         # of a column with a NaN, no element is the largest
         pivot = bounded(where(first < n, first, k), n, "clip")
-        column = index("j", n)
+        column = index("j", self.columns)
         here, there = new_local(self.dtype, "here"), new_local(self.dtype, "there")
         place = new_local(INDEX, "pivot")
         exchange = (
@@ -324,14 +338,14 @@ class Team:
             Reduce((largest,), ("max",), (size,), ((i, *loop),), lanes=lanes),
             Reduce((first,), ("min",), (found,), ((j, *loop),), lanes=lanes),
             Let((place,), (pivot,)),
-            Store(factors.pivots, (*self.at, k), convert(place + 1, INT)),
-            self.shared(column, 0, n, exchange),
+            Store(pivots, (*self.at, k), convert(place + first_row, INT)),
+            self.shared(column, 0, self.columns, exchange),
         )
 
     def _divided(self, rows: Buffer, k: Scalar) -> For:
-        """What is below the diagonal, divided by the pivot."""
-        i = index("i", self.n)
-        value = load(rows, (i, k)) / load(rows, (k, k))
+        """What is below the diagonal, divided by the pivot; if that is 0, all of it is."""
+        i, pivot = index("i", self.n), load(rows, (k, k))
+        value = load(rows, (i, k)) / where(eq(pivot, 0), 1, pivot)
         return self.shared(i, k + 1, self.n, (Store(rows, (i, k), value),))
 
     # -- substitution -------------------------------------------------------------------------

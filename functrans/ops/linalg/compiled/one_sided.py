@@ -1,0 +1,316 @@
+"""Singular values by Jacobi's method from one side: on a GPU, a team of threads for each matrix.
+
+``A = Q R`` first, by reflections, where ``A`` is transposed if it has more columns than rows. Then
+the columns of the transpose of ``R`` are rotated in pairs until all are orthogonal. They are
+``W S`` then, and ``J``, the product of the rotations, makes ``A = (Q J) S W^T``: the order of
+Drmac and Veselic, "New fast and accurate Jacobi SVD algorithm" (2008): columns of a triangle are
+nearer to being orthogonal. Columns without a length, of a matrix without full rank, are filled with
+what reflections make of the others.
+"""
+
+from __future__ import annotations
+
+from functrans.loop.failures import NOT_CONVERGED
+from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index, required
+from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, sqrt, where
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    If,
+    Let,
+    Reduce,
+    Store,
+    While,
+    buffer,
+    load,
+)
+from functrans.loop.statements import local as new_local
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled.householder import Reflections
+from functrans.ops.linalg.compiled.rotations import (
+    SWEEPS,
+    Limits,
+    Rotation,
+    Scale,
+    Tournament,
+    rotation,
+    scale_of,
+    threshold,
+)
+from functrans.ops.linalg.compiled.teams import Body
+from functrans.ops.linalg.compiled.views import View
+
+STRETCH = 8
+"""So many terms of the product of two columns are a thread's."""
+
+
+def svd(at: Emission) -> None:
+    """Singular values and vectors."""
+    _Singular(at).decompose(at.result(1), at.result(0), at.result(2))
+
+
+def svdvals(at: Emission) -> None:
+    """Singular values."""
+    _Singular(at).decompose(at.result())
+
+
+class _Rows:
+    """The memory of a team.
+
+    ``rows`` has the vectors of reflections, and then the basis that columns are filled from.
+    ``products`` are the columns that are rotated, ``turned`` is what all rotations make.
+    """
+
+    def __init__(self, team: _Singular, vectors: bool) -> None:
+        n, pairs, dtype = team.columns, team.pairing.pairs, team.dtype
+        columns = team.pairing.members + 1
+        self.rows = team.rows("rows", n)
+        self.diagonal, self.scales = team.vectors()
+        self.products = buffer("products", dtype, (n, columns))
+        self.turned = buffer("turned", dtype, (n, columns)) if vectors else None
+        self.sums = buffer("sums", dtype, (3, pairs, team.stretches))
+        self.less, self.sines, self.cosines = (
+            buffer(name, dtype, (pairs,)) for name in ("less", "sines", "cosines")
+        )
+        self.lengths = buffer("lengths", dtype, (n,))
+        self.ranks, self.order = (buffer(name, INDEX, (n,)) for name in ("ranks", "order"))
+
+    def all(self) -> tuple[Buffer, ...]:
+        return tuple(each for each in vars(self).values() if each is not None)
+
+
+class _Singular(Reflections):
+    """The statements for the matrix at an index of the leading axes, or for its transpose."""
+
+    def __init__(self, emission: Emission) -> None:
+        m, n = emission.operand(0).extents[-2:]
+        super().__init__(emission, (max(m, n), min(m, n)))
+        self.wide = m < n
+        self.limits = Limits.of(self.dtype)
+        self.lanes = emission.target.lanes(1)
+        # with an odd number of columns, one more, of zeros
+        self.pairing = Tournament(self.columns + self.columns % 2)
+        self.stretches = -(-self.columns // STRETCH)
+        self.orthogonal = self.columns**0.5 * self.limits.rounding
+        """Columns are so, as far as rounding lets them, if the cosine between them is no more."""
+
+    def decompose(self, values: Buffer, u: Buffer | None = None, vh: Buffer | None = None) -> None:
+        memory = _Rows(self, vectors=u is not None)
+        given, i, j = View(self.a, self.at, self.wide), index("i", self.n), index("j", self.columns)
+        scale, measured = scale_of(abs(given.load(i, j)), (i, j), self.lanes)
+        k = index("k", self.columns)
+        length = load(memory.lengths, (self._place(memory, k),))
+        body: Body = (
+            *measured,
+            self.copied(
+                memory.rows, self.columns, lambda i, j: given.load(i, j) * scale.reciprocal
+            ),
+            self.triangular(memory.rows, memory.diagonal, memory.scales),
+            *self._transposed(memory),
+            *self._rotated(memory, scale),
+            *self._lengths(memory),
+            self.shared(k, 0, self.columns, (Store(values, (*self.at, k), length * scale.power),)),
+        )
+        if u is not None and vh is not None:
+            sides = View(u, self.at), View(vh, self.at, turned=True)
+            left, right = reversed(sides) if self.wide else sides
+            width = vh.extents[-2] if self.wide else u.extents[-1]
+            body = (*body, self._left(memory, left, width), *self._right(memory, right))
+        self.call(body, 8 * self.n * self.columns**2, memory.all())
+
+    # -- before -------------------------------------------------------------------------------
+
+    def _transposed(self, memory: _Rows) -> Body:
+        """The columns that are rotated are the rows of the triangle."""
+        n, members = self.columns, self.pairing.members
+        i, j = index("i", n), index("j", members)
+        zero = const(0, self.dtype)
+        on_it = guard(eq(i, j), load(memory.diagonal, (i,)), zero)
+        value = guard(j < i, load(memory.rows, (j, i)), on_it)
+        stores = [Store(memory.products, (i, j), value)]
+        if memory.turned is not None:
+            unit = where(eq(i, j), const(1, self.dtype), zero)
+            stores.append(Store(memory.turned, (i, j), unit))
+        return self.dealt((i, j), tuple(stores))
+
+    # -- rotations ----------------------------------------------------------------------------
+
+    def _rotated(self, memory: _Rows, scale: Scale) -> Body:
+        """Rotations until all columns are orthogonal."""
+        sweep, largest = new_local(INDEX, "sweep"), new_local(self.dtype, "largest")
+        found, round_ = new_local(self.dtype, "found"), index("r", self.pairing.rounds)
+        least = new_local(self.dtype, "least")
+        rounding = const(self.orthogonal, self.dtype)
+        each = index("k", self.pairing.pairs)
+        rounds = (
+            *self._products(memory, round_),
+            self._angles(memory, round_, least),
+            *self._turned(memory, round_),
+        )
+        cosine = load(memory.cosines, (each,))
+        loop = (each, ZERO, as_index(self.pairing.pairs))
+        # those that were a little more have been rotated
+        enough = 8 * self.orthogonal
+        # a NaN is no less than anything
+        well = (largest <= enough) | ~scale.finite
+        return (
+            Let((sweep, largest), (ZERO, const(1, self.dtype))),
+            While(
+                (),
+                (largest > enough) & (sweep < SWEEPS),
+                (
+                    Let((least,), (maximum(threshold(sweep, largest), rounding),)),
+                    For(round_, ZERO, as_index(self.pairing.rounds), rounds),
+                    Reduce((found,), ("max",), (cosine,), (loop,), lanes=self.lanes),
+                    Assign((largest, sweep), (found, sweep + 1)),
+                ),
+            ),
+            Let((new_local(BOOL, "well"),), (required(well, well, NOT_CONVERGED),)),
+        )
+
+    def _products(self, memory: _Rows, round_: Scalar) -> Body:
+        """The products of the columns of each pair, in stretches."""
+        pair, stretch = index("k", self.pairing.pairs), index("l", self.stretches)
+        i = index("i", STRETCH)
+        p, q = self.pairing.pair(round_, pair)
+        row = stretch * STRETCH + i
+        x, y = (load(memory.products, (row, column)) for column in (p, q))
+        targets = tuple(new_local(self.dtype, name) for name in ("first", "second", "both"))
+        stop = minimum(self.columns - stretch * STRETCH, const(STRETCH, INDEX))
+        sums = Reduce(targets, ("add",) * 3, (x * x, y * y, x * y), ((i, ZERO, stop),))
+        stores = (
+            Store(memory.sums, (const(number, INDEX), pair, stretch), target)
+            for number, target in enumerate(targets)
+        )
+        return self.dealt((pair, stretch), (sums, *stores))
+
+    def _angles(self, memory: _Rows, round_: Scalar, least: Scalar) -> For:
+        """The rotation of each pair; those that are orthogonal stay."""
+        pair, stretch = index("k", self.pairing.pairs), index("l", self.stretches)
+        targets = tuple(new_local(self.dtype, name) for name in ("first", "second", "both"))
+        parts = tuple(
+            load(memory.sums, (const(number, INDEX), pair, stretch)) for number in range(3)
+        )
+        loop = (stretch, ZERO, as_index(self.stretches))
+        first, second, both = targets
+        zero = const(0, self.dtype)
+        short = minimum(first, second) < self.limits.short**2
+        lengths = sqrt(first) * sqrt(second)
+        cosine = where(short, zero, abs(both) / where(short, 1, lengths))
+        own = new_local(self.dtype, "cosine")
+        made, _ = rotation(first, second, (where(own <= least, zero, both),))
+        before = guard(round_ > 0, load(memory.cosines, (pair,)), zero)
+        return self.shared(
+            pair,
+            0,
+            self.pairing.pairs,
+            (
+                Reduce(targets, ("add",) * 3, parts, (loop,)),
+                Let((own,), (cosine,)),
+                Store(memory.cosines, (pair,), maximum(before, own)),
+                Store(memory.less, (pair,), made.less),
+                Store(memory.sines, (pair,), made.sine[0]),
+            ),
+        )
+
+    def _turned(self, memory: _Rows, round_: Scalar) -> Body:
+        """Both columns of each pair rotated."""
+        pair, row = index("k", self.pairing.pairs), index("i", self.columns)
+        p, q = self.pairing.pair(round_, pair)
+        made = Rotation(load(memory.less, (pair,)), (load(memory.sines, (pair,)),))
+        body: list[Let | Store] = []
+        for one in filter(None, (memory.products, memory.turned)):
+            values = made((load(one, (row, p)),), (load(one, (row, q)),))
+            names = tuple(new_local(self.dtype, "x") for _ in values)
+            body.append(Let(names, tuple(value for (value,) in values)))
+            stores = zip((p, q), names, strict=True)
+            body += [Store(one, (row, column), name) for column, name in stores]
+        return self.dealt((pair, row), tuple(body))
+
+    # -- after --------------------------------------------------------------------------------
+
+    def _lengths(self, memory: _Rows) -> Body:
+        """The lengths of the columns, and their order."""
+        column, i, total = (
+            index("k", self.columns),
+            index("i", self.columns),
+            new_local(self.dtype, "sum"),
+        )
+        part = load(memory.products, (i, column))
+        measured = (
+            Reduce((total,), ("add",), (part * part,), ((i, ZERO, as_index(self.columns)),)),
+            Store(memory.lengths, (column,), sqrt(total)),
+        )
+        first, second = index("i", self.columns), index("j", self.columns)
+        own, other = (load(memory.lengths, (x,)) for x in (first, second))
+        before = (other > own) | (eq(other, own) & (second < first))
+        return (
+            self.shared(column, 0, self.columns, measured),
+            *self.ordered(before, (first, second), memory.ranks, memory.order),
+        )
+
+    def _place(self, memory: _Rows, number: Scalar) -> Scalar:
+        """Which of the columns comes at some place."""
+        return bounded(load(memory.order, (number,)), self.columns, "clip")
+
+    def _left(self, memory: _Rows, left: View, width: int) -> For:
+        """Q times the product of all rotations, and the rest of Q if there is more room."""
+        assert memory.turned is not None
+        column, i = index("j", width), index("i", self.n)
+        place = new_local(INDEX, "place")
+        known = minimum(column, const(self.columns - 1, INDEX))
+        inside = (i < self.columns) & (column < self.columns)
+        unit = where(eq(i, column), const(1, self.dtype), const(0, self.dtype))
+        value = guard(inside, load(memory.turned, (i, place)), unit)
+        body = (
+            Let((place,), (self._place(memory, known),)),
+            For(i, ZERO, as_index(self.n), (left.store(i, column, value),)),
+            self.reflected(memory.rows, memory.scales, left, column),
+        )
+        return self.shared(column, 0, width, body)
+
+    def _right(self, memory: _Rows, right: View) -> Body:
+        """The columns, which have length 1 then; those without a length are filled."""
+        n = self.columns
+        basis = Reflections(self.emission, (n, n))
+        basis.at = self.at
+        row, at, j, k, column = (index(x, n) for x in "ijjkj")
+        place, length, shortest = (
+            new_local(INDEX, "place"),
+            new_local(self.dtype, "length"),
+            new_local(self.dtype, "shortest"),
+        )
+        has_length = ~(length < self.limits.short)  # (a NaN is one)
+        found = load(memory.products, (row, place)) / where(has_length, length, 1)
+        value, unit = new_local(self.dtype, "x"), const(1, self.dtype)
+        one = where(eq(k, column), unit, const(0, self.dtype))
+        own = load(memory.lengths, (self._place(memory, column),))
+        filled = (
+            For(k, ZERO, as_index(n), (right.store(k, column, one),)),
+            basis.reflected(memory.rows, memory.scales, right, column),
+        )
+        all_lengths = (j, ZERO, as_index(n))
+        return (
+            *self.dealt(
+                (row, at),
+                (
+                    Let((place,), (self._place(memory, at),)),
+                    Let((length,), (load(memory.lengths, (place,)),)),
+                    Let((value,), (where(has_length, found, 0),)),
+                    right.store(row, at, value),
+                    Store(memory.rows, (row, at), value),
+                ),
+            ),
+            Reduce(
+                (shortest,), ("min",), (load(memory.lengths, (j,)),), (all_lengths,),
+                lanes=self.lanes,
+            ),
+            If(
+                shortest < self.limits.short,
+                (
+                    basis.triangular(memory.rows, memory.diagonal, memory.scales),
+                    self.shared(column, 0, n, (If(own < self.limits.short, filled),)),
+                ),
+            ),
+        )  # fmt: skip

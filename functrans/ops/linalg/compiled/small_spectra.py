@@ -1,0 +1,166 @@
+"""Spectra of small Hermitian matrices by Jacobi's method, unrolled: a thread has all in registers.
+
+Pairs come one after another, row by row (Golub and Van Loan, Matrix Computations, 8.5.3): all that
+is said of an element, of a pair and of a pass is what `functrans.ops.linalg.compiled.jacobi` has of
+it. In the end values and vectors are brought into order by exchanging neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import combinations
+
+from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
+from functrans.loop.nodes import INDEX, ZERO, required
+from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, where
+from functrans.loop.statements import Assign, Buffer, Let, Store, While
+from functrans.loop.statements import local as new_local
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled.rotations import (
+    SWEEPS,
+    Matrix,
+    Number,
+    Scale,
+    conjugate,
+    named,
+    rotation,
+    scaled,
+    threshold,
+)
+from functrans.ops.linalg.compiled.spectrum import Spectrum, rotated_or_kept
+from functrans.ops.linalg.compiled.teams import Body
+
+
+def fits(at: Emission) -> bool:
+    """Whether a thread has registers for matrices, and for their vectors if these are asked for."""
+    n, dtype = at.eqn.inputs[0].aval.shape[-1], at.eqn.inputs[0].aval.dtype
+    numbers = n * (n + 1) // 2 * len(at.eqn.inputs) + n * n * (len(at.eqn.outputs) - 1)
+    limits = at.target.matrices
+    return n <= limits.largest and numbers * dtype.itemsize <= limits.most_in_registers
+
+
+def spectrum(at: Emission) -> None:
+    """Eigenvalues, and eigenvectors if these are asked for, of symmetric or Hermitian matrices."""
+    values, *vectors = (at.result(number) for number in range(len(at.eqn.outputs)))
+    _Unrolled(at, values, Matrix(tuple(vectors)))
+
+
+class _Unrolled(Spectrum):
+    """The statements for the matrix at an index of the leading axes."""
+
+    def __init__(self, at: Emission, values: Buffer, vectors: Matrix) -> None:
+        super().__init__(at)
+        self.places = [const(i, INDEX) for i in range(self.n)]
+        self.pairs = list(combinations(range(self.n), 2))
+        self.body: list[Let | Assign | While | Store] = []
+        one, zero = const(1, self.dtype), const(0, self.dtype)
+        scale = self._scaled()
+        units = ((one if i == j else zero, zero) for i in range(self.n) for j in range(self.n))
+        parts = len(vectors.parts)
+        self.turned = self._let("v", [unit[:parts] for unit in units]) if parts else []
+        if self.pairs:
+            self._rotate(scale)
+        self._sort()
+        values_of = (x[0] * scale.power for x in self._diagonal())
+        for i, value in zip(self.places, values_of, strict=True):
+            self.body.append(Store(values, (*self.at, i), value))
+        placed = Matrix(vectors.parts, self.at)
+        for number, vector in enumerate(self.turned):
+            row, column = divmod(number, self.n)
+            self.body += placed.store(self.places[row], self.places[column], vector)
+        self.call(tuple(self.body), 12 * self.n**3)
+
+    def _let(self, label: str, values: Sequence[Number]) -> list[Number]:
+        """Locals with first values."""
+        names = [tuple(new_local(part.dtype, label) for part in value) for value in values]
+        flat = [part for value in values for part in value]
+        self.body.append(Let(tuple(name for own in names for name in own), tuple(flat)))
+        return names
+
+    def _scaled(self) -> Scale:
+        """The upper triangle in locals, of size 1, but for the element of a single one."""
+        triangle = [(i, j) for i in range(self.n) for j in range(i, self.n)]
+        given = [self.element(self.places[i], self.places[j]) for i, j in triangle]
+        elements = self._let("a", [tuple(map(self.emission.simplify, x)) for x in given])
+        if self.n == 1:
+            self.elements = dict(zip(triangle, elements, strict=True))
+            one = const(1, self.dtype)
+            return Scale(one, one, eq(one, one))
+        largest = reduce(maximum, (abs(part) for x in elements for part in x))
+        (scale,) = (Scale(*each) for each in self._let("scale", [tuple(Scale.of(largest))]))
+        made = self._let("a", [scaled(x, scale.reciprocal) for x in elements])
+        self.elements = dict(zip(triangle, made, strict=True))
+        return scale
+
+    def _element(self, row: int, column: int) -> Number:
+        found = self.elements[min(row, column), max(row, column)]
+        return found if row <= column else conjugate(found)
+
+    def _diagonal(self) -> list[Number]:
+        return [self.elements[i, i] for i in range(self.n)]
+
+    def _rotate(self, scale: Scale) -> None:
+        (sweep,), (rest,), (least,) = self._let(
+            "sweep", [(ZERO,), (const(0, self.dtype),), (const(0, self.dtype),)]
+        )
+        shares = [self.share(*self._pair(p, q)) for p, q in self.pairs]
+        turns: Body = (Assign((least,), (threshold(sweep, rest),)),)
+        for p, q in self.pairs:
+            turns = (*turns, *self._turn(p, q, least))
+        well = eq(rest, 0) | ~scale.finite
+        self.body += [
+            While(
+                (Assign((rest,), (reduce(maximum, shares),)),),
+                (rest > 0) & (sweep < SWEEPS),
+                (*turns, Assign((sweep,), (sweep + 1,))),
+            ),
+            Let((new_local(BOOL, "well"),), (required(well, well, EIGENVALUES_NOT_CONVERGED),)),
+        ]
+
+    def _pair(self, p: int, q: int) -> tuple[Scalar, Scalar, Number]:
+        return self.elements[p, p][0], self.elements[q, q][0], self.elements[p, q]
+
+    def _turn(self, p: int, q: int, least: Scalar) -> Body:
+        first, second, value = self._pair(p, q)
+        given, rest = rotated_or_kept(first, second, value, least)
+        made, change = rotation(first, second, given)
+        names, declared = named((made.less, *made.sine, change))
+        own = made._replace(less=names[0], sine=tuple(names[1:-1]))
+        changed: list[tuple[Number, Number]] = [
+            (self.elements[p, p][:1], (first - names[-1],)),
+            (self.elements[q, q][:1], (second + names[-1],)),
+            (value, rest),
+        ]
+        for k in set(range(self.n)) - {p, q}:
+            both = own(self._element(k, p), self._element(k, q))
+            for column, new in zip((p, q), both, strict=True):
+                place = self.elements[min(k, column), max(k, column)]
+                changed.append((place, new if k < column else conjugate(new)))
+        if self.turned:
+            for k in range(self.n):
+                places = [self.turned[k * self.n + column] for column in (p, q)]
+                changed += zip(places, own(*places), strict=True)
+        targets = tuple(x for place, _ in changed for x in place)
+        return declared, Assign(targets, tuple(x for _, new in changed for x in new))
+
+    def _sort(self) -> None:
+        """Neighbours change places, as many times as there may be need."""
+        values = [(x[0],) for x in self._diagonal()]
+        for turn in range(self.n):
+            for i in range(turn % 2, self.n - 1, 2):
+                ((swap,),) = self._let("swap", [(values[i + 1][0] < values[i][0],)])
+                columns = [(self.turned[k * self.n + i], self.turned[k * self.n + i + 1])
+                           for k in range(self.n) if self.turned]  # fmt: skip
+                pairs = [
+                    pair
+                    for x, y in [(values[i], values[i + 1]), *columns]
+                    for pair in zip(x, y, strict=True)
+                ]
+                targets = tuple(x for pair in pairs for x in pair)
+                new = tuple(
+                    where(swap, other, own)
+                    for x, y in pairs
+                    for own, other in ((x, y), (y, x))
+                )  # fmt: skip
+                self.body.append(Assign(targets, new))

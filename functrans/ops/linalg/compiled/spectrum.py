@@ -1,0 +1,51 @@
+"""What both forms of Jacobi's method have in common: elements, and what is as good as zero."""
+
+from __future__ import annotations
+
+from functrans.loop.scalar import Scalar, const, eq, maximum, minimum, sqrt, where
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled.rotations import Limits, Matrix, Number, size
+from functrans.ops.linalg.compiled.teams import Team
+
+
+class Spectrum(Team):
+    """The Hermitian matrix at an index of the leading axes, of which a triangle is given."""
+
+    def __init__(self, emission: Emission) -> None:
+        super().__init__(emission)
+        self.given = tuple(emission.operand(i) for i in range(len(emission.eqn.inputs)))
+        self.lower = emission.eqn.params["lower"]
+        self.limits = Limits.of(self.dtype)
+
+    def element(self, row: Scalar, column: Scalar) -> Number:
+        """An element of the matrix."""
+        above, below = minimum(row, column), maximum(row, column)
+        place = (below, above) if self.lower else (above, below)
+        re, *im = Matrix(self.given, self.at).load(*place)
+        if not im:
+            return (re,)
+        turned = column > row if self.lower else column < row
+        part = where(turned, -im[0], im[0])
+        return re, where(eq(row, column), const(0, self.dtype), part)
+
+    def share(self, first: Scalar, second: Scalar, value: Number) -> Scalar:
+        """How large an element is beside those of the diagonal; 0 if it is as good as zero."""
+        length, among = size(value), between(first, second)
+        tiny, one = const(self.limits.tiny, self.dtype), const(1, self.dtype)
+        nothing = length <= maximum(among * self.limits.rounding, tiny)
+        share = minimum(length / maximum(among, tiny), one)
+        return where(nothing, const(0, self.dtype), share)
+
+
+def between(first: Scalar, second: Scalar) -> Scalar:
+    """The geometric mean of what two elements of the diagonal are in size."""
+    return sqrt(abs(first)) * sqrt(abs(second))
+
+
+def rotated_or_kept(
+    first: Scalar, second: Scalar, value: Number, least: Scalar
+) -> tuple[Number, Number]:
+    """What of an element a rotation is to take away, and what stays: one of them is zero."""
+    stays, zero = size(value) <= least * between(first, second), const(0, first.dtype)
+    given = tuple(where(stays, zero, part) for part in value)
+    return given, tuple(where(stays, part, zero) for part in value)
