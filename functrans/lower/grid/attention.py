@@ -28,7 +28,6 @@ from functrans.loop.nodes import combine_pairwise
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Let, Statement, Store, load, local
-from functrans.loop.target import Target
 from functrans.lower.grid.pair_tiles import (
     Element,
     PairTiles,
@@ -38,36 +37,23 @@ from functrans.lower.grid.pair_tiles import (
     team_root,
 )
 from functrans.lower.select.attention import Attention
-from functrans.lower.select.attention_matching import attention_of
-from functrans.lower.select.readers import Among, is_exponential
 from functrans.lower.select.root import Root
 
 LOWEST = float("-inf")
 
 
-def with_attention(roots: Sequence[Root], target: Target, simplify: Simplifier) -> tuple[Root, ...]:
-    """Roots, of which those that are attention together have become one."""
-    grid = target.grid
-    if grid is None or not grid.attention_tiles:
-        return tuple(roots)
-    among = Among(roots, simplify, target.materialisation.cheap)
-    left = dict.fromkeys(roots)
-    made: dict[Root, Root] = {}
-    for root in filter(is_exponential, roots):
-        found = attention_of(root, among, grid)
-        if found is not None and all(each in left for each in found.roots):
-            made[found.roots[-1]] = fused_attention(found, simplify)
-            for each in found.roots[:-1]:
-                del left[each]
-    return tuple(made.get(root, root) for root in left)
-
-
 def fused_attention(attention: Attention, simplify: Simplifier) -> Root:
     """The root of what attention computes, which says itself how it is made."""
     kernel = _Kernel(attention, simplify)
-    work = sum(root.work for root in attention.roots)
-    others = tuple(each.root.target for each in attention.statistics)
-    return team_root(attention.roots[-1], kernel.tiles, kernel.body(), work, others)
+    last = attention.roots[-1]
+    kept = [last, *(each.root for each in attention.statistics)]
+    return team_root(
+        [root.target for root in kept],
+        kernel.tiles,
+        kernel.body(),
+        work=sum(root.work for root in attention.roots),
+        output=any(root.output for root in kept),
+    )
 
 
 class _Kernel:

@@ -18,7 +18,17 @@ from functrans.loop.grid import AttentionTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, load, local
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    If,
+    Let,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
 from functrans.loop.walk import loaded
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.linearisation import delinearised
@@ -28,6 +38,7 @@ from functrans.lower.select.products import extents
 from functrans.lower.select.root import Root, extent_of
 
 Known = dict[Scalar, Scalar]
+Body = tuple[Statement, ...]
 
 
 class Place(NamedTuple):
@@ -96,7 +107,7 @@ class PairTiles:
 
     def shared(self, label: str, dtype: object, *shape: int) -> Buffer:
         """A row of the team, in shared memory."""
-        self.scratch.append(Buffer(label, dtype, tuple(map(as_index, shape))))
+        self.scratch.append(buffer(label, dtype, shape))
         return self.scratch[-1]
 
     def of_pairs(self, label: str, dtype: object) -> Buffer:
@@ -119,7 +130,7 @@ class PairTiles:
 
     # -- loops ------------------------------------------------------------------------------------
 
-    def in_the_grid(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+    def in_the_grid(self, body: Sequence[Statement]) -> Body:
         """What a team does, for all tiles of rows."""
         made = tuple(body)
         for each in reversed([*self.pairs.batch, self.operands.row_block]):
@@ -337,19 +348,20 @@ class PairTiles:
 
 
 def team_root(
-    last: Root, tiles: PairTiles, body: tuple[Statement, ...], work: int, others: tuple[Buffer, ...]
+    targets: Sequence[Buffer], tiles: PairTiles, body: Body, *, work: int, output: bool
 ) -> Root:
-    """The root of what a team's kernel makes: in place of a root, and other buffers."""
+    """The root of a kernel of pairs: what it makes, and its statements."""
     scratch = set(tiles.scratch)
+    first, *others = targets
     return Root(
-        last.target,
+        first,
         (),
         (),
         (),
-        output=last.output,
+        output=output,
         call=body,
         operands=tuple(one for one in loaded(body) if one not in scratch),
-        also_written=others,
+        also_written=tuple(others),
         scratch=tuple(tiles.scratch),
         call_work=work,
         team=tiles.tile.threads,

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from functrans.loop.statements import Kernel, size
 from functrans.lower.draft import Draft
-from functrans.lower.grid.attention import with_attention
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.column_reduction import shared_columns
@@ -18,6 +17,7 @@ from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.library_calls import with_library_calls
+from functrans.lower.grid.pair_fusion import with_fused_pairs
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.sizes import with_leaves
 from functrans.lower.grid.strip_mining import strip_mined
@@ -35,7 +35,7 @@ def attention(draft: Draft) -> Draft:
     Leaves fewer of them: what only that kernel needs is not made.
     """
     simplify = draft.chosen.puller.simplify
-    return replace(draft, roots=with_attention(draft.roots, draft.target, simplify))
+    return replace(draft, roots=with_fused_pairs(draft.roots, draft.target, simplify))
 
 
 def library_calls(draft: Draft) -> Draft:
