@@ -1,8 +1,8 @@
 """Fusion of pairs: attention and its gradients, without an array of scores or weights in memory.
 
 Expects roots. Leaves kernels of teams instead of those that are attention together
-(`functrans.lower.grid.attention`), and instead of sums over pairs, if pairs are summed over their
-rows as well as over their partners: a gradient is (`functrans.lower.grid.pair_sums`).
+(`functrans.lower.grid.attention`), and instead of sums over pairs, if there are several that are
+weighted by pairs, as in gradients (`functrans.lower.grid.pair_sums`).
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class _Fusion:
     def _with_gradients(
         self, exponentials: Root, roots: tuple[Root, ...]
     ) -> tuple[Root, ...] | None:
-        """The roots with kernels for all sums over pairs; None if these are summed in one way."""
+        """The roots with kernels for all sums over pairs; None if weights are read only once."""
         try:
             pairs = PairRoots(exponentials, self._among(roots))
             weighted = [each for each in pairs.sums if each.values is not None]
-            if len({each.partners for each in weighted}) < 2:
+            if len(weighted) < 2:
                 return None
             return self._with_sums(pairs, roots)
         except Mismatch:
@@ -135,9 +135,8 @@ class _Fusion:
                 continue
             if kernel is None:
                 return None
-            *others, last = (each.root for each in group)
-            made |= dict.fromkeys(others)
-            made[last] = kernel
+            made |= dict.fromkeys(root for each in group for root in (each.root, each.last))
+            made[group[-1].last] = kernel
         return made
 
 
@@ -167,18 +166,22 @@ class _Needs:
         return self._found[root]
 
     def independent(self, sums: Sequence[PairSum]) -> list[list[PairSum]]:
-        """Sums over the same partners, of which none needs another one; they come in order."""
+        """Sums over the same partners, of which none needs another one; each is in a group."""
         groups: list[list[PairSum]] = []
         for each in sums:
-            needed = self.all_of(each.root)
             for group in groups:
-                apart = needed.isdisjoint(other.root for other in group)
-                if apart and group[0].partners == each.partners:
+                same = group[0].partners == each.partners
+                if same and not any(self._one_needs(each, other) for other in group):
                     group.append(each)
                     break
             else:
                 groups.append([each])
         return groups
+
+    def _one_needs(self, x: PairSum, y: PairSum) -> bool:
+        """Whether one of two sums needs the other one."""
+        of_x, of_y = self.all_of(x.last), self.all_of(y.last)
+        return not (of_x.isdisjoint((y.root, y.last)) and of_y.isdisjoint((x.root, x.last)))
 
 
 def _makers(roots: Sequence[Root]) -> Mapping[Buffer, Sequence[Root]]:

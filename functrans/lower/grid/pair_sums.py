@@ -87,11 +87,11 @@ class _Kernel:
 
     def root(self) -> Root:
         return team_root(
-            [each.root.target for each in self.of.sums],
+            [each.last.target for each in self.of.sums],
             self.tiles,
             self._body(),
             work=self.of.operations,
-            output=any(each.root.output for each in self.of.sums),
+            output=any(each.last.output for each in self.of.sums),
         )
 
     def _body(self) -> tuple[Statement, ...]:
@@ -194,4 +194,4 @@ class _Kernel:
 
     def _stored(self, each: PairSum, known: dict[Scalar, Scalar]) -> list[Statement]:
         value, *position = self.substitute([each.made, *each.position], known)
-        return [Store(each.root.target, tuple(position), value)]
+        return [Store(each.last.target, tuple(position), value)]

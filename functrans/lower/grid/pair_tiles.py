@@ -352,6 +352,7 @@ def team_root(
 ) -> Root:
     """The root of a kernel of pairs: what it makes, and its statements."""
     scratch = set(tiles.scratch)
+    own = (row.extents[1] for row in tiles.private)
     first, *others = targets
     return Root(
         first,
@@ -366,7 +367,7 @@ def team_root(
         call_work=work,
         team=tiles.tile.threads,
         private=tuple(tiles.private),
-        largest_constant=max(tiles.tile.threads, *tiles.tile),
+        largest_constant=max(tiles.tile.threads, *tiles.tile, *own),
     )
 
 

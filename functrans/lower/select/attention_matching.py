@@ -98,16 +98,11 @@ class _Match:
         if totals is not None:
             known = self._totals(totals, total)
         self.roots[summing] = None
-        last = self._last(summing)
+        final, last = summing, self.among.last(summing)
         if last is not None:
-            self.roots[last] = None
-            (element,) = last.loads[summing.target]
-            own = {here: there for there, here in loops_at(summing, element).items()}
-            position = tuple(self.substitute(position_of(last), own))
-            (moved,) = self.substitute([value_of(last)], own)
-            (element,) = self.substitute([element], own)
-            (made,) = self.substitute([moved], {element: made})
-        final = summing if last is None else last
+            final, position = last.root, last.position
+            self.roots[final] = None
+            (made,) = self.substitute([last.value], {last.element: made})
         score, value = (self._of_operands(each) for each in (score, value))
         (made,) = self.substitute([made], known)
         needed = {node.attribute for node in loads_in(made)}
@@ -314,20 +309,6 @@ class _Match:
         if len(at) == len(self.rows) and are_loops(at, self.rows):
             position = self.substitute(position_of(root), at)
             self.statistics.append(Statistic(root, tuple(position), made))
-
-    def _last(self, summing: Root) -> Root | None:
-        """What is made of the elements of the sum, one by one, if that is all that they are for."""
-        readers = self.among.readers.get(summing.target, [])
-        if summing.output or len(readers) != 1:
-            return None
-        (root,) = readers
-        if not is_one_expression(root) or root.folds:
-            return None
-        element, *others = root.loads[summing.target]
-        at = loops_at(summing, element)
-        if others or not are_loops(at, {*root.loops}) or len(at) != len(root.loops):
-            return None
-        return root
 
     # -- the kernel that it can be ----------------------------------------------------------------
 

@@ -47,7 +47,8 @@ class PairSum(NamedTuple):
 
     Parameters
     ----------
-    root : Root
+    root, last : Root
+        That of the sum, and that of its result, which may be made of it.
     partners : tuple of Scalar
         The loops of pairs that it sums over.
     op : str
@@ -64,6 +65,7 @@ class PairSum(NamedTuple):
     """
 
     root: Root
+    last: Root
     partners: tuple[Scalar, ...]
     op: str
     number: Scalar
@@ -258,14 +260,19 @@ class PairRoots:
         (made,) = self.substitute([value_of(root)], {fold: convert(total, fold.dtype)})
         require(all(self.among.makers.get(x.attribute) not in self.spaces for x in loads_in(made)))
         term = self._made_again(fold.args[0])
-        term, made, *position = self.substitute([term, made, *position_of(root)], places)
+        final, position = root, position_of(root)
+        last = self.among.last(root)
+        if last is not None:
+            final, position = last.root, last.position
+            (made,) = self.substitute([last.value], {last.element: made})
+        term, made, *place = self.substitute([term, made, *position], places)
         number, value = _factors(term, {*columns}, {*partners})
         require(number is not None and (value is not None) == bool(columns))
         require(op == "add" or not columns)
         assert number is not None
         require(number.dtype.kind == total.dtype.kind == "f")
         values = None if value is None else Values(value, columns)
-        return PairSum(root, partners, op, number, values, total, made, tuple(position))
+        return PairSum(root, final, partners, op, number, values, total, made, tuple(place))
 
     def grouped(self, sums: Sequence[PairSum]) -> PairSums:
         """Sums over the same partners, with loops of their own."""

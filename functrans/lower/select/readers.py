@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,24 @@ def require(condition: bool) -> None:
         raise Mismatch
 
 
+class Last(NamedTuple):
+    """A root that goes through the elements of another one, by the loops of that one.
+
+    Parameters
+    ----------
+    root : Root
+    value, element : Scalar
+        What is made, and the element that it is made of.
+    position : tuple of Scalar
+        Where it is stored.
+    """
+
+    root: Root
+    value: Scalar
+    element: Scalar
+    position: tuple[Scalar, ...]
+
+
 class Among:
     """The roots of a program: who makes what, and who reads it.
 
@@ -49,6 +68,24 @@ class Among:
                 self.readers.setdefault(source, []).append(root)
             if is_one_expression(root):
                 self.makers[root.target] = root
+
+    def last(self, root: Root) -> Last | None:
+        """What is made of a root's elements, one by one, if that is all that they are for."""
+        readers = self.readers.get(root.target, [])
+        if root.output or len(readers) != 1:
+            return None
+        (last,) = readers
+        if not is_one_expression(last) or last.folds:
+            return None
+        element, *others = last.loads[root.target]
+        at = loops_at(root, element)
+        if others or not are_loops(at, {*last.loops}) or len(at) != len(last.loops):
+            return None
+        own = {here: there for there, here in at.items()}
+        value, element, *position = self.simplify.substitute(
+            [value_of(last), element, *position_of(last)], own
+        )
+        return Last(last, value, element, tuple(position))
 
     def expressions(self, read: Mapping[Scalar, Root]) -> Known:
         """Elements that are read, as the expressions of the roots that make them."""
