@@ -130,7 +130,8 @@ class PairRoots:
         self._values = {root: self._rerolled(root) for root in self.spaces}
         require(bool(folds_in(self._made_again(value_of(exponentials)))))
         readers = {each for root in self.spaces for each in self._readers(root)}
-        outside = (root for root in among.roots if root in readers and root not in self.spaces)
+        outside = [root for root in among.roots if root in readers and root not in self.spaces]
+        self._results = {root.target for root in outside}
         self.sums = [self._sum(root) for root in outside]
         """In the order of the program."""
         require(compares_alike(each.number for each in self.sums))
@@ -265,7 +266,7 @@ class PairRoots:
         term = self._made_again(fold.args[0])
         final, position = root, position_of(root)
         last = self.among.last(root)
-        if last is not None:
+        if last is not None and self._results.isdisjoint({*last.root.loads} - {root.target}):
             final, position = last.root, last.position
             (made,) = self.substitute([last.value], {last.element: made})
         term, made, *place = self.substitute([term, made, *position], places)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit, vmap
+from functrans import jit, vmap
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.ir.evaluate import evaluate as by_numpy
@@ -285,7 +285,6 @@ OTHERS = {
     "a power of two": lambda q, k, v: np.exp2(scores(q, k) - scores(q, k).max(-1)[:, None]) @ v,
     "not divided": lambda q, k, v: np.exp(scores(q, k) - scores(q, k).max(-1)[:, None]) @ v,
     "few queries": lambda q, k, v: attend(q[:2], k, v),
-    "gradient": grad(lambda q, k, v: np.sum(attend(q, k, v) ** 2)),
 }
 
 
