@@ -27,12 +27,13 @@ from functrans.lower.plan import Step
 
 
 def attention(draft: Draft) -> Draft:
-    """Fuse attention: a softmax-weighted sum is one kernel, without weights in memory.
+    """Fuse attention, and its gradients: kernels of tiles, without scores or weights in memory.
 
-    `grid/attention.py`, with `select/attention_matching.py`.
+    `grid/pair_fusion.py`, with `grid/attention.py` for a softmax-weighted sum, and
+    `grid/pair_sums.py` for sums that make scores and weights again.
 
     Expects roots.
-    Leaves fewer of them: what only that kernel needs is not made.
+    Leaves fewer of them: what only these kernels need is not made.
     """
     simplify = draft.chosen.puller.simplify
     return replace(draft, roots=with_fused_pairs(draft.roots, draft.target, simplify))
