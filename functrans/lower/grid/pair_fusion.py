@@ -29,10 +29,12 @@ def with_fused_pairs(
     if target.grid is None or not target.grid.attention_tiles:
         return tuple(roots)
     fusion = _Fusion(target.grid, simplify, target.materialisation.cheap)
-    left = tuple(roots)
+    among = fusion.among(roots)
     for root in filter(is_exponential, roots):
-        left = fusion.around(root, left)
-    return left
+        if root in among.numbers:
+            made = fusion.around(root, among)
+            among = among if made is None else fusion.among(made)
+    return tuple(among.numbers)
 
 
 class _Fusion:
@@ -51,18 +53,16 @@ class _Fusion:
         self.simplify = simplify
         self.cheap = cheap
 
-    def around(self, exponentials: Root, roots: tuple[Root, ...]) -> tuple[Root, ...]:
-        """The roots, of which those around exponentials are kernels."""
-        if exponentials not in roots:
-            return roots
-        made = self._with_gradients(exponentials, roots)
+    def among(self, roots: Sequence[Root]) -> Among:
+        return Among(roots, self.simplify, self.cheap)
+
+    def around(self, exponentials: Root, among: Among) -> tuple[Root, ...] | None:
+        """The roots, of which those around exponentials are kernels; None if they are none."""
+        made = self._with_gradients(exponentials, among)
         if made is not None:
             return made
-        found = attention_of(exponentials, self._among(roots), self.grid)
-        return roots if found is None else self._replaced(roots, found)
-
-    def _among(self, roots: Sequence[Root]) -> Among:
-        return Among(roots, self.simplify, self.cheap)
+        found = attention_of(exponentials, among, self.grid)
+        return None if found is None else self._replaced(tuple(among.numbers), found)
 
     def _replaced(self, roots: Sequence[Root], found: Attention) -> tuple[Root, ...]:
         """The roots with one kernel in the place of attention."""
@@ -72,16 +72,14 @@ class _Fusion:
 
     # -- gradients --------------------------------------------------------------------------------
 
-    def _with_gradients(
-        self, exponentials: Root, roots: tuple[Root, ...]
-    ) -> tuple[Root, ...] | None:
+    def _with_gradients(self, exponentials: Root, among: Among) -> tuple[Root, ...] | None:
         """The roots with kernels for all sums over pairs; None if weights are read only once."""
         try:
-            pairs = PairRoots(exponentials, self._among(roots))
+            pairs = PairRoots(exponentials, among)
             weighted = [each for each in pairs.sums if each.values is not None]
             if len(weighted) < 2:
                 return None
-            return self._with_sums(pairs, roots)
+            return self._with_sums(pairs, tuple(among.numbers))
         except Mismatch:
             return None
 
@@ -108,7 +106,7 @@ class _Fusion:
         needed = needs.all_of(first)
         shadows = {each.root: pairs.shadow(each) for each in pairs.sums if each.root not in needed}
         shadows.pop(first, None)
-        among = self._among(
+        among = self.among(
             [
                 shadows.get(root, root)
                 for root in roots

@@ -130,7 +130,7 @@ class PairRoots:
         self._values = {root: self._rerolled(root) for root in self.spaces}
         require(bool(folds_in(self._made_again(value_of(exponentials)))))
         readers = {each for root in self.spaces for each in self._readers(root)}
-        outside = [root for root in among.roots if root in readers and root not in self.spaces]
+        outside = sorted(readers.difference(self.spaces), key=among.numbers.__getitem__)
         self._results = {root.target for root in outside}
         self.sums = [self._sum(root) for root in outside]
         """In the order of the program."""

@@ -58,7 +58,7 @@ class Among:
     """
 
     def __init__(self, roots: Sequence[Root], simplify: Simplifier, cheap: int) -> None:
-        self.roots = roots
+        self.numbers = {root: number for number, root in enumerate(roots)}
         self.simplify = simplify
         self.cheap = cheap
         self.readers: dict[Buffer, list[Root]] = {}

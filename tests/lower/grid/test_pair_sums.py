@@ -136,6 +136,17 @@ def test_forms(form):
     check(gradient(FORMS[form][0]), *FORMS[form][1:])
 
 
+@slow
+def test_large_tiles():
+    operands = few(20, 70, 5, 18, dtype=np.float32)
+    plan, given, graph = planned(gradient(attend), *operands, machine=CUDA)
+    assert in_tiles(plan) == 4
+    assert verify(plan) == 0
+    found, _ = evaluate_plan(plan, given, shuffled(0))
+    for x, y in zip(found, by_numpy(graph, list(given)), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+
+
 def with_pullback(q, k, v, cotangent):
     out, pull = vjp(attention, q, k, v)
     return out, pull(cotangent)
