@@ -175,7 +175,9 @@ class _Kernel:
                 Store(place, (own, partner), convert(x, place.dtype))
                 for partner, x in zip(partners, of_each, strict=True)
             ]
-        return [*self._handed_over(len(self.products) - 1)(thread), counted(counter, body)]
+        last = len(self.products) - 1
+        handed = self._handed_over(last)(thread) if self.products else ()
+        return [*handed, counted(counter, body)]
 
     def _result(self, each: PairSum) -> Callable[[Element], Sequence[Statement]]:
         def stores(element: Element) -> Sequence[Statement]:

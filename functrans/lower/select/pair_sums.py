@@ -270,13 +270,23 @@ class PairRoots:
             final, position = last.root, last.position
             (made,) = self.substitute([last.value], {last.element: made})
         term, made, *place = self.substitute([term, made, *position], places)
-        number, value = _factors(term, {*columns}, {*partners})
+        number, value = _factors(term, {*columns}, self._rows(partners))
         require(number is not None and (value is not None) == bool(columns))
         require(op == "add" or not columns)
         assert number is not None
         require(number.dtype.kind == total.dtype.kind == "f")
         values = None if value is None else Values(value, columns)
         return PairSum(root, final, partners, op, number, values, total, made, tuple(place))
+
+    def _rows(self, partners: Sequence[Scalar]) -> Set[Scalar]:
+        """The loops of rows, of which no operand of partners knows one."""
+        terms = [
+            self.substitute([fold.args[0]], space)[0]
+            for root, space in self.spaces.items()
+            for fold in folds_in(self._values[root])
+        ]
+        loops = [loop for loop in self.loops if loop not in partners]
+        return {*told_apart(loops, partners, terms, ()).rows}
 
     def grouped(self, sums: Sequence[PairSum]) -> PairSums:
         """Sums over the same partners, with loops of their own."""
@@ -311,27 +321,26 @@ def _is_one_to_one(space: Known, loops: Sequence[Scalar]) -> bool:
 
 
 def _factors(
-    term: Scalar, columns: Set[Scalar], partners: Set[Scalar]
+    term: Scalar, columns: Set[Scalar], rows: Set[Scalar]
 ) -> tuple[Scalar | None, Scalar | None]:
-    """The factors of a term that know no column, and those that know one."""
+    """The factors of a term that know no column, and those that know one, but no row."""
     wide = summed_as(term.dtype)
     if {*postorder([term])}.isdisjoint(columns):
         return convert(term, wide), None
-    if _is_of_partners(term, columns | partners):
+    if _is_of_partners(term, columns, rows):
         return None, convert(term, wide)
     if term.op == "convert" and term.args[0].dtype.kind == "f":
-        return _factors(term.args[0], columns, partners)
+        return _factors(term.args[0], columns, rows)
     require(term.op in ("mul", "div") and term.dtype.kind == "f")
-    (number, value), (other, another) = (_factors(each, columns, partners) for each in term.args)
+    (number, value), (other, another) = (_factors(each, columns, rows) for each in term.args)
     return _combined(term.op, number, other), _combined(term.op, value, another)
 
 
-def _is_of_partners(term: Scalar, known: Set[Scalar]) -> bool:
-    """Whether all that is in a term is of a partner, a column, or of all pairs."""
-    nodes = postorder([term], {*loads_in(term)})
-    indices = (node for node in nodes if node.op == "index")
-    of_rows = [x for x in loads_in(term) if x.args and known.isdisjoint(postorder(x.args))]
-    return not (folds_in(term) or of_rows or any(each not in known for each in indices))
+def _is_of_partners(term: Scalar, columns: Set[Scalar], rows: Set[Scalar]) -> bool:
+    """Whether nothing in a term is of a row, or made of pairs."""
+    loads = loads_in(term)
+    of_columns = {node for node in loads if not columns.isdisjoint(postorder(node.args))}
+    return not folds_in(term) and rows.isdisjoint(postorder([term], of_columns))
 
 
 def _combined(op: str, x: Scalar | None, y: Scalar | None) -> Scalar | None:

@@ -138,7 +138,7 @@ def test_forms(form):
 
 @slow
 def test_large_tiles():
-    operands = few(20, 70, 5, 18, dtype=np.float32)
+    operands = few(20, 70, 18, 18, dtype=np.float32)
     plan, given, graph = planned(gradient(attend), *operands, machine=CUDA)
     assert in_tiles(plan) == 4
     assert verify(plan) == 0
@@ -150,6 +150,12 @@ def test_large_tiles():
 def with_pullback(q, k, v, cotangent):
     out, pull = vjp(attention, q, k, v)
     return out, pull(cotangent)
+
+
+def of_bias_as_well(q, k, v, bias):
+    own = np.sin(bias) * np.cos(bias + 1)
+    made = gradient(learnt_bias)(q, k, v, own)
+    return *made, own.sum(axis=1), np.tanh(own @ v)
 
 
 def log_likelihood(q, k):
@@ -168,6 +174,7 @@ DERIVATIVES = {
     "of keys": (gradient(attention, 1), *few(17, 18)),
     "of values": (gradient(attention, 2), *few(17, 18)),
     "bias of keys": (gradient(learnt_bias, (0, 1, 2, 3)), *few(17, 18), drawn(18)),
+    "sums without products": (of_bias_as_well, *few(17, 18), drawn(17, 18)),
     "logsumexp": (grad(log_likelihood, (0, 1)), *few(17, 18)[:2]),
     "forward": (lambda *x: jvp(attention, x[:3], x[3:]), *few(17, 18), *few(17, 18)),
     "each sample": (vmap(gradient(attention)), *(drawn(2, *x.shape) for x in few(17, 18))),
