@@ -30,6 +30,7 @@ from functrans.lower.select.products import extents
 from functrans.lower.select.readers import (
     Among,
     Known,
+    Last,
     folds_in,
     is_exponential,
     is_one_expression,
@@ -123,9 +124,8 @@ class PairRoots:
         self.among = among
         self.substitute = among.simplify.substitute
         self.loops = exponentials.loops
-        self.spaces = self._around()
+        self.spaces = self._without_others(self._around())
         """Of each root, which of the loops of pairs its own loops are."""
-        self.spaces = self._without_others()
         require(exponentials in self.spaces)
         self._values = {root: self._rerolled(root) for root in self.spaces}
         require(bool(folds_in(self._made_again(value_of(exponentials)))))
@@ -190,9 +190,8 @@ class PairRoots:
                     found[maker] = own
         return found
 
-    def _without_others(self) -> dict[Root, Known]:
+    def _without_others(self, spaces: dict[Root, Known]) -> dict[Root, Known]:
         """The same without those that something else needs in memory, or that need one of these."""
-        spaces = dict(self.spaces)
         while True:
             kept = {
                 root
@@ -223,15 +222,13 @@ class PairRoots:
     def _made_again(self, expression: Scalar) -> Scalar:
         """An expression, without reading pairs."""
         while True:
-            known = {node: self.among.makers.get(node.attribute) for node in loads_in(expression)}
-            inside = {node: root for node, root in known.items() if root in self.spaces}
-            if not inside:
-                return expression
             values = {
                 node: self.substitute([self._values[root]], loops_at(root, node))[0]
-                for node, root in inside.items()
-                if root is not None
+                for node in loads_in(expression)
+                if (root := self.among.makers.get(node.attribute)) in self.spaces
             }
+            if not values:
+                return expression
             (expression,) = self.substitute([expression], values)
 
     def shadow(self, each: PairSum) -> Root:
@@ -265,8 +262,8 @@ class PairRoots:
         require(all(self.among.makers.get(x.attribute) not in self.spaces for x in loads_in(made)))
         term = self._made_again(fold.args[0])
         final, position = root, position_of(root)
-        last = self.among.last(root)
-        if last is not None and self._results.isdisjoint({*last.root.loads} - {root.target}):
+        last = self._last(root)
+        if last is not None:
             final, position = last.root, last.position
             (made,) = self.substitute([last.value], {last.element: made})
         term, made, *place = self.substitute([term, made, *position], places)
@@ -277,6 +274,14 @@ class PairRoots:
         require(number.dtype.kind == total.dtype.kind == "f")
         values = None if value is None else Values(value, columns)
         return PairSum(root, final, partners, op, number, values, total, made, tuple(place))
+
+    def _last(self, root: Root) -> Last | None:
+        """What goes through the elements of a sum, if it is neither pairs nor reads other sums."""
+        last = self.among.last(root)
+        if last is None or last.root in self.spaces:
+            return None
+        others = {*last.root.loads} - {root.target}
+        return last if self._results.isdisjoint(others) else None
 
     def _rows(self, partners: Sequence[Scalar]) -> Set[Scalar]:
         """The loops of rows, of which no operand of partners knows one."""
