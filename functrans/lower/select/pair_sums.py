@@ -22,7 +22,7 @@ import numpy as np
 
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import index
-from functrans.loop.scalar import Scalar, convert, postorder
+from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.statements import local
 from functrans.lower.select.comparisons import compares_alike
 from functrans.lower.select.pairs import PairProduct, Pairs, Values, pair_product, told_apart
@@ -268,7 +268,10 @@ class PairRoots:
             (made,) = self.substitute([last.value], {last.element: made})
         term, made, *place = self.substitute([term, made, *position], places)
         number, value = _factors(term, {*columns}, self._rows(partners))
-        require(number is not None and (value is not None) == bool(columns))
+        if columns and value is None:
+            # the cotangent of a plain sum is the same in all columns
+            value = const(1, total.dtype)
+        require(number is not None)
         require(op == "add" or not columns)
         assert number is not None
         require(number.dtype.kind == total.dtype.kind == "f")

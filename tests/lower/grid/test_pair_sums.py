@@ -177,6 +177,7 @@ DERIVATIVES = {
     "sums without products": (of_bias_as_well, *few(17, 18), drawn(17, 18)),
     "logsumexp": (grad(log_likelihood, (0, 1)), *few(17, 18)[:2]),
     "forward": (lambda *x: jvp(attention, x[:3], x[3:]), *few(17, 18), *few(17, 18)),
+    "of a plain sum": (grad(lambda *x: np.sum(attention(*x) * 3), (0, 1, 2)), *few(17, 18)),
     "each sample": (vmap(gradient(attention)), *(drawn(2, *x.shape) for x in few(17, 18))),
 }
 
