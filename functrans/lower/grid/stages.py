@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from functrans.loop.statements import Kernel, size
 from functrans.lower.draft import Draft
-from functrans.lower.grid.attention import with_attention
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.column_reduction import shared_columns
@@ -18,6 +17,7 @@ from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.library_calls import with_library_calls
+from functrans.lower.grid.pair_fusion import with_fused_pairs
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.sizes import with_leaves
 from functrans.lower.grid.strip_mining import strip_mined
@@ -27,15 +27,16 @@ from functrans.lower.plan import Step
 
 
 def attention(draft: Draft) -> Draft:
-    """Fuse attention: a softmax-weighted sum is one kernel, without weights in memory.
+    """Fuse attention, and its gradients: kernels of tiles, without scores or weights in memory.
 
-    `grid/attention.py`, with `select/attention_matching.py`.
+    `grid/pair_fusion.py`, with `grid/attention.py` for a softmax-weighted sum, and
+    `grid/pair_sums.py` for sums that make scores and weights again.
 
     Expects roots.
-    Leaves fewer of them: what only that kernel needs is not made.
+    Leaves fewer of them: what only these kernels need is not made.
     """
     simplify = draft.chosen.puller.simplify
-    return replace(draft, roots=with_attention(draft.roots, draft.target, simplify))
+    return replace(draft, roots=with_fused_pairs(draft.roots, draft.target, simplify))
 
 
 def library_calls(draft: Draft) -> Draft:

@@ -10,6 +10,7 @@ On a grid this is one kernel (`functrans.lower.grid.attention`), which keeps no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,20 @@ import numpy as np
 from functrans.loop.functions import Function
 from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.scalar import Scalar
+from functrans.lower.select.pairs import PairProduct, Pairs, Values
 from functrans.lower.select.products import extents
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import Root
+
+
+class Statistic(NamedTuple):
+    """What others read of a query: the root that makes it, where it is stored, and what it is.
+
+    It is made of the largest of its scores, or of the sum of its weights.
+    """
+
+    root: Root
+    position: tuple[Scalar, ...]
+    value: Scalar
 
 
 class Attention(NamedTuple):
@@ -27,17 +40,13 @@ class Attention(NamedTuple):
     Parameters
     ----------
     roots : tuple of Root
-        All that the kernel computes; only the last one is kept.
-    batch, queries, columns : tuple of Scalar
-        Loops: those that keys and values know as well, the others of the scores, those of values.
-    key : Scalar
-        The index that is summed over.
-    product : Scalar
-        The fold that the scores are made of.
-    left, right : tuple of Scalar
-        The operands of its terms: of queries, and of keys.
-    term : Scalar
-        What it adds up, made of these.
+        All that the kernel computes; only the last one is kept, and statistics.
+    statistics : tuple of Statistic
+    pairs : Pairs
+        Rows are queries, partners are keys.
+    product : PairProduct
+        What the scores are made of.
+    values : Values
     score : Scalar
         A score, made of the product.
     largest, shift : Scalar
@@ -46,7 +55,6 @@ class Attention(NamedTuple):
         What a weight is of that difference.
     weight, weighted : Scalar
         What stands for a weight, and what a value is multiplied by, made of it.
-    value : Scalar
     sum, total : Scalar
         What stands for the sum of weighted values, and for that of weights.
     made : Scalar
@@ -57,21 +65,16 @@ class Attention(NamedTuple):
     """
 
     roots: tuple[Root, ...]
-    batch: tuple[Scalar, ...]
-    queries: tuple[Scalar, ...]
-    columns: tuple[Scalar, ...]
-    key: Scalar
-    product: Scalar
-    left: tuple[Scalar, ...]
-    right: tuple[Scalar, ...]
-    term: Scalar
+    statistics: tuple[Statistic, ...]
+    pairs: Pairs
+    product: PairProduct
+    values: Values
     score: Scalar
     largest: Scalar
     shift: Scalar
     exponential: Function
     weight: Scalar
     weighted: Scalar
-    value: Scalar
     sum: Scalar
     total: Scalar
     made: Scalar
@@ -81,27 +84,39 @@ class Attention(NamedTuple):
     @property
     def widest(self) -> np.dtype[np.generic]:
         """What holds any of the numbers in between."""
-        dtypes = (x.dtype for x in (self.term, self.score, self.value, self.total))
-        return max(dtypes, key=lambda dtype: dtype.itemsize)
-
-    @property
-    def counters(self) -> tuple[Scalar, ...]:
-        """The indices that the product sums over."""
-        found: tuple[Scalar, ...] = self.product.attribute[1]
-        return found
+        numbers = (self.product.term, self.score, self.values.value, self.total)
+        return max((x.dtype for x in numbers), key=lambda dtype: dtype.itemsize)
 
 
 def tile_for(found: Attention, grid: Grid) -> AttentionTile | None:
     """The largest tile of which there are enough to keep the machine busy, or the smallest."""
-    size = found.widest.itemsize
-    terms, columns, keys = extents(found.counters), extents(found.columns), extent_of(found.key)
-    rows, batch = extents(found.queries), extents(found.batch)
+    size, product = found.widest.itemsize, found.product
+    columns = extents(found.values.columns)
     fitting = [
         tile
         for tile in grid.attention_tiles
         if tile.sums(columns) * size <= grid.registers
-        and tile.bytes(terms, columns, size, len(found.left), len(found.right)) <= grid.shared
+        and tile.bytes(product.terms, columns, size, len(product.left), len(product.right))
+        <= grid.shared
     ]
+    return chosen_tile(fitting, found.pairs, product.terms + columns, grid)
+
+
+def chosen_tile(
+    fitting: Sequence[AttentionTile], pairs: Pairs, work: int, grid: Grid
+) -> AttentionTile | None:
+    """The first tile of which there are enough, or the last; None if it leaves most idle.
+
+    Parameters
+    ----------
+    fitting : sequence of AttentionTile
+        The largest first.
+    pairs : Pairs
+    work : int
+        Multiplications for each pair.
+    grid : Grid
+    """
+    rows, batch = extents(pairs.rows), extents(pairs.batch)
 
     def blocks(tile: AttentionTile) -> int:
         return batch * -(-rows // tile.queries)
@@ -113,6 +128,6 @@ def tile_for(found: Attention, grid: Grid) -> AttentionTile | None:
         return None
     tile = fitting[-1]
     # with few blocks, each goes over its keys while most of the machine has nothing to do
-    work = keys * tile.queries * (terms + columns) // tile.threads
     few = blocks(tile) < grid.blocks // 4
-    return None if few and work > grid.little * grid.launch else tile
+    cycles = extents(pairs.partners) * tile.queries * work // tile.threads
+    return None if few and cycles > grid.little * grid.launch else tile

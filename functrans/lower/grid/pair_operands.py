@@ -1,0 +1,198 @@
+"""Operands of pairs in shared memory: the threads of a team load tiles of them together.
+
+Neighbouring threads load what is side by side in memory. Behind the last row, partner, column or
+term they load that one again; behind the last partner, values are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from functrans.loop.grid import AttentionTile
+from functrans.loop.nodes import index
+from functrans.loop.scalar import Scalar, const, minimum, where
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Let, Statement, Store, buffer, local
+from functrans.lower.grid.contiguity import lies_along
+from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
+from functrans.lower.select.pairs import PairProduct, Pairs, Values
+from functrans.lower.select.products import extents
+
+Known = dict[Scalar, Scalar]
+Load = Callable[[Scalar, Scalar], Sequence[Statement]]
+"""What a thread loads in a stretch of terms."""
+
+NEAR = 8
+"""Neighbouring threads load so many neighbouring terms, a sector of memory, and then those of the
+next row: what they store side by side is then in different banks."""
+
+
+class Operands:
+    """The tiles of the operands of pairs, and which of their elements are where.
+
+    Those of rows stay for all tiles of partners. Those of partners come in stretches of terms, and
+    take turns in the same shared memory.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    products : sequence of PairProduct
+    values : sequence of Values
+    tile : AttentionTile
+    simplify : Simplifier
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        products: Sequence[PairProduct],
+        values: Sequence[Values],
+        tile: AttentionTile,
+        simplify: Simplifier,
+    ) -> None:
+        self.pairs = pairs
+        self._products = products
+        self._values = values
+        self.tile = tile
+        self.simplify = simplify
+        self.substitute = simplify.substitute
+        self.partners = extents(pairs.partners)
+        self.groups = [tile.groups(extents(each.columns)) for each in values]
+        self.row_block = index("query_block", -(-extents(pairs.rows) // tile.queries))
+        self.partner_block = index("key_block", -(-self.partners // tile.keys))
+        self.left = [
+            [buffer("queries", x.dtype, self._of_rows(each)) for x in each.left]
+            for each in products
+        ]
+        shape = tile.depth, max((1, *self.groups)) * tile.keys + tile.padding
+        self._in_turns: list[Buffer] = []
+        self.right = [self._taken("keys", each.right, shape) for each in products]
+        self.values = [self._taken("values", [each.value], shape)[0] for each in values]
+
+    def _of_rows(self, product: PairProduct) -> tuple[int, int]:
+        tile = self.tile
+        return -(-product.terms // tile.depth) * tile.depth, tile.queries + tile.padding
+
+    def _taken(
+        self, label: str, operands: Sequence[Scalar], shape: tuple[int, int]
+    ) -> list[Buffer]:
+        """Rows for operands of partners: others have been used when these are loaded."""
+        taken: list[Buffer] = []
+        for each in operands:
+            free = [one for one in self._in_turns if one.dtype == each.dtype and one not in taken]
+            if not free:
+                free.append(buffer(label, each.dtype, shape))
+                self._in_turns += free
+            taken.append(free[0])
+        return taken
+
+    @property
+    def scratch(self) -> list[Buffer]:
+        """All of the tiles."""
+        return [*(row for rows in self.left for row in rows), *self._in_turns]
+
+    def of_rows(self, number: int) -> Load:
+        """The operands of rows in one of the products."""
+        of = self._products[number]
+
+        def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
+            first = stretch * self.tile.depth
+            return _stored(
+                [
+                    (row, (first + term, own), self._term(of, operand, first + term, self.row(own)))
+                    for row, operand in zip(self.left[number], of.left, strict=True)
+                    for own, term in self._share(of, operand, thread, is_row=True)
+                ]
+            )
+
+        return loads
+
+    def of_partners(self, number: int) -> Load:
+        """The operands of partners in one of the products."""
+        of = self._products[number]
+
+        def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
+            first = stretch * self.tile.depth
+            return _stored(
+                [
+                    (row, (term, own), self._term(of, operand, first + term, self.partner(own)))
+                    for row, operand in zip(self.right[number], of.right, strict=True)
+                    for own, term in self._share(of, operand, thread, is_row=False)
+                ]
+            )
+
+        return loads
+
+    def of_values(self, number: int) -> Load:
+        """Values of partners, which come in stretches of these; behind the last one they are 0."""
+        (value, columns), row = self._values[number], self.values[number]
+        width = self.groups[number] * self.tile.keys
+        near = lies_along(value, self.pairs.partners[-1], columns[-1])
+
+        def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
+            found = []
+            for own, term in self._divided_among(thread, width, near):
+                partner = stretch * self.tile.depth + term
+                known = delinearised(columns, minimum(own, extents(columns) - 1), self.simplify)
+                (element,) = self.substitute([value], {**known, **self.partner(partner)})
+                element = where(self.is_partner(partner), element, const(0, value.dtype))
+                found.append((row, (term, own), self.simplify(element)))
+            return _stored(found)
+
+        return loads
+
+    def _term(self, of: PairProduct, operand: Scalar, term: Scalar, known: Known) -> Scalar:
+        terms = delinearised(of.counters, minimum(term, of.terms - 1), self.simplify)
+        (value,) = self.substitute([operand], {**known, **terms})
+        return value
+
+    def _share(
+        self, of: PairProduct, operand: Scalar, thread: Scalar, *, is_row: bool
+    ) -> list[tuple[Scalar, Scalar]]:
+        loops = self.pairs.rows if is_row else self.pairs.partners
+        length = self.tile.queries if is_row else self.tile.keys
+        near = lies_along(operand, of.counters[-1], loops[-1])
+        return self._divided_among(thread, length, near)
+
+    def _divided_among(
+        self, thread: Scalar, length: int, near: bool
+    ) -> list[tuple[Scalar, Scalar]]:
+        """Which elements of so many rows a thread loads: which row, and which term of it.
+
+        Neighbours load what is side by side in memory: terms, if these are near, or else rows.
+        """
+        found = []
+        inner = min(NEAR, self.tile.depth)
+        for start in range(0, length * self.tile.depth, self.tile.threads):
+            if near:
+                rest, low = self.divided(thread + start, inner)
+                high, own = self.divided(rest, length)
+                found.append((own, self.simplify(high * inner + low)))
+            else:
+                term, own = self.divided(thread + start, length)
+                found.append((own, term))
+        return found
+
+    def row(self, within: Scalar) -> Known:
+        """The indices of a row of the tile; behind the last one, of that."""
+        number = self.row_block * self.tile.queries + within
+        loops = self.pairs.rows
+        return delinearised(loops, minimum(number, extents(loops) - 1), self.simplify)
+
+    def partner(self, within: Scalar) -> Known:
+        """The indices of a partner of the tile; behind the last one, of that."""
+        number = self.partner_block * self.tile.keys + within
+        return delinearised(self.pairs.partners, minimum(number, self.partners - 1), self.simplify)
+
+    def is_partner(self, within: Scalar) -> Scalar:
+        return self.simplify(self.partner_block * self.tile.keys + within < self.partners)
+
+    def divided(self, x: Scalar, by: int) -> tuple[Scalar, Scalar]:
+        return quotient_and_rest(x, by, self.simplify)
+
+
+def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[Statement]:
+    """Stores of values that are all loaded before."""
+    names = [local(value.dtype, "next") for *_, value in found]
+    stores = [Store(row, at, name) for (row, at, _), name in zip(found, names, strict=True)]
+    return [Let(tuple(names), tuple(value for *_, value in found)), *stores]

@@ -1,0 +1,199 @@
+"""Sums over pairs, which make the values of pairs themselves: the gradients of attention.
+
+Expects sums over the same partners (`functrans.lower.select.pair_sums`). Leaves the root of one
+kernel for all of them, that of a team, whose band goes over tiles of rows:
+
+    for each tile of rows, by a team:
+        the rows' operands, into shared memory
+        for each tile of partners:
+            for each product: that of rows and partners, in registers, from stretches of the
+                              partners' operands; then at its pairs, in shared memory
+            each thread: what is summed of its pairs, made of the products, in their place
+            for each sum: its values, weighted and added to the thread's sums
+        each thread: its elements of the results
+
+For the gradient of queries rows are queries; for those of keys and values rows are keys. So each
+element is one team's, and no update is atomic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from functrans.loop.grid import AttentionTile, Grid
+from functrans.loop.nodes import combine_pairwise, identity
+from functrans.loop.scalar import Scalar, const, convert, where
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
+from functrans.lower.grid.pair_tiles import (
+    Element,
+    PairTiles,
+    counted,
+    filled,
+    team_root,
+)
+from functrans.lower.select.attention import chosen_tile
+from functrans.lower.select.pair_sums import PairSum, PairSums
+from functrans.lower.select.products import extents
+from functrans.lower.select.root import Root
+
+
+def fused_sums(sums: PairSums, grid: Grid, simplify: Simplifier) -> Root | None:
+    """The root of the kernel that makes all of some sums; None if there is no tile for them."""
+    if extents(sums.pairs.rows) < grid.narrowest_product:
+        return None
+    kernels = {tile: _Kernel(sums, tile, simplify) for tile in grid.attention_tiles}
+    fitting = [tile for tile, kernel in kernels.items() if kernel.fits(grid)]
+    tile = chosen_tile(fitting, sums.pairs, sums.work, grid)
+    return None if tile is None else kernels[tile].root()
+
+
+class _Kernel:
+    """Makes the statements of sums over pairs.
+
+    Parameters
+    ----------
+    sums : PairSums
+    tile : AttentionTile
+    simplify : Simplifier
+    """
+
+    def __init__(self, sums: PairSums, tile: AttentionTile, simplify: Simplifier) -> None:
+        self.of = sums
+        self.simplify = simplify
+        self.substitute = simplify.substitute
+        values = [each.values for each in sums.sums if each.values is not None]
+        self.tiles = tiles = PairTiles(sums.pairs, sums.products, values, tile, simplify)
+        self.weighted = [each for each in sums.sums if each.values is not None]
+        self.plain = [each for each in sums.sums if each.values is None]
+        count = max(len(sums.products), len(self.weighted))
+        self.numbers = [tiles.of_pairs("numbers", sums.widest) for _ in range(count)]
+        """A product each, and then what is summed for a result."""
+        self.parts = [tiles.parts("parts", each.number.dtype) for each in self.plain]
+        self.products = [self._products(each.term.dtype) for each in sums.products]
+        self.sums = [tiles.sums(i, each.sum.dtype) for i, each in enumerate(self.weighted)]
+
+    def _products(self, dtype: object) -> Buffer:
+        """Registers for products, which take turns in them."""
+        taken = [one for one in self.tiles.private if one.dtype == dtype]
+        return taken[0] if taken else self.tiles.own("products", dtype, self.tiles.tile.scores)
+
+    def fits(self, grid: Grid) -> bool:
+        """Whether there is room in shared memory, and in the registers of a thread."""
+        private = {*self.tiles.private}
+        shared = sum(row.nbytes for row in self.tiles.scratch if row not in private)
+        own = sum(each.row.nbytes for each in self.sums) // self.tiles.tile.threads
+        return shared <= grid.shared and own <= grid.registers
+
+    def root(self) -> Root:
+        return team_root(
+            [each.last.target for each in self.of.sums],
+            self.tiles,
+            self._body(),
+            work=self.of.operations,
+            output=any(each.last.output for each in self.of.sums),
+        )
+
+    def _body(self) -> tuple[Statement, ...]:
+        tiles = self.tiles
+        of_partners: list[Statement] = []
+        last = len(self.products) - 1
+        for number, products in enumerate(self.products):
+            of_partners += tiles.multiplied(number, products)
+            if number < last:
+                handed = self._handed_over(number)
+                of_partners.append(tiles.by_threads(handed))
+        of_partners.append(tiles.by_threads(self._numbers))
+        of_partners += [
+            tiles.weighted(sums, numbers)
+            for sums, numbers in zip(self.sums, self.numbers, strict=False)
+        ]
+        results = [
+            statement
+            for each, sums, numbers in zip(self.weighted, self.sums, self.numbers, strict=False)
+            for statement in tiles.results(sums, numbers, self._result(each))
+        ]
+        if self.plain:
+            results.append(tiles.by_rows(self._of_rows))
+        body = [
+            tiles.by_threads(self._start),
+            *tiles.load_rows(),
+            tiles.over_partners(of_partners),
+            *results,
+        ]
+        return tiles.in_the_grid(body)
+
+    def _start(self, thread: Scalar) -> list[Statement]:
+        """Nothing has been summed."""
+        stores = [store for sums in self.sums for store in filled(sums.row, thread, 0)]
+        across = self.tiles.across(thread)
+        for each, parts in zip(self.plain, self.parts, strict=True):
+            start = const(identity(each.op, parts.dtype), parts.dtype)
+            stores += [Store(parts, (own, across), start) for own in self.tiles.own_rows(thread)]
+        return stores
+
+    def _handed_over(self, number: int) -> Callable[[Scalar], Sequence[Statement]]:
+        def stores(thread: Scalar) -> Sequence[Statement]:
+            return self.tiles.handed_over(thread, self.products[number], self.numbers[number])
+
+        return stores
+
+    def _numbers(self, thread: Scalar) -> list[Statement]:
+        """What is summed of a thread's pairs."""
+        tiles = self.tiles
+        partners = tiles.own_partners(thread)
+        own, counter = tiles.one_row(thread)
+        row = tiles.named(tiles.operands.row(own))
+        made: list[list[Scalar]] = []
+        for partner in partners:
+            known = {**row.known, **tiles.operands.partner(partner)}
+            for of, place in zip(self.of.products, self.numbers, strict=False):
+                known[of.fold] = convert(load(place, (own, partner)), of.fold.dtype)
+            inside = tiles.operands.is_partner(partner)
+            found = self.substitute([each.number for each in self.of.sums], known)
+            made.append(
+                [
+                    self.simplify(where(inside, x, const(identity(each.op, x.dtype), x.dtype)))
+                    for x, each in zip(found, self.of.sums, strict=True)
+                ]
+            )
+        values = [x for found in made for x in found]
+        names = tuple(local(x.dtype, "x") for x in values)
+        count = len(self.of.sums)
+        body: list[Statement] = [row.declared, Let(names, tuple(values))]
+        places = dict(zip(self.weighted, self.numbers, strict=False))
+        parts = dict(zip(self.plain, self.parts, strict=True))
+        for number, each in enumerate(self.of.sums):
+            of_each = names[number::count]
+            if each in parts:
+                combined = combine_pairwise(each.op, list(of_each))
+                at = own, tiles.across(thread)
+                body.append(Store(parts[each], at, combined, each.op))
+                continue
+            place = places[each]
+            body += [
+                Store(place, (own, partner), convert(x, place.dtype))
+                for partner, x in zip(partners, of_each, strict=True)
+            ]
+        last = len(self.products) - 1
+        handed = self._handed_over(last)(thread) if self.products else ()
+        return [*handed, counted(counter, body)]
+
+    def _result(self, each: PairSum) -> Callable[[Element], Sequence[Statement]]:
+        def stores(element: Element) -> Sequence[Statement]:
+            return self._stored(each, {**element.known, each.sum: element.sum})
+
+        return stores
+
+    def _of_rows(self, own: Scalar) -> Sequence[Statement]:
+        """Results that have no columns."""
+        row = self.tiles.named(self.tiles.operands.row(own))
+        body: list[Statement] = [row.declared]
+        for each, parts in zip(self.plain, self.parts, strict=True):
+            found = combine_pairwise(each.op, self.tiles.found(parts, own, each.sum.dtype))
+            body += self._stored(each, {**row.known, each.sum: found})
+        return self.tiles.if_row(own, body)
+
+    def _stored(self, each: PairSum, known: dict[Scalar, Scalar]) -> list[Statement]:
+        value, *position = self.substitute([each.made, *each.position], known)
+        return [Store(each.last.target, tuple(position), value)]

@@ -1,0 +1,398 @@
+"""Tiles of pairs: products of rows and partners in registers, and sums that are weighted by pairs.
+
+A team has a tile of rows, and goes over their partners tile by tile. What is made of pairs is never
+in memory: each thread has a small tile of products, and one of sums of as many rows. This says
+which rows, partners and columns are a thread's, multiplies, adds up and hands results on; what is
+made of a pair is up to the kernels (`functrans.lower.grid.attention`,
+`functrans.lower.grid.pair_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+from functrans.loop.grid import AttentionTile
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.scalar import Scalar, const, convert, minimum
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    If,
+    Let,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.loop.walk import loaded
+from functrans.lower.grid.dealing import deal
+from functrans.lower.grid.linearisation import delinearised
+from functrans.lower.grid.pair_operands import Operands
+from functrans.lower.select.pairs import PairProduct, Pairs, Values
+from functrans.lower.select.products import extents
+from functrans.lower.select.root import Root, extent_of
+
+Known = dict[Scalar, Scalar]
+Body = tuple[Statement, ...]
+
+
+class Place(NamedTuple):
+    """A row or a column: names of its indices."""
+
+    known: Known
+    declared: Let
+
+
+class Sums(NamedTuple):
+    """Sums of a thread, in registers: for each of its rows, those of its columns.
+
+    Parameters
+    ----------
+    row : Buffer
+    number : int
+        Of which of the values they are.
+    groups : int
+        How many groups of columns a thread has.
+    """
+
+    row: Buffer
+    number: int
+    groups: int
+
+
+class Element(NamedTuple):
+    """An element of a result: its row of the tile, what its indices are, and its sum."""
+
+    own: Scalar
+    known: Known
+    sum: Scalar
+
+
+class PairTiles:
+    """Makes the statements that kernels of pairs have in common.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    products : sequence of PairProduct
+    values : sequence of Values
+    tile : AttentionTile
+    simplify : Simplifier
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        products: Sequence[PairProduct],
+        values: Sequence[Values],
+        tile: AttentionTile,
+        simplify: Simplifier,
+    ) -> None:
+        self.pairs = pairs
+        self.products = products
+        self.values = values
+        self.tile = tile
+        self.simplify = simplify
+        self.substitute = simplify.substitute
+        self.operands = Operands(pairs, products, values, tile, simplify)
+        self.scratch: list[Buffer] = self.operands.scratch
+        self.private: list[Buffer] = []
+
+    # -- rows of shared memory, and of registers --------------------------------------------------
+
+    def shared(self, label: str, dtype: object, *shape: int) -> Buffer:
+        """A row of the team, in shared memory."""
+        self.scratch.append(buffer(label, dtype, shape))
+        return self.scratch[-1]
+
+    def of_pairs(self, label: str, dtype: object) -> Buffer:
+        """A row with a number for each pair of a tile."""
+        return self.shared(label, dtype, self.tile.queries, self.tile.keys + self.tile.padding)
+
+    def parts(self, label: str, dtype: object) -> Buffer:
+        """A row for what each of the threads that share a row of the tile has found."""
+        return self.shared(label, dtype, self.tile.queries, self.tile.across)
+
+    def own(self, label: str, dtype: object, count: int) -> Buffer:
+        """A row of each thread, which are registers."""
+        self.private.append(self.shared(label, dtype, self.tile.threads, count))
+        return self.private[-1]
+
+    def sums(self, number: int, dtype: object) -> Sums:
+        """The sums of a thread that are weighted values."""
+        groups = self.operands.groups[number]
+        return Sums(self.own("sums", dtype, groups * self.tile.scores), number, groups)
+
+    # -- loops ------------------------------------------------------------------------------------
+
+    def in_the_grid(self, body: Sequence[Statement]) -> Body:
+        """What a team does, for all tiles of rows."""
+        made = tuple(body)
+        for each in reversed([*self.pairs.batch, self.operands.row_block]):
+            made = (replace(counted(each, made), parallel=True),)
+        return made
+
+    def over_partners(self, body: Sequence[Statement]) -> For:
+        """What a team does with each tile of partners."""
+        return counted(self.operands.partner_block, body)
+
+    def dealt(self, counter: Scalar, body: Sequence[Statement]) -> For:
+        return deal(counter, body, self.tile.threads)
+
+    def by_threads(self, make: Callable[..., Sequence[Statement]], *args: Scalar) -> For:
+        """What each thread of the team does."""
+        thread = index("thread", self.tile.threads)
+        return self.dealt(thread, make(thread, *args))
+
+    def by_rows(self, make: Callable[[Scalar], Sequence[Statement]]) -> For:
+        """What is done once for each row of the tile."""
+        row = index("query", self.tile.queries)
+        return self.dealt(row, make(row))
+
+    def in_stretches(self, count: int, *made: Callable[..., Sequence[Statement]]) -> For:
+        """What the threads do in a stretch of terms, for all of them."""
+        stretch = index("stretch", -(-count // self.tile.depth))
+        return counted(stretch, [self.by_threads(make, stretch) for make in made])
+
+    # -- products ---------------------------------------------------------------------------------
+
+    def load_rows(self) -> list[Statement]:
+        """The operands of the tile's rows, into shared memory."""
+        return [
+            self.in_stretches(each.terms, self.operands.of_rows(number))
+            for number, each in enumerate(self.products)
+        ]
+
+    def multiplied(self, number: int, products: Buffer) -> list[Statement]:
+        """One of the products, for the pairs of a tile."""
+        of = self.products[number]
+
+        def nothing(thread: Scalar) -> list[Statement]:
+            return filled(products, thread, of.start)
+
+        def terms(thread: Scalar, stretch: Scalar) -> list[Statement]:
+            return self._terms(number, products, thread, stretch)
+
+        operands = self.operands.of_partners(number)
+        return [self.by_threads(nothing), self.in_stretches(of.terms, operands, terms)]
+
+    def _terms(
+        self, number: int, products: Buffer, thread: Scalar, stretch: Scalar
+    ) -> list[Statement]:
+        """The terms of a stretch, added to the products of a thread."""
+        of, depth = self.products[number], self.tile.depth
+        term = index("term", depth)
+        at = self.simplify(stretch * depth + term)
+        left, right = self.operands.left[number], self.operands.right[number]
+        rows, partners = self.own_rows(thread), self.own_partners(thread)
+        declared, of_left = named_loads([[load(row, (at, own)) for own in rows] for row in left])
+        more, of_right = named_loads(
+            [[load(row, (term, own)) for own in partners] for row in right]
+        )
+        body: list[Statement] = [*declared, *more]
+        pairs = product(zip(*of_left, strict=True), zip(*of_right, strict=True))
+        for place, (row, partner) in enumerate(pairs):
+            known = dict(zip((*of.left, *of.right), (*row, *partner), strict=True))
+            (value,) = self.substitute([of.term], known)
+            body.append(Store(products, (thread, as_index(place)), value, of.op))
+        stop = self.simplify(minimum(as_index(depth), of.terms - stretch * depth))
+        return [replace(counted(term, body), stop=stop)]
+
+    def handed_over(self, thread: Scalar, products: Buffer, target: Buffer) -> list[Statement]:
+        """Stores of a thread's products at their pairs."""
+        partners = self.own_partners(thread)
+        places = [(row, partner) for row in self.own_rows(thread) for partner in partners]
+        return [
+            Store(target, place, convert(load(products, (thread, as_index(i))), target.dtype))
+            for i, place in enumerate(places)
+        ]
+
+    # -- sums -------------------------------------------------------------------------------------
+
+    def weighted(self, sums: Sums, weights: Buffer) -> For:
+        """The values of a tile of partners, weighted and added to the sums of threads."""
+
+        def terms(thread: Scalar, stretch: Scalar) -> list[Statement]:
+            return self._weighted_terms(sums, weights, thread, stretch)
+
+        return self.in_stretches(self.tile.keys, self.operands.of_values(sums.number), terms)
+
+    def _weighted_terms(
+        self, sums: Sums, weights: Buffer, thread: Scalar, stretch: Scalar
+    ) -> list[Statement]:
+        """The weighted values of a stretch of partners, added to the sums of a thread."""
+        tile, wide = self.tile, sums.row.dtype
+        count = tile.thread_keys
+        run = index("run", tile.depth // count)
+        terms = [self.simplify(run * count + number) for number in range(count)]
+        first = self.simplify(stretch * tile.depth)
+        declared, weight = named_loads(
+            [
+                [convert(load(weights, (own, first + term)), wide) for term in terms]
+                for own in self.own_rows(thread)
+            ]
+        )
+        columns, row = self._columns(thread, sums.groups), self.operands.values[sums.number]
+        more, values = named_loads(
+            [[load(row, (term, column)) for column in columns] for term in terms]
+        )
+        body: list[Statement] = [*declared, *more]
+        for own, places in zip(weight, self.places(sums, thread), strict=True):
+            for column, place in enumerate(places):
+                products = [x * value[column] for x, value in zip(own, values, strict=True)]
+                total = load(sums.row, place)
+                for each in products:
+                    total = total + each
+                body.append(Store(sums.row, place, total))
+        return [counted(run, body)]
+
+    def results(
+        self, sums: Sums, weights: Buffer, make: Callable[[Element], Sequence[Statement]]
+    ) -> list[Statement]:
+        """What is made of sums, by way of shared memory, so that neighbours store neighbours."""
+        return [
+            each for group in range(sums.groups) for each in self._group(sums, group, weights, make)
+        ]
+
+    def _group(
+        self,
+        sums: Sums,
+        group: int,
+        weights: Buffer,
+        make: Callable[[Element], Sequence[Statement]],
+    ) -> list[Statement]:
+        tile, columns = self.tile, self.values[sums.number].columns
+
+        def handed_on(thread: Scalar) -> list[Statement]:
+            first = group * tile.thread_keys
+            return [
+                Store(weights, (own, key), convert(load(sums.row, place), weights.dtype))
+                for own, places in zip(
+                    self.own_rows(thread), self.places(sums, thread), strict=True
+                )
+                for key, place in zip(self.own_partners(thread), places[first:], strict=False)
+            ]
+
+        element = index("element", tile.queries * tile.keys)
+        own, key = self.operands.divided(element, tile.keys)
+        number = self.simplify(key + group * tile.keys)
+        row = self.named(self.operands.row(own))
+        column = self.named(delinearised(columns, number, self.simplify))
+        found = convert(load(weights, (own, key)), sums.row.dtype)
+        body: Sequence[Statement] = [
+            row.declared,
+            column.declared,
+            *make(Element(own, {**row.known, **column.known}, found)),
+        ]
+        body = self.if_row(own, where_true(self.simplify(number < extents(columns)), body))
+        return [self.by_threads(handed_on), self.dealt(element, body)]
+
+    def if_row(self, own: Scalar, body: Sequence[Statement]) -> Sequence[Statement]:
+        """What is done for the rows of a tile that there are."""
+        of_tile = self.operands.row_block * self.tile.queries + own
+        return where_true(self.simplify(of_tile < extents(self.pairs.rows)), body)
+
+    # -- what a thread has ------------------------------------------------------------------------
+
+    def own_rows(self, thread: Scalar) -> list[Scalar]:
+        down, _ = self.operands.divided(thread, self.tile.across)
+        count = self.tile.thread_queries
+        return [self.simplify(down * count + number) for number in range(count)]
+
+    def own_partners(self, thread: Scalar) -> list[Scalar]:
+        _, across = self.operands.divided(thread, self.tile.across)
+        count = self.tile.thread_keys
+        return [self.simplify(across * count + number) for number in range(count)]
+
+    def one_row(self, thread: Scalar) -> tuple[Scalar, Scalar]:
+        """One of a thread's rows, and the index of the loop over them."""
+        number = index("own", self.tile.thread_queries)
+        down, _ = self.operands.divided(thread, self.tile.across)
+        return self.simplify(down * self.tile.thread_queries + number), number
+
+    def _columns(self, thread: Scalar, groups: int) -> list[Scalar]:
+        """A thread's columns of a result."""
+        return [
+            self.simplify(own + group * self.tile.keys)
+            for group in range(groups)
+            for own in self.own_partners(thread)
+        ]
+
+    def places(self, sums: Sums, thread: Scalar) -> list[list[tuple[Scalar, Scalar]]]:
+        """Where a thread has its sums: for each of its rows, those of its columns."""
+        count = sums.groups * self.tile.thread_keys
+        return [
+            [(thread, as_index(row * count + column)) for column in range(count)]
+            for row in range(self.tile.thread_queries)
+        ]
+
+    def across(self, thread: Scalar) -> Scalar:
+        """Which of the threads that share its rows a thread is."""
+        _, across = self.operands.divided(thread, self.tile.across)
+        return across
+
+    def found(self, parts: Buffer, own: Scalar, dtype: object) -> list[Scalar]:
+        """What the threads that share a row have found."""
+        loads = [load(parts, (own, as_index(i))) for i in range(self.tile.across)]
+        return [convert(part, dtype) for part in loads]
+
+    def named(self, positions: Known) -> Place:
+        """Names for indices."""
+        names = {loop: local(INDEX, loop.attribute[0]) for loop in positions}
+        return Place(names, Let(tuple(names.values()), tuple(positions.values())))
+
+
+def team_root(
+    targets: Sequence[Buffer], tiles: PairTiles, body: Body, *, work: int, output: bool
+) -> Root:
+    """The root of a kernel of pairs: what it makes, and its statements."""
+    scratch = set(tiles.scratch)
+    own = (row.extents[1] for row in tiles.private)
+    first, *others = targets
+    return Root(
+        first,
+        (),
+        (),
+        (),
+        output=output,
+        call=body,
+        operands=tuple(one for one in loaded(body) if one not in scratch),
+        also_written=tuple(others),
+        scratch=tuple(tiles.scratch),
+        call_work=work,
+        team=tiles.tile.threads,
+        private=tuple(tiles.private),
+        largest_constant=max(tiles.tile.threads, *tiles.tile, *own),
+    )
+
+
+def counted(counter: Scalar, body: Sequence[Statement]) -> For:
+    """A loop over all that an index can be."""
+    return For(counter, ZERO, as_index(extent_of(counter)), tuple(body))
+
+
+def named_loads(
+    elements: Sequence[Sequence[Scalar]],
+) -> tuple[list[Let], list[tuple[Scalar, ...]]]:
+    """Names for what is loaded: a statement for each row of these, and the names."""
+    rows = [tuple(local(x.dtype) for x in row) for row in elements]
+    return [Let(names, tuple(row)) for names, row in zip(rows, elements, strict=True)], rows
+
+
+def filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:
+    """Stores of one number in all that a thread has of a row."""
+    _, count = row.extents
+    value = const(number, row.dtype)
+    return [Store(row, (thread, as_index(each)), value) for each in range(count)]
+
+
+def where_true(inside: Scalar, body: Sequence[Statement]) -> Sequence[Statement]:
+    """Statements under a condition, if it is not known."""
+    if inside.op == "const":
+        return body if inside.attribute else ()
+    return [If(inside, tuple(body))]

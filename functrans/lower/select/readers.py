@@ -1,0 +1,148 @@
+"""Roots and who reads them; a root of one expression, and that where its elements are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
+
+import numpy as np
+
+from functrans import vecmath
+from functrans.caches import cached
+from functrans.loop.functions import Function
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer
+from functrans.lower.select.products import HALF
+from functrans.lower.select.root import Root
+
+Known = dict[Scalar, Scalar]
+
+
+class Mismatch(Exception):
+    """What is looked for is something else."""
+
+
+def require(condition: bool) -> None:
+    if not condition:
+        raise Mismatch
+
+
+class Last(NamedTuple):
+    """A root that goes through the elements of another one, by the loops of that one.
+
+    Parameters
+    ----------
+    root : Root
+    value, element : Scalar
+        What is made, and the element that it is made of.
+    position : tuple of Scalar
+        Where it is stored.
+    """
+
+    root: Root
+    value: Scalar
+    element: Scalar
+    position: tuple[Scalar, ...]
+
+
+class Among:
+    """The roots of a program: who makes what, and who reads it.
+
+    Parameters
+    ----------
+    roots : sequence of Root
+    simplify : Simplifier
+    cheap : int
+        So few nodes are rather computed again than kept.
+    """
+
+    def __init__(self, roots: Sequence[Root], simplify: Simplifier, cheap: int) -> None:
+        self.numbers = {root: number for number, root in enumerate(roots)}
+        self.simplify = simplify
+        self.cheap = cheap
+        self.readers: dict[Buffer, list[Root]] = {}
+        self.makers: dict[Buffer, Root] = {}
+        for root in roots:
+            for source in root.loads:
+                self.readers.setdefault(source, []).append(root)
+            if is_one_expression(root):
+                self.makers[root.target] = root
+
+    def last(self, root: Root) -> Last | None:
+        """What is made of a root's elements, one by one, if that is all that they are for."""
+        readers = self.readers.get(root.target, [])
+        if root.output or len(readers) != 1:
+            return None
+        (last,) = readers
+        if not is_one_expression(last) or last.folds:
+            return None
+        element, *others = last.loads[root.target]
+        at = loops_at(root, element)
+        if others or not are_loops(at, {*last.loops}) or len(at) != len(last.loops):
+            return None
+        own = {here: there for there, here in at.items()}
+        value, element, *position = self.simplify.substitute(
+            [value_of(last), element, *position_of(last)], own
+        )
+        return Last(last, value, element, tuple(position))
+
+    def expressions(self, read: Mapping[Scalar, Root]) -> Known:
+        """Elements that are read, as the expressions of the roots that make them."""
+        return {
+            node: self.simplify.substitute([value_of(root)], loops_at(root, node))[0]
+            for node, root in read.items()
+        }
+
+
+def is_one_expression(root: Root) -> bool:
+    return not (root.call or root.part) and len(root.elements) == 1
+
+
+def value_of(root: Root) -> Scalar:
+    ((_, value),) = root.elements
+    return value
+
+
+def position_of(root: Root) -> tuple[Scalar, ...]:
+    ((position, _),) = root.elements
+    return position
+
+
+def loops_at(root: Root, element: Scalar) -> Known:
+    """What the loops of a root are where an element of it is read."""
+    return {loop: element.args[axis] for loop, axis in zip(root.loops, root.axes, strict=True)}
+
+
+def are_loops(at: Known, loops: Set[Scalar]) -> bool:
+    """Whether an element is read at some of the loops, each along one axis."""
+    return {*at.values()} <= loops and len({*at.values()}) == len(at)
+
+
+def loads_in(*expressions: Scalar) -> list[Scalar]:
+    return [node for node in postorder(expressions) if node.op == "load"]
+
+
+def folds_in(*expressions: Scalar) -> list[Scalar]:
+    return [node for node in postorder(expressions) if node.op == "fold"]
+
+
+def is_exponential(root: Root) -> bool:
+    """Whether a root is the exponential of a difference, element by element."""
+    if not is_one_expression(root):
+        return False
+    value = value_of(root)
+    return value.op == "apply" and value.args[0].op == "sub" and _is_exp(value.attribute)
+
+
+@cached(16)
+def _is_exp(function: Function) -> bool:
+    """Whether a function is that of which a difference becomes a quotient."""
+    if len(function.parameters) != 1:
+        return False
+    return function.result is Simplifier()(vecmath.exp(*function.parameters))
+
+
+def summed_as(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """What numbers are added up as."""
+    return np.dtype(np.float32) if dtype == HALF else dtype

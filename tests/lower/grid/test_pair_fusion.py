@@ -1,0 +1,41 @@
+"""Roots whose kernels come later wait for them, and so does what reads them."""
+
+import numpy as np
+
+from functrans.loop.nodes import index
+from functrans.loop.statements import buffer, load
+from functrans.lower.grid.pair_fusion import in_order
+from functrans.lower.select.root import Root
+
+i = index("i", 5)
+NAMES = {name: buffer(name, np.float64, (5,)) for name in "abcd"}
+
+
+def root(target, *sources):
+    value = sum((load(NAMES[each], (i,)) for each in sources), load(NAMES["d"], (i,)))
+    return Root(NAMES[target], (i,), (0,), (((i,), value),))
+
+
+def order(*roots):
+    found = in_order(roots)
+    return None if found is None else [each.target.name for each in found]
+
+
+def test_roots_in_order_stay():
+    assert order(root("a"), root("b", "a"), root("c", "a")) == ["a", "b", "c"]
+
+
+def test_readers_wait():
+    assert order(root("b", "a"), root("c", "b"), root("a")) == ["a", "b", "c"]
+
+
+def test_others_do_not():
+    assert order(root("b", "a"), root("c"), root("a")) == ["c", "a", "b"]
+
+
+def test_parts_of_a_join_are_all_made_before():
+    assert order(root("a"), root("a"), root("b", "a")) == ["a", "a", "b"]
+
+
+def test_what_waits_for_itself_has_no_order():
+    assert order(root("a", "b"), root("b", "a")) is None
