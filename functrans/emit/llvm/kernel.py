@@ -396,7 +396,7 @@ class _Emitter:
                 nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
                 value = ex.operations.select(Value(mask, lanes), value, nothing, target.dtype)
             old = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
-            new = ex.operations.apply(op, target.dtype, [old, value], [target.dtype] * 2)
+            new = ex.operations.accumulate(op, target.dtype, old, value)
             self.writer.line(f"store {kind} {new.ref}, ptr {slot}")
 
     def _combine_lanes(self, op: str, target: Scalar, parts: Value) -> Value:

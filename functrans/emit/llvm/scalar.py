@@ -18,14 +18,16 @@ from functrans.emit.llvm.text import (
 )
 
 # What takes two operands of one dtype: the instruction for floats, for signed and unsigned integers
-# and for bools. `contract` lets the compiler use fused multiply-add; NaN and infinity keep their
-# meaning.
+# and for bools. A product and a sum that both say `contract` may become a fused multiply-add: only
+# a number that is added to a total says so. In other places what is computed twice has to come out
+# the same twice, and `a * a - b * b` has to be 0 where these are equal.
 _KINDS = "fiub"
 _INSTRUCTIONS: dict[str, tuple[str | None, ...]] = {
-    "add": ("fadd contract", "add", "add", "or"),
-    "sub": ("fsub contract", "sub", "sub", "xor"),
+    "add": ("fadd", "add", "add", "or"),
+    "add to total": ("fadd contract", "add", "add", "or"),
+    "sub": ("fsub", "sub", "sub", "xor"),
     "mul": ("fmul contract", "mul", "mul", "and"),
-    "div": ("fdiv contract", None, None, None),
+    "div": ("fdiv", None, None, None),
     "idiv": (None, "sdiv", "udiv", "udiv"),
     "irem": ("frem", "srem", "urem", "urem"),
     "and": (None, "and", "and", "and"),
@@ -90,6 +92,11 @@ class Operations:
         if instruction is None:
             raise NotImplementedError(f"no LLVM instruction for {op} on {operand}")
         return Value(self.writer.define(f"{instruction} {kind} {', '.join(refs)}"), lanes)
+
+    def accumulate(self, op: str, dtype: np.dtype[Any], total: Value, term: Value) -> Value:
+        """What becomes of a total, or of another fold, with one more term."""
+        name = "add to total" if op == "add" else op
+        return self.apply(name, dtype, [total, term], [dtype] * 2)
 
     def inverse(self, mask: Value) -> Value:
         """Where a condition does not hold."""

@@ -15,8 +15,7 @@ def store(ex: Expressions, statement: Store) -> None:
     value = ex.wide(statement.value)
     if statement.op is not None:
         before = ex.wide(Scalar("load", indices, target.dtype, target))
-        kinds = [target.dtype] * 2
-        value = ex.operations.apply(statement.op, target.dtype, [before, value], kinds)
+        value = ex.operations.accumulate(statement.op, target.dtype, before, value)
     stride = 1 if vector is None else vector.factors.of_element(target, indices)
     if stride == 1:
         offset = ex.offset(target, indices, base=vector is not None)
