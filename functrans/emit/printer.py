@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_bfloat16
+from functrans.loop.contraction import SHORTEST
 from functrans.loop.functions import expanded
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import BOOL, Scalar, postorder
@@ -205,14 +206,18 @@ class Printer:
                 self.forget()
 
     def store(self, statement: Store) -> None:
-        *indices, value = self.texts(expressions(statement))
         if statement.atomic and statement.op is not None:
+            *indices, value = self.texts(expressions(statement))
             self.atomic(statement.op, statement.target, indices, value)
             return
-        place = self.place(statement.target, indices)
+        count = len(statement.indices)
+        texts = self.texts([*statement.indices, *_factors(statement.op, statement.value)])
+        place = self.place(statement.target, texts[:count])
         dtype = statement.target.dtype
+        value = texts[-1]
         if statement.op is not None:
-            value = self.combined(statement.op, dtype, self.read(place, dtype), value)
+            total = self.read(place, dtype)
+            value = self.accumulated(statement.op, dtype, total, texts[count:])
         self.line(f"{place} = {self.to_memory(value, dtype)}")
         self.forget()
 
@@ -258,11 +263,19 @@ class Printer:
     def terms(self, statement: Reduce, targets: Iterable[str]) -> None:
         """Combine one term with each of some sums."""
         self.statements(statement.body)
-        values = self.texts(statement.values)
-        for name, op, target, value in zip(
-            targets, statement.ops, statement.targets, values, strict=True
+        factors = list(map(_factors, statement.ops, statement.values))
+        texts = iter(self.texts([x for each in factors for x in each]))
+        for name, op, target, each in zip(
+            targets, statement.ops, statement.targets, factors, strict=True
         ):
-            self.line(f"{name} = {self.combined(op, target.dtype, name, value)}")
+            term = [next(texts) for _ in each]
+            self.line(f"{name} = {self.accumulated(op, target.dtype, name, term)}")
+
+    def accumulated(self, op: str, dtype: np.dtype[Any], total: str, term: Sequence[str]) -> str:
+        """A total, or another fold, with one more term: of two factors, by a fused multiply-add."""
+        if len(term) == 2:
+            return _typed(f"fma({', '.join(term)}, {total})", dtype)
+        return self.combined(op, dtype, total, *term)
 
     def combined(self, op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
         return _combined(op, dtype, dtype, x, y)
@@ -369,6 +382,15 @@ class Printer:
         if len(args) == 2:
             return _combined(node.op, node.args[0].dtype, node.dtype, *args)
         return _typed(f"{node.op}({', '.join(args)})", node.dtype)
+
+
+def _factors(op: str | None, value: Scalar) -> tuple[Scalar, ...]:
+    """The factors of what is added to a total, if it is a product that a machine may add as well.
+
+    (What a program computes is rounded as it says: `functrans.loop.contraction`.)
+    """
+    is_product = op == "add" and value.op == "mul" and value.dtype.kind == "f"
+    return value.args if is_product and value.dtype.itemsize >= SHORTEST else (value,)
 
 
 def _combined(op: str, dtype: np.dtype[Any], result: np.dtype[Any], x: str, y: str) -> str:

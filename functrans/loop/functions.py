@@ -17,6 +17,7 @@ import numpy as np
 
 from functrans.caches import cached, cached_property
 from functrans.ir.primitive import Primitive
+from functrans.loop.contraction import contracted
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
@@ -137,10 +138,16 @@ def function_of(
     if primitive.several or any(dtype.kind != "f" for dtype in dtypes):
         return None
     parameters = tuple(parameter(i, dtype) for i, dtype in enumerate(dtypes))
-    result = Simplifier()(primitive.scalar(*parameters, **dict(params)))
+    result = closed(primitive.scalar(*parameters, **dict(params)))
     if result.dtype.kind != "f" or len(postorder([result])) < FEWEST:
         return None
     return Function(parameters, _outline_rare(result), primitive.name)
+
+
+def closed(result: Scalar) -> Scalar:
+    """An expression of parameters alone, as a function has it."""
+    simplify = Simplifier()
+    return simplify(contracted(simplify(result)))
 
 
 def _outline_rare(result: Scalar) -> Scalar:

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.caches import cached
-from functrans.loop.functions import Function
+from functrans.loop.functions import Function, closed
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
@@ -140,7 +140,7 @@ def _is_exp(function: Function) -> bool:
     """Whether a function is that of which a difference becomes a quotient."""
     if len(function.parameters) != 1:
         return False
-    return function.result is Simplifier()(vecmath.exp(*function.parameters))
+    return function.result is closed(vecmath.exp(*function.parameters))
 
 
 def summed_as(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:

@@ -25,8 +25,7 @@ def _numba() -> Any:
 
 def _compiled(text: str, name: str, scope: dict[str, Any]) -> Any:
     exec(text, scope)
-    # as the LLVM printer says: multiplications and additions may be fused, and nothing else
-    return _numba().njit(error_model="numpy", fastmath={"contract"}, nogil=True)(scope[name])
+    return _numba().njit(error_model="numpy", nogil=True)(scope[name])
 
 
 @cached(1024)

@@ -45,28 +45,32 @@ def ptx_by_numba(
     blocks : int
         So many blocks of these a multiprocessor must have registers for.
     """
-    cuda = _numba_cuda()
+    compiler = _numba_cuda()
     scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
     exec(source, scope)
     kinds = [numba_type(kind) for kind in signature]
     # (it holds Numba's compiler lock)
-    text, _ = cuda.compile_ptx(
+    library, _ = compiler._compile_pyfunc_with_fixup(
         scope[name],
         numba_type("none")(*kinds),
+        device=False,
         cc=capability,
+        abi="numba",
         launch_bounds=threads if blocks == 1 else (threads, blocks),
     )
-    return _renamed(text, name)
+    # products and sums are rounded as they are written, each on its own: no function has an option
+    library._nvvm_options["fma"] = 0
+    return _renamed(library.get_asm_str(cc=capability), name)
 
 
 @once
 def _numba_cuda() -> Any:
     with importing:
-        from numba import cuda
+        from numba.cuda import compiler
 
         with _with_older_names():
             import_module("numba.cuda.np.arrayobj")
-        return cuda
+        return compiler
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def ptx(module: str, architecture: str) -> str:
         If NVVM refuses it, with what it says.
     """
     nvvm = _bindings()
-    options = [f"-arch={architecture}", "-opt=3"]
+    options = [f"-arch={architecture}", "-opt=3", "-fma=0"]
     program = nvvm.create_program()
     try:
         text = module.encode()
