@@ -4,8 +4,8 @@ Expects the expression of a function of parameters. Leaves it with `fma` for suc
 one operation instead of two. Nothing else is contracted: a program's own sums and products are
 rounded as NumPy rounds them, each on its own. Whether a product has another reader depends on what
 is fused with what, so the same expression would come out differently in two kernels; and of two
-equal squares, one of them rounded and the other not, the difference is not zero (W. Kahan,
-"Lecture Notes on the Status of IEEE Standard 754", 1997). A function is the same wherever it stands.
+equal squares, one of them rounded and the other not, the difference is not zero (W. Kahan, "Lecture
+Notes on the Status of IEEE Standard 754", 1997). A function is the same wherever it stands.
 """
 
 from __future__ import annotations

@@ -307,8 +307,7 @@ class Control(NamedTuple):
     least_work: int = 512
     """Multiplications of a step that are worth taking out of the loop."""
     most_addends: int = 1
-    """A carry adds up so many of what is taken out. On a GPU what a batch shares (the parameters of
-    filters) would keep its samples from going through all steps on their own."""
+    """A carry adds up so many of what is taken out. What a batch shares keeps samples together."""
     least_sum: int = 1 << 62
     """Elements that are summed in a step, which are worth being summed after the loop."""
     least_batch: int = 32

@@ -170,7 +170,7 @@ def test_kernels_as_they_are_printed(function, operands):
 def test_one_kernel_for_a_stack():
     made = plan(np.linalg.cholesky, np.broadcast_to(np.eye(64, dtype="f"), (5000, 64, 64)))
     (step,) = made.steps
-    assert step.kernel.team == 64 and len(step.kernel.band) == 1
+    assert step.kernel.team == 32 and len(step.kernel.band) == 1
     # rows in shared memory begin in different banks
     assert [row.extents for row in step.kernel.scratch] == [(64, 65), (64,)]
 
