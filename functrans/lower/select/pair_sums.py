@@ -7,8 +7,8 @@ can make them itself, of products of operands, a tile at a time (rematerialisati
 of Dao et al., 2022, has the gradients of attention so). What has an element for each row, as the
 total of its weights, stays in memory.
 
-Nothing is rewritten: sums have the terms that they had. What is compared has to be the same to the
-last bit each time (`functrans.lower.select.comparisons`).
+Nothing is rewritten: sums have the terms that they had, and the same pair comes out the same to the
+last bit in each of them, as the slope of a maximum needs it (`functrans.loop.contraction`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from functrans.loop.functions import node_count
 from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.statements import local
-from functrans.lower.select.comparisons import compares_alike
 from functrans.lower.select.pairs import PairProduct, Pairs, Values, pair_product, told_apart
 from functrans.lower.select.products import extents
 from functrans.lower.select.readers import (
@@ -134,7 +133,6 @@ class PairRoots:
         self._results = {root.target for root in outside}
         self.sums = [self._sum(root) for root in outside]
         """In the order of the program."""
-        require(compares_alike(each.number for each in self.sums))
 
     # -- which roots have an element for each pair ------------------------------------------------
 

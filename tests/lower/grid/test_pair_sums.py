@@ -239,11 +239,6 @@ def with_distances(q, k, v):
     return weights(-((q[:, None] - k[None]) ** 2).sum(-1)) @ v
 
 
-def by_slope(q, k, v, slope):
-    here, there = np.arange(17.0)[:, None], np.arange(18.0)
-    return weights(scores(q, k) - slope * (here - there)) @ v
-
-
 OTHERS = {
     "few queries": (gradient(attention), *few(16, 18)),
     "bias of pairs": (gradient(learnt_bias, (0, 3)), *few(17, 18), drawn(17, 18)),
@@ -256,7 +251,6 @@ OTHERS = {
         *few(17, 18),
     ),
     "distances": (gradient(with_distances), *few(17, 18)),
-    "sums that may round differently": (gradient(by_slope), *few(17, 18), 0.3),
 }
 
 
@@ -266,13 +260,20 @@ def test_others_have_the_kernels_that_they_had(name):
     assert in_tiles(plan) == 0
 
 
-def test_a_slope_is_no_obstacle_where_nothing_is_compared():
+@pytest.mark.parametrize(
+    ("form", "kernels"), [(weights, 4), (lambda x: softmax(x, axis=-1), 3)], ids=["max", "softmax"]
+)
+def test_scores_that_are_sums_of_products(form, kernels):
+    """The slope of a maximum compares scores with the largest one: they are made again for it."""
+
     def by_slope(q, k, v, slope):
         here, there = np.arange(17.0)[:, None], np.arange(18.0)
-        return softmax(scores(q, k) - slope * (here - there), axis=-1) @ v
+        return form(scores(q, k) - slope * (here - there)) @ v
 
-    plan, *_ = planned(gradient(by_slope), *few(17, 18), 0.3)
-    assert in_tiles(plan) == 3
+    operands = *few(17, 18), 0.3
+    plan, *_ = planned(gradient(by_slope), *operands)
+    assert in_tiles(plan) == kernels
+    check(gradient(by_slope), *operands)
 
 
 # -- kernels for real machines --------------------------------------------------------------------
