@@ -157,6 +157,12 @@ COMPLEX = {
 }
 
 
+def depends_on_the_machine(primitive, x):
+    """Where two squares overflow, of which NumPy rounds one before the other or both alike."""
+    with np.errstate(all="ignore"):
+        return (primitive.name == "square") & np.isinf(x.real**2) & np.isinf(x.imag**2)
+
+
 @pytest.mark.parametrize(("primitive", "operands"), COMPLEX.values(), ids=COMPLEX.keys())
 def test_pairs_agree_with_numpy_where_numbers_end(primitive, operands):
     params = next(primitive.samples(np.random.default_rng(0))).params
@@ -173,7 +179,8 @@ def test_pairs_agree_with_numpy_where_numbers_end(primitive, operands):
         known = np.isfinite(other)
         # relative to the absolute value: a part may be the small difference of large numbers
         assert np.all(abs(one[known] * 1.0 - other[known]) <= tolerance * size[known])
-        np.testing.assert_array_equal(one[~known], other[~known])
+        ends = ~known & ~np.all([depends_on_the_machine(primitive, x) for x in operands], axis=0)
+        np.testing.assert_array_equal(one[ends], other[ends])
         zeros = known & finite & (other == 0)
         np.testing.assert_array_equal(np.signbit(one[zeros] * 1.0), np.signbit(other[zeros] * 1.0))
 
