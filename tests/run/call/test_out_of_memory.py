@@ -4,9 +4,15 @@ import sys
 
 import pytest
 
-from tests.run.processes import run
+from tests.run import processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+
+
+def run(code, folder):
+    # plans of arrays as large as these are verified element by element
+    return processes.run(code, folder, FUNCTRANS_CHECK_PLANS="0")
+
 
 LIMIT = """
 import gc, resource
@@ -228,22 +234,23 @@ from functrans.run.call.compiled import compile_graph
 from functrans.ir.types import aval_of
 from functrans.trace.stage import rewrite
 
-def program(n):
-    x = np.ones(1000 + n)
+def program():
+    x = np.ones(1000)
     graph = rewrite(lambda x: [np.cumsum(np.outer(x, x), axis=0)[::-1] @ x], [aval_of(x)])
     return compile_graph(graph)(x)
 
-for n in range(3):
-    program(n)
-gc.collect()
-before = in_use()
-for n in range(12):
-    program(n)
-gc.collect()
-print(in_use() - before)
+for _ in range(4):
+    before = in_use()
+    for _ in range(12):
+        program()
+    gc.collect()
+    print(in_use() - before)
 """
 )
 
 
 def test_the_temporaries_of_forgotten_programs_are_freed(tmp_path):
-    assert int(run(FORGOTTEN, tmp_path)) < 40_000_000
+    # What is loaded once, threads' stacks and an allocator's arenas grow early on, and by how much
+    # is the machine's affair; what is not freed grows each time, by 16 MB for each program.
+    growth = [int(line) for line in run(FORGOTTEN, tmp_path).splitlines()]
+    assert min(growth) < 40_000_000
