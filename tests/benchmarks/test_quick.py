@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.adjoint import compare
+from tests.benchmarks.door import one_number, solvers
 from tests.benchmarks.one import ALL, functrans_library
 from tests.benchmarks.ratios import elementwise, gradients, memory
 
@@ -42,3 +43,14 @@ def test_elementwise_work_beside_numba():
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_before_and_after():
     assert 0.5 < memory(40).ratio < 2.0
+
+
+def test_what_everybody_pays_is_measured():
+    names = [row.name for row in solvers()]
+    assert names == [
+        "minimize, 10 parameters, with gradient",
+        "solve_ivp, a compiled right-hand side",
+    ]
+    row = one_number(np.ones(1000), "8 kB")
+    assert row.ours > 0
+    assert str(row).startswith("one number of 8 kB closed over")
