@@ -1,7 +1,8 @@
 """Programs of autograd's clients, on it and on ours: ``python -m tests.benchmarks.clients``.
 
 Each is run in processes of its own, with the real autograd and with `as_autograd` in its place; the
-results have to agree. lifelines, autograd-gamma, surpyval and pymanopt have to be installed.
+results have to agree. lifelines, autograd-gamma, surpyval, pymanopt and PennyLane have to be
+installed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+import functrans
+from functrans.trace.tracer import Tracer
 from tests.benchmarks.as_autograd import install
 
 
@@ -99,6 +102,34 @@ def _gamma(name: str) -> Any:
     return lambda: np.concatenate([np.ravel(part) for part in gradient(parameters)])
 
 
+def _pennylane(library: str) -> Any:
+    """A circuit; PennyLane finds our functions by autoray, and keeps its own autograd."""
+    import autoray
+    import pennylane
+
+    device = pennylane.device("default.qubit", wires=3)
+
+    def circuit(w):
+        for layer in range(2):
+            for i in range(3):
+                pennylane.RY(w[layer, i], wires=i)
+            for i in range(2):
+                pennylane.CNOT(wires=[i, i + 1])
+        return pennylane.expval(pennylane.PauliZ(2))
+
+    weights = np.linspace(0.1, 1.2, 6).reshape(2, 3)
+    node = pennylane.QNode(circuit, device, interface="auto", diff_method="backprop")
+    if library == "functrans":
+        autoray.register_backend(Tracer, "functrans.numpy")
+        gradient = functrans.grad(node)
+        return lambda: gradient(weights)
+    tensor = pennylane.numpy.array(weights, requires_grad=True)
+    return lambda: np.asarray(pennylane.grad(node)(tensor))
+
+
+BY_NAME = {"PennyLane, three qubits": _pennylane}
+"""Programs that need nobody to stand in for autograd; they are given the library's name."""
+
 PROGRAMS = {
     **{
         f"lifelines {name}": (_lifelines_univariate, name)
@@ -124,9 +155,9 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def measure(name: str, rounds: int) -> dict[str, Any]:
+def measure(library: str, name: str, rounds: int) -> dict[str, Any]:
     """What a program gives, and the median of its times."""
-    make, *args = PROGRAMS[name]
+    make, *args = (BY_NAME[name], library) if name in BY_NAME else PROGRAMS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run = make(*args)
@@ -160,12 +191,12 @@ def main() -> None:
     given = parser.parse_args()
     if given.one:
         library, name, rounds = given.one
-        if library == "functrans":
+        if library == "functrans" and name not in BY_NAME:
             install()
-        print(json.dumps(measure(name, int(rounds))))
+        print(json.dumps(measure(library, name, int(rounds))))
         return
     print(f"{'program':48} {'autograd':>10} {'ours':>10} {'ratio':>7}")
-    for name in PROGRAMS:
+    for name in [*BY_NAME, *PROGRAMS]:
         if given.names and not any(part in name for part in given.names):
             continue
         theirs, ours = (of(library, name, given.rounds) for library in ("autograd", "functrans"))
