@@ -58,7 +58,7 @@ def cached(most: int) -> Callable[[Callable[..., T]], _lru_cache_wrapper[T]]:
     def decorate(function: Callable[..., T]) -> _lru_cache_wrapper[T]:
         remembering = lru_cache(maxsize=most)(function)
         remembering.clear = remembering.cache_clear  # type: ignore[attr-defined]
-        _register(remembering)
+        register(remembering)
         return remembering
 
     return decorate
@@ -74,7 +74,7 @@ class Table(dict[K, V]):
 
     def __init__(self, most: int) -> None:
         self.most = most
-        _register(self)
+        register(self)
 
     # tables are told apart, not compared
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -90,7 +90,8 @@ class Table(dict[K, V]):
         self[key] = value
 
 
-def _register(cache: Any) -> None:
+def register(cache: Any) -> None:
+    """Have `clear_caches` call the ``clear`` of something, which is not kept alive by that."""
     with _adding:
         _caches.add(cache)
 

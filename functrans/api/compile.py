@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Concatenate, cast, overload
+from typing import Any, Concatenate, overload
 
 import numpy as np
 
@@ -36,17 +36,16 @@ from functrans.api.options import (
     named,
     where_of,
 )
-from functrans.api.outside import Outside
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
+from functrans.api.remembering import Remembering
 from functrans.api.static import NO_STATIC, Static, without_static
-from functrans.api.transformed import P, Q, R, Transformed
+from functrans.api.transformed import P, Q, R
 from functrans.caches import Table, cached
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
 from functrans.ir.on_device import OnDevice, is_any_on_device
 from functrans.ir.primitive import current
-from functrans.locks import lock
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
@@ -69,7 +68,7 @@ def _structure_of_leaves(count: int) -> Structure:
     return tree.structure(((0,) * count, {}))
 
 
-class Jitted(Transformed[P, R]):
+class Jitted(Remembering[P, R]):
     """What `jit` returns: called like the function, with `lower` to look inside."""
 
     def __init__(
@@ -89,7 +88,7 @@ class Jitted(Transformed[P, R]):
             "max_paths": max_paths,
             **where._asdict(),
         }
-        super().__init__(jit, function, options, function)
+        super().__init__(jit, function, options, instance)
         self._static = static
         self._donated = donated
         self._has_static = bool(static)
@@ -97,10 +96,8 @@ class Jitted(Transformed[P, R]):
         self._where = where
         # with the other paths, if there are some
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
-        self._outside = Outside(function, instance)
         # by the instance that each is for
         self._methods: Table[int, Jitted[..., Any]] = Table(MOST_ENTRIES)
-        self._lock = lock()
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Jitted[P, R]: ...
@@ -137,11 +134,9 @@ class Jitted(Transformed[P, R]):
         )
         return Jitted(method, static, donated, self._max_paths, self._where, reference)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast(R, self._results(args, kwargs))
-
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._outside.changed():
+            self.forget_calls()
             self._entries.clear()
         if self._has_static:
             args, kwargs, static = without_static(self._function, self._static, args, kwargs)
@@ -170,10 +165,13 @@ class Jitted(Transformed[P, R]):
         try:
             if paths is not None:
                 return paths(leaves)
-            return path.structure.unflatten(path.results(leaves))
+            result = path.structure.unflatten(path.results(leaves))
         except OverflowError:
             self._arrays(leaves, structure, static)  # which says of which argument
             raise
+        if not self._has_static:
+            self._remember(path, structure, leaves)
+        return result
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
@@ -241,7 +239,7 @@ class Jitted(Transformed[P, R]):
             # where Python branched, the graph is good for the enclosing trace alone
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
                 self._entries.remember(key, (path, None))
-                self._outside.note()
+                self._note()
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
             return path.structure.unflatten(
@@ -266,7 +264,7 @@ class Jitted(Transformed[P, R]):
                 path = paths.along(leaves, ())
                 entry = path, paths if path.decisions else None
                 self._entries.remember(key, entry)
-                self._outside.note()
+                self._note()
             return entry
 
     def _stage(

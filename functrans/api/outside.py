@@ -66,6 +66,11 @@ class Outside:
         self._places = [look for look in reach.places if _holds_arrays(self._parts_at(look))]
         self._before = [_Copy(x) if _may_change(x) else _reference(x) for x in self._leaves()]
 
+    @property
+    def watches(self) -> bool:
+        """Whether there is anything to look at before a call."""
+        return bool(self._before)
+
     def changed(self) -> bool:
         """Whether anything is another than what was noted."""
         if not self._before:

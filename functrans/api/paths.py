@@ -63,6 +63,10 @@ class Path:
         self.decisions = decisions
         self.outcomes = tuple(decision.outcome for decision in decisions)
         self.calls = 0
+        self.recalled: tuple[Any, ...] | None = ()
+        """Of a path without guards: what native code knows calls like this by
+        (`functrans.run.call.inline_cache`); empty until that was asked for, None if there is no
+        such thing."""
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:

@@ -29,6 +29,8 @@ from functrans.run.code.modules import joined
 LARGEST_ON_STACK = 1024
 """Words of a frame that are still put on the thread's stack: 8 KiB."""
 
+CHECK = Path(__file__).with_name("data_of.ll")
+
 _TEXT = Path(__file__).with_name("entry.ll")
 
 
@@ -47,7 +49,7 @@ _METH_FASTCALL = 0x80
 @once
 def _method() -> tuple[_MethodDef, Any]:
     """The description of the native function for Python, and its code, which must stay alive."""
-    code = cache.load(joined(_TEXT), "call", {"run": steps.code().address})
+    code = cache.load(joined(CHECK, _TEXT), "call", {"run": steps.code().address})
     return _MethodDef(b"functrans_program", code.address, _METH_FASTCALL, None), code
 
 

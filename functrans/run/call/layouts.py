@@ -40,6 +40,40 @@ def hold() -> bool:
     return all(map(_array_holds, _arrays())) and all(map(_number_holds, _numbers()))
 
 
+CALL = 128
+"""A type: the address of the function that calls its instances."""
+
+
+def call_slot(kind: type) -> ctypes.c_uint64 | None:
+    """The word that says which function calls the instances of a class with ``__call__``.
+
+    None if that word is elsewhere.
+    """
+
+    class Called:
+        def __call__(self) -> None: ...
+
+    class NotCalled: ...
+
+    word = ctypes.c_uint64.from_address(id(kind) + CALL)
+    expected = _word(id(Called) + CALL)
+    return word if word.value == expected != 0 == _word(id(NotCalled) + CALL) else None
+
+
+def slot(kind: type, name: str) -> int | None:
+    """Where the instances of a class have the address of what is in one of their slots.
+
+    None if it is not in one place only.
+    """
+    instance: Any = object.__new__(kind)
+    places = list(range(NUMBER, kind.__basicsize__, 8))
+    for _ in range(2):
+        content = object()
+        setattr(instance, name, content)
+        places = [place for place in places if _word(id(instance) + place) == id(content)]
+    return places[0] if len(places) == 1 else None
+
+
 def _dtypes() -> list[np.dtype[Any]]:
     every = map(np.dtype, np.typecodes["All"])
     return [each for each in every if is_supported(each)]

@@ -22,6 +22,7 @@ import numpy as np
 
 from functrans import config
 from functrans.caches import once
+from functrans.run.call import numpy_interface
 from functrans.run.code import cache
 from functrans.run.code.modules import joined
 
@@ -31,12 +32,6 @@ LARGE = 1 << 20
 # Words of the allocator's state, of which memory.ll has the whole list.
 LOCK, KEPT, LIMIT, SLOTS = 0, 8, 9, 16
 COUNT = 16
-
-# Where functions stand in NumPy's C interface, which only ever grows at its end as long as the
-# first of them gives the same number.
-_BINARY_VERSION, _VERSION, _SET_HANDLER, _GET_HANDLER = 0, 211, 304, 305
-_KNOWN_BINARY = 0x2000000
-_WITH_HANDLERS = 0xF
 
 
 class _Handler(ctypes.Structure):
@@ -86,18 +81,18 @@ def _results(kinds: Sequence[Kind]) -> list[Any]:
         usual.set(before)
 
 
+def allocator() -> Any:
+    """Our allocator, as NumPy takes it; None if there is none."""
+    recycler = _recycler()
+    return None if recycler is None else recycler[0]
+
+
 def is_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     """Whether a result's memory is worth keeping, here and on this system."""
     return _SUPPORTED and config.recycle_bytes > 0 and prod(shape) * dtype.itemsize >= LARGE
 
 
-_umath = sys.modules["numpy._core._multiarray_umath"]
-
-_SUPPORTED = (
-    sys.platform != "win32"
-    and sys.implementation.name == "cpython"
-    and hasattr(_umath, "_ARRAY_API")
-)
+_SUPPORTED = sys.platform != "win32" and numpy_interface.SUPPORTED
 
 
 @once
@@ -128,16 +123,13 @@ def text() -> str:
 
 
 def _interface() -> _Interface | None:
-    table = ctypes.pythonapi.PyCapsule_GetPointer
-    table.restype, table.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    functions = ctypes.cast(table(_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    version = ctypes.PYFUNCTYPE(ctypes.c_uint)
-    if version(functions[_BINARY_VERSION])() != _KNOWN_BINARY:
+    functions = numpy_interface.functions()
+    if functions is None:
         return None
-    if version(functions[_VERSION])() < _WITH_HANDLERS:
-        return None
-    get = ctypes.PYFUNCTYPE(ctypes.py_object)(functions[_GET_HANDLER])
-    put = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(functions[_SET_HANDLER])
+    get = ctypes.PYFUNCTYPE(ctypes.py_object)(functions[numpy_interface.GET_HANDLER])
+    put = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(
+        functions[numpy_interface.SET_HANDLER]
+    )
     return _Interface(get, put)
 
 

@@ -39,7 +39,7 @@ class NumbaProgram(ArrayProgram):
 
     def __init__(self, plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> None:
         super().__init__(in_avals, out_avals, plan.arena)
-        self._large = False  # an allocator of our own is native code
+        self.is_large = False  # an allocator of our own is native code
         self.dispatcher = numba_code.program(plan)
         """For callers that Numba compiles: takes the inputs and the outputs, returns the status."""
         self._plan = plan

@@ -107,15 +107,16 @@ class ArrayProgram:
     if an input is not of the right type."""
 
     def __init__(self, in_avals: Sequence[Aval], out_avals: Sequence[Aval], arena: int) -> None:
-        self._in_avals = in_avals
+        self.in_avals = in_avals
+        self.out_avals = out_avals
         self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]
         self._arena = arena
         self._scalars = any(not shape for shape, _ in self._outputs)
-        self._large = any(memory.is_large(*kind) for kind in self._outputs)
+        self.is_large = any(memory.is_large(*kind) for kind in self._outputs)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         # every call comes through here, so this calls no other function of Python's
-        if self._large:
+        if self.is_large:
             results = memory.results(self._outputs)
         else:
             results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
@@ -140,9 +141,9 @@ class ArrayProgram:
 
     def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The inputs as C-contiguous arrays of exactly the types of the graph."""
-        if len(arrays) != len(self._in_avals):
-            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._in_avals)}")
-        given = zip(arrays, self._in_avals, strict=True)
+        if len(arrays) != len(self.in_avals):
+            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self.in_avals)}")
+        given = zip(arrays, self.in_avals, strict=True)
         return [converted(number, value, aval) for number, (value, aval) in enumerate(given)]
 
 
@@ -189,9 +190,9 @@ class NativeProgram(ArrayProgram):
         self.listing = listing
         self.overwritten = listing.overwritten
         self.codes = codes
-        table = self.table()
-        self._entry = entry.function(table, in_avals)
-        steps.free_with(self, table)
+        self.steps_table = self.table()
+        self._entry = entry.function(self.steps_table, in_avals)
+        steps.free_with(self, self.steps_table)
 
     def table(self, plain: bool = False) -> steps.Table:
         """The program for `functrans.run.call.steps`; a plain one uses no lock and no threads."""
@@ -203,7 +204,7 @@ class NativeProgram(ArrayProgram):
             for step, code in zip(listed, self.codes, strict=True)
         ]
         return steps.table(
-            [entry.input_record(aval) for aval in self._in_avals],
+            [entry.input_record(aval) for aval in self.in_avals],
             len(self._outputs),
             offsets,
             arena,
@@ -235,11 +236,11 @@ class Overwriting(ArrayProgram):
             x = given[number]
             alone = _is_whole(x) and id(x) not in several
             if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
-                x = given[number] = converted(number, x, self._in_avals[number]).copy()
+                x = given[number] = converted(number, x, self.in_avals[number]).copy()
             results[output] = x
         missing = [output for output, x in enumerate(results) if x is None]
         kinds = [self._outputs[output] for output in missing]
-        fresh = memory.results(kinds) if self._large else [np.empty(*kind) for kind in kinds]
+        fresh = memory.results(kinds) if self.is_large else [np.empty(*kind) for kind in kinds]
         for output, x in zip(missing, fresh, strict=True):
             results[output] = x
         if status := self._entry(*given, *results):
@@ -247,7 +248,7 @@ class Overwriting(ArrayProgram):
         return tuple([x if x.ndim else x[()] for x in results])
 
     def _fits(self, number: int, x: np.ndarray[Any, Any]) -> bool:
-        aval = self._in_avals[number]
+        aval = self.in_avals[number]
         return x.shape == aval.shape and bool(x.dtype == aval.dtype)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
-from functrans.run.call import layouts, memory
+from functrans.run.call import layouts, memory, numpy_interface
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,7 +61,8 @@ def test_the_portable_call_raises_what_the_other_does(otherwise):
 
 def test_an_allocator_is_set_only_in_a_numpy_that_is_known(monkeypatch):
     assert memory._interface() is not None
-    monkeypatch.setattr(memory, "_KNOWN_BINARY", 0x3000000)
+    monkeypatch.setattr(numpy_interface, "_KNOWN_BINARY", 0x3000000)
+    monkeypatch.setattr(numpy_interface, "functions", numpy_interface.functions.__wrapped__)
     assert memory._interface() is None
     monkeypatch.setattr(memory, "_recycler", memory._recycler.__wrapped__)
     (result,) = memory.results([((300_000,), np.dtype(float))])

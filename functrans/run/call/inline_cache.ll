@@ -1,0 +1,627 @@
+; Inline cache of calls: what Python calls when a compiled function is called.
+;
+; functrans/run/call/inline_cache.py says what the tables are made of, and makes them. What is not as one
+; of them says goes to @usual, which Python would have called; nothing has been done by then.
+
+declare ptr @usual(ptr, ptr, ptr)
+declare ptr @data_of(ptr, ptr, ptr)
+declare i64 @run(ptr, ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare i32 @PyContextVar_Get(ptr, ptr, ptr)
+declare i64 @PyTuple_Size(ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyTuple_New(i64)
+declare i64 @PyList_Size(ptr)
+declare ptr @PyList_GetItem(ptr, i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
+declare ptr @PyList_New(i64)
+declare i64 @PyDict_Size(ptr)
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
+declare ptr @PyDict_New()
+declare ptr @PyObject_CallObject(ptr, ptr)
+declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
+declare void @PyErr_Clear()
+declare ptr @PyMem_RawMalloc(i64)
+declare void @PyMem_RawFree(ptr)
+
+; Whether the arguments are as the nodes of the table say. The addresses of numbers and arrays go to
+; the slots. The nodes come one by one in breadth-first order, those inside of one behind all others
+; so far: the queue is full of objects before they are looked at.
+define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %scratch) {
+  %count.w = getelementptr i64, ptr %table, i64 5
+  %count = load i64, ptr %count.w
+  %ndarray.w = getelementptr i64, ptr %state, i64 7
+  %ndarray = load ptr, ptr %ndarray.w
+  %overflow = alloca i32
+  %nodes = getelementptr i64, ptr %table, i64 12
+  br label %node
+node:
+  %i = phi i64 [ 0, %0 ], [ %i.next, %next ]
+  %at = phi ptr [ %nodes, %0 ], [ %at.next, %next ]
+  %end = phi i64 [ 3, %0 ], [ %end.next, %next ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %yes
+look:
+  %one.w = getelementptr i64, ptr %queue, i64 %i
+  %one = load ptr, ptr %one.w
+  %type.w = getelementptr i64, ptr %one, i64 1
+  %type = load ptr, ptr %type.w
+  %kind = load i64, ptr %at
+  %first.w = getelementptr i64, ptr %at, i64 1
+  %first = load ptr, ptr %first.w
+  %second.w = getelementptr i64, ptr %at, i64 2
+  %second = load i64, ptr %second.w
+  switch i64 %kind, label %no [
+    i64 0, label %same
+    i64 1, label %tuple
+    i64 2, label %list
+    i64 3, label %dict
+    i64 4, label %array
+    i64 5, label %number
+    i64 6, label %integer
+    i64 7, label %truth
+  ]
+same:
+  %is.same = icmp eq ptr %one, %first
+  br i1 %is.same, label %small, label %no
+tuple:                                             ; or a named one
+  %tuple.ok = icmp eq ptr %type, %first
+  br i1 %tuple.ok, label %tuple.size, label %no
+tuple.size:
+  %tuple.has = call i64 @PyTuple_Size(ptr %one)
+  %tuple.fits = icmp eq i64 %tuple.has, %second
+  br i1 %tuple.fits, label %items, label %no
+list:
+  %list.ok = icmp eq ptr %type, %first
+  br i1 %list.ok, label %list.size, label %no
+list.size:
+  %list.has = call i64 @PyList_Size(ptr %one)
+  %list.fits = icmp eq i64 %list.has, %second
+  br i1 %list.fits, label %items, label %no
+items:
+  %is.list = phi i1 [ 0, %tuple.size ], [ 1, %list.size ]
+  br label %item
+item:
+  %j = phi i64 [ 0, %items ], [ %j.next, %item.put ]
+  %item.more = icmp slt i64 %j, %second
+  br i1 %item.more, label %item.take, label %small.items
+item.take:
+  br i1 %is.list, label %from.list, label %from.tuple
+from.list:
+  %of.list = call ptr @PyList_GetItem(ptr %one, i64 %j)
+  br label %item.put
+from.tuple:
+  %of.tuple = call ptr @PyTuple_GetItem(ptr %one, i64 %j)
+  br label %item.put
+item.put:
+  %item.object = phi ptr [ %of.list, %from.list ], [ %of.tuple, %from.tuple ]
+  %item.place = add i64 %end, %j
+  %item.p = getelementptr ptr, ptr %queue, i64 %item.place
+  store ptr %item.object, ptr %item.p
+  %j.next = add i64 %j, 1
+  br label %item
+small.items:
+  %items.end = add i64 %end, %second
+  br label %small
+dict:
+  %dict.ok = icmp eq ptr %type, %first
+  br i1 %dict.ok, label %dict.size, label %no
+dict.size:
+  %dict.has = call i64 @PyDict_Size(ptr %one)
+  %dict.fits = icmp eq i64 %dict.has, %second
+  br i1 %dict.fits, label %key, label %no
+key:
+  %k = phi i64 [ 0, %dict.size ], [ %k.next, %key.put ]
+  %key.more = icmp slt i64 %k, %second
+  br i1 %key.more, label %key.take, label %dict.done
+key.take:
+  %key.place = add i64 %k, 3
+  %name.w = getelementptr i64, ptr %at, i64 %key.place
+  %name = load ptr, ptr %name.w
+  %value = call ptr @PyDict_GetItemWithError(ptr %one, ptr %name)
+  %absent = icmp eq ptr %value, null
+  br i1 %absent, label %forget, label %key.put
+key.put:
+  %value.place = add i64 %end, %k
+  %value.p = getelementptr ptr, ptr %queue, i64 %value.place
+  store ptr %value, ptr %value.p
+  %k.next = add i64 %k, 1
+  br label %key
+dict.done:
+  %dict.end = add i64 %end, %second
+  %dict.words = add i64 %second, 3
+  %after.dict = getelementptr i64, ptr %at, i64 %dict.words
+  br label %next
+array:                                             ; or a scalar of NumPy's
+  %record = getelementptr i64, ptr %at, i64 3
+  %data = call ptr @data_of(ptr %one, ptr %record, ptr %ndarray)
+  %array.ok = icmp ne ptr %data, null
+  br i1 %array.ok, label %array.put, label %no
+array.put:
+  %array.p = getelementptr ptr, ptr %slots, i64 %second
+  store ptr %data, ptr %array.p
+  %axes.w = getelementptr i64, ptr %record, i64 3
+  %axes = load i64, ptr %axes.w
+  %array.words = add i64 %axes, 7
+  %after.array = getelementptr i64, ptr %at, i64 %array.words
+  br label %next
+number:                                            ; of Python's: it lies behind the head
+  %number.ok = icmp eq ptr %type, %first
+  br i1 %number.ok, label %number.put, label %no
+number.put:
+  %inside = getelementptr i8, ptr %one, i64 16
+  %number.p = getelementptr ptr, ptr %slots, i64 %second
+  store ptr %inside, ptr %number.p
+  br label %small
+integer:
+  %integer.ok = icmp eq ptr %type, %first
+  br i1 %integer.ok, label %integer.take, label %no
+integer.take:
+  %integer.value = call i64 @PyLong_AsLongLongAndOverflow(ptr %one, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %in.range = icmp eq i32 %over, 0
+  br i1 %in.range, label %written, label %no
+truth:
+  %true.w = getelementptr i64, ptr %state, i64 8
+  %true = load ptr, ptr %true.w
+  %false.w = getelementptr i64, ptr %state, i64 9
+  %false = load ptr, ptr %false.w
+  %is.true = icmp eq ptr %one, %true
+  %is.false = icmp eq ptr %one, %false
+  %is.truth = or i1 %is.true, %is.false
+  %truth.value = zext i1 %is.true to i64
+  br i1 %is.truth, label %written, label %no
+written:                                           ; the program takes its address
+  %content = phi i64 [ %integer.value, %integer.take ], [ %truth.value, %truth ]
+  %room = getelementptr i64, ptr %scratch, i64 %i
+  store i64 %content, ptr %room
+  %room.p = getelementptr ptr, ptr %slots, i64 %second
+  store ptr %room, ptr %room.p
+  br label %small
+small:
+  %small.end = phi i64 [ %end, %same ], [ %items.end, %small.items ], [ %end, %number.put ],
+                       [ %end, %written ]
+  %after.small = getelementptr i64, ptr %at, i64 3
+  br label %next
+next:
+  %at.next = phi ptr [ %after.small, %small ], [ %after.dict, %dict.done ],
+                     [ %after.array, %array.put ]
+  %end.next = phi i64 [ %small.end, %small ], [ %dict.end, %dict.done ], [ %end, %array.put ]
+  %i.next = add i64 %i, 1
+  br label %node
+forget:
+  call void @PyErr_Clear()
+  br label %no
+yes:
+  ret i1 1
+no:
+  ret i1 0
+}
+
+; Memory for the results, whose addresses go to the slots; false if there is none. Those without
+; axes have it in the frame, 16 bytes each.
+define internal i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr %scratch) {
+  %count.w = getelementptr i64, ptr %table, i64 6
+  %count = load i64, ptr %count.w
+  %records.at.w = getelementptr i64, ptr %table, i64 7
+  %records.at = load i64, ptr %records.at.w
+  %records = getelementptr i64, ptr %table, i64 %records.at
+  %ndarray.w = getelementptr i64, ptr %state, i64 7
+  %ndarray = load ptr, ptr %ndarray.w
+  %new.w = getelementptr i64, ptr %state, i64 4
+  %new = load ptr, ptr %new.w
+  %handler.w = getelementptr i64, ptr %table, i64 9
+  %handler = load ptr, ptr %handler.w
+  %set.w = getelementptr i64, ptr %state, i64 6
+  %set = load ptr, ptr %set.w
+  %is.large = icmp ne ptr %handler, null
+  br i1 %is.large, label %choose, label %begin
+choose:                                            ; some large ones take memory of others before
+  %before = call ptr %set(ptr %handler)
+  %chosen = icmp ne ptr %before, null
+  br i1 %chosen, label %begin, label %not.chosen
+not.chosen:
+  call void @PyErr_Clear()
+  ret i1 0
+begin:
+  %usual.handler = phi ptr [ null, %0 ], [ %before, %choose ]
+  br label %result
+result:
+  %i = phi i64 [ 0, %begin ], [ %i.next, %put ]
+  %at = phi ptr [ %records, %begin ], [ %at.next, %put ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %make, label %finish
+make:
+  %descr = load ptr, ptr %at
+  %axes.w = getelementptr i64, ptr %at, i64 1
+  %axes = load i64, ptr %axes.w
+  %slot.w = getelementptr i64, ptr %at, i64 2
+  %slot = load i64, ptr %slot.w
+  %extents = getelementptr i64, ptr %at, i64 3
+  %at.next = getelementptr i64, ptr %extents, i64 %axes
+  %is.scalar = icmp eq i64 %axes, 0
+  br i1 %is.scalar, label %scalar, label %array
+scalar:
+  %twice = mul i64 %i, 2
+  %room = getelementptr i64, ptr %scratch, i64 %twice
+  br label %put
+array:
+  call void @Py_IncRef(ptr %descr)
+  %axes32 = trunc i64 %axes to i32
+  %one = call ptr %new(ptr %ndarray, ptr %descr, i32 %axes32, ptr %extents, ptr null, ptr null,
+                       i32 0, ptr null)
+  %got = icmp ne ptr %one, null
+  br i1 %got, label %array.data, label %lacking
+array.data:
+  %data.w = getelementptr i64, ptr %one, i64 2
+  %data = load ptr, ptr %data.w
+  br label %put
+put:
+  %where = phi ptr [ %room, %scalar ], [ %data, %array.data ]
+  %object = phi ptr [ null, %scalar ], [ %one, %array.data ]
+  %slot.p = getelementptr ptr, ptr %slots, i64 %slot
+  store ptr %where, ptr %slot.p
+  %made.p = getelementptr ptr, ptr %made, i64 %i
+  store ptr %object, ptr %made.p
+  %i.next = add i64 %i, 1
+  br label %result
+lacking:                                           ; Python asks again, when it has made room
+  call void @PyErr_Clear()
+  call void @drop(ptr %made, i64 %i)
+  br label %finish
+finish:
+  %well = phi i1 [ 1, %result ], [ 0, %lacking ]
+  br i1 %is.large, label %restore, label %done
+restore:
+  %ours = call ptr %set(ptr %usual.handler)
+  call void @Py_DecRef(ptr %usual.handler)
+  call void @Py_DecRef(ptr %ours)
+  br label %done
+done:
+  ret i1 %well
+}
+
+define internal void @drop(ptr %objects, i64 %count) {
+  br label %one
+one:
+  %i = phi i64 [ 0, %0 ], [ %i.next, %next ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %done
+look:
+  %object.w = getelementptr i64, ptr %objects, i64 %i
+  %object = load ptr, ptr %object.w
+  call void @Py_DecRef(ptr %object)                ; which does nothing for null
+  br label %next
+next:
+  %i.next = add i64 %i, 1
+  br label %one
+done:
+  ret void
+}
+
+; Puts the results together, as the table's program for a stack says; null if that fails.
+define internal ptr @assemble(ptr %state, ptr %table, ptr %made, ptr %scratch, ptr %stack) {
+  %count.w = getelementptr i64, ptr %table, i64 6
+  %count = load i64, ptr %count.w
+  %records.at.w = getelementptr i64, ptr %table, i64 7
+  %records.at = load i64, ptr %records.at.w
+  %records = getelementptr i64, ptr %table, i64 %records.at
+  %program.at.w = getelementptr i64, ptr %table, i64 8
+  %program.at = load i64, ptr %program.at.w
+  %program = getelementptr i64, ptr %table, i64 %program.at
+  %as.scalar.w = getelementptr i64, ptr %state, i64 5
+  %as.scalar = load ptr, ptr %as.scalar.w
+  br label %result
+result:                                            ; numbers first
+  %i = phi i64 [ 0, %0 ], [ %i.next, %result.next ]
+  %at = phi ptr [ %records, %0 ], [ %at.next, %result.next ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %operation
+look:
+  %axes.w = getelementptr i64, ptr %at, i64 1
+  %axes = load i64, ptr %axes.w
+  %words = add i64 %axes, 3
+  %at.next = getelementptr i64, ptr %at, i64 %words
+  %is.scalar = icmp eq i64 %axes, 0
+  br i1 %is.scalar, label %scalar, label %result.next
+scalar:
+  %descr = load ptr, ptr %at
+  %twice = mul i64 %i, 2
+  %room = getelementptr i64, ptr %scratch, i64 %twice
+  %number = call ptr %as.scalar(ptr %room, ptr %descr, ptr null)
+  %made.p = getelementptr ptr, ptr %made, i64 %i
+  store ptr %number, ptr %made.p
+  %got = icmp ne ptr %number, null
+  br i1 %got, label %result.next, label %fail.early
+result.next:
+  %i.next = add i64 %i, 1
+  br label %result
+operation:
+  %op.at = phi ptr [ %program, %result ], [ %op.next, %pushed ]
+  %height = phi i64 [ 0, %result ], [ %height.next, %pushed ]
+  %op = load i64, ptr %op.at
+  %operand.w = getelementptr i64, ptr %op.at, i64 1
+  %operand = load i64, ptr %operand.w
+  %pointer.w = getelementptr i64, ptr %op.at, i64 2
+  %pointer = load ptr, ptr %pointer.w
+  %op.after = getelementptr i64, ptr %op.at, i64 3
+  %base = sub i64 %height, %operand
+  %bottom = getelementptr ptr, ptr %stack, i64 %base
+  switch i64 %op, label %done [
+    i64 1, label %leaf
+    i64 2, label %constant
+    i64 3, label %tuple
+    i64 4, label %list
+    i64 5, label %dict
+    i64 6, label %named
+  ]
+leaf:
+  %leaf.p = getelementptr ptr, ptr %made, i64 %operand
+  %leaf.object = load ptr, ptr %leaf.p
+  store ptr null, ptr %leaf.p
+  br label %push.up
+constant:
+  call void @Py_IncRef(ptr %pointer)
+  br label %push.up
+push.up:
+  %up = phi ptr [ %leaf.object, %leaf ], [ %pointer, %constant ]
+  br label %push
+tuple:
+  %tuple.new = call ptr @PyTuple_New(i64 %operand)
+  %tuple.got = icmp ne ptr %tuple.new, null
+  br i1 %tuple.got, label %tuple.item, label %fail
+tuple.item:
+  %t = phi i64 [ 0, %tuple ], [ %t.next, %tuple.put ]
+  %t.more = icmp slt i64 %t, %operand
+  br i1 %t.more, label %tuple.put, label %push.container
+tuple.put:
+  %t.one.w = getelementptr i64, ptr %bottom, i64 %t
+  %t.one = load ptr, ptr %t.one.w
+  call i32 @PyTuple_SetItem(ptr %tuple.new, i64 %t, ptr %t.one)
+  %t.next = add i64 %t, 1
+  br label %tuple.item
+list:
+  %list.new = call ptr @PyList_New(i64 %operand)
+  %list.got = icmp ne ptr %list.new, null
+  br i1 %list.got, label %list.item, label %fail
+list.item:
+  %l = phi i64 [ 0, %list ], [ %l.next, %list.put ]
+  %l.more = icmp slt i64 %l, %operand
+  br i1 %l.more, label %list.put, label %push.container
+list.put:
+  %l.one.w = getelementptr i64, ptr %bottom, i64 %l
+  %l.one = load ptr, ptr %l.one.w
+  call i32 @PyList_SetItem(ptr %list.new, i64 %l, ptr %l.one)
+  %l.next = add i64 %l, 1
+  br label %list.item
+dict:
+  %dict.new = call ptr @PyDict_New()
+  %dict.got = icmp ne ptr %dict.new, null
+  br i1 %dict.got, label %dict.item, label %fail
+dict.item:
+  %d = phi i64 [ 0, %dict ], [ %d.next, %dict.put ]
+  %d.more = icmp slt i64 %d, %operand
+  br i1 %d.more, label %dict.look, label %dict.done
+dict.look:
+  %d.one.w = getelementptr i64, ptr %bottom, i64 %d
+  %d.one = load ptr, ptr %d.one.w
+  %d.key.w = getelementptr i64, ptr %op.after, i64 %d
+  %d.key = load ptr, ptr %d.key.w
+  %d.failed = call i32 @PyDict_SetItem(ptr %dict.new, ptr %d.key, ptr %d.one)
+  %d.well = icmp eq i32 %d.failed, 0
+  br i1 %d.well, label %dict.put, label %dict.fail
+dict.put:
+  %d.next = add i64 %d, 1
+  br label %dict.item
+dict.done:                                         ; which has references of its own
+  call void @drop(ptr %bottom, i64 %operand)
+  br label %push.container
+dict.fail:
+  call void @Py_DecRef(ptr %dict.new)
+  br label %fail
+named:
+  %given.w = getelementptr i64, ptr %stack, i64 %base
+  %given = load ptr, ptr %given.w
+  %named.new = call ptr @PyObject_CallObject(ptr %pointer, ptr %given)
+  %named.got = icmp ne ptr %named.new, null
+  br i1 %named.got, label %named.done, label %fail
+named.done:
+  call void @Py_DecRef(ptr %given)
+  br label %push.container
+push.container:
+  %container = phi ptr [ %tuple.new, %tuple.item ], [ %list.new, %list.item ],
+                       [ %dict.new, %dict.done ], [ %named.new, %named.done ]
+  br label %push
+push:
+  %object = phi ptr [ %up, %push.up ], [ %container, %push.container ]
+  %place = phi i64 [ %height, %push.up ], [ %base, %push.container ]
+  %place.p = getelementptr ptr, ptr %stack, i64 %place
+  store ptr %object, ptr %place.p
+  %height.next = add i64 %place, 1
+  br label %pushed
+pushed:
+  %is.dict = icmp eq i64 %op, 5
+  %keys = select i1 %is.dict, i64 %operand, i64 0
+  %op.next = getelementptr i64, ptr %op.after, i64 %keys
+  br label %operation
+fail:
+  call void @drop(ptr %stack, i64 %height)
+  br label %fail.early
+fail.early:
+  call void @drop(ptr %made, i64 %count)
+  ret ptr null
+done:
+  %whole = load ptr, ptr %stack
+  ret ptr %whole
+}
+
+; The call by one table. Null with %missed set: it is not for this one.
+define internal ptr @attempt(ptr %table, ptr %args, ptr %kwargs, ptr %missed) {
+  %state = load ptr, ptr %table
+  %off.w = getelementptr i64, ptr %state, i64 1
+  %off = load i64, ptr %off.w
+  %is.on = icmp eq i64 %off, 0
+  br i1 %is.on, label %outside, label %miss
+outside:                                           ; what is traced is recorded, by Python
+  %current.w = getelementptr i64, ptr %state, i64 2
+  %current = load ptr, ptr %current.w
+  %none.w = getelementptr i64, ptr %state, i64 3
+  %none = load ptr, ptr %none.w
+  %trace.p = alloca ptr
+  store ptr %none, ptr %trace.p
+  %asked = call i32 @PyContextVar_Get(ptr %current, ptr null, ptr %trace.p)
+  %trace = load ptr, ptr %trace.p
+  %known = icmp eq i32 %asked, 0
+  br i1 %known, label %trace.known, label %unknown
+unknown:
+  call void @PyErr_Clear()
+  br label %miss
+trace.known:
+  call void @Py_DecRef(ptr %trace)
+  %no.trace = icmp eq ptr %trace, %none
+  br i1 %no.trace, label %begin, label %miss
+begin:
+  %size.w = getelementptr i64, ptr %table, i64 3
+  %size = load i64, ptr %size.w
+  %is.small = icmp ule i64 %size, 1024
+  br i1 %is.small, label %on.stack, label %on.heap
+on.stack:
+  %near = alloca i64, i64 %size, align 16
+  br label %collecting
+on.heap:
+  %bytes = shl i64 %size, 3
+  %far = call ptr @PyMem_RawMalloc(i64 %bytes)
+  %got = icmp ne ptr %far, null
+  br i1 %got, label %collecting, label %miss
+collecting:
+  %scratch = phi ptr [ %near, %on.stack ], [ %far, %on.heap ]
+  %program.w = getelementptr i64, ptr %table, i64 2
+  %program = load ptr, ptr %program.w
+  %results.w = getelementptr i64, ptr %table, i64 6
+  %results = load i64, ptr %results.w
+  %nodes.w = getelementptr i64, ptr %table, i64 5
+  %nodes = load i64, ptr %nodes.w
+  %slot.words.w = getelementptr i64, ptr %table, i64 4
+  %slot.words = load i64, ptr %slot.words.w
+  %result.words = mul i64 %results, 2              ; at the start, where it is aligned to 16 bytes
+  %queue = getelementptr i64, ptr %scratch, i64 %result.words
+  %integers = getelementptr i64, ptr %queue, i64 %nodes
+  %made = getelementptr i64, ptr %integers, i64 %nodes
+  %slots = getelementptr i64, ptr %made, i64 %results
+  %stack = getelementptr i64, ptr %slots, i64 %slot.words
+  store ptr %args, ptr %queue
+  %queue.1 = getelementptr ptr, ptr %queue, i64 1
+  store ptr %kwargs, ptr %queue.1
+  %queue.2 = getelementptr ptr, ptr %queue, i64 2
+  %captured.w = getelementptr i64, ptr %table, i64 10
+  %captured = load ptr, ptr %captured.w
+  store ptr %captured, ptr %queue.2
+  %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers)
+  br i1 %fitting, label %allocating, label %free.missed
+allocating:
+  %allocated = call i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr %scratch)
+  br i1 %allocated, label %hold, label %free.missed
+hold:                                              ; while others may write to the containers
+  %releases.w = getelementptr i64, ptr %program, i64 7
+  %releases = load i64, ptr %releases.w
+  %held = icmp ne i64 %releases, 0
+  br i1 %held, label %hold.one, label %go
+hold.one:
+  %h = phi i64 [ 0, %hold ], [ %h.next, %hold.next ]
+  %h.more = icmp slt i64 %h, %nodes
+  br i1 %h.more, label %hold.next, label %go
+hold.next:
+  %h.object.w = getelementptr i64, ptr %queue, i64 %h
+  %h.object = load ptr, ptr %h.object.w
+  call void @Py_IncRef(ptr %h.object)
+  %h.next = add i64 %h, 1
+  br label %hold.one
+go:
+  %status = call i64 @run(ptr %program, ptr %slots)
+  %well = icmp eq i64 %status, 0
+  br i1 %well, label %assembling, label %failed
+assembling:
+  %whole = call ptr @assemble(ptr %state, ptr %table, ptr %made, ptr %scratch, ptr %stack)
+  br label %let.go
+failed:
+  call void @drop(ptr %made, i64 %results)
+  br label %let.go
+let.go:
+  %answer = phi ptr [ %whole, %assembling ], [ null, %failed ]
+  br i1 %held, label %drop.held, label %free.done
+drop.held:
+  call void @drop(ptr %queue, i64 %nodes)
+  br label %free.done
+free.done:
+  br i1 %is.small, label %end, label %free.heap
+free.heap:
+  call void @PyMem_RawFree(ptr %scratch)
+  br label %end
+end:
+  %again = icmp ne i64 %status, 0                  ; Python does it again, and says what is wrong
+  store i1 %again, ptr %missed
+  ret ptr %answer
+free.missed:
+  br i1 %is.small, label %miss, label %free.heap.missed
+free.heap.missed:
+  call void @PyMem_RawFree(ptr %scratch)
+  br label %miss
+miss:
+  store i1 1, ptr %missed
+  ret ptr null
+}
+
+define ptr @lookup(ptr %self, ptr %args, ptr %kwargs) {
+  %missed = alloca i1
+  %recent.p = getelementptr i8, ptr %self, i64 PLACE
+  %recent = load ptr, ptr %recent.p
+  %deleted = icmp eq ptr %recent, null
+  br i1 %deleted, label %as.usual, label %begin
+begin:
+  %count = call i64 @PyTuple_Size(ptr %recent)
+  %none = icmp slt i64 %count, 1
+  br i1 %none, label %as.usual, label %named
+named:
+  %positional = icmp eq ptr %kwargs, null
+  br i1 %positional, label %try, label %keywords
+keywords:
+  %given = call i64 @PyDict_Size(ptr %kwargs)
+  %empty = icmp eq i64 %given, 0
+  %real = select i1 %empty, ptr null, ptr %kwargs
+  br label %try
+try:
+  %options = phi ptr [ null, %named ], [ %real, %keywords ]
+  call void @Py_IncRef(ptr %recent)                ; another thread may put something in its place
+  br label %one
+one:
+  %i = phi i64 [ 0, %try ], [ %i.next, %other ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %given.up
+look:
+  %entry = call ptr @PyTuple_GetItem(ptr %recent, i64 %i)
+  %array = call ptr @PyTuple_GetItem(ptr %entry, i64 0)
+  %table.w = getelementptr i64, ptr %array, i64 2
+  %table = load ptr, ptr %table.w
+  %no.keywords = icmp eq ptr %options, null
+  %nothing.w = getelementptr i64, ptr %table, i64 11
+  %nothing = load ptr, ptr %nothing.w
+  %second = select i1 %no.keywords, ptr %nothing, ptr %options
+  %answer = call ptr @attempt(ptr %table, ptr %args, ptr %second, ptr %missed)
+  %again = load i1, ptr %missed
+  br i1 %again, label %other, label %done
+other:
+  %i.next = add i64 %i, 1
+  br label %one
+done:
+  call void @Py_DecRef(ptr %recent)
+  ret ptr %answer
+given.up:
+  call void @Py_DecRef(ptr %recent)
+  br label %as.usual
+as.usual:
+  %result = call ptr @usual(ptr %self, ptr %args, ptr %kwargs)
+  ret ptr %result
+}

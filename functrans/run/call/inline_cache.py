@@ -1,0 +1,354 @@
+"""Inline cache of calls: a call like one before it is machine code from its first step to its last.
+
+Python calls an object by a function that the object's type names. Here that is native code: it
+compares the arguments with what the last calls had (types, dtypes, shapes, containers), collects
+addresses, allocates the results, runs the program and puts the results together. All that is not as
+it was goes on to what Python would have called, as if this were not there: other arguments, a call
+within a trace, an array in another order, a failure.
+
+An entry of the cache is a tuple of a table and of what the table has addresses of. The table is an
+array of 64-bit words:
+
+    word  0  address of the state, which is the same for all
+          1  (not used)            2  address of the program (`functrans.run.call.steps`)
+          3  words of the frame    4  those of them that the program takes
+          5  number of nodes       6  number of results
+          7  the word where the results begin, and
+          8  the word where the program that puts them together does
+          9  the allocator for large results, or 0
+         10  what the program takes behind the arguments: a tuple
+         11  what stands for keyword arguments where there are none
+    from 12  for each node: its kind, two words, and more as its kind has it
+    then for each result: its dtype, its number of axes, its slot, its extents
+    then operations on a stack: a number, two words, and the keys of a dictionary
+
+The nodes are the three trees of the call (positional arguments, keyword arguments, what the program
+takes behind them), breadth first. The frame is memory for one call: numbers among the results, the
+nodes, Python's integers, the results, the program's own frame, the stack.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any, TypeGuard
+from weakref import WeakSet
+
+import numpy as np
+from optree import PyTreeKind
+
+from functrans import caches, config
+from functrans.caches import once
+from functrans.ir.primitive import current
+from functrans.ir.types import Aval
+from functrans.locks import lock
+from functrans.run.call import entry, layouts, memory, numpy_interface, steps
+from functrans.run.call.program import NativeProgram
+from functrans.run.code import cache
+from functrans.run.code.modules import joined
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure
+
+MOST_RECENT = 4
+"""So many kinds of calls are compared with one after the other."""
+
+Entry = tuple[Any, ...]
+
+_SAME, _TUPLE, _LIST, _DICT, _ARRAY, _NUMBER, _INTEGER, _TRUTH = range(8)
+_END, _RESULT, _CONSTANT, _MAKE_TUPLE, _MAKE_LIST, _MAKE_DICT, _CALL = range(7)
+
+_NODES = 12
+
+_OFF = 1
+"""The word of the state that says whether calls are left to Python."""
+
+_CALLED = (
+    numpy_interface.NEW_FROM_DESCR,
+    numpy_interface.SCALAR,
+    numpy_interface.SET_HANDLER,
+)
+
+_TEXT = Path(__file__).with_name("inline_cache.ll")
+
+
+class _Unknown(Exception):
+    """A container, or a leaf, that the native code knows nothing of."""
+
+
+def attach(kind: type, slot: str) -> bool:
+    """Have calls of a class's instances looked up in the cache that is in one of their slots.
+
+    Parameters
+    ----------
+    kind : type
+        A class whose ``__call__`` is written in Python. Its subclasses are not concerned.
+    slot : str
+        One of its ``__slots__``: a tuple of entries.
+
+    Returns
+    -------
+    bool
+        False where objects are not laid out as they are known.
+    """
+    with _attaching:
+        if kind not in _attached and _attach(kind, slot):
+            _attached.add(kind)
+        return kind in _attached
+
+
+_attaching = lock()
+_attached: WeakSet[type] = WeakSet()
+
+
+def _attach(kind: type, slot: str) -> bool:
+    if not layouts.hold() or _state() is None:
+        return False
+    place, call = layouts.slot(kind, slot), layouts.call_slot(kind)
+    if place is None or call is None:
+        return False
+    text = joined(entry.CHECK, _TEXT).replace("PLACE", str(place))
+    imports = {"run": steps.code().address, "usual": call.value}
+    code = cache.load(text, "lookup", imports)
+    # instances may be called as long as there is Python
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    call.value = code.address
+    return True
+
+
+@once
+def _state() -> np.ndarray[Any, Any] | None:
+    """What native code knows of Python and NumPy; None if NumPy is not as it is known."""
+    functions = numpy_interface.functions()
+    if functions is None:
+        return None
+    called = [functions[number] for number in _CALLED]
+    words = np.array(
+        [0, 0, id(current), id(None), *called, *map(id, (np.ndarray, True, False))], np.int64
+    )
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
+
+    def switch(checks: bool) -> None:
+        words[_OFF] = checks
+
+    config.on_change("check_floats", switch)
+    switch(config.check_floats)
+    caches.register(_holders)
+    return words
+
+
+class _Holders:
+    """The objects that have entries, to which `clear_caches` applies."""
+
+    def __init__(self) -> None:
+        self._all: WeakSet[Any] = WeakSet()
+        self._adding = lock()
+
+    def add(self, holder: Any) -> None:
+        with self._adding:
+            self._all.add(holder)
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        with self._adding:
+            found = list(self._all)
+        for each in found:
+            each.forget_calls()
+
+
+_holders = _Holders()
+add_holder = _holders.add
+
+
+def takes(program: Any) -> TypeGuard[NativeProgram]:
+    """Whether there may be entries for calls of a program."""
+    return type(program) is NativeProgram
+
+
+def with_first(entry: Entry, recent: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The entries of a cache, with one that was used last."""
+    others = [each for each in recent if each is not entry]
+    return (entry, *others[: MOST_RECENT - 1])
+
+
+def entry_of(
+    program: NativeProgram,
+    call: Structure,
+    leaves: Sequence[Any],
+    captures: Sequence[Any],
+    result: Structure,
+) -> Entry | None:
+    """The entry for calls like one that Python has just made; None if they have to be Python's.
+
+    Parameters
+    ----------
+    program : NativeProgram
+        What was called with the leaves and what is captured.
+    call : Structure
+        Of the positional arguments and the keyword arguments.
+    leaves, captures : sequence
+    result : Structure
+    """
+    state = _state()
+    if state is None:
+        return None
+    try:
+        return _entry(state, program, call, leaves, tuple(captures), result)
+    except _Unknown:
+        return None
+
+
+def _entry(
+    state: np.ndarray[Any, Any],
+    program: NativeProgram,
+    call: Structure,
+    leaves: Sequence[Any],
+    captures: tuple[Any, ...],
+    result: Structure,
+) -> Entry:
+    kept: list[Any] = [program, captures]
+    values = [*leaves, *captures]
+    avals, results = program.in_avals, program.out_avals
+    if len(values) != len(avals) or result.num_leaves != len(results):
+        raise _Unknown
+    nodes = list(_nodes(_roots(call, len(captures)), values, avals, kept))
+    records = [
+        [id(_builtin(aval)), len(aval.shape), len(avals) + number, *aval.shape]
+        for number, aval in enumerate(results)
+    ]
+    operations = [*_operations(result, 0, kept), [_END, 0, 0]]
+    frame = int(program.steps_table[steps.FRAME])
+    total = 3 * len(results) + 2 * len(nodes) + frame + len(operations)
+    allocator = memory.allocator() if program.is_large else None
+    kept.append(allocator)
+    records_at = _NODES + sum(map(len, nodes))
+    operations_at = records_at + sum(map(len, records))
+    head = [
+        state.ctypes.data, 0, program.steps_table.ctypes.data, total, frame, len(nodes),
+        len(results), records_at, operations_at, 0 if allocator is None else id(allocator),
+        id(captures), id(None),
+    ]  # fmt: skip
+    return (np.array([*head, *chain(*nodes, *records, *operations)], np.int64), *kept)
+
+
+def _builtin(aval: Aval) -> np.dtype[Any]:
+    dtype = np.dtype(aval.dtype.type)
+    if dtype.isbuiltin != 1:
+        raise _Unknown
+    return dtype
+
+
+# -- the call -------------------------------------------------------------------------------------
+
+
+def _roots(call: Structure, captured: int) -> list[Structure]:
+    positional, keywords = call.children()
+    given = keywords if keywords.num_children else tree.structure(None)
+    return [positional, given, tree.structure((0,) * captured)]
+
+
+def _nodes(
+    roots: Sequence[Structure], values: Sequence[Any], avals: Sequence[Aval], kept: list[Any]
+) -> Iterator[list[int]]:
+    waiting: deque[tuple[Structure, int]] = deque()
+
+    def wait_for(each: Sequence[Structure], first: int) -> None:
+        for structure in each:
+            waiting.append((structure, first))
+            first += structure.num_leaves
+
+    wait_for(roots, 0)
+    while waiting:
+        structure, first = waiting.popleft()
+        if structure.is_leaf():
+            yield _leaf(values[first], first, avals[first])
+            continue
+        if structure.kind is PyTreeKind.NONE:
+            yield [_SAME, id(None), 0]
+            continue
+        kind = _CONTAINERS.get(structure.kind)
+        if kind is None:
+            raise _Unknown
+        kept.append(structure.type)
+        keys = _keys(structure, kept) if kind == _DICT else []
+        yield [kind, id(structure.type), structure.num_children, *map(id, keys)]
+        wait_for(structure.children(), first)
+
+
+_CONTAINERS = {
+    PyTreeKind.TUPLE: _TUPLE,
+    PyTreeKind.NAMEDTUPLE: _TUPLE,
+    PyTreeKind.LIST: _LIST,
+    PyTreeKind.DICT: _DICT,
+}
+
+
+def _keys(structure: Structure, kept: list[Any]) -> list[Any]:
+    keys = structure.entries()
+    # to compare others may run code of the user's
+    if not _PLAIN.issuperset(map(type, keys)):
+        raise _Unknown
+    kept.append(keys)
+    return keys
+
+
+_PLAIN = {str, int, bool, float, bytes, type(None)}
+
+_NUMBERS = {
+    float: (np.dtype(np.float64), _NUMBER),
+    complex: (np.dtype(np.complex128), _NUMBER),
+    int: (np.dtype(np.int64), _INTEGER),
+    bool: (np.dtype(np.bool_), _TRUTH),
+}
+
+
+def _leaf(value: Any, slot: int, aval: Aval) -> list[int]:
+    dtype, kind = _builtin(aval), type(value)
+    if kind in _NUMBERS:
+        wanted, number = _NUMBERS[kind]
+        if wanted != dtype or aval.shape:
+            raise _Unknown
+        return [number, id(kind), slot]
+    if (not isinstance(value, np.generic) and kind is not np.ndarray) or value.dtype != dtype:
+        raise _Unknown
+    if value.shape != aval.shape:
+        raise _Unknown
+    record = entry.input_record(aval)
+    # Python's numbers, whose types are weak, make another program
+    return [_ARRAY, 0, slot, *record[:2], 0, *record[3:]]
+
+
+# -- the result -----------------------------------------------------------------------------------
+
+
+def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[list[int]]:
+    """What puts a result together, on a stack."""
+    if structure.is_leaf():
+        yield [_RESULT, first, 0]
+        return
+    if structure.kind is PyTreeKind.NONE:
+        yield [_CONSTANT, 0, id(None)]
+        return
+    if structure.kind not in _CONTAINERS:
+        raise _Unknown
+    firsts = accumulate((each.num_leaves for each in structure.children()), initial=first)
+    parts = list(zip(structure.children(), firsts, strict=False))
+    size = len(parts)
+    if structure.kind is PyTreeKind.DICT:
+        # in the order in which the function put them there
+        order: Any = structure.one_level().unflatten(range(size))  # type: ignore[union-attr]
+        kept.append(list(order))
+        parts = [parts[number] for number in order.values()]
+        last = [[_MAKE_DICT, size, 0, *map(id, order)]]
+    elif structure.kind is PyTreeKind.LIST:
+        last = [[_MAKE_LIST, size, 0]]
+    elif structure.kind is PyTreeKind.NAMEDTUPLE:
+        kept.append(structure.type)
+        last = [[_MAKE_TUPLE, size, 0], [_CALL, 1, id(structure.type)]]
+    else:
+        last = [[_MAKE_TUPLE, size, 0]]
+    for part, number in parts:
+        yield from _operations(part, number, kept)
+    yield from last

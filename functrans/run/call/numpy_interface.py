@@ -1,0 +1,37 @@
+"""NumPy's C interface: a table of functions, which only ever grows at its end.
+
+That holds as long as the first of them gives the same number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+from functrans.caches import once
+
+# Where functions stand in it.
+_BINARY_VERSION, _VERSION = 0, 211
+SCALAR, NEW_FROM_DESCR, SET_HANDLER, GET_HANDLER = 60, 94, 304, 305
+
+_KNOWN_BINARY = 0x2000000
+_WITH_HANDLERS = 0xF
+
+_umath = sys.modules["numpy._core._multiarray_umath"]
+
+SUPPORTED = sys.implementation.name == "cpython" and hasattr(_umath, "_ARRAY_API")
+
+
+@once
+def functions() -> Any:
+    """The addresses of the functions, by number; None if NumPy is not as it is known."""
+    if not SUPPORTED:
+        return None
+    table = ctypes.pythonapi.PyCapsule_GetPointer
+    table.restype, table.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found = ctypes.cast(table(_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    version = ctypes.PYFUNCTYPE(ctypes.c_uint)
+    if version(found[_BINARY_VERSION])() != _KNOWN_BINARY:
+        return None
+    return found if version(found[_VERSION])() >= _WITH_HANDLERS else None
