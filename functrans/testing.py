@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import argument_name, aval_of_leaf, name_of
+from functrans.api.arguments import argument_name, as_array, aval_of_leaf, name_of
 from functrans.api.compile import jit
 from functrans.api.derivatives import jvp, vjp
 from functrans.api.mapping import vmap
@@ -94,7 +94,7 @@ def check_grads(
         results = tree.leaves(function(*structure.unflatten(full)))
         return [x for x in results if is_inexact(aval_of_leaf(x).dtype)]
 
-    point = [_widened(np.asarray(leaves[i])) for i in moving]
+    point = [_widened(np.asarray(as_array(leaves[i], names.__getitem__, i))) for i in moving]
     check = _Check([names[i] for i in moving], atol, rtol, step, max_elements, rng)
     for mode in modes:
         check.run(flat, point, order, (mode,))

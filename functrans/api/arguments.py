@@ -14,6 +14,7 @@ from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Aval, aval_of, describe, is_inexact, is_supported, unsupported
 from functrans.ops.indexing.selected import Selected, refuse
+from functrans.subclasses import lost
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
@@ -136,7 +137,8 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))
         if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
-            _check_subclass(x, name, *place)
+            if words := lost(x):
+                raise DtypeError(f"{name(*place)} is {words}")
             return np.asarray(x)
         return x
     if isinstance(x, Selected):
@@ -163,6 +165,8 @@ def _of_another_library(x: Any, name: Callable[..., str], *place: Any) -> np.nda
     """An array of another library's as NumPy's, where nothing is lost by that."""
     kind = type(x)
     package = kind.__module__.partition(".")[0]
+    if words := lost(x):
+        raise DtypeError(f"{name(*place)} is {words}")
     what = f"{name(*place)} is a {package} {kind.__name__}"
     if package in _LABELLED:
         raise DtypeError(f"{what}, whose labels would be lost: pass x.to_numpy()")
@@ -174,17 +178,6 @@ def _of_another_library(x: Any, name: Callable[..., str], *place: Any) -> np.nda
         return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
     except Exception as error:
         raise DtypeError(f"{what}, which NumPy cannot read ({error}): pass an array") from error
-
-
-def _check_subclass(x: np.ndarray[Any, Any], name: Callable[..., str], *place: Any) -> None:
-    """Raise if to compute with ``x`` means something else than with an array."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise DtypeError(
-            f"{name(*place)} is a masked array, whose mask would be lost: pass its data and its "
-            "mask as two arrays, and write np.where(mask, 0.0, data)"
-        )
-    if isinstance(x, np.matrix):
-        raise DtypeError(f"{name(*place)} is a np.matrix: pass np.asarray(x), and multiply by @")
 
 
 def aval_of_leaf(x: Any) -> Aval:

@@ -152,14 +152,14 @@ class _Call:
         self.traced: list[int] = []
         for i, axis in enumerate(axes):
             leaf = self.leaves[i]
-            if axis is not None:
-                self.leaves[i] = as_array(leaf, self._name, i)
-                axis = self._normalized(i, axis)
             # an array that is not mapped is traced too, so that what is mapped can index it
             if axis is not None or (
                 isinstance(leaf, (np.ndarray, OnDevice)) and is_supported(leaf.dtype)
             ):
+                self.leaves[i] = as_array(leaf, self._name, i)
                 self.traced.append(i)
+            if axis is not None:
+                axis = self._normalized(i, axis)
             self.axes.append(axis)
         self.size = self._size(axis_size)
 

@@ -96,6 +96,8 @@ class Outside:
 
     def _parts(self, value: Any, seen: set[int], depth: int = 0) -> list[Any]:
         """The arrays and numbers in a value; the value itself if there are no arrays."""
+        if isinstance(value, np.ma.MaskedArray):
+            return [np.asarray(value), np.ma.getmaskarray(value)]
         if isinstance(value, _LEAVES) or id(value) in seen or depth > _DEEPEST:
             return [value]
         seen.add(id(value))

@@ -37,6 +37,7 @@ from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import raise_to
 from functrans.ops.elementwise.rounding import floor
+from functrans.subclasses import lost
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 
@@ -237,7 +238,8 @@ def asarray(
         return np.asarray(a, dtype, order, device=device, copy=copy)
     if order not in ORDERS:
         refuse_keyword(np.asarray, "order")
-    x = protocols.strengthened(constant(as_operand(a)))
+    # to ask for an array is to ask for the numbers alone
+    x = protocols.strengthened(constant(np.asarray(a) if lost(a) else as_operand(a)))
     if dtype is not None and x.dtype != np.dtype(dtype):
         return to_dtype(x, dtype)
     # what comes of a list is new, too

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
 
-from functrans.trace.source import is_installed
+import numpy as np
+
+from functrans.errors import DtypeError
+from functrans.subclasses import MASKED, lost
+from functrans.trace.source import is_installed, located, user_source
 
 instead: dict[str, Callable[[str], str]] = {}
 """By the name of a library: from a function, as users write it, to what to write in its place."""
@@ -67,8 +71,16 @@ def _names(module: str) -> dict[str, Any]:
     return {} if public is None else vars(public)
 
 
+def check_plain(x: np.ndarray[Any, Any]) -> None:
+    """Raise if what meets a traced value is an array that a plain one does not stand for."""
+    if words := lost(x):
+        raise DtypeError(f"what a traced value meets{located(user_source())} is {words}")
+
+
 def converted_by() -> str:
     """A sentence about the function that the user called, if it is one of another library."""
+    if any(frame.f_globals["__name__"].startswith("numpy.ma") for frame in calls("numpy")):
+        return f"What it meets is {MASKED}."
     for library, find in instead.items():
         for frame in calls(library):
             name = public_name(frame)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
+from functrans.subclasses import lost
 from functrans.tree.core import flatten, paths
 
 
@@ -87,8 +88,10 @@ def _check_floating(leaf: Any, path: str) -> None:
     if type(leaf) in (float, complex):
         return
     dtype = getattr(leaf, "dtype", None)
+    what = lost(leaf)
     if dtype is None or (dtype.kind not in "fc" and dtype.name != "bfloat16"):
         what = f"of type {type(leaf).__name__}" if dtype is None else f"of dtype {dtype}"
+    if what:
         where = f"the leaf at {path}" if path else "the tree"
         raise DtypeError(f"ravel takes floating-point leaves, but {where} is {what}")
 

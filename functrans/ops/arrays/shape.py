@@ -26,6 +26,7 @@ from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import cases, integers
+from functrans.trace.foreign import check_plain
 from functrans.trace.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -157,6 +158,8 @@ def stack(parts: Sequence[Any], *, axis: int) -> Any:
 def asarray(x: Any) -> Any:
     """A tracer or array as it is; numbers, and nested sequences of all these, as an array."""
     if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)):
+        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
+            check_plain(x)
         return x
     if isinstance(x, (list, tuple)) and holds_tracer(x):
         numbers: list[Any] = []

@@ -35,6 +35,7 @@ from functrans.ops.indexing.windows import (
 )
 from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
+from functrans.trace.foreign import check_plain
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import make_view
@@ -208,6 +209,8 @@ def _item(item: Any) -> Any:
             return operator.index(item)
         except TypeError:
             raise IndexError(f"{NOT_AN_INDEX}, not {describe(item)}") from None
+    if isinstance(item, np.ndarray) and type(item) is not np.ndarray:
+        check_plain(item)
     if item.dtype.kind == "b":
         return _Mask(item)
     if item.dtype.kind not in "iu":
