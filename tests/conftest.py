@@ -2,13 +2,39 @@
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from tests import amount
 
 # What is tested is this code, and not what an earlier version of it left on the disk.
 os.environ.setdefault("FUNCTRANS_CACHE", "0")
 # Whatever is compiled in any test is verified after each pass.
 os.environ.setdefault("FUNCTRANS_CHECK_PLANS", "1")
+# Threads of BLAS wait for each other by spinning: where several processes share the cores, for most
+# of the time. Matrices are small here.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# No deadline: the first call of a compiled function takes as long as compiling it does.
-settings.register_profile("functrans", deadline=None, print_blob=True)
-settings.load_profile("functrans")
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--full", action="store_true", help="all that is drawn, and not a covering part (functrans)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # a test that is asked for by its name is run
+    amount.FULL = config.getoption("--full") or any("::" in name for name in config.args)
+    # No deadline: the first call of a compiled function takes as long as compiling it does.
+    settings.register_profile(
+        "functrans", deadline=None, print_blob=True, max_examples=amount.examples(100)
+    )
+    settings.load_profile("functrans")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    amount.mark_finer(items)
+    if not amount.FULL:
+        finer = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=finer)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from functrans import checkpoint, grad, hessian, jacfwd, jit, jvp, lax, value_and_grad, vmap
 from functrans.errors import PathLimitError, TracerBoolError
+from tests.amount import examples
 from tests.lax.bodies import close
 
 
@@ -61,7 +62,7 @@ def test_a_loop_whose_length_depends_on_the_data():
 questions = st.tuples(st.integers(0, 2), st.floats(-1, 1), st.integers(0, 2))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(questions, min_size=1, max_size=3), st.integers(0, 1000))
 def test_random_branches(program, seed):
     def f(x):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, lax, vmap
 from functrans.lax import select
+from tests.amount import examples
 from tests.lax.bodies import WIDTH, arrays, close, programs
 
 BRANCHES = 3
@@ -31,7 +32,7 @@ def switched(branches):
     return f
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(several, st.integers(-1, BRANCHES), seeds)
 def test_value_and_derivatives(branches, i, seed):
     expected, found = chosen(branches), switched(branches)
@@ -45,7 +46,7 @@ def test_value_and_derivatives(branches, i, seed):
             close(outer(inner(found, (1, 2)), (1, 2))(*args), second)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(several, seeds, st.tuples(*[st.sampled_from([0, None])] * 3).filter(lambda t: 0 in t))
 def test_lanes(branches, seed, axes):
     lanes = 4
@@ -62,7 +63,7 @@ def test_lanes(branches, seed, axes):
     close(vmap(grad(found, (1, 2)), in_axes=axes)(*args), stacked)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(several, seeds)
 def test_compiled(branches, seed):
     expected, found = chosen(branches), switched(branches)

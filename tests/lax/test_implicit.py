@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, lax, vmap
 from functrans.errors import NotDifferentiableError
+from tests.amount import examples
 from tests.lax.bodies import close
 
 # -- custom_root -----------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_a_system_that_is_not_symmetric():
 # -- associative_scan ------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 9), st.booleans(), st.integers(0, 1), st.integers(0, 1000))
 def test_running_compositions(n, reverse, axis, seed):
     rng = np.random.default_rng(seed)

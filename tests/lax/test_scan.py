@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, jvp, lax, vmap
+from tests.amount import examples
 from tests.lax.bodies import WIDTH, arrays, close, programs
 
 STEPS = 4
@@ -41,7 +42,7 @@ bodies = programs(results=3)
 seeds = st.integers(0, 1000)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(bodies, st.booleans(), seeds)
 def test_value_and_derivatives(program, reverse, seed):
     expected, found = looped(program, reverse), scanned(program, reverse)
@@ -53,7 +54,7 @@ def test_value_and_derivatives(program, reverse, seed):
     close(jvp(found, args, tangents), jvp(expected, args, tangents))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(bodies, st.booleans(), seeds)
 def test_second_derivatives_in_every_order_of_modes(program, reverse, seed):
     args = arrays(seed, WIDTH, WIDTH, (STEPS, WIDTH))
@@ -64,7 +65,7 @@ def test_second_derivatives_in_every_order_of_modes(program, reverse, seed):
             close(outer(inner(found, ALL), ALL)(*args), expected)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(bodies, st.booleans(), seeds, st.sets(st.sampled_from(ALL), min_size=1))
 def test_batched_on_any_subset_of_inputs(program, reverse, seed, mapped):
     shapes = (WIDTH,), (WIDTH,), (STEPS, WIDTH)
@@ -87,7 +88,7 @@ def test_batched_on_any_subset_of_inputs(program, reverse, seed, mapped):
     close(vmap(grad(found, ALL), in_axes=axes)(*args), stacked)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(bodies, st.booleans(), seeds)
 def test_compiled(program, reverse, seed):
     expected, found = looped(program, reverse), scanned(program, reverse)
@@ -96,7 +97,7 @@ def test_compiled(program, reverse, seed):
     close(jit(grad(found, ALL))(*args), grad(expected, ALL)(*args))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(bodies, st.booleans(), seeds, st.integers(1, STEPS + 1))
 def test_checkpointed_segments_give_the_same(program, reverse, seed, every):
     args = arrays(seed, WIDTH, WIDTH, (STEPS, WIDTH))

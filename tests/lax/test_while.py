@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
 from functrans.errors import StepLimitError
+from tests.amount import examples
 from tests.lax.bodies import WIDTH, arrays, close, programs
 
 LIMIT = 7
@@ -44,7 +45,7 @@ seeds = st.integers(0, 1000)
 limits = st.sampled_from([None, LIMIT])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(bodies, seeds, limits)
 def test_value_and_derivatives(program, seed, limit):
     expected, found = looped(program), as_operation(program, max_steps=limit)
@@ -56,7 +57,7 @@ def test_value_and_derivatives(program, seed, limit):
     close(jvp(found, args, tangents), jvp(expected, args, tangents))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(bodies, seeds, limits)
 def test_second_derivatives_in_every_order_of_modes(program, seed, limit):
     args = arrays(seed, WIDTH, WIDTH)
@@ -67,7 +68,7 @@ def test_second_derivatives_in_every_order_of_modes(program, seed, limit):
             close(outer(inner(found, (0, 1)), (0, 1))(*args), expected)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(bodies, seeds, limits, st.sampled_from([(0, 0), (0, None), (None, 0)]))
 def test_lanes_end_at_different_times(program, seed, limit, axes):
     lanes = 3
@@ -97,7 +98,7 @@ def test_lanes_end_at_different_times(program, seed, limit, axes):
     close(jacrev(grad(total(found)))(*args), jacfwd(grad(total_of_loop))(*args), tolerance=1e-8)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(bodies, seeds, limits)
 def test_compiled(program, seed, limit):
     expected, found = looped(program), as_operation(program, max_steps=limit)

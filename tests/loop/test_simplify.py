@@ -20,6 +20,7 @@ from functrans.loop.scalar import (
     where,
 )
 from functrans.loop.simplify import Simplifier
+from tests.amount import examples
 
 DTYPES = [np.dtype(name) for name in ("i8", "i1", "u1", "i4", "u8", "f8", "f4", "?")]
 LONGEST = (1, 3, 17, 2**31, 2**62)
@@ -94,7 +95,7 @@ def same_bits(one, other):
     return one.dtype == other.dtype and (nan or one.tobytes() == other.tobytes())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 2**32), st.lists(instruction, min_size=1, max_size=20))
 def test_the_meaning_stays(seed, instructions):
     nodes, values = leaves(seed)

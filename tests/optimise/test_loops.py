@@ -10,6 +10,7 @@ from functrans.ir.types import aval_of
 from functrans.optimise import optimise
 from functrans.optimise.loops import merge_in_loops, prune_in_loops
 from functrans.trace.stage import stage
+from tests.amount import examples
 from tests.lax.bodies import WIDTH, arrays, close, programs
 from tests.ops.control.test_residuals import loops
 
@@ -83,7 +84,7 @@ def test_branches():
     close(evaluate(graph, [np.False_, 2.0, 3.0])[0], 4.0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(programs(results=4), st.sets(st.integers(0, 3)), st.integers(0, 1000))
 def test_the_passes_change_no_result(program, wanted, seed):
     def f(const, init, xs):

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from functrans import checkpoint, grad, hessian, jit, jvp, value_and_grad, vjp, vmap
+from tests.amount import examples
 
 
 class Step(NamedTuple):
@@ -156,7 +157,7 @@ def assert_same(found, expected, slack):
 
 SLACK = {False: {"rtol": 1e-9, "atol": 1e-10}, True: {"rtol": 2e-4, "atol": 2e-4}}
 
-few = settings(max_examples=80, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 
 
 @few

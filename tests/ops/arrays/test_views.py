@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from functrans import grad, jit, jvp, vmap
 from functrans.errors import MutationError
+from tests.amount import examples
 
 X = np.random.default_rng(0).normal(size=(3, 4, 2))
 
@@ -337,7 +338,7 @@ def program(x, steps):
     return sum(k * array.sum() for k, array in enumerate(arrays, 1)) + arrays[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_random_programs(steps):
     x = np.arange(1.0, 13.0).reshape(3, 4)

@@ -10,6 +10,7 @@ from functrans.ir.types import aval_of
 from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import replay, rewrite
 from functrans.transform.batch import batch_graph
+from tests.amount import examples
 from tests.primitives.harness import inner, like, pulled_back, tangent_graph
 
 DTYPES = [np.dtype(d) for d in (np.float64, np.float32, np.int64, np.int8, np.uint8, np.bool_)]
@@ -62,7 +63,7 @@ def test_one_operand(ufunc, shape, dtype):
     agree(found, expected)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sampled_from(BINARY), shapes, st.sampled_from(DTYPES))
 def test_compiled(ufunc, drawn, dtype):
     rng = np.random.default_rng(0)

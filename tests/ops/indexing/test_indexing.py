@@ -12,9 +12,10 @@ from functrans import grad, jacfwd, jit, value_and_grad, vmap
 from functrans.errors import NotDifferentiableError, TracerIndexError
 from functrans.ops.indexing.at import at
 from functrans.ops.indexing.gather import gather_along
+from tests.amount import examples
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
-FEW = settings(max_examples=120, deadline=None)
+FEW = settings(max_examples=examples(120), deadline=None)
 
 
 @st.composite

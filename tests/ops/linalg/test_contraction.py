@@ -12,6 +12,7 @@ from functrans.ops.linalg import einsum as einsums
 from functrans.ops.linalg import products
 from functrans.ops.linalg.contraction import dot_general
 from functrans.trace.stage import rewrite
+from tests.amount import examples
 
 LEFT = [(3,), (2, 3), (4, 2, 3), (1, 2, 3), (5, 1, 2, 3), (5, 4, 2, 3), (3, 3), (0, 3), ()]
 RIGHT = [(3,), (3, 2), (4, 3, 2), (1, 3, 2), (5, 1, 3, 2), (5, 4, 3, 1), (3, 3), (2,), (3, 0), ()]
@@ -151,7 +152,7 @@ def subscripts(draw):
     return ",".join(terms) + "->" + "".join(output), [[sizes[c] for c in t] for t in terms]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(subscripts())
 def test_random_einsums(case):
     text, shapes = case

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from functrans import grad, hessian, jacfwd, jacrev, jit, vmap
 from functrans.errors import ShapeError
 from functrans.ops.linalg import factorisations as linalg
+from tests.amount import examples
 
 
 def regular(*shape, seed=0):
@@ -89,7 +90,7 @@ def test_det_of_a_singular_matrix(rank):
     np.testing.assert_allclose(grad(linalg.det)(a), minors, atol=1e-14)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from([(), (2,), (1,), (3, 2)]),
     st.sampled_from([(), (2,), (1,), (3, 1)]),

@@ -9,6 +9,7 @@ from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
 from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import replay, rewrite
+from tests.amount import examples
 from tests.primitives.harness import inner, like, pulled_back, tangent_graph
 
 REDUCE = {
@@ -92,7 +93,7 @@ def test_derivatives_of_reductions(drawn):
     check_adjoint(graph_of(name, x, axes=axes), x, rng)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(reductions())
 def test_compiled_reductions(drawn):
     name, shape, axes = drawn

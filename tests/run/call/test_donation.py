@@ -14,6 +14,7 @@ from functrans import config, grad, jit, lax, tree, value_and_grad, vmap
 from functrans.run.call.jitted import program
 from functrans.run.call.program import OverwritingProgram
 from functrans.run.code import programs as kept
+from tests.amount import examples
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.normal(size=(40, 40))
@@ -361,7 +362,7 @@ def drawn(order):
     )
 
 
-@settings(max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), suppress_health_check=list(HealthCheck))
 @given(case=st.sampled_from([0, 1]).flatmap(drawn))
 def test_random_programs(threshold, case):
     case = case._replace(order=case.order + 2 * (threshold == 0))

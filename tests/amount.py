@@ -1,0 +1,69 @@
+"""Each-choice coverage: how much of what tests draw is tried, a covering part or (`--full`) all.
+
+The quick set has each value of each parameter of a test once, and of a long list of samples one of
+each kind. The rest has the marker `full`.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import pytest
+
+FULL = False
+"""Whether all is tried: set by conftest.py, before any test is imported."""
+
+
+def examples(count: int) -> int:
+    """How many examples Hypothesis draws, of `count` with `--full`."""
+    return count if FULL else max(3, count // 8)
+
+
+def one_of_each(
+    kind: Callable[[Any], Hashable], values: Iterable[Any], count: int = 1
+) -> list[Any]:
+    """Values for `parametrize`, of which the first of each kind are in the quick set."""
+    seen: dict[Hashable, int] = {}
+    found = []
+    for value in values:
+        of = kind(value)
+        seen[of] = seen.get(of, 0) + 1
+        found.append(value if seen[of] <= count else pytest.param(value, marks=pytest.mark.full))
+    return found
+
+
+def mark_finer(items: Iterable[pytest.Item]) -> None:
+    """Give the marker to what is not on the diagonal of a test that is parametrised repeatedly.
+
+    With values 0 to n - 1 and 0 to m - 1 the diagonal has the pairs (t mod n, t mod m).
+    """
+    by_test: dict[Any, list[pytest.Item]] = {}
+    for item in items:
+        if hasattr(item, "callspec"):
+            by_test.setdefault((item.parent, item.originalname), []).append(item)
+    for alike in by_test.values():
+        marks = list(alike[0].iter_markers("parametrize"))
+        if len(marks) > 1 and len(alike) > 1:
+            _mark_off_the_diagonal(alike, [_names(mark) for mark in marks])
+
+
+def _names(mark: pytest.Mark) -> list[str]:
+    names = mark.kwargs["argnames"] if "argnames" in mark.kwargs else mark.args[0]
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+def _mark_off_the_diagonal(items: list[Any], parameters: list[list[str]]) -> None:
+    numbers: list[dict[Any, int]] = [{} for _ in parameters]
+    places = []
+    for item in items:
+        values = [tuple(id(item.callspec.params[name]) for name in names) for names in parameters]
+        places.append(
+            tuple(
+                known.setdefault(value, len(known))
+                for known, value in zip(numbers, values, strict=True)
+            )
+        )
+    sizes = [len(known) for known in numbers]
+    diagonal = {tuple(t % size for size in sizes) for t in range(max(sizes))}
+    for item, place in zip(items, places, strict=True):
+        if place not in diagonal:
+            item.add_marker("full")

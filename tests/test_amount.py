@@ -1,0 +1,59 @@
+"""What the quick set is: each value of each parameter, and one of each kind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import amount
+
+ROOT = Path(__file__).parents[1]
+
+FILE = """
+import pytest
+from tests import amount
+
+@pytest.mark.parametrize("a", ["x", "y", "z"])
+@pytest.mark.parametrize(("b", "c"), [(0, 1), (2, 3)])
+def test_two(a, b, c):
+    pass
+
+@pytest.mark.parametrize("n", amount.one_of_each(lambda n: n % 3, range(8)))
+def test_kinds(n):
+    pass
+
+@pytest.mark.full
+def test_finer():
+    pass
+"""
+
+
+def collected(tmp_path, *options):
+    """The names of the tests that would run."""
+    path = tmp_path / "test_drawn.py"
+    path.write_text(FILE)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "-p", "tests.conftest", "--rootdir", str(ROOT), *options, str(path)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [line.split("::")[1] for line in done.stdout.splitlines() if "::" in line]
+
+
+QUICK = {"test_two[0-1-x]", "test_two[2-3-y]", "test_two[0-1-z]"} | {
+    f"test_kinds[{n}]" for n in range(3)
+}
+FINER = {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"} | {
+    f"test_kinds[{n}]" for n in range(3, 8)
+}
+
+
+def test_each_value_once_or_all(tmp_path):
+    assert set(collected(tmp_path)) == QUICK
+    assert set(collected(tmp_path, "--full")) == QUICK | FINER
+    assert set(collected(tmp_path, "--full", "-m", "full")) == FINER
+
+
+def test_how_many_examples(monkeypatch):
+    for full, count in ((False, 20), (True, 160)):
+        monkeypatch.setattr(amount, "FULL", full)
+        assert amount.examples(160) == count
