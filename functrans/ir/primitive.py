@@ -58,6 +58,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     whether it takes and gives numbers in dtypes that nobody computes in (bfloat16): what only moves
     elements, converts them, or has graphs inside. All others are applied to float32 numbers, and
     their results are rounded.
+``promotion(keys)``
+    the dtypes that the operands of an elementwise primitive are brought to, if nothing else is done
+    to them before it is recorded.
 ``samples(rng)``
     draws operands and parameters for the tests that are generated from the registry.
 
@@ -184,6 +187,7 @@ class Primitive:
     always_strong: bool = False
     stores: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
+    promotion: Callable[[tuple[Any, ...]], tuple[np.dtype[Any], ...]] | None = None
 
     def __post_init__(self) -> None:
         register(self)

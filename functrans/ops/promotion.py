@@ -18,6 +18,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ir.types import aval_of, describe, is_bfloat16, is_inexact, is_supported
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.numbers import as_number
+from functrans.trace.forms import PYTHON_NUMBERS
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -69,15 +70,7 @@ def _operand(x: Any, dtype: np.dtype[Any], weak: bool) -> Any:
         return x if x.dtype == dtype else as_number(x, dtype=dtype)
     if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)):
         return cast(x, dtype)
-    return _PYTHON_NUMBERS.get(dtype, dtype.type)(x)
-
-
-_PYTHON_NUMBERS: dict[Any, Callable[[Any], Any]] = {
-    np.dtype(np.bool_): bool,
-    np.dtype(np.int64): int,
-    np.dtype(np.float64): float,
-    np.dtype(np.complex128): complex,
-}
+    return PYTHON_NUMBERS.get(dtype, dtype.type)(x)
 
 
 def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:

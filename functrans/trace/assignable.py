@@ -22,6 +22,7 @@ from functrans.errors import MutationError, TracerConversionError
 from functrans.ir.primitive import current
 from functrans.ir.types import is_supported
 from functrans.trace import protocols
+from functrans.trace.operators import Operators
 from functrans.trace.source import located, user_source
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
@@ -340,9 +341,9 @@ def _asked_of_the_tracer(name: str) -> Callable[..., Any]:
 
 # in-place operators are ndarray's own: ufuncs with ``out=``, which a tracer answers
 _OWN = {"__class__", "__init__", "__doc__", "__module__", "__slots__", "__weakref__"}
-for _name, _member in vars(Tracer).items():
+for _name, _member in {**vars(Operators), **vars(Tracer)}.items():
     if _name.startswith("__") and callable(_member) and _name not in _OWN:
-        if not (_name.startswith("__i") and f"__{_name[3:]}" in vars(Tracer)):
+        if not (_name.startswith("__i") and f"__{_name[3:]}" in vars(Operators)):
             setattr(Proxy, _name, _asked_of_the_tracer(_name))
 
 

@@ -87,8 +87,12 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
 
     def read(_: Any) -> Any:
         frame = frame_of(1)
-        found = _reads_in(frame.f_code).get(frame.f_lasti, ())
-        if not wanted.isdisjoint(found) and content[name] is numpys:
+        code = frame.f_code
+        # every name of NumPy's in a traced function comes along here: no calls that are not needed
+        known = _known.get(id(code))
+        reads = _reads_in(code) if known is None else known[1]
+        found = reads.get(frame.f_lasti)
+        if found is not None and not wanted.isdisjoint(found) and content[name] is numpys:
             trace = current.get()
             if isinstance(trace, Trace) and not trace.rewriting:
                 return ours

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.caches import cached, once
+from functrans.caches import Table, cached, once
 from functrans.ir.evaluate import FILE
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
@@ -66,8 +66,14 @@ def is_installed(filename: str) -> bool:
 
 def user_source() -> Source | None:
     """The innermost place in the calling stack that the user wrote, or that is no library's."""
-    frame = _users(sys._getframe(1).f_back)
-    return None if frame is None else Source(frame.f_code, frame.f_lasti)
+    return source_of(sys._getframe(1).f_back)
+
+
+def source_of(frame: FrameType | None) -> Source | None:
+    """As `user_source`, from a frame on."""
+    found = _users(frame)
+    # (what a NamedTuple has for `__new__` is a function of Python's)
+    return None if found is None else _new(Source, (found.f_code, found.f_lasti))
 
 
 def user_frame() -> FrameType | None:
@@ -75,17 +81,35 @@ def user_frame() -> FrameType | None:
     return _users(sys._getframe(1).f_back)
 
 
-def _users(first: FrameType | None) -> FrameType | None:
+_new = tuple.__new__
+
+_USER, _INSTALLED_CODE, _LIBRARY = 1, 2, 3
+
+_written_by: Table[str, int] = Table(4096)
+"""Whose code is in a file."""
+
+
+def _whose(file: str) -> int:
+    whose = _LIBRARY if is_library(file) else _INSTALLED_CODE if is_installed(file) else _USER
+    _written_by.remember(file, whose)
+    return whose
+
+
+def _users(frame: FrameType | None) -> FrameType | None:
     """The innermost frame outside of this package and of all that is installed.
 
     If there is no such frame, the innermost one outside of this package, NumPy and SciPy.
     """
-    while first is not None and is_library(first.f_code.co_filename):
-        first = first.f_back
-    frame = first
-    while frame is not None and is_installed(frame.f_code.co_filename):
+    first = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        whose = _written_by.get(file) or _whose(file)
+        if whose == _USER:
+            return frame
+        if first is None and whose == _INSTALLED_CODE:
+            first = frame
         frame = frame.f_back
-    return frame or first
+    return first
 
 
 def warn_user(message: str, category: type[Warning], source: Source | None = None) -> None:

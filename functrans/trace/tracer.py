@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from functrans.errors import (
-    DtypeError,
     LeakedTracerError,
     MutationError,
     TracerBoolError,
@@ -18,74 +17,19 @@ from functrans.errors import (
     TracerIndexError,
 )
 from functrans.ir.graph import Var
-from functrans.ir.on_device import OnDevice
-from functrans.ir.primitive import current, registry
-from functrans.ir.types import Aval, Shape, is_complex, is_inexact, is_supported, unsupported
+from functrans.ir.primitive import current
+from functrans.ir.types import Aval, Shape, is_complex, is_inexact
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
+from functrans.trace.operators import Operators
 from functrans.trace.replacement import instead
 from functrans.trace.source import is_formatting, located, user_source
 from functrans.trace.views import View, assign
 
 if TYPE_CHECKING:
     from functrans.trace.trace import Trace
-
-
-def _operator(name: str, reflected: bool = False) -> Callable[[Tracer, Any], Any]:
-    def operator(self: Tracer, other: Any) -> Any:
-        if not is_operand(other):
-            if not isinstance(other, (list, tuple)):
-                return _refused(other)
-            other = protocols.operators["asarray"](other)
-        operation = protocols.operators.get(name) or registry[name]
-        operands = (other, self) if reflected else (self, other)
-        try:
-            return operation(*operands)
-        except NUMPYS as error:
-            add_place(error, name, operands)
-            raise
-
-    return operator
-
-
-def _unary(name: str) -> Callable[[Tracer], Any]:
-    def operator(self: Tracer) -> Any:
-        return registry[name](self)
-
-    return operator
-
-
-def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
-    def operator(self: Tracer, other: Any) -> Any:
-        if not is_operand(other):
-            if not isinstance(other, (list, tuple)):
-                return _refused(other)
-            other = protocols.operators["asarray"](other)
-        result = _operator(name)(self, other)
-        if self.ndim == 0 and self._as_view is None:
-            # NumPy's scalars are immutable: the name is bound to a new one
-            return result
-        assign(self, result, f"{name} in place")
-        return self
-
-    return operator
-
-
-def is_operand(x: Any) -> bool:
-    """Whether a value can stand beside a tracer in an operation."""
-    return (
-        isinstance(x, (Tracer, bool, int, float, complex, np.generic, OnDevice))
-        or (isinstance(x, np.ndarray) and is_supported(x.dtype))
-    )  # fmt: skip
-
-
-def _refused(x: Any) -> Any:
-    """What an operator gives for a value that is no operand."""
-    if isinstance(x, np.ndarray):
-        raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
-    return NotImplemented
 
 
 _INTEGER = (
@@ -100,7 +44,7 @@ _PLAIN = (
 """What to write in other places than those that `instead` knows."""
 
 
-class Tracer:
+class Tracer(Operators):
     """Stands for an array while a function is traced; NumPy's functions and operators take it.
 
     It records what is done to it. Where the trace has values (under `grad`, `jvp`, `jacfwd` of
@@ -448,49 +392,3 @@ class Tracer:
         self._variable = other._variable
         self._value = other._value
         self._version += 1
-
-    # -- operators -----------------------------------------------------------------------------
-
-    __add__, __radd__, __iadd__ = _operator("add"), _operator("add", True), _in_place("add")
-    __sub__, __rsub__, __isub__ = (
-        _operator("subtract"), _operator("subtract", True), _in_place("subtract"),
-    )  # fmt: skip
-    __mul__, __rmul__, __imul__ = (
-        _operator("multiply"), _operator("multiply", True), _in_place("multiply"),
-    )  # fmt: skip
-    __truediv__, __rtruediv__, __itruediv__ = (
-        _operator("divide"), _operator("divide", True), _in_place("divide"),
-    )  # fmt: skip
-    __floordiv__, __rfloordiv__, __ifloordiv__ = (
-        _operator("floor_divide"), _operator("floor_divide", True), _in_place("floor_divide"),
-    )  # fmt: skip
-    __mod__, __rmod__, __imod__ = (
-        _operator("remainder"), _operator("remainder", True), _in_place("remainder"),
-    )  # fmt: skip
-    __pow__, __rpow__, __ipow__ = _operator("pow"), _operator("pow", True), _in_place("pow")
-    __matmul__, __rmatmul__, __imatmul__ = (
-        _operator("matmul"), _operator("matmul", True), _in_place("matmul"),
-    )  # fmt: skip
-    __and__, __rand__, __iand__ = (
-        _operator("bitwise_and"), _operator("bitwise_and", True), _in_place("bitwise_and"),
-    )  # fmt: skip
-    __or__, __ror__, __ior__ = (
-        _operator("bitwise_or"), _operator("bitwise_or", True), _in_place("bitwise_or"),
-    )  # fmt: skip
-    __xor__, __rxor__, __ixor__ = (
-        _operator("bitwise_xor"), _operator("bitwise_xor", True), _in_place("bitwise_xor"),
-    )  # fmt: skip
-    __lshift__, __rlshift__, __ilshift__ = (
-        _operator("left_shift"), _operator("left_shift", True), _in_place("left_shift"),
-    )  # fmt: skip
-    __rshift__, __rrshift__, __irshift__ = (
-        _operator("right_shift"), _operator("right_shift", True), _in_place("right_shift"),
-    )  # fmt: skip
-    __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", True)
-    __eq__ = _operator("equal")
-    __ne__ = _operator("not_equal")
-    __lt__, __le__ = _operator("less"), _operator("less_equal")
-    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
-    __neg__, __pos__, __abs__, __invert__ = (
-        _unary("negative"), _unary("positive"), _unary("absolute"), _unary("invert"),
-    )  # fmt: skip

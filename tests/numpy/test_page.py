@@ -12,6 +12,7 @@ import scipy.special
 
 import functrans.numpy
 from functrans.trace import protocols
+from functrans.trace.operators import Operators
 from functrans.trace.tracer import Tracer
 
 PAGE = Path(__file__).parents[2] / "docs" / "numpy.md"
@@ -24,7 +25,7 @@ def found():
     ufuncs = {name for name in protocols.ufuncs if isinstance(getattr(np, name, None), np.ufunc)}
     later = {"matvec", "vecmat"}  # NumPy has them since 2.2
     ours = {n for n in dir(functrans.numpy.special) if not n.startswith("_")}
-    members = {*protocols.methods, *protocols.attributes, *vars(Tracer)} & {
+    members = {*protocols.methods, *protocols.attributes, *vars(Tracer), *vars(Operators)} & {
         *dir(np.ndarray),
         "at",
     } - {"ptp"}

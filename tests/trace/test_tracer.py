@@ -17,8 +17,8 @@ from functrans.errors import (
 from functrans.ir.evaluate import evaluate
 from functrans.ir.types import Aval
 from functrans.trace import protocols
+from functrans.trace.operators import is_operand
 from functrans.trace.stage import stage
-from functrans.trace.tracer import is_operand
 
 X, Y = np.array([1.5, -2.0, 3.0]), np.array([2.0, 4.0, 0.5])
 N, M = np.array([5, 2, 7]), np.array([2, 1, 3])

@@ -130,6 +130,7 @@ def elementwise(
         steep=steep,
         stores=stores,
         prepare=prepare,
+        promotion=None if widen or params else brings,
     )
     if isinstance(numpy, (np.ufunc, Lazy)):
         protocols.ufuncs[numpy.__name__] = op

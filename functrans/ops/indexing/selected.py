@@ -17,8 +17,9 @@ import numpy as np
 
 from functrans.errors import TracerIndexError
 from functrans.ir.graph import Atom, Eqn, Var
+from functrans.trace.operators import is_operand
 from functrans.trace.source import located, user_source
-from functrans.trace.tracer import Tracer, is_operand
+from functrans.trace.tracer import Tracer
 
 
 def refuse(mask: Tracer) -> NoReturn:

@@ -1,0 +1,196 @@
+"""Memoised dispatch: what an elementwise operation on operands of given types comes to.
+
+Which dtypes the operands are brought to, of which type the result is and which function computes it
+follow from the types of the operands alone. So they are worked out once for such types, and to
+record an operation whose values are known is a look-up, NumPy's function, and an equation.
+
+What is not as simple (operands that have to be converted, views, values of other traces, values
+that wait to be computed, errors of NumPy's) has no form: it goes the long way, `Trace.record`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import _getframe
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from functrans.caches import Table
+from functrans.ir.graph import Atom, Eqn, Var
+from functrans.ir.on_device import appliers
+from functrans.ir.primitive import Primitive, current, registry
+from functrans.ir.types import Aval, aval_of, interned, is_inexact, is_supported
+from functrans.trace.absent import PENDING, UNKNOWN
+from functrans.trace.source import source_of
+
+if TYPE_CHECKING:
+    from functrans.trace.tracer import Tracer
+
+
+class Form(NamedTuple):
+    """What an operation on operands of given types comes to.
+
+    Parameters
+    ----------
+    primitive : Primitive
+    numpy : callable
+        What computes it.
+    aval : Aval
+        The type of the result.
+    kind : type
+        The class that NumPy's result is of.
+    convert : callable or None
+        What makes the operand of a number, if one is.
+    number : Aval or None
+        The type of that operand.
+    """
+
+    primitive: Primitive
+    numpy: Callable[..., Any]
+    aval: Aval
+    kind: type
+    convert: Callable[[Any], Any] | None = None
+    number: Aval | None = None
+
+
+_forms: Table[tuple[Any, ...], Form | None] = Table(4096)
+"""By the name of the primitive, and for each operand its `Aval`, or the class of a number."""
+
+_UNSEEN: Any = object()
+
+PYTHON_NUMBERS: dict[Any, Callable[[Any], Any]] = {
+    np.dtype(np.bool_): bool,
+    np.dtype(np.int64): int,
+    np.dtype(np.float64): float,
+    np.dtype(np.complex128): complex,
+}
+"""What Python has for a dtype: a number of Python's stays one if it can."""
+
+
+def _form(name: str, *kinds: Any) -> Form | None:
+    """Look at a kind of operation for the first time; None if it has no form."""
+    primitive = registry.get(name)
+    if primitive is None or primitive.promotion is None or primitive.stores:
+        return None
+    given = [
+        kind if isinstance(kind, Aval) else aval_of(kind(0))
+        for kind in kinds
+        if isinstance(kind, Aval) or _is_of_numbers(kind)
+    ]
+    if len(given) < len(kinds) or any(aval.dtype.kind not in "biufc" for aval in given):
+        return None
+    convert = number = None
+    try:
+        dtypes = primitive.promotion(tuple([aval.promotes_as for aval in given]))
+        for i, (kind, dtype) in enumerate(zip(kinds, dtypes, strict=True)):
+            if isinstance(kind, Aval):
+                if kind.dtype != dtype:
+                    return None
+            elif not is_inexact(dtype) or (given[i].dtype != dtype and not given[i].weak):
+                return None
+            else:
+                convert = kind if not given[i].weak else PYTHON_NUMBERS.get(dtype, dtype.type)
+                number = given[i] = aval_of(convert(0))
+        (aval,) = primitive.results(given, {})
+    except (TypeError, ValueError):
+        return None  # the long way says what is wrong
+    numpy = getattr(primitive.numpy, "resolve", lambda: primitive.numpy)()
+    kind = np.ndarray if aval.shape else aval.dtype.type
+    return Form(
+        primitive, numpy, interned(aval.shape, aval.dtype, aval.weak), kind, convert, number
+    )
+
+
+def _is_of_numbers(kind: type) -> bool:
+    """Whether a class is of numbers that may become an operand: Python's, or NumPy's floats."""
+    if kind in (int, float, complex):
+        return True
+    return issubclass(kind, np.inexact) and is_supported(np.dtype(kind))
+
+
+def form_of(key: tuple[Any, ...]) -> Form | None:
+    """The form of an operation, which is remembered."""
+    form = _form(*key)
+    _forms.remember(key, form)
+    return form
+
+
+def unary(name: str, x: Tracer) -> Tracer | None:
+    """Record an operation on a tracer, if it has a form; else None."""
+    trace = x._owner
+    if not trace.concrete or trace is not current.get() or x._as_view is not None or appliers:
+        return None
+    key = name, x._variable.aval
+    form = _forms.get(key, _UNSEEN)
+    if form is _UNSEEN:
+        form = form_of(key)
+    known = x._value
+    if form is None or known is PENDING or known is UNKNOWN:
+        return None
+    try:
+        value = form.numpy(known)
+    except Exception:
+        return None  # the long way says where
+    if type(value) is not form.kind:
+        return None
+    var = Var(form.aval)
+    trace.values[var] = value
+    trace.eqns.append(
+        Eqn(form.primitive, (x._variable,), (var,), {}, trace.source or source_of(_getframe(2)))
+    )
+    return x.__class__(trace, var, value)
+
+
+def binary(name: str, x: Tracer, y: Any, reflected: bool = False) -> Tracer | None:
+    """Record an operation on a tracer and another value, if it has a form; else None.
+
+    If it is ``reflected``, the tracer is the second operand.
+    """
+    trace = x._owner
+    if not trace.concrete or trace is not current.get() or x._as_view is not None or appliers:
+        return None
+    known = x._value
+    if known is PENDING or known is UNKNOWN:
+        return None
+    own = x._variable.aval
+    kind: Any = y.__class__
+    if kind is x.__class__:
+        other = y._value
+        if y._owner is not trace or y._as_view is not None or other is PENDING or other is UNKNOWN:
+            return None
+        kind = y._variable.aval
+    elif kind is np.ndarray:
+        if y.dtype != own.dtype or not is_inexact(own.dtype):
+            return None
+        kind, other = interned(y.shape, own.dtype), y
+    key = (name, kind, own) if reflected else (name, own, kind)
+    form = _forms.get(key, _UNSEEN)
+    if form is _UNSEEN:
+        form = form_of(key)
+    if form is None:
+        return None
+    try:
+        if form.convert is not None:
+            other = form.convert(y)
+        value = form.numpy(other, known) if reflected else form.numpy(known, other)
+    except Exception:
+        return None  # the long way says where
+    if type(value) is not form.kind:
+        return None
+    atom: Atom
+    if form.number is not None:
+        atom = Var(form.number)
+        trace.captures.append((atom, other))
+        trace.values[atom] = other
+    elif other is y:
+        atom = trace.atom(y)
+    else:
+        atom = y._variable
+    atoms = (atom, x._variable) if reflected else (x._variable, atom)
+    var = Var(form.aval)
+    trace.values[var] = value
+    trace.eqns.append(
+        Eqn(form.primitive, atoms, (var,), {}, trace.source or source_of(_getframe(2)))
+    )
+    return x.__class__(trace, var, value)

@@ -1,0 +1,141 @@
+"""The operators of traced values: what ``x + y``, ``-x`` and ``x += y`` record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functrans.errors import DtypeError
+from functrans.ir.on_device import OnDevice
+from functrans.ir.primitive import registry
+from functrans.ir.types import is_supported, unsupported
+from functrans.trace import protocols
+from functrans.trace.forms import binary, unary
+from functrans.trace.notes import NUMPYS, add_place
+from functrans.trace.source import located, user_source
+from functrans.trace.views import assign
+
+if TYPE_CHECKING:
+    from functrans.trace.tracer import Tracer
+
+
+def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    def operator(self: Tracer, other: Any) -> Any:
+        result = binary(name, self, other, reflected)
+        return _applied(name, self, other, reflected) if result is None else result
+
+    return operator
+
+
+def _defined(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator that is more than the primitive of that name."""
+
+    def operator(self: Tracer, other: Any) -> Any:
+        return _applied(name, self, other, reflected)
+
+    return operator
+
+
+def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
+    if not is_operand(other):
+        if not isinstance(other, (list, tuple)):
+            return _refused(other)
+        other = protocols.operators["asarray"](other)
+    operation = protocols.operators.get(name) or registry[name]
+    operands = (other, self) if reflected else (self, other)
+    try:
+        return operation(*operands)
+    except NUMPYS as error:
+        add_place(error, name, operands)
+        raise
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    def operator(self: Tracer) -> Any:
+        result = unary(name, self)
+        return registry[name](self) if result is None else result
+
+    return operator
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    def operator(self: Tracer, other: Any) -> Any:
+        if not is_operand(other):
+            if not isinstance(other, (list, tuple)):
+                return _refused(other)
+            other = protocols.operators["asarray"](other)
+        result = _applied(name, self, other, False)
+        if self.ndim == 0 and self._as_view is None:
+            # NumPy's scalars are immutable: the name is bound to a new one
+            return result
+        assign(self, result, f"{name} in place")
+        return self
+
+    return operator
+
+
+def is_operand(x: Any) -> bool:
+    """Whether a value can stand beside a tracer in an operation."""
+    return (
+        isinstance(x, (Operators, bool, int, float, complex, np.generic, OnDevice))
+        or (isinstance(x, np.ndarray) and is_supported(x.dtype))
+    )  # fmt: skip
+
+
+def _refused(x: Any) -> Any:
+    """What an operator gives for a value that is no operand."""
+    if isinstance(x, np.ndarray):
+        raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
+    return NotImplemented
+
+
+class Operators:
+    """The operators that a tracer has."""
+
+    __slots__ = ()
+
+    __add__, __radd__, __iadd__ = _operator("add"), _operator("add", True), _in_place("add")
+    __sub__, __rsub__, __isub__ = (
+        _operator("subtract"), _operator("subtract", True), _in_place("subtract"),
+    )  # fmt: skip
+    __mul__, __rmul__, __imul__ = (
+        _operator("multiply"), _operator("multiply", True), _in_place("multiply"),
+    )  # fmt: skip
+    __truediv__, __rtruediv__, __itruediv__ = (
+        _operator("divide"), _operator("divide", True), _in_place("divide"),
+    )  # fmt: skip
+    __floordiv__, __rfloordiv__, __ifloordiv__ = (
+        _operator("floor_divide"), _operator("floor_divide", True), _in_place("floor_divide"),
+    )  # fmt: skip
+    __mod__, __rmod__, __imod__ = (
+        _operator("remainder"), _operator("remainder", True), _in_place("remainder"),
+    )  # fmt: skip
+    __pow__, __rpow__, __ipow__ = _defined("pow"), _defined("pow", True), _in_place("pow")
+    __matmul__, __rmatmul__, __imatmul__ = (
+        _defined("matmul"), _defined("matmul", True), _in_place("matmul"),
+    )  # fmt: skip
+    __and__, __rand__, __iand__ = (
+        _operator("bitwise_and"), _operator("bitwise_and", True), _in_place("bitwise_and"),
+    )  # fmt: skip
+    __or__, __ror__, __ior__ = (
+        _operator("bitwise_or"), _operator("bitwise_or", True), _in_place("bitwise_or"),
+    )  # fmt: skip
+    __xor__, __rxor__, __ixor__ = (
+        _operator("bitwise_xor"), _operator("bitwise_xor", True), _in_place("bitwise_xor"),
+    )  # fmt: skip
+    __lshift__, __rlshift__, __ilshift__ = (
+        _operator("left_shift"), _operator("left_shift", True), _in_place("left_shift"),
+    )  # fmt: skip
+    __rshift__, __rrshift__, __irshift__ = (
+        _operator("right_shift"), _operator("right_shift", True), _in_place("right_shift"),
+    )  # fmt: skip
+    __divmod__, __rdivmod__ = _defined("divmod"), _defined("divmod", True)
+    __eq__ = _operator("equal")
+    __ne__ = _operator("not_equal")
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __neg__, __pos__, __abs__, __invert__ = (
+        _unary("negative"), _unary("positive"), _unary("absolute"), _unary("invert"),
+    )  # fmt: skip
