@@ -102,7 +102,7 @@ def test_an_error_says_where():
 
     with pytest.raises(ValueError, match="broadcast") as caught:
         grad(function)(np.ones(2))
-    assert "return x + np.ones(3)" in str(caught.value) + str(caught.value.__notes__)
+    assert "return x + np.ones(3)" in str(caught.value)
     with pytest.raises(DtypeError, match="not supported"):
         grad(lambda x: x + np.array(["a"]))(np.ones(1))
 
