@@ -186,6 +186,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     axis = axis_of(axis, x.ndim)
+    if n == 0:
+        return x
     parts = [x if part is x else _end_of(part, x, axis) for part in (prepend, x, append)
              if part is not None]  # fmt: skip
     x = concatenate(parts, axis=axis)

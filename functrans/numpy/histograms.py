@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import INDEX, array, astype, common_dtype, flat, inexact, known
+from functrans.numpy.arrays import INDEX, array, astype, common_dtype, flat, inexact, known, operand
 from functrans.numpy.creation import linspace
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.indexing import searchsorted
@@ -23,19 +23,23 @@ from functrans.ops.arrays.structural import full_p, reshape, zeros
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import scatter_add
+from functrans.trace.tracer import Tracer
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 def _outer_edges(x: Any, bounds: Any) -> tuple[Any, Any]:
     if bounds is not None:
-        first, last = (array(bound) for bound in bounds)
+        first, last = (operand(bound) for bound in bounds)
         if known(first) is not None and known(last) is not None and known(first) > known(last):
             raise ValueError("max must be larger than min in range parameter.")
     elif x.size == 0:
-        first, last = array(0.0), array(1.0)
+        first, last = 0, 1
     else:
         first, last = min(x), max(x)
+    if not isinstance(first, Tracer) and not isinstance(last, Tracer):
+        # Python's numbers stay what they are, and yield to the dtype of the data
+        return (first - 0.5, last + 0.5) if first == last else (first, last)
     alike = equal(first, last)
     return select(alike, first - 0.5, first), select(alike, last + 0.5, last)
 

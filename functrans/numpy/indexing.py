@@ -278,7 +278,7 @@ def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
 
 @answers(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """The number of the bin that each value lies in, for bins in ascending order."""
+    """The number of the bin that each value lies in, for bins that rise or fall."""
     if is_complex(array(x).dtype):
         raise DtypeError(f"np.digitize of complex numbers{located(user_source())}: x is real")
     edges = array(bins)
@@ -287,6 +287,11 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
         steps = np.sign(np.diff(order))
         if np.any(steps > 0) and np.any(steps < 0):
             raise ValueError("bins must be monotonically increasing or decreasing")
-    if order is not None and order.size > 1 and order[0] > order[-1]:
-        return edges.size - searchsorted(edges[::-1], x, "right" if right else "left")
-    return searchsorted(edges, x, "left" if right else "right")
+    side = "left" if right else "right"
+    if edges.size < 2 or (order is not None and order[0] <= order[-1]):
+        return searchsorted(edges, x, side)
+    if order is not None:
+        return edges.size - searchsorted(edges[::-1], x, side)
+    falling = edges[0] > edges[-1]
+    place = searchsorted(select(falling, edges[::-1], edges), x, side)
+    return select(falling, edges.size - place, place)

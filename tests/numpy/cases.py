@@ -228,7 +228,7 @@ CONTRACTION = [
             "np.cov(a, aweights=b)", "np.cov(a)", "np.gradient(a, np.cumsum(b))",
             "np.gradient(a, np.array([9, 7, 4, 3, 1], np.uint8))",
             "np.ediff1d(a, to_begin=b[0], to_end=b[:2])", "np.diff(a, prepend=b[0])",
-            "np.diff(a, append=b)",
+            "np.diff(a, append=b)", "np.diff(a, 0, prepend=b[0], append=b) + 0.0",
         ],
         v, w,
     ),

@@ -1,5 +1,7 @@
 """Histograms have NumPy's counts and edges; derivatives go to the weights and to the edges."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,19 @@ def test_weights_of_nothing_are_counted_as_numpy_does():
         expected = np.bincount(x, w, minlength=3)
         found = jit(lambda x, w: np.bincount(x, w, minlength=3))(x, w)
         np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def of_a_column(x, bins, range):
+    return np.histogramdd(x[:, None], bins, [range])
+
+
+@pytest.mark.parametrize("function", [np.histogram, of_a_column])
+@pytest.mark.parametrize("bounds", [None, (0, 2), (0.1, 0.3), (1, 1), tuple(np.float32([0, 2]))])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64])
+@pytest.mark.parametrize("size", [0, 2, 17])
+def test_edges_have_numpys_dtype(size, dtype, bounds, function):
+    x = (3 * np.random.default_rng(size).normal(size=size)).astype(dtype)
+    of_data = partial(function, bins=3, range=bounds)
+    for one, other in zip(leaves(of_data(x)), leaves(jit(of_data)(x)), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)

@@ -50,3 +50,22 @@ def test_nan_is_the_last_of_all_numbers(size, nans, side):
         np.testing.assert_array_equal(found, np.searchsorted(row, values, side))
     count = jit(lambda v: np.searchsorted(np.arange(size), v, side))(values)
     np.testing.assert_array_equal(count, np.searchsorted(np.arange(size), values, side))
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize(
+    "bins", [[3.0, 2.0, 2.0, 0.0], [0.0, 2.0, 2.0, 3.0], [1.0, 1.0], [1.0], [3, 1]]
+)
+def test_digitize_by_bins_that_rise_or_fall(bins, right):
+    bins = np.array(bins)
+    values = np.concatenate([bins, bins + 0.5, bins - 0.5, [np.inf, -np.inf]])
+
+    def number(values, bins):
+        return np.digitize(values, bins, right)
+
+    expected = number(values, bins)
+    np.testing.assert_array_equal(jit(number)(values, bins), expected)
+    np.testing.assert_array_equal(jit(lambda x: number(x, bins))(values), expected)
+    np.testing.assert_array_equal(vmap(number, in_axes=(0, None))(values, bins), expected)
+    both = vmap(number, in_axes=(None, 0))(values, np.stack([bins, bins[::-1]]))
+    np.testing.assert_array_equal(both, [expected, number(values, bins[::-1])])

@@ -32,8 +32,10 @@ MARGIN = 12
 
 def _in_mirror(at: Any, size: int) -> Any:
     period = 2.0 * (size - 1)
-    at = at - period * np.floor(at / period)
-    return select(at > size - 1, period - at, at)
+    # the nearest element of one that is halfway is beyond the last one, where that is the boundary
+    folded = np.abs(at) - period * np.floor(np.abs(at) / period)
+    behind = folded >= select(at < 0, size - 1.0, size * 1.0)
+    return select(behind, period - folded, folded)
 
 
 def _reflected(at: Any, size: int) -> Any:
@@ -48,13 +50,16 @@ def _wrapped(period_of: Callable[[int], float]) -> Callable[[Any, int], Any]:
     def fold(at: Any, size: int) -> Any:
         period = period_of(size)
         inside = (at >= 0) & (at <= size - 1)
-        return select(inside, at, at - period * np.floor(at / period))
+        # a whole number of periods before the first element, SciPy is at the end of one
+        before = at + period * (np.floor(-at / period) + 1)
+        behind = at - period * np.floor(at / period)
+        return select(inside, at, select(at < 0, before, behind))
 
     return fold
 
 
 def _clamped(at: Any, size: int) -> Any:
-    return np.clip(at, 0.0, size - 1.0)
+    return np.clip(at, -8.0, size + 8.0)  # the elements beside it are clamped, too
 
 
 def _unchanged(at: Any, size: int) -> Any:
@@ -71,6 +76,10 @@ _FOLDS: dict[str, Callable[[Any, int], Any]] = {
     "constant": _unchanged,
     "grid-constant": _unchanged,
 }
+
+
+_ENDING = ("constant", "wrap")
+"""The modes in which the image ends at its last element, whose slope is the one before it."""
 
 
 def _mirrored_index(i: Any, size: int) -> Any:
@@ -170,6 +179,8 @@ class _Taps:
         self.inside = (at >= 0) & (at <= size - 1)
         folded = _FOLDS[mode](at, size) if size > 1 or mode.endswith("constant") else at * 0.0
         whole = np.floor(folded if order % 2 else folded + 0.5)
+        if order == 1 and mode in _ENDING:
+            whole = np.minimum(whole, max(size - 2.0, 0.0))
         u = folded - whole if order % 2 else folded - whole + 0.5
         # beyond the boundary of a constant, any index that there is
         first = astype(np.clip(whole, -1e15, 1e15), np.int64) - order // 2

@@ -279,3 +279,41 @@ def test_a_shift_is_found_by_its_derivative():
 def test_what_is_refused(call, kind, words):
     with pytest.raises(kind, match=words):
         jit(call)(m)
+
+
+FOLDED = ["mirror", "nearest", "constant", "grid-constant", "wrap", "grid-wrap"]
+
+
+@pytest.mark.parametrize("order", range(6))
+@pytest.mark.parametrize("mode", FOLDED)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_coordinates_at_whole_periods(size, mode, order):
+    x = np.random.default_rng(size).normal(size=size)
+    whole = np.unique([n * m for n in range(-3, 4) for m in (1, size - 1, size, 2 * size - 2)])
+    at = np.concatenate([whole, whole + 0.5, whole - 0.25, np.nextafter(whole, 9), [-1e-16, -0.0]])
+    for prefilter in (True, False):
+        options = {"order": order, "mode": mode, "cval": 7.0, "prefilter": prefilter}
+        expected = scipy.ndimage.map_coordinates(x, at[None], **options)
+        found = jit(lambda at, options=options: ndimage.map_coordinates(x, at[None], **options))(at)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    for by in (size - 1, 2 * size - 2, 1 - size, float(size)):
+        expected = scipy.ndimage.shift(x, by, order=order, mode=mode)
+        found = jit(lambda x, by=by: ndimage.shift(x, by, order=order, mode=mode))(x)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("at", [-4.0, -8.0, -4.0 - 1e-4, -3.9, 2.5, 4.0, 8.0, 4.1])
+def test_slopes_at_whole_periods_of_wrap(at, order):
+    x = np.random.default_rng(5).normal(size=5)
+
+    def value(at, module):
+        return module.map_coordinates(x, np.reshape(at, (1, 1)), order=order, mode="wrap")[0]
+
+    # the last element belongs to what is before it, in front of the first one as well
+    inwards = -1e-6 if at <= 4 else 1e-6
+    other = np.float64(at + inwards)
+    expected = (value(other, scipy.ndimage) - value(np.float64(at), scipy.ndimage)) / inwards
+    for transform in (grad, lambda f: jit(grad(f))):
+        found = transform(lambda at: value(at, ndimage))(at)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
