@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from functrans.api.arguments import (
     Argnums,
     aval_of_leaf,
@@ -211,7 +209,7 @@ def _value_and_gradient(
     point = problem.point()
     _check_scalar(problem)
     check_holomorphic_results(problem, holomorphic)
-    seed = np.ones((), point.graph.outputs[0].aval.dtype)[()]
+    seed = point.graph.outputs[0].aval.dtype.type(1)
     cotangents = [seed] + [None] * (len(point.graph.outputs) - 1)
     outputs, results = point.pull(cotangents)
     return problem.unpack(outputs), problem.derivative(results, point)

@@ -23,10 +23,20 @@ from functrans.transform.transpose import transpose_graph
 
 def run(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
     """The outputs of a graph: computed for arrays, recorded for tracers."""
-    if current.get() is not None and any(isinstance(x, Tracer) for x in inputs):
+    if is_traced_here(inputs):
         return replay(graph, inputs)
     with warning_users():
         return evaluate(graph, inputs)
+
+
+def is_traced_here(inputs: Sequence[Any]) -> bool:
+    """Whether what is done to the inputs is recorded, since a tracer is among them."""
+    return current.get() is not None and any(map(is_tracer, inputs))
+
+
+def is_tracer(x: Any) -> bool:
+    """Whether a value is traced."""
+    return isinstance(x, Tracer)
 
 
 def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -35,7 +45,9 @@ def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
     The derivative of a branch that was not taken may divide by zero before it is masked.
     """
     with warning_users(ignored=UNWRITTEN):
-        return run(graph, inputs)
+        if is_traced_here(inputs):
+            return replay(graph, inputs)
+        return evaluate(graph, inputs)
 
 
 class Point:
@@ -75,7 +87,7 @@ class Point:
         self.graph, captures = resolve(staged.graph)
         self.inputs = [*leaves, *staged.captures, *captures]
         self.moving = (True,) * len(leaves) + (False,) * (len(self.inputs) - len(leaves))
-        if not any(isinstance(x, Tracer) for x in self.inputs):
+        if not any(map(is_tracer, self.inputs)):
             self.read: Callable[[Atom], Any] = staged.value_of
         elif values is not None:
             self.read = replay_known(self.graph, self.inputs, staged.value_of).read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from functrans.api.arguments import name_of, wrap
 
@@ -48,7 +48,7 @@ class Transformed(Generic[P, R]):
         self._call = call
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast(R, self._call(*args, **kwargs))
+        return self._call(*args, **kwargs)  # type: ignore[no-any-return]
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Transformed[P, R]: ...

@@ -103,11 +103,13 @@ class Graph:
         # computed for every gradient of an eager function: written for speed
         name: dict[Atom, Any] = {var: i for i, var in enumerate(self.inputs)}
         lines = []
+        count = len(name)
         for eqn in self.eqns:
-            operands = tuple([name[x] if x in name else _key(x) for x in eqn.inputs])
-            lines.append((eqn.primitive, operands, tuple(eqn.params.items())))
+            operands = [name[x] if x in name else _key(x) for x in eqn.inputs]
+            lines.append((eqn.primitive, *operands, *eqn.params.items()))
             for var in eqn.outputs:
-                name[var] = len(name)
+                name[var] = count
+                count += 1
         outputs = tuple([name[x] if x in name else _key(x) for x in self.outputs])
         return tuple([var.aval for var in self.inputs]), tuple(lines), outputs
 

@@ -85,32 +85,25 @@ def _of_others(numpys: Function) -> Function:
     return substitute
 
 
-def _quickly(ufunc: np.ufunc, args: tuple[Any, ...]) -> Any:
-    """What a ufunc gives for tracers where that is a look-up by their types; else None."""
-    name = getattr(protocols.ufuncs.get(ufunc.__name__), "name", None)
-    result = None
-    if name is None:
-        return None
-    if len(args) == 1:
-        if type(args[0]) is Tracer:
-            result = unary(name, args[0])
-    elif len(args) == 2:
-        x, y = args
-        if type(x) is Tracer:
-            result = binary(name, x, y)
-        elif type(y) is Tracer:
-            result = binary(name, y, x, True)
-    return None if result is None else protocols.strengthened(result)
-
-
 def _of_ufunc(ufunc: np.ufunc) -> Function:
     """The substitute of a ufunc, which asks its arguments, but not the elements of lists."""
+    # a look-up by the types of tracers, if the ufunc is a primitive and nothing more
+    name = getattr(protocols.ufuncs[ufunc.__name__], "name", "")
 
     def substitute(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            result = _quickly(ufunc, args)
+            result = None
+            if len(args) == 1:
+                if type(args[0]) is Tracer:
+                    result = unary(name, args[0])
+            elif len(args) == 2:
+                x, y = args
+                if type(x) is Tracer:
+                    result = binary(name, x, y)
+                elif type(y) is Tracer:
+                    result = binary(name, y, x, True)
             if result is not None:
-                return result
+                return protocols.strengthened(result) if result._variable.aval.weak else result
         for x in args:
             if (type(x) is list or type(x) is tuple) and holds_tracer(x):
                 return protocols.apply_ufunc(ufunc, "__call__", args, kwargs)

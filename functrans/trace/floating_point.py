@@ -27,10 +27,10 @@ def warning_users(ignored: Collection[str] = ()) -> AbstractContextManager[objec
 
     There are none of the kinds that are ``ignored``; what raises, raises.
     """
-    called = np.geterrcall()
+    called = _geterrcall()
     ours = called is _LOG
     warned = [
-        kind for kind, mode in np.geterr().items() if mode == "warn" or (mode == "log" and ours)
+        kind for kind, mode in _geterr().items() if mode == "warn" or (mode == "log" and ours)
     ]
     # a handler of the user's is left alone: NumPy has one for all kinds
     mode = "log" if ours or called is None else "warn"
@@ -38,6 +38,9 @@ def warning_users(ignored: Collection[str] = ()) -> AbstractContextManager[objec
         return nullcontext()
     modes = {kind: "ignore" if kind in ignored else mode for kind in warned}
     return np.errstate(call=called if mode == "warn" else _LOG, **modes)  # type: ignore[arg-type]
+
+
+_geterrcall, _geterr = np.geterrcall, np.geterr
 
 
 class _Log:

@@ -16,7 +16,7 @@ from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
 from functrans.trace import patch
 from functrans.trace.absent import UNKNOWN
-from functrans.trace.trace import Decision, Trace
+from functrans.trace.trace import Decision, Trace, holds
 from functrans.trace.tracer import Tracer
 
 
@@ -96,7 +96,7 @@ def stage(
     """
     if values is None:
         values = [UNKNOWN] * len(avals)
-    concrete = outcomes is None and not any(value is UNKNOWN for value in values)
+    concrete = outcomes is None and not holds(values, UNKNOWN)
     trace = Trace(kind, operands=operands, outcomes=outcomes, concrete=concrete)
 
     def make() -> Graph:

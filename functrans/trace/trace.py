@@ -23,6 +23,8 @@ from functrans.trace.foreign import check_plain
 from functrans.trace.source import Source, located, user_source
 from functrans.trace.tracer import Tracer
 
+_ndarray = np.ndarray
+
 
 def _enclosing() -> str:
     return "a value of an enclosing function"
@@ -155,7 +157,7 @@ class Trace:
         if known is not None and (not x.flags.writeable or np.array_equal(known[1]._value, x)):
             return known[1]
         # the user may write to the array later: what the graph means is the array as it is now
-        frozen = np.asarray(x)
+        frozen = x if type(x) is _ndarray else np.asarray(x)
         if x.flags.writeable or not x.dtype.isnative:
             frozen = np.array(x, aval.dtype, order="K")
         known = (x, self._capture(frozen, aval, frozen))
@@ -229,11 +231,11 @@ class Trace:
             else:
                 atoms.append(lifted._variable)
                 values.append(lifted._value)
-        if self.rewriting or _holds(values, UNKNOWN):
+        if self.rewriting or holds(values, UNKNOWN):
             return self._record(primitive, atoms, params)
         if primitive.higher_order or not self.concrete:
             return self._record_pending(primitive, atoms, params)
-        if _holds(values, PENDING):
+        if holds(values, PENDING):
             values = [self.value_of(atom) for atom in atoms]
         return self._record_computed(primitive, atoms, values, params)
 
@@ -303,7 +305,7 @@ class Trace:
         weak = primitive.gives_weak(avals)
         outputs, outs = [], []
         for value in results if primitive.several else (results,):
-            if isinstance(value, (bool, int, float, complex)):  # made of Python's own numbers
+            if type(value) in _PYTHONS:  # made of Python's own numbers
                 value = np.asarray(value)[()]
             var = Var(interned(value.shape, value.dtype, weak))
             self.values[var] = value
@@ -435,7 +437,11 @@ class Trace:
         return Graph([*self.inputs, *(var for var, _ in self.captures)], self.eqns, atoms)
 
 
-def _holds(values: Sequence[Any], absent: Any) -> bool:
+_PYTHONS = frozenset((bool, int, float, complex))
+
+
+def holds(values: Sequence[Any], absent: Any) -> bool:
+    """Whether one of the values is absent for a reason."""
     for value in values:  # not `absent in values`, which compares arrays
         if value is absent:
             return True

@@ -141,7 +141,10 @@ class Tangent(NamedTuple):
 
 def variables(graph: Graph) -> list[Var]:
     """All variables of a graph, in the order of their definition."""
-    return [*graph.inputs, *(var for eqn in graph.eqns for var in eqn.outputs)]
+    found = [*graph.inputs]
+    for eqn in graph.eqns:
+        found += eqn.outputs
+    return found
 
 
 @rewriting(2048)

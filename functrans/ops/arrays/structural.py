@@ -46,10 +46,21 @@ def _pull_reshape(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
     return read(0, tuple(own))
 
 
+# What is written often is by short ways: NumPy's functions ask whether an argument is of a class
+# that has its own, and names of NumPy's are looked up while something is traced.
+_ndarray = np.ndarray
+_add = np.add.reduce
+_empty = np.empty
+
+
+def _reshape(x: Any, *, shape: Shape) -> Any:
+    return x.reshape(shape) if isinstance(x, _ndarray) else np.reshape(x, shape)
+
+
 reshape_p = primitive(
     "reshape",
     infer=_infer_reshape,
-    numpy=lambda x, *, shape: np.reshape(x, shape),
+    numpy=_reshape,
     linear=LINEAR,
     transpose=[lambda ct, x, *, shape: reshape(ct, shape=x.shape)],
     transpose_moves=True,
@@ -143,10 +154,22 @@ def _pull_broadcast(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
     return read(0, tuple(zero if n == 1 else i for i, n in zip(own, x.shape, strict=True)))
 
 
+_SMALL = 1024
+"""So many elements are sooner written than said to be repeated."""
+
+
+def _broadcast(x: Any, *, shape: Shape) -> Any:
+    if prod(shape) > _SMALL or type(x) is not _ndarray:
+        return np.broadcast_to(x, shape)
+    out = _empty(shape, x.dtype)
+    out[...] = x
+    return out
+
+
 broadcast_to_p = primitive(
     "broadcast_to",
     infer=_infer_broadcast,
-    numpy=lambda x, *, shape: np.broadcast_to(x, shape),
+    numpy=_broadcast,
     linear=LINEAR,
     transpose=[lambda ct, x, *, shape: sum_to(ct, x.shape)],
     transpose_adds=True,
@@ -239,7 +262,7 @@ def pull_reduction(operation: str) -> Any:
 reduce_sum: Primitive = primitive(
     "reduce_sum",
     infer=lambda x, *, axes: x.update(shape=drop_axes(x.shape, axes)),
-    numpy=lambda x, *, axes: np.add.reduce(x, axis=axes, dtype=x.dtype),
+    numpy=lambda x, *, axes: _add(x, axes, x.dtype),
     linear=LINEAR,
     transpose=[
         lambda ct, x, *, axes: broadcast_to(expand_axes(ct, axes), shape=x.shape),

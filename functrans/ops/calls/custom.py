@@ -201,11 +201,11 @@ def resolve(graph: Graph) -> tuple[Graph, list[Tracer]]:
 
 def unresolved(graph: Graph) -> bool:
     """Whether there is a rule to trace in a graph."""
-    return any(
-        eqn.primitive.higher_order
-        and any(_needs_resolving(value) for value in _flat(eqn.params.values()))
-        for eqn in graph.eqns
-    )
+    for eqn in graph.eqns:
+        if eqn.primitive.higher_order:
+            if any(_needs_resolving(value) for value in _flat(eqn.params.values())):
+                return True
+    return False
 
 
 def _flat(values: Any) -> list[Any]:

@@ -77,7 +77,7 @@ def _batch_solve(op: Primitive, operands: Any, axes: Any, params: Any) -> tuple[
 
 
 def _solve(a: Any, b: Any, *, transpose_a: bool) -> Any:
-    return np.linalg.solve(np.swapaxes(a, -1, -2) if transpose_a else a, b)
+    return np.linalg.solve(a.mT if transpose_a else a, b)
 
 
 def _tangent_of_solve(a: Any, b: Any, out: Any, da: Any, *, transpose_a: bool) -> Any:
