@@ -13,6 +13,10 @@ FULL = False
 """Whether all is tried: set by conftest.py, before any test is imported."""
 
 
+ELSEWHERE = ("full", "slow", "gpu", "emulated")
+"""Markers of what is not in the quick set anyway."""
+
+
 def examples(count: int) -> int:
     """How many examples Hypothesis draws, of `count` with `--full`."""
     return count if FULL else max(3, count // 8)
@@ -32,18 +36,21 @@ def one_of_each(
 
 
 def mark_finer(items: Iterable[pytest.Item]) -> None:
-    """Give the marker to what is not on the diagonal of a test that is parametrised repeatedly.
+    """Give the marker `full` to what is off the diagonal of a test's parameters, or after a few.
 
-    With values 0 to n - 1 and 0 to m - 1 the diagonal has the pairs (t mod n, t mod m).
+    The diagonal of n and m values, in two decorators, has the pairs number (t mod n, t mod m).
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
-        if hasattr(item, "callspec"):
+        if hasattr(item, "callspec") and not any(map(item.get_closest_marker, ELSEWHERE)):
             by_test.setdefault((item.parent, item.originalname), []).append(item)
     for alike in by_test.values():
         marks = list(alike[0].iter_markers("parametrize"))
         if len(marks) > 1 and len(alike) > 1:
             _mark_off_the_diagonal(alike, [_names(mark) for mark in marks])
+        if few := alike[0].get_closest_marker("few"):
+            for item in alike[few.args[0] :]:
+                item.add_marker("full")
 
 
 def _names(mark: pytest.Mark) -> list[str]:

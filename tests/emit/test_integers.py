@@ -115,6 +115,7 @@ def test_floats_become_integers_as_in_c(source):
         assert jit(lambda x: x.astype("u8"))(large).tolist() == large.astype("u8").tolist()
 
 
+@pytest.mark.full
 def test_the_text_shifts_and_converts_as_the_machine_code():
     def run(n, x):
         shifts = [f(n, each) for f in (np.left_shift, np.right_shift) for each in (3, 70)]

@@ -162,6 +162,7 @@ def test_a_pullback_is_kept_and_used_again():
     close(push(np.ones(2)), jvp(g, (x,), (np.ones(2),))[1])
 
 
+@pytest.mark.full
 def test_a_while_loop_in_a_scan_and_a_scan_in_a_while_loop():
     def f(x, rows):
         def inner(v):

@@ -12,8 +12,9 @@ from functrans.loop.target import CPU
 from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
 from functrans.run.call.compiled import compile_graph
+from tests.amount import one_of_each
 from tests.loop.plans import evaluate_plan, shuffled
-from tests.primitives.harness import cases
+from tests.primitives.harness import cases, kind
 from tests.targets import target
 
 F8 = np.dtype(np.float64)
@@ -25,7 +26,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_of_each(lambda name: kind(CASES[name]), CASES))
 def test_a_primitive(name):
     case = CASES[name]
     graph = case.graph()

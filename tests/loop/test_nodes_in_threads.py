@@ -54,6 +54,7 @@ def test_a_node_that_lives_is_in_the_table_whatever_dies_meanwhile(restless):
         assert sum(pool.map(make, range(THREADS))) == 0
 
 
+@pytest.mark.full
 def test_nodes_that_are_gone_leave_nothing():
     key = ("const", (), FLOAT, "a node of this test")
     node = Scalar(*key)

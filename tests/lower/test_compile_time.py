@@ -61,6 +61,7 @@ def calls_of_the_compiler(function, x):
     return count
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("family", "x"),
     [

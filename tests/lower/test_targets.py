@@ -206,6 +206,7 @@ def test_plans_keep_their_promises(machine):
         verify(plan_for(machine, name))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_plans_compute_what_numpy_does(machine):
     """Whatever order the iterations of a band go in."""
@@ -283,6 +284,7 @@ def test_code_for_a_cpu_takes_the_outermost_loop_of_a_band():
     assert llvm("grid") == llvm("small")
 
 
+@pytest.mark.full
 def test_a_plan_follows_from_the_graph_and_the_target(monkeypatch):
     before = llvm("small")
     monkeypatch.setattr(config, "threads", 5)

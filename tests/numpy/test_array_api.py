@@ -139,6 +139,7 @@ def test_values_and_dtypes(dtype):
 ARRAYS = (np.ndarray, np.generic)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", some_slow({"bool", "int64", "float64", "complex128"}))
 def test_batched_and_compiled(dtype):
     """All calls of a shape as one program, since compiling takes longest."""

@@ -50,15 +50,16 @@ def cases(dtype):
                 yield call, shape, operands, attempt(FUNCTIONS[call], *operands)
 
 
-def some_slow(dtypes, quick):
-    """Those that are told by a letter are tried always, the others with the slow tests."""
+def some_slow(dtypes, quick, full=""):
+    """Those that are told by a letter are tried always, or in full; others with the slow tests."""
     return [
-        pytest.param(x, id=str(x), marks=() if x.char in quick else pytest.mark.slow)
+        pytest.param(x, id=str(x), marks=() if x.char in quick else mark)
         for x in dtypes
+        for mark in [pytest.mark.full if x.char in full else pytest.mark.slow]
     ]
 
 
-@pytest.mark.parametrize("dtype", some_slow(DTYPES, "?bqBQefdFD"))
+@pytest.mark.parametrize("dtype", some_slow(DTYPES, "qdD", "?bBQefF"))
 def test_as_numpy_has_it(dtype):
     wrong = []
     for call, shape, operands, expected in cases(dtype):
@@ -79,6 +80,7 @@ SOME_SHAPE = {"any": (3, 4), "axis": (3, 4), "vector": (5,), "matrix": (3, 3)}
 UNDEFINED = {"np.reciprocal(a)", "np.left_shift(a, b)", "2 << a", "a ** -1"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("dtype", some_slow(DTYPES, "?bdD"))
 def test_batched_and_compiled(dtype, group):

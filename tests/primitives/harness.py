@@ -1,9 +1,12 @@
 """What the generated tests share: primitives with their samples, and graphs of one equation."""
 
+import functools
 import importlib
+import itertools
 import pkgutil
 import warnings
 import zlib
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +18,7 @@ from functrans.ir.types import aval_of, complex_dtype, is_complex, is_inexact
 from functrans.trace.stage import replay, rewrite
 from functrans.transform.forward import jvp_graph
 from functrans.transform.transpose import transpose_graph
+from tests.amount import one_of_each
 
 for module in pkgutil.iter_modules(functrans.ops.__path__):
     importlib.import_module(f"functrans.ops.{module.name}")
@@ -91,12 +95,14 @@ def in_the_plane(sample: Sample, dtype: Any, seed: int) -> Sample:
     return sample._replace(operands=tuple(map(moved, map(np.asarray, sample.operands))))
 
 
+@functools.cache
 def drawn(primitive: Primitive, seed: int) -> list[Sample]:
     assert primitive.samples is not None
     rng = np.random.default_rng([zlib.crc32(primitive.name.encode()), seed])
     return list(primitive.samples(rng))
 
 
+@functools.cache
 def cases(*dtypes: Any) -> dict[str, Case]:
     """Every primitive with every one of its samples in every one of the dtypes, by name."""
     found = {}
@@ -134,6 +140,7 @@ def _takes(primitive: Primitive, operands: Any, params: Any) -> bool:
     return True
 
 
+@functools.cache
 def complex_cases(dtype: Any = np.complex128) -> dict[str, Case]:
     """Every primitive that takes complex numbers, with its samples of floats made complex."""
     found = {}
@@ -151,9 +158,36 @@ def complex_cases(dtype: Any = np.complex128) -> dict[str, Case]:
     return found
 
 
+def kind(case: Case) -> tuple[str, tuple[str, ...]]:
+    """What the quick set has one sample of: a primitive, and the kinds of its operands' dtypes."""
+    return case.primitive.name, tuple(np.asarray(x).dtype.kind for x in case.operands)
+
+
 def parameters(catalogue: dict[str, Case]) -> dict[str, Any]:
     """The arguments of `pytest.mark.parametrize` for cases."""
-    return {"argnames": "case", "argvalues": catalogue.values(), "ids": catalogue.keys()}
+    values = one_of_each(kind, catalogue.values())
+    return {"argnames": "case", "argvalues": values, "ids": catalogue.keys()}
+
+
+def one_precision(names: Iterable[str]) -> list[Any]:
+    """Names of primitives with dtypes: the quick set has one of each primitive, dtypes in turn."""
+
+    def name_of(name: str) -> str:
+        return name.rpartition("-")[0]
+
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name_of(name), []).append(name)
+    turned = [both[:: (-1) ** number] for number, both in enumerate(alike.values())]
+    return one_of_each(name_of, itertools.chain(*turned))
+
+
+def by_primitive(catalogue: dict[str, Case]) -> dict[str, Any]:
+    """The same for all cases of a primitive at once, where a test is cheap: with their names."""
+    groups: dict[str, dict[str, Case]] = {}
+    for name, case in catalogue.items():
+        groups.setdefault(case.primitive.name, {})[name] = case
+    return {"argnames": "group", "argvalues": groups.values(), "ids": groups.keys()}
 
 
 # -- derivatives of graphs -------------------------------------------------------------------------

@@ -59,6 +59,7 @@ def python_calls(function, *args):
     return count
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_work_grows_with_the_length_of_the_program(name):
     transform = TRANSFORMED[name]
@@ -67,6 +68,7 @@ def test_work_grows_with_the_length_of_the_program(name):
     assert long < 4.5 * short
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_a_long_program_needs_no_deep_stack(name):
     limit = sys.getrecursionlimit()
@@ -132,6 +134,7 @@ def takes_few_values(name):
     return all(kind in ("str", "int", "np.dtype[Any]", "Any") for kind in kinds)
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_number_of_calls():
     def call(i):
         c = np.full(4, float(i))
@@ -243,6 +246,7 @@ def in_threads(*functions):
     return results
 
 
+@pytest.mark.full
 def test_two_threads_trace_at_the_same_time():
     def work(scale):
         def f(x):

@@ -72,6 +72,7 @@ def test_arithmetic_has_numpys_bits(name, dtype):
             assert np.array_equal(jit(vmap(function))(*operands), expected)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_arithmetic_by_way_of_numba_has_numpys_bits(name, monkeypatch):
     monkeypatch.setattr(config, "backend", "numba")
@@ -101,6 +102,7 @@ def test_arithmetic_on_a_grid_has_numpys_bits(name, dtype):
     assert np.array_equal(found, ARITHMETIC[name](*operands))
 
 
+@pytest.mark.full
 @needs_compiler
 @pytest.mark.parametrize("backend", ["native", "numba"])
 def test_machine_code_for_a_gpu_fuses_totals_alone(backend, monkeypatch):

@@ -44,6 +44,7 @@ def defined(dtype):
             yield name, count
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint16", "uint64", *FLOATS])
 def test_operations_on_numbers(dtype):
     x, y = pairs(dtype)

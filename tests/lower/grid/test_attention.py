@@ -92,12 +92,14 @@ def check(function, *operands, tolerance=1e-12, launches=1, text=False, machine=
 SIZES = [(4, 17, 17, 4), (3, 18, 18, 3), (5, 19, 17, 9), (8, 20, 18, 8), (9, 33, 19, 5)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("queries", "keys", "terms", "columns"), SIZES)
 def test_all_sizes(queries, keys, terms, columns):
     text = queries < 8
     check(attend, drawn(queries, terms), drawn(keys, terms), drawn(keys, columns), text=text)
 
 
+@pytest.mark.full
 def test_weights_that_are_divided_apart():
     again = target(SMALL, recomputation={"rounds": 2})
     plan, given, graph = planned(attend, drawn(5, 17), drawn(18, 17), drawn(18, 9), machine=again)
@@ -174,11 +176,13 @@ PRINTED = {"divided late", "bias", "mapped"}
 """Forms whose text is run, too."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(form):
     assert check(*FORMS[form], text=form in PRINTED).arena == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-5), (np.float16, 4e-3)])
 @pytest.mark.parametrize("function", [attend, divided_late])
 def test_narrow_floats(function, dtype, tolerance):
@@ -188,6 +192,7 @@ def test_narrow_floats(function, dtype, tolerance):
     assert [row.dtype for row in sums] == [np.float32]
 
 
+@pytest.mark.full
 def test_scores_of_a_wider_dtype():
     q, k, v = (x.astype(np.float32) for x in two(5, 18, 4))
     check(lambda q, k, v, b: weights(scores(q, k) + b) @ v, q, k, v, drawn(5, 18), tolerance=1e-6)
@@ -245,6 +250,7 @@ def test_queries_of_which_all_is_masked_by_a_softmax_that_asks():
     check(guarded, drawn(5, 17), drawn(18, 17), drawn(18, 4), mask)
 
 
+@pytest.mark.full
 def test_what_others_read_of_queries_is_stored_by_the_kernel():
     def with_logarithm(q, k, v):
         s = scores(q, k)
@@ -316,6 +322,7 @@ def test_others_have_the_kernels_that_they_had(name):
     assert fused(plan) == 0
 
 
+@pytest.mark.full
 def test_a_bias_that_others_read_too_is_read_from_memory():
     def both(q, k, v, b):
         bias = np.exp(b @ np.swapaxes(b, 0, 1))
@@ -358,6 +365,7 @@ def operands(terms, dtype=np.float32, length=1024):
     return [floats(2, 8, length, terms, dtype=dtype) for _ in range(3)]
 
 
+@pytest.mark.full
 @needs_compiler
 def test_products_and_sums_are_registers():
     made, kernel = compiled(attend, *operands(64))

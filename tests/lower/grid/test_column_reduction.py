@@ -123,6 +123,7 @@ def test_all_that_is_fetched_is_used(monkeypatch):
     assert sectors["in0"] == least["in0"] == x.nbytes // 32
 
 
+@pytest.mark.full
 def test_what_the_host_repeats():
     """Kernels of a step of a scan have tiles, and are shared, as others are."""
 

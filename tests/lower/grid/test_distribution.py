@@ -100,6 +100,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_compute_what_numpy_does(name):
     function, *operands = PROGRAMS[name]
@@ -162,6 +163,7 @@ def test_small_kernels_next_to_each_other_are_one():
     assert step.kernel.team == 64
 
 
+@pytest.mark.full
 def test_rows_that_a_team_has_no_room_for_are_in_memory():
     made = plan(rows, np.ones((2000, 20_000)))
     assert all(step.kernel.team > 1 and not step.kernel.scratch for step in made.steps)

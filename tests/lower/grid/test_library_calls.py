@@ -28,6 +28,7 @@ CALLING = target(SMALL, libraries=True, products={"smallest_side": 1, "smallest_
 """A small GPU whose products are all a library's."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "form", ["batch", "divided late", "causal", "heads", "mapped", "scaled before"]
 )
@@ -36,6 +37,7 @@ def test_attention_is_one_kernel(form):
     assert made.arena == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(np.float32, 2e-5), (np.float16, 4e-3), (bfloat16, 2e-5)]
 )
@@ -53,6 +55,7 @@ def attend_to_common(q, k, v):
     return attend(q, scaled, v), attend(q + 1, scaled, v)
 
 
+@pytest.mark.full
 def test_operands_that_are_much_work_or_read_by_others_are_in_memory():
     q, k, v = two(5, 18, 4)
     check(lambda q, k, v: attend(q, k, long_work(v)), q, k, v, machine=CALLING, launches=2)
@@ -85,6 +88,7 @@ def test_other_products_are_calls(name):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.full
 def test_gradients_of_attention_are_no_calls():
     operands = drawn(17, 8), drawn(18, 8), drawn(18, 3)
     function = grad(lambda q, k, v: np.sum(attend(q, k, v) ** 2), (0, 1, 2))

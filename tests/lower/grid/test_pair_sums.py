@@ -63,6 +63,7 @@ slow = pytest.mark.slow
 """Threads are interpreted one by one, which takes seconds for a few hundred pairs."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("queries", "keys", "columns", "terms"),
     [
@@ -182,6 +183,7 @@ DERIVATIVES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", [x if x == "checkpoint" else pytest.param(x, marks=slow) for x in DERIVATIVES]
 )
@@ -189,6 +191,7 @@ def test_derivatives(name):
     check(*DERIVATIVES[name])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(np.float16, 2e-2), pytest.param(np.float32, 1e-4, marks=slow)]
 )
@@ -212,6 +215,7 @@ SPECIAL = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "special", [x if x == "a row masked" else pytest.param(x, marks=slow) for x in SPECIAL]
 )
@@ -260,6 +264,7 @@ def test_others_have_the_kernels_that_they_had(name):
     assert in_tiles(plan) == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("form", "kernels"), [(weights, 4), (lambda x: softmax(x, axis=-1), 3)], ids=["max", "softmax"]
 )
@@ -303,6 +308,7 @@ def compiled(function, *operands, architecture="sm_90"):
     return found
 
 
+@pytest.mark.full
 @needs_compiler
 def test_products_and_sums_are_registers():
     found = compiled(gradient(attention), *large(64))

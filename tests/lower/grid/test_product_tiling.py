@@ -227,6 +227,7 @@ def test_long_epilogues_go_row_by_row(m, n):
     assert len(plan(layer, *operands, machine=IN_TURN).steps) == 1
 
 
+@pytest.mark.full
 @needs_compiler
 def test_long_epilogues_of_the_largest_tiles_have_no_spills():
     x, b = np.ones((2048, 2048), np.float32), np.ones(2048, np.float32)
@@ -235,6 +236,7 @@ def test_long_epilogues_of_the_largest_tiles_have_no_spills():
     assert kernel.spills == 0
 
 
+@pytest.mark.full
 def test_results_that_are_read_across_are_not_those_of_the_tile():
     """They share the loop over the stack alone with what reads them."""
     x, y, z = (np.random.default_rng(n).normal(size=(2, 18, 18)) for n in range(3))

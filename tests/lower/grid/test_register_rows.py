@@ -79,6 +79,7 @@ def test_rows_of_all_lengths(function, columns):
         np.testing.assert_allclose(evaluated[0], found[0], rtol=1e-6)
 
 
+@pytest.mark.full
 def test_a_row_too_long_for_registers_is_one_kernel_all_the_same():
     made = plan(softmax, drawn(64, 70_000))
     (step,) = made.steps

@@ -83,6 +83,7 @@ def shapes_of_lstm(steps, batch, n):
     return (n, 4 * n), (n, 4 * n), (4 * n,), (steps, batch, n)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [1, 31, 33, 64])
 @pytest.mark.parametrize("function", [down, along, two_at_once])
 def test_sums_in_slices_are_numpys(function, size):
@@ -126,6 +127,7 @@ def test_lines_of_slices_begin_in_different_banks():
     assert all(line % 2 for _, line in slices(made))
 
 
+@pytest.mark.full
 def test_the_gradient_of_an_lstm_is_one_kernel_each_way():
     shapes = shapes_of_lstm(100, 32, 64)
     made = pipeline.plan(
@@ -142,6 +144,7 @@ def test_the_gradient_of_an_lstm_is_one_kernel_each_way():
     assert all(kernel.team >= 256 for kernel in persistent)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("steps", "batch", "n"), [(2, 2, 17), (3, 1, 1), (1, 2, 5)])
 def test_gradients_of_an_lstm(steps, batch, n):
     operands = drawn(*shapes_of_lstm(steps, batch, n))
@@ -153,6 +156,7 @@ def test_gradients_of_an_lstm(steps, batch, n):
             np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.full
 def test_slices_without_room_are_not_cut():
     small = target(CUDA, grid={"slices": 100})
     operands = drawn((64, 64), (3, 64))
@@ -163,6 +167,7 @@ def test_slices_without_room_are_not_cut():
     np.testing.assert_allclose(found, wanted[0], rtol=1e-10)
 
 
+@pytest.mark.full
 def test_sums_that_need_each_other_are_not_cut():
     def step(w, h):
         scaled = w * h

@@ -209,6 +209,7 @@ def test_other_sums_are_not_of_tensor_cores(function, dtype):
     assert not products(made)
 
 
+@pytest.mark.full
 def test_sizes_that_are_multiples_share_a_kernel():
     def text(m, n, k):
         made = plan(lambda x, y: x @ y, *(np.ones(s, BF16) for s in ((m, k), (k, n))), machine=CUDA)

@@ -80,6 +80,7 @@ def test_what_goes_through_tiles(function, shapes, tiles):
     verify(made)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(0, 3), (1, 33), (33, 31), (32, 16), (40, 3), (130, 2)])
 def test_results(shape, dtype):

@@ -90,6 +90,7 @@ def test_long_pieces_are_shared_and_short_ones_come_once(rows):
         np.testing.assert_allclose(got, expected, rtol=1e-13)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(2, 65), (2, 65, 3), (2, 3, 65)])
 def test_rows_without_room_make_loops_serial_however_deep(shape):
     """The loop over lanes is inside of that over steps: lanes that share a row come in turn."""

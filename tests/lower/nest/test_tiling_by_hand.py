@@ -29,6 +29,7 @@ def extents(loop):
     return [each.index.attribute[2] for each in walk([loop]) if isinstance(each, For)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("rows", "columns"), [(64, 64), (100, 70), (33, 2000), (600, 40)])
 def test_every_element_once(rows, columns):
     loop, x, y = turned(rows, columns, width=16_384)  # lines a power of two apart

@@ -205,6 +205,7 @@ def test_little_is_computed_again(name):
     check(*PROGRAMS[name])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("derivative", [False, True])
 def test_every_primitive_keeps_to_the_bound(derivative):
     graphs = []
@@ -226,6 +227,7 @@ def test_what_is_kept_changes_no_result(name):
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.full
 def test_windows_are_found_before_expressions_are_made(monkeypatch):
     planned = []
 

@@ -35,6 +35,7 @@ def norms(x, y):
 SIZES = [(3, 17, 4, 4), (4, 18, 17, 5)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("count", "t", "n", "m"), SIZES)
 def test_squared_norms(count, t, n, m):
     check(norms, drawn(count, t, n), drawn(count, t, m), machine=KEEPS)
@@ -50,12 +51,14 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_summed(name):
     operands = drawn(3, 17, 9), drawn(3, 17, 7), drawn(9, 7)
     check(FUNCTIONS[name], *operands, tiles=2 if name == "of two products" else 1, machine=KEEPS)
 
 
+@pytest.mark.full
 def test_float32():
     operands = drawn(3, 18, 9).astype(np.float32), drawn(3, 18, 7).astype(np.float32)
     check(norms, *operands, tolerance=1e-5, machine=KEEPS)

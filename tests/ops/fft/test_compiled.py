@@ -119,6 +119,7 @@ def test_other_machines(seed):
             np.testing.assert_allclose(got, np.fft.rfft(z.real, axis=axis), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [6, 30, 17])
 def test_transforms_of_transforms_compiled(n):
     z, w = signal((3, n)), signal((n // 2 + 1,), seed=1)
@@ -176,6 +177,7 @@ def test_of_real_numbers_and_to_real_numbers(function, shape):
         assert np.linalg.norm(got - expected) <= 2e-15 * np.linalg.norm(function(z))
 
 
+@pytest.mark.full
 def test_imaginary_parts_of_the_ends_do_not_count():
     # a transform of real numbers has none there, and NumPy does not look at them
     for n in (2, 5, 8, 12, 30, 64, 15):

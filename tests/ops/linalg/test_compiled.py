@@ -55,6 +55,7 @@ def check(found, expected, tolerance):
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_size_gives_what_numpy_gives(n, dtype):
@@ -245,6 +246,7 @@ def test_the_gradient_of_a_kalman_filter():
     np.testing.assert_allclose(values[0], value, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_a_gaussian_process():
     x, y = matrices(20, 2), matrices(20)
 

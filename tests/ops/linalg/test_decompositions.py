@@ -50,6 +50,7 @@ def test_every_shape_gives_what_numpy_gives(name, dtype):
             np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_nothing_and_much_are_numpys(name):
     f, large = DECOMPOSITIONS[name], math.isqrt(CPU.matrices.largest_alone) + 1

@@ -177,6 +177,7 @@ def test_complex_matrices(function):
     check_spectra(hermitian(a, function is eigh), values, joined(vectors, a.dtype))
 
 
+@pytest.mark.full
 def test_only_one_triangle_is_read():
     a = drawn(5, 5)
     for function, other in ((eigh, np.triu), (upper, np.tril)):
@@ -198,6 +199,7 @@ def test_rectangles(function, shape):
     check_singular(a, *found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", some([7], [(33,)]))
 def test_kernels_as_they_are_printed(n):
     a = drawn(2, n, n, dtype="f")
@@ -345,6 +347,7 @@ def test_large_matrices_are_the_library_s_if_there_are_few(function, shape, by_l
 # -- machine code ----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(not HAS_COMPILER, reason="numba-cuda is not installed")
 @pytest.mark.parametrize(
     ("function", "shape", "dtype"),

@@ -166,6 +166,7 @@ def test_full_matrices_span_the_right_spaces(shape):
         np.testing.assert_allclose(slopes, 0, atol=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(5, 2), (4, 3), (3, 3), (2, 4)])
 def test_complete_qr(shape):
     a, weights = draw(*shape), draw(5, 5)
@@ -221,6 +222,7 @@ def test_singular_matrices_have_an_infinite_condition(p):
         np.testing.assert_allclose(vmap(lambda a: np.linalg.cond(a, p))(a[None])[0], expected)
 
 
+@pytest.mark.full
 def test_results_of_lstsq():
     a, b = draw(5, 2), draw(5, 3, seed=1)
     check_grads(lambda a, b: np.linalg.lstsq(a, b)[:2], (a, b), order=2)

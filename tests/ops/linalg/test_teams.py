@@ -236,6 +236,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", LOOPS)
 def test_inside_of_loops(name):
     function, *operands = LOOPS[name]

@@ -77,6 +77,7 @@ def test_sorting_of_any_dtype(name, dtype):
         check(SORTS[name], drawn((21,), dtype), on=grid, axis=0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SORTS)
 def test_what_is_added_to_a_block_is_behind_what_is_equal_to_it(name):
     """The numbers with which blocks are filled up are those that come last."""
@@ -120,6 +121,7 @@ def test_kernels_of_several_blocks_as_they_are_printed(name, size):
     emulate((RUNNING | SORTS)[name], drawn((size,), np.float64), axis=0, **params)
 
 
+@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "size", "dtype"),

@@ -51,6 +51,7 @@ def test_no_complex_value_is_left(name):
     assert graph.in_avals[0].shape == (3, 4, 2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["native", "numba"])
 @pytest.mark.parametrize("name", ["structure", "product", "indexing"])
 def test_both_back_ends_run_it(name, backend):

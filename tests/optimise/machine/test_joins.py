@@ -105,6 +105,7 @@ def test_gradients(function):
     np.testing.assert_allclose(gradient, ft.grad(loss)(X), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("function", [scalars, different_lengths, a_sum_of_windows, assigned])
 def test_lanes_and_steps(function):
     lanes = np.stack([X, 2 * X, X - 1])
@@ -114,12 +115,14 @@ def test_lanes_and_steps(function):
     np.testing.assert_allclose(in_steps(lanes), expected, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_gradients_in_lanes():
     lanes = np.stack([X, 2 * X, X - 1])
     found = ft.jit(ft.vmap(ft.grad(a_sum_of_elements)))(lanes)
     np.testing.assert_allclose(found, [ft.grad(a_sum_of_elements)(x) for x in lanes], rtol=1e-9)
 
 
+@pytest.mark.full
 def test_parts_that_share_rows_with_what_they_are_made_of():
     def f(x):
         p = np.exp(x)
@@ -176,6 +179,7 @@ def sines(xs):
     return np.stack([np.sin(x) for x in xs])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("function", [sines, ft.grad(lambda xs: np.sum(sines(xs) ** 2))])
 def test_thousands_of_numbers_are_no_kernel_of_thousands_of_arrays(function):
     xs = list(np.linspace(0.0, 3.0, 1500))
@@ -214,6 +218,7 @@ def test_slices_of_a_smaller_array_are_added_to_all_rows(shape):
     np.testing.assert_allclose(compile_graph(graph)(X, ROWS.T[:2].copy())[0], expected)
 
 
+@pytest.mark.full
 def test_gradients_of_a_table_that_is_filled_in_lanes():
     def distance(a, b):
         table = np.full((17, 17), np.inf)

@@ -53,6 +53,7 @@ def test_what_nothing_is_added_to_keeps_its_bits():
     assert found.tobytes() == x.tobytes()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("grid", ORDERED)
 def test_the_bits_are_the_same_in_any_order(grid):
     given = operands((3,), 0, 18)

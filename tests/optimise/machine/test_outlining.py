@@ -105,6 +105,7 @@ def functions(text):
     return text.split("define ")[1:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", FAMILIES)
 def test_more_steps_are_no_more_code(family):
     texts = []
@@ -117,6 +118,7 @@ def test_more_steps_are_no_more_code(family):
     assert max(len(each.splitlines()) for each in functions(large)) < LARGEST_FUNCTION
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [17, 24])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_results_are_those_without_a_compiler(family, n):
@@ -129,6 +131,7 @@ def test_results_are_those_without_a_compiler(family, n):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.full
 def test_steps_under_vmap():
     f, (a, b) = forward_algorithm(16)
     many = a + np.arange(3.0)[:, None, None] / 7
@@ -172,11 +175,13 @@ def test_each_step_may_be_a_result():
     np.testing.assert_allclose(stacked, wanted_stacked, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_derivatives_of_steps():
     f, arguments = pendulum(30)
     check_grads(jit(f), arguments, order=2)
 
 
+@pytest.mark.full
 def test_results_of_unlike_steps():
     """Whatever is taken for a step: segments that wait for each other stay as they are."""
     target = replace(CPU, outlining=Outlining(least_code=1, least_saved=1))

@@ -111,6 +111,7 @@ def test_threads_have_enough_stack_whatever_the_program_gives_its_own(share, mon
     assert stacks == [1 << 20, 1 << 20, 1 << 26]
 
 
+@pytest.mark.full
 def test_a_process_ends_with_its_threads_asleep_or_awake():
     for pause in (0, 0.1):
         code = f"""

@@ -183,6 +183,7 @@ print(os.waitstatus_to_exitcode(status), np.array_equal(function(x), expected))
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_goes_on(tmp_path):
     assert forking(FORK, tmp_path) == ["0", "True"]
@@ -214,6 +215,7 @@ print(*codes)
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_while_another_thread_computes(tmp_path):
     assert forking(FORK_WHILE_BUSY, tmp_path) == ["0"] * 8
@@ -258,6 +260,7 @@ print(int(blas._record[0]), int(blas._record[4]), int(threads._record[pool.BUSY]
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are another thing there")
 def test_an_interrupt_waits_for_the_end_of_a_call(tmp_path):
     assert run(INTERRUPTED, tmp_path).split() == ["True", "0", "0", "0"]

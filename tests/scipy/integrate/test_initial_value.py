@@ -51,6 +51,7 @@ def test_step_sizes(options):
     np.testing.assert_allclose(found, expected.y, rtol=1e-10)
 
 
+@pytest.mark.full
 def test_without_times_the_solution_is_where_the_steps_end():
     expected = solve(scipy.integrate, RATES, (0.0, 2.0))
     seen = []
@@ -208,6 +209,7 @@ def robertson(k, method, **options):
     return scipy.integrate.solve_ivp(reactions, (0, 40.0), [1.0, 0, 0], method, **given)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
 def test_stiff_methods(method):
     expected = robertson(0.04, "Radau", rtol=1e-11, atol=1e-13).y
@@ -215,6 +217,7 @@ def test_stiff_methods(method):
     np.testing.assert_allclose(found[0], expected, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_derivatives_of_implicit_steps():
     slope = jacrev(lambda k: robertson(k, "Radau").y[:, -1])(0.04)
     ends = [robertson(k, "Radau", rtol=1e-11, atol=1e-13).y[:, -1] for k in (0.0401, 0.0399)]

@@ -85,6 +85,7 @@ DERIVATIVES = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name):
     function, operands = DERIVATIVES[name]
