@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import gc
 import os
 
 import pytest
@@ -38,3 +39,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         finer = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=finer)
         items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_collection_finish() -> None:
+    # Tests collect garbage to see what is left: not among all tests and samples, each time.
+    gc.collect()
+    gc.freeze()

@@ -36,6 +36,7 @@ def test_a_compiled_gradient_is_called_inside_njit():
     np.testing.assert_allclose(descend(x, 50), expected, rtol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backend", ["native", "numba"])
 def test_what_is_compiled_is_called_inside_njit_as_it_is(backend):
     both = functrans.compile(lambda a, s: (a * s, a.sum()), np.zeros(3), 1.0, backend=backend)
@@ -59,6 +60,7 @@ def test_what_is_compiled_is_called_inside_njit_as_it_is(backend):
     np.testing.assert_array_equal(applied(both, x[::-1]), 3 * x[::-1])
 
 
+@pytest.mark.full
 def test_by_the_other_back_end_failures_and_refusals_are_the_same():
     pick = functrans.compile(lambda x, i: x[i], np.zeros(3), 0, backend="numba")
     assert pick(np.array([1.0, 2.0, 3.0]), 2) == pick.ctypes(np.full(3, 3.0).ctypes.data, 2) == 3.0
@@ -120,6 +122,7 @@ def test_the_address_is_a_c_function_with_pointers_for_results():
     assert total == 6.0
 
 
+@pytest.mark.full
 def test_several_results_arrays_of_any_layout_and_matrices():
     step = functrans.compile(lambda m, v: (m @ v, hessian(energy)(v)), np.eye(3), np.zeros(3))
     m, v = np.arange(9.0).reshape(3, 3), np.array([0.5, 1.0, 1.5])

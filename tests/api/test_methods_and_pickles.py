@@ -44,6 +44,7 @@ def test_another_instance_is_another_function():
     assert len(one.traced) == 1
 
 
+@pytest.mark.full
 def test_an_instance_that_knows_itself_can_go():
     model = Model()
     model.itself = model

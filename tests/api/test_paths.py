@@ -32,6 +32,7 @@ def test_each_call_goes_its_own_way(transform):
     assert compiled.paths().programs == 4
 
 
+@pytest.mark.full
 def test_transforms_outside_of_jit():
     compiled = jit(branching)
     for x in POINTS:

@@ -96,6 +96,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_program_computes_what_the_function_does(name, tmp_path):
     function = FUNCTIONS[name]
@@ -268,6 +269,7 @@ NOT_IN_FILES = {
 }
 
 
+@pytest.mark.full
 def test_files_hold_every_operation_with_graphs_inside(tmp_path):
     # those that have samples are written and read in tests/ir/test_serial.py
     sampled = {case.primitive.name for case in cases(np.float64).values()}

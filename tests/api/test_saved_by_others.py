@@ -120,6 +120,7 @@ def test_a_file_runs_no_code(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.full
 def test_another_process(tmp_path):
     path = tmp_path / "p"
     save(grad(FUNCTIONS["captures"]), path, X)
@@ -205,6 +206,7 @@ def test_bytes_that_are_turned_over(tmp_path):
             pass
 
 
+@pytest.mark.full
 def test_operations_of_the_users_that_are_too_large_to_be_verified(tmp_path):
     turned = extend.primitive(
         "turned_for_a_file",

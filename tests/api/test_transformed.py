@@ -131,6 +131,7 @@ def test_a_decorated_function_is_pickled_by_its_name():
     assert pickle.loads(pickle.dumps(jit(decorated)))(X).tolist() == [2.0, 4.0]
 
 
+@pytest.mark.full
 def test_another_process(monkeypatch):
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:

@@ -24,6 +24,7 @@ def emulated(monkeypatch):
         scalars.forget()
 
 
+@pytest.mark.full
 def test_bandwidth_is_of_what_has_to_be_moved(emulated, monkeypatch):
     two = ["fused elementwise", "sum of all"]
     monkeypatch.setattr(gpu, "MOVING", {name: gpu.MOVING[name] for name in two})
@@ -34,6 +35,7 @@ def test_bandwidth_is_of_what_has_to_be_moved(emulated, monkeypatch):
     assert all(row.seconds[gpu.OURS] > 0 for row in rows)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", gpu.MOVING)
 def test_what_is_measured_is_right(emulated, name):
     function, writes = gpu.MOVING[name]
@@ -44,6 +46,7 @@ def test_what_is_measured_is_right(emulated, name):
     assert (found.size == x.size) == writes
 
 
+@pytest.mark.full
 def test_products_and_a_workload_run(emulated):
     assert len(list(gpu.products("cuda:0", 4, 1))) == len(gpu.PRODUCTS)
     (row,) = gpu.workloads("cuda:0", ["scalar gradient"], 1)

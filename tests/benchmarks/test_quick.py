@@ -11,6 +11,7 @@ from tests.benchmarks.one import ALL, functrans_library
 from tests.benchmarks.ratios import elementwise, gradients, memory
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ALL)
 def test_it_runs(name):
     library, compiled, flat = functrans_library()
@@ -20,12 +21,14 @@ def test_it_runs(name):
     assert all(np.isfinite(result).all() for result in results)
 
 
+@pytest.mark.full
 def test_the_adjoint_by_hand_agrees():
     hand, found = compare(rounds=1)
     assert hand > 0
     assert found > 0
 
 
+@pytest.mark.full
 def test_gradients_beside_their_functions():
     rows = list(gradients(0.0))
     assert len(rows) == 9
@@ -33,6 +36,7 @@ def test_gradients_beside_their_functions():
     assert str(rows[0]).startswith("scalar gradient / its function")
 
 
+@pytest.mark.full
 def test_elementwise_work_beside_numba():
     assert [row.name for row in elementwise(1000, 0.0)] == [
         "exp(-x*x)*x+1 / Numba's loop",
@@ -40,6 +44,7 @@ def test_elementwise_work_beside_numba():
     ]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_before_and_after():
     assert 0.5 < memory(40).ratio < 2.0

@@ -167,6 +167,7 @@ def test_pairs(pair):
     check(pair)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("outer", OPERATORS, ids=lambda operator: operator.name)
 def test_a_fifth_of_all_triples(outer):
     chosen = random.Random(0).sample(TRIPLES, len(TRIPLES) // 5)

@@ -104,6 +104,7 @@ def test_a_fault_of_the_planner_is_found(monkeypatch):
         jit(lambda x: np.cumsum(x, axis=0) + 41.0)(np.ones((4, 3)))
 
 
+@pytest.mark.full
 def test_a_process_that_goes_down_is_a_failure(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\n"

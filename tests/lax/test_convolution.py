@@ -143,6 +143,7 @@ def test_large_convolutions_are_those_of_numpy(dims, strides, padding, dilation,
             np.testing.assert_allclose(found, expected, atol=scale)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dims", [NCHW, NHWC])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_long_sum_is_cut_into_parts(dims, groups):
@@ -205,6 +206,7 @@ def test_the_ways_to_compile_a_convolution(way, dims, options, features, size):
     assert way_of(x, k, dims, **options) == way
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("size", "taps"), [((300,), (7,)), ((2600,), (3,)), ((5, 6, 20), (2, 1, 3))]
 )

@@ -38,6 +38,7 @@ def test_threads_that_make_the_same_nodes_get_the_same_objects(restless):
         assert all(map(lambda one, same: one is same, first, other))
 
 
+@pytest.mark.full
 def test_a_node_that_lives_is_in_the_table_whatever_dies_meanwhile(restless):
     """Each thread makes nodes that others let go at this moment, and must find its own again."""
     barrier = threading.Barrier(THREADS)

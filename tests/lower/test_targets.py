@@ -279,6 +279,7 @@ def llvm(machine):
     return [emit_llvm.emit(step.kernel) for plan in plans for step in plan.steps]
 
 
+@pytest.mark.full
 def test_code_for_a_cpu_takes_the_outermost_loop_of_a_band():
     """So a plan for a grid is printed as one for threads."""
     assert llvm("grid") == llvm("small")

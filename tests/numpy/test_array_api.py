@@ -114,6 +114,7 @@ def some_slow(quick):
     return [pytest.param(d, marks=() if d in quick else pytest.mark.slow) for d in ALL_DTYPES]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", some_slow(QUICK))
 def test_values_and_dtypes(dtype):
     wrong = []

@@ -26,6 +26,7 @@ def close(got, expected):
     assert got.dtype == expected.dtype and got.shape == expected.shape
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("name", "x"), CALLS)
 def test_values_and_derivatives(name, x):
     function = getattr(np.fft, name)
@@ -37,6 +38,7 @@ def test_values_and_derivatives(name, x):
     testing.check_grads(lambda x: function(x), (x,), order=2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "x"), [c for c in CALLS if "shift" not in c[0]])
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 def test_norms_and_extents(name, x, norm):

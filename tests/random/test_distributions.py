@@ -113,6 +113,7 @@ def test_counts(name):
 # -- where probability leaves no choice ------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_certain_counts():
     np.testing.assert_array_equal(random.binomial(KEY, 10, np.array([0.0, 1.0])), [0, 10])
     np.testing.assert_array_equal(random.poisson(KEY, np.zeros(3)), [0, 0, 0])
@@ -122,6 +123,7 @@ def test_certain_counts():
     np.testing.assert_array_equal(random.multinomial(KEY, 9, np.array([0.0, 1.0])), [0, 9])
 
 
+@pytest.mark.full
 def test_parameters_out_of_range():
     np.testing.assert_array_equal(
         random.binomial(KEY, 10, np.array([-0.1, 1.1, np.nan])), [np.nan] * 3
@@ -130,6 +132,7 @@ def test_parameters_out_of_range():
     np.testing.assert_array_equal(random.poisson(KEY, np.array([-1.0, np.nan])), [-1, -1])
 
 
+@pytest.mark.full
 def test_what_is_conserved():
     parts = random.dirichlet(KEY, np.array([1e-3, 0.5, 70.0]), (17,))
     np.testing.assert_allclose(parts.sum(-1), 1, rtol=1e-14)
@@ -155,6 +158,7 @@ def test_all_numbers_are_finite_where_small():
     assert len(np.unique(x)) == 300
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(), (2, 0), (17,)])
 def test_shapes(shape):
     for draw in (random.uniform, random.normal, random.bits, random.exponential, random.maxwell):

@@ -27,6 +27,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", DRAWS)
 def test_mapped_and_compiled(name):
     draw = DRAWS[name]
@@ -85,6 +86,7 @@ OFTEN = ("uniform", "triangular", "truncated_normal far out")
 """The others, which compile as much, are for long runs."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name",
     [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in PARAMETERS],
@@ -94,6 +96,7 @@ def test_derivatives_with_respect_to_parameters(name):
     check_grads(draw, parameters, order=2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("a", [0.05, 0.4, 1.0, 2.5, 40.0, 3000.0])
 def test_a_sample_moves_as_its_quantile(a):
     def draw(a):
@@ -108,6 +111,7 @@ def test_a_sample_moves_as_its_quantile(a):
     assert second == pytest.approx(expected, rel=1e-3, abs=1e-6 * x / a**2 + 1e-7)
 
 
+@pytest.mark.full
 def test_the_slope_of_gamma_variables():
     """By the distribution function's derivative, which mpmath computes to 40 digits."""
     mpmath = pytest.importorskip("mpmath")
@@ -157,6 +161,7 @@ def test_beta_and_dirichlet_move_as_their_quantiles():
     assert found[0] == pytest.approx(expected, rel=0.03)
 
 
+@pytest.mark.full
 def test_derivatives_under_vmap():
     slopes = vmap(grad(random.gamma, argnums=1), in_axes=(0, None))(KEYS, 2.0)
     np.testing.assert_array_equal(slopes, [grad(random.gamma, argnums=1)(k, 2.0) for k in KEYS])
@@ -168,6 +173,7 @@ def test_samples_without_a_derivative():
     assert value.shape == (3,)
 
 
+@pytest.mark.full
 def test_samples_that_underflow_have_no_slope():
     assert random.gamma(KEY, 1e-5) == 0
     assert grad(lambda a: random.gamma(KEY, a))(1e-5) == 0

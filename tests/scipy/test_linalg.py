@@ -175,6 +175,7 @@ def test_mapping_is_a_loop(case):
             np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "call",
     [

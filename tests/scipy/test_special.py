@@ -141,6 +141,7 @@ grad(lambda x: np.sum(scipy.special.gammainc(1.5, x)))(np.abs(x))
 """
 
 
+@pytest.mark.full
 def test_scipys_own_functions_take_traced_values_where_its_array_api_is_on():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     subprocess.run([sys.executable, "-c", ARRAY_API], env=environment, check=True)

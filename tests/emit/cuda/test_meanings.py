@@ -89,6 +89,7 @@ def test_half_floats_are_numpys():
     assert_same(mapped("half_bits", every[fine].astype(np.float32)), bits[fine])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "dtype"), [("as_half", np.float32), ("half_of_double", np.float64)]
 )

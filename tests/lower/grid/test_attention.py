@@ -213,6 +213,7 @@ SPECIAL = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("special", "divided"),
     [*((name, True) for name in SPECIAL), ("all masked", False), ("first tiles masked", False)],
@@ -231,6 +232,7 @@ def test_infinities_and_nans_are_where_they_are_with_numpy(special, divided):
     check(function, q, k, v, bias, text=special == "first tiles masked")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_special_values_stay_in_their_columns(value):
     q, k, v = drawn(5, 17), drawn(18, 17), drawn(18, 4)
@@ -238,6 +240,7 @@ def test_special_values_stay_in_their_columns(value):
     check(attend, q, k, v)
 
 
+@pytest.mark.full
 def test_queries_of_which_all_is_masked_by_a_softmax_that_asks():
     def guarded(q, k, v, mask):
         s = np.where(mask, scores(q, k), -np.inf)

@@ -338,6 +338,7 @@ def test_no_tile_spills(function, terms, dtype, length, architecture):
     compiled(gradient(function), *operands, architecture=architecture)
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_square_of_the_length():
     operands = large(64)
     cost = jit(gradient(attention)).lower(*operands, device="cuda").cost()

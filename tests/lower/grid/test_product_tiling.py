@@ -105,11 +105,13 @@ FORMS = {
 }  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_products(form):
     check(*FORMS[form])
 
 
+@pytest.mark.full
 def test_half_floats_are_added_up_as_float32():
     x, y = (drawn(*shape).astype(np.float16) for shape in ((5, 70), (70, 4)))
     check(lambda x, y: x @ y, x, y, tolerance=2e-3)
@@ -137,6 +139,7 @@ def test_results_of_the_same_indices_are_computed_in_registers():
     assert len(step.buffers) == 5
 
 
+@pytest.mark.full
 def test_long_sums_of_few_results_are_shared_by_blocks():
     x, y = drawn(100, 5), drawn(100, 4)
     made = plan(lambda x, y: x.T @ y, x, y)
@@ -217,6 +220,7 @@ IN_TURN = target(SMALL, grid={"largest_epilogue": 400})
 """A GPU for which a hyperbolic tangent is too long to be written out for all sums of a thread."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("m", "n"), [(4, 4), (9, 17)])
 def test_long_epilogues_go_row_by_row(m, n):
     def layer(x, w, b):

@@ -66,6 +66,7 @@ def test_a_row_is_read_once(function, columns):
     assert rounds <= reads < rounds + 4
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("function", [softmax, normed])
 @pytest.mark.parametrize("columns", [31, 33, 64, 257, 1025])
 def test_rows_of_all_lengths(function, columns):

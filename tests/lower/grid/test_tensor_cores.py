@@ -100,6 +100,7 @@ SIZES = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("m", "n", "k", "dtype"), SIZES)
 def test_products_of_all_sizes(m, n, k, dtype):
     x, y = drawn(dtype, m, k), drawn(dtype, k, n)
@@ -127,12 +128,14 @@ TRIED = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("form", "dtype"), TRIED)
 def test_forms_of_products(form, dtype):
     function, *shapes = FORMS[form]
     check(function, *(drawn(dtype, *shape) for shape in shapes))
 
 
+@pytest.mark.full
 def test_operands_and_results_are_computed_on_the_way():
     x, y, b, r = (drawn(F32, *shape) for shape in ((17, 40), (40, 24), (24,), (17, 24)))
 
@@ -161,6 +164,7 @@ def test_half_floats_are_kept_in_memory_rather_than_what_is_made_of_them():
     np.testing.assert_allclose(found, layer(x, y), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.full
 def test_half_floats_are_added_up_as_float32():
     x, y = np.full((8, 301), 1.0, F16), np.full((301, 8), 0.25, F16)
     x[:, 0] = 2048  # of a sum of 512, half floats are a half apart

@@ -96,6 +96,7 @@ def test_results(shape, dtype):
         assert status == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "function",
     [
@@ -116,6 +117,7 @@ def test_results_of_movements(function):
         assert status == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
 def test_all_that_is_fetched_is_used(monkeypatch, dtype):
     """Of memory across its order a warp would fetch 32 bytes for each element."""

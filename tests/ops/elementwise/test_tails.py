@@ -40,6 +40,7 @@ def test_sinc(order):
     np.testing.assert_allclose(compiled, expected, rtol=1e-14, atol=1e-30)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("order", "tolerance"), [(1, 1e-14), (2, 1e-13), (3, 1e-11), (4, 1e-9)])
 def test_the_logarithm_of_the_normal_distribution_function(order, tolerance):
     points = [-50.0, -9.3, -4.01, -3.99, -1.0, 0.0, 2.0, 10.0]

@@ -48,6 +48,7 @@ def bound(n):
     return 0.7 + 0.1 * np.log2(n)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("n", "dtype"), [(n, np.float64) for n in LENGTHS] + [(n, np.float32) for n in LENGTHS[::3]]
 )
@@ -82,6 +83,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 def test_axes(shape, axis, dtype):
@@ -164,6 +166,7 @@ HALVED = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(12, 18), (17, 12), (12, 9), (20, 1), (3, 10, 12)])
 @pytest.mark.parametrize("function", HALVED)
 def test_of_real_numbers_and_to_real_numbers(function, shape):

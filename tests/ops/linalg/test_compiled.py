@@ -107,6 +107,7 @@ def test_every_kind_of_triangle(n, columns, lower, trans, unit_diagonal):
     check(found[1], scipy.linalg.solve_triangular(2 * a, b, **options), 1e-13)
 
 
+@pytest.mark.full
 def test_pivots_are_the_largest():
     a = np.array([[1e-20, 1.0, 2.0], [1.0, 1.0, 3.0], [2.0, 5.0, 1.0]])
     check(jit(linalg.inv)(a), np.linalg.inv(a), 1e-15)
@@ -189,6 +190,7 @@ def test_determinants_of_singular_matrices():
     np.testing.assert_array_equal(jit(linalg.det)(same_rows), 0)
 
 
+@pytest.mark.full
 def test_a_failure_is_a_status_for_other_callers():
     inv = functrans.compile(linalg.inv, np.eye(3))
     cholesky = functrans.compile(linalg.cholesky, np.eye(12))
@@ -232,6 +234,7 @@ def kalman(ys, transition, noise):
     return total
 
 
+@pytest.mark.full
 def test_the_gradient_of_a_kalman_filter():
     ys, noise = matrices(30, 2), 0.1 * np.eye(2)
     transition = np.eye(3) + 0.05 * matrices(3, 3)
@@ -260,6 +263,7 @@ def test_a_gaussian_process():
         np.testing.assert_allclose(without_numpy(derivative, 0.7), derivative(0.7), rtol=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [WRITTEN_OUT, 8, BY_LAPACK])
 @pytest.mark.parametrize("columns", [1, 50])
 @pytest.mark.parametrize("leading", [(), (30,)])

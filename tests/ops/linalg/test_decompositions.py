@@ -106,6 +106,7 @@ def test_in_loops_and_from_c():
     assert compiled.ctypes(np.full((4, 4), np.nan).ctypes.data, out.ctypes.data) == 6
 
 
+@pytest.mark.full
 def test_gradients_of_programs():
     def loss(a):
         w = np.linalg.eigvalsh(a @ a.T)

@@ -101,6 +101,7 @@ SHAPES = ((1, 1), (2, 2), (3, 3), (9, 9), (64, 64), (2, 4), (17, 9), (32, 33), (
 USUAL_SHAPES = [((3, 3), "d"), ((2, 4), "f"), ((17, 9), "d"), ((64, 64), "f")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     some(USUAL_SHAPES, {(each, x) for each in SHAPES for x in "fd"} - {*USUAL_SHAPES}),
@@ -155,6 +156,7 @@ def hermitian(x, lower=True):
     return (x + x.conj().mT - diagonal[..., None] * np.eye(x.shape[-1])).astype(x.dtype)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("on", TEAMS)
 @pytest.mark.parametrize(
     "shape", some([(1, 1), (2, 3, 3), (1, 1, 4, 4)], [((2, 2),), ((7, 7),), ((2, 9, 9),)])
@@ -169,6 +171,7 @@ def test_threads_may_come_in_any_order(shape, on):
     check_singular(a, *found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("function", [eigh, upper])
 def test_complex_matrices(function):
     a = drawn(3, 3, dtype="D")
@@ -187,6 +190,7 @@ def test_only_one_triangle_is_read():
         check_spectra(hermitian(a, function is eigh), *found)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(6, 3), (3, 6), (2, 5, 4)])
 @pytest.mark.parametrize("function", [full, reduced])
 def test_rectangles(function, shape):
@@ -238,6 +242,7 @@ def test_one_kernel_for_a_stack(n):
 # -- failures --------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [3, 5])
 def test_nan_does_not_converge(n):
     a = np.full((n, n), np.nan)
@@ -311,6 +316,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name):
     function, *operands = PROGRAMS[name]
@@ -322,6 +328,7 @@ def test_programs(name):
         np.testing.assert_allclose(mine, value, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.full
 def test_programs_of_complex_matrices():
     a = hermitian(drawn(2, 3, 3, dtype="D"))
     (found,), status = evaluated(exponential, a)

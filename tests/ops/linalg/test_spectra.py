@@ -103,6 +103,7 @@ WITHOUT_VECTORS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("f", WITHOUT_VECTORS.values(), ids=WITHOUT_VECTORS)
 def test_second_derivatives_that_need_no_vectors(f):
     a = (TURN * [2.0, 2.0, 1.0, 3.0]) @ TURN.T

@@ -139,6 +139,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_matrices_are_a_team_s_each(name):
     function, *operands = FUNCTIONS[name]
@@ -262,6 +263,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", FAILURES)
 def test_what_fails_says_so(name):
     function, status, *operands = FAILURES[name]
@@ -281,6 +283,7 @@ def test_nan_comes_out_and_is_no_failure(function):
 # -- machine code ----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(not HAS_COMPILER, reason="numba-cuda is not installed")
 @pytest.mark.parametrize(
     ("function", "operands"),

@@ -65,11 +65,13 @@ def test_sorting(name, shape, axis, grid):
     check(SORTS[name], drawn(shape, np.float32), on=GRIDS[grid], axis=axis)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SORTS)
 def test_sorting_runs_that_become_longer_than_a_block(name):
     check(SORTS[name], drawn((100,), np.float64), on=GRIDS["small"], axis=0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SORTS)
 def test_sorting_of_any_dtype(name, dtype):
@@ -106,6 +108,7 @@ def test_long_lines_are_cut_for_the_positions_of_their_extremes(name, shape, axi
     assert max(threads(POSITIONS[name], like(shape), axis=axis)) >= 10_000
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.bool_])
 @pytest.mark.parametrize("name", ["cummax", *SORTS])
 def test_kernels_as_they_are_printed(name, dtype):

@@ -85,6 +85,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_values(function):
     np.testing.assert_allclose(ft.jit(function)(X), function(X), rtol=1e-12)

@@ -29,6 +29,7 @@ def test_a_product_that_is_used_as_it_is_stays():
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("rows", "columns"), [(50, 50), (100, 20), (20, 60)])
 def test_steps_go_along_the_columns_of_constant_matrices(rows, columns):
     w = RNG.standard_normal((rows, columns)) / 8

@@ -16,16 +16,19 @@ def small_arrays(count):
     return [np.full(3, float(i)) for i in range(count)]
 
 
+@pytest.mark.full
 def test_a_sum_of_thousands_of_arrays():
     xs = small_arrays(MANY)
     np.testing.assert_array_equal(jit(lambda xs: sum(xs))(xs), sum(xs))
 
 
+@pytest.mark.full
 def test_thousands_of_numbers():
     results = jit(lambda xs: [x + 1.0 for x in xs])([float(i) for i in range(2048)])
     assert results == [i + 1.0 for i in range(2048)]
 
 
+@pytest.mark.full
 def test_a_step_of_an_optimiser_of_thousands_of_parameters():
     ws, gs = small_arrays(1400), small_arrays(1400)[::-1]
     step = jit(lambda ws, gs: [w - 0.5 * g for w, g in zip(ws, gs, strict=True)])
@@ -33,6 +36,7 @@ def test_a_step_of_an_optimiser_of_thousands_of_parameters():
         np.testing.assert_array_equal(result, w - 0.5 * g)
 
 
+@pytest.mark.full
 def test_thousands_of_donated_arrays():
     ws, gs = small_arrays(1400), small_arrays(1400)
     base = np.zeros((1400, 3))
@@ -59,6 +63,7 @@ def test_one_array_in_many_places_is_not_overwritten():
     np.testing.assert_array_equal(x, [1] * 3)
 
 
+@pytest.mark.full
 def test_no_kernel_is_handed_many_more_arrays_than_llvm_likes():
     lowered = jit(lambda xs: [x + 1.0 for x in xs]).lower(small_arrays(1500))
     buffers = [len(step.buffers) for step in lowered._program().parts[0].plan.steps]
@@ -83,6 +88,7 @@ def test_the_frame_of_thousands_of_arrays_is_not_on_the_stack():
     assert results == [count - 1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [3, 900])
 def test_an_exported_function_of_many_arrays(count):
     exported = compile(lambda *xs: (sum(xs), xs[0] * 2.0), *[0.5] * (count - 1), np.ones(3))
@@ -106,6 +112,7 @@ def softmax(x):
     return np.exp(x) / np.sum(np.exp(x), axis=1, keepdims=True)
 
 
+@pytest.mark.full
 def test_rows_of_the_nests_inside_of_a_loop_are_bounded_in_all(monkeypatch):
     """Each nest may have its rows on the stack, and a loop has many of them inside."""
 

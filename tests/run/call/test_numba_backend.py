@@ -53,6 +53,7 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_same_bits_as_machine_code(name):
     function, *args = PROGRAMS[name]
@@ -65,6 +66,7 @@ def test_the_same_bits_as_machine_code(name):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.full
 def test_what_multiplies_and_adds_differs_by_rounding_at_most():
     def energy(x):
         return np.sum(np.sin(x) * x**2 + x)
@@ -76,6 +78,7 @@ def test_what_multiplies_and_adds_differs_by_rounding_at_most():
 # -- failures --------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -93,6 +96,7 @@ def test_a_failure_is_the_same_exception(function, args):
     assert str(found.value) == str(native.value)
 
 
+@pytest.mark.full
 def test_what_does_not_fit_into_memory_is_a_memory_error(monkeypatch):
     monkeypatch.setattr(config, "check_plans", False)  # it would write all elements down
 
@@ -107,6 +111,7 @@ def test_what_does_not_fit_into_memory_is_a_memory_error(monkeypatch):
 # -- arguments -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_arrays_of_any_layout_are_taken_and_results_are_the_callers():
     double = jit(lambda x: (x * 2, x), backend="numba")
     frozen = A.copy()
@@ -118,6 +123,7 @@ def test_arrays_of_any_layout_are_taken_and_results_are_the_callers():
     np.testing.assert_array_equal(x, A)
 
 
+@pytest.mark.full
 def test_a_donated_array_is_overwritten():
     step = jit(lambda x, y: x + y, donate_argnums=0, backend="numba")
     x, y = X.copy(), Y.copy()
@@ -129,6 +135,7 @@ def test_a_donated_array_is_overwritten():
     np.testing.assert_array_equal(y, Y)
 
 
+@pytest.mark.full
 def test_of_many_arrays_the_steps_are_called_one_by_one():
     tripled = jit(lambda xs: [np.cumsum(x * 3)[::-1] for x in xs], backend="numba")
     xs = [np.arange(3.0) + i for i in range(40)]
@@ -136,6 +143,7 @@ def test_of_many_arrays_the_steps_are_called_one_by_one():
         np.testing.assert_array_equal(result, np.cumsum(x * 3)[::-1])
 
 
+@pytest.mark.full
 def test_several_threads_call_one_function():
     normalised = jit(lambda a: a @ a.T / np.sqrt(np.sum(a * a)), backend="numba")
     expected = jit(lambda a: a @ a.T / np.sqrt(np.sum(a * a)), backend="native")(A)
@@ -183,6 +191,7 @@ def test_the_option_chooses():
     assert kind_of(program_of(donating, X.copy())) is OverwritingNumbaProgram
 
 
+@pytest.mark.full
 def test_the_switch_counts_when_something_is_compiled(monkeypatch):
     function, told = jit(lambda x: x * 3.25), jit(lambda x: x * 3.25, backend="native")
     monkeypatch.setattr(config, "backend", "numba")
@@ -195,6 +204,7 @@ def test_the_switch_counts_when_something_is_compiled(monkeypatch):
     assert kind_of(program_of(again, X)) is NativeProgram
 
 
+@pytest.mark.full
 def test_an_eager_transform_of_a_jitted_function_keeps_its_back_end(monkeypatch):
     asked = []
     original = functrans.run.call.jitted._runnable
@@ -209,6 +219,7 @@ def test_an_eager_transform_of_a_jitted_function_keeps_its_back_end(monkeypatch)
     assert set(asked) == {"numba"}
 
 
+@pytest.mark.full
 def test_loops_whose_steps_are_counted_on_the_way_run_on_it(monkeypatch):
     made = []
     original = NumbaProgram.__init__
@@ -240,11 +251,13 @@ def cube(x):
 jitted_cube = jit(cube, backend="numba")
 
 
+@pytest.mark.full
 def test_the_choice_is_pickled():
     again = pickle.loads(pickle.dumps(jitted_cube))
     assert kind_of(program_of(again, X)) is NumbaProgram
 
 
+@pytest.mark.full
 def test_methods_have_it_too():
     class Model:
         scale = 3.0
@@ -261,6 +274,7 @@ def test_methods_have_it_too():
 # -- in code that Numba compiles -------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_its_kernels_are_called_by_users():
     lowered = jit(lambda x: np.sin(x) + 1.0).lower(X)
     ((name, kernel),) = lowered.dispatchers().items()

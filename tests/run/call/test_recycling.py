@@ -75,6 +75,7 @@ def test_small_results_are_the_usual_ones():
     assert handler_of(double(X[:1000])[0]) == "default_allocator"
 
 
+@pytest.mark.full
 def test_no_more_is_kept_than_may_be():
     config.recycle_bytes = 5 * X.nbytes
     results = [double(X[: 300_000 - 1000 * i]) for i in range(10)]
@@ -86,6 +87,7 @@ def test_no_more_is_kept_than_may_be():
     assert kept() == 0
 
 
+@pytest.mark.full
 def test_many_sizes_take_turns():
     for i in range(100):
         double(X[: 300_000 - 100 * i])
@@ -100,6 +102,7 @@ def test_from_the_start_nothing_is_kept_if_nothing_may_be():
     assert handler_of(other(X)) == "default_allocator"
 
 
+@pytest.mark.full
 def test_many_threads():
     wrong = []
 
@@ -133,11 +136,13 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child > 0 else 0, f(
 """
 
 
+@pytest.mark.full
 def test_arrays_that_are_there_when_python_ends(tmp_path):
     out = run(LAST, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")
     assert out.split() == ["0", "2.0"]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow():
     def resident():

@@ -25,6 +25,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert counts[:2] == [0, compiled]
 
 
+@pytest.mark.full
 def test_damaged_files_are_compiled_again(tmp_path):
     first, compiled, *_ = results_and_counts(run(PROGRAM, tmp_path))
     files = sorted(tmp_path.iterdir())
@@ -43,6 +44,7 @@ def test_damaged_files_are_compiled_again(tmp_path):
     assert counts[:2] == [0, compiled]
 
 
+@pytest.mark.full
 def test_processes_may_fill_it_at_once(tmp_path):
     outputs = [
         results_and_counts(finish(process))
@@ -55,6 +57,7 @@ def test_processes_may_fill_it_at_once(tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.full
 def test_it_can_be_switched_off(tmp_path):
     folder = tmp_path / "cache"
     _, compiled, from_disk, _ = results_and_counts(run(PROGRAM, folder, FUNCTRANS_CACHE="0"))
@@ -63,6 +66,7 @@ def test_it_can_be_switched_off(tmp_path):
     assert not folder.exists()
 
 
+@pytest.mark.full
 def test_no_home_and_no_right_to_write_are_no_errors(tmp_path):
     (tmp_path / "file").write_text("in the way")
     nowhere = {"FUNCTRANS_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": str(tmp_path / "file")}
@@ -71,6 +75,7 @@ def test_no_home_and_no_right_to_write_are_no_errors(tmp_path):
     assert results_and_counts(run(PROGRAM, None, **nowhere))[:2] == expected[:2]
 
 
+@pytest.mark.full
 def test_a_user_without_a_home_has_no_cache(tmp_path):
     code = (
         "import pathlib\n"
@@ -113,6 +118,7 @@ def test_equal_text_with_other_imports_is_other_code():
     assert called(with_two) == 1002
 
 
+@pytest.mark.full
 def test_code_goes_with_the_last_who_needs_it():
     code = weakref.ref(constant(77_001))
     gc.collect()

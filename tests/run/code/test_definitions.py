@@ -69,6 +69,7 @@ def in_process(folder, definition, how="{}"):
 HOWS = {"a script": "{}", "a cell": "exec(compile({}, '<cell>', 'exec'))\n"}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not elf.SUPPORTED, reason="LLVM loads code here")
 @pytest.mark.parametrize("how", HOWS)
 def test_a_second_process_starts_warm(tmp_path, how):
@@ -79,6 +80,7 @@ def test_a_second_process_starts_warm(tmp_path, how):
     assert in_process(tmp_path, "# a line\n" + DEFINITION, HOWS[how]) == (first, True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", ["the rule", "a helper", "a global", "a closure"])
 def test_a_definition_that_was_changed_is_compiled_again(tmp_path, change):
     before, _ = in_process(tmp_path, DEFINITION)
@@ -179,6 +181,7 @@ def test_a_global_that_changes_before_compiling_again_leaves_nothing_on_disk(tmp
     assert kept.find(graph) is None
 
 
+@pytest.mark.full
 def test_a_package_is_not_imported_for_its_name():
     code = """
     import sys

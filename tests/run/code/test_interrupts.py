@@ -85,6 +85,7 @@ time.sleep(0.01 * {number})
 """
 
 
+@pytest.mark.full
 def test_the_process_ends_as_it_should_while_llvm_is_at_work(tmp_path):
     """LLVM takes itself apart when a process ends, and crashes if it is at work then."""
     for number in range(2):
@@ -103,6 +104,7 @@ atexit.register(lambda: print(float(jit(lambda x: x + 1.5)(1.0))))
 """
 
 
+@pytest.mark.full
 def test_compiling_at_the_end_of_the_process(tmp_path):
     assert run(AT_THE_END, tmp_path, FUNCTRANS_CACHE="0").split() == ["2.5", "1.5"]
 
@@ -179,6 +181,7 @@ def what_came_of(process):
     return out.strip()
 
 
+@pytest.mark.full
 def test_it_may_come_anywhere(tmp_path):
     assert what_came_of(broken_off_anywhere(tmp_path, 1, 30)) == "True"
 

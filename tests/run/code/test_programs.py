@@ -44,6 +44,7 @@ print("llvmlite" in sys.modules, "functrans.lower.pipeline" in sys.modules)
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not elf.SUPPORTED, reason="LLVM loads code here")
 def test_a_second_process_neither_plans_nor_loads_llvm(folder):
     *first, loaded = run(SECOND, folder).splitlines()

@@ -82,6 +82,7 @@ def test_what_one_gets_can_be_written_to(gpu):
 # ---- one number
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("convert", [bool, int, float, complex, operator.index])
 @pytest.mark.parametrize("x", [np.array(3), np.array([2]), np.array(1.5), np.array([1, 2])])
 def test_numbers_are_those_of_numpy(gpu, convert, x):
@@ -214,6 +215,7 @@ def test_it_outlives_the_thread_that_made_it(gpu):
     assert made.pop().tolist() == [1.0] * 3
 
 
+@pytest.mark.full
 def test_it_is_freed_when_putting_the_next_one_fails(gpu, monkeypatch):
     copy_in = gpu.copy_in
 
@@ -246,6 +248,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_what_nothing_answers_for_is_an_error_and_no_copy(gpu, name, monkeypatch):
     for table in ("ufunc", "function"):

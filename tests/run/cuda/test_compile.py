@@ -132,6 +132,7 @@ def test_keys_differ_in_whatever_code_follows_from():
     assert key_of(text, SIGNATURE, "sm_90") in keys
 
 
+@pytest.mark.full
 @needs_compiler
 def test_another_process_compiles_to_the_same():
     # what is kept must not depend on what else was compiled: here it was other kernels

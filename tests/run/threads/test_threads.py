@@ -134,6 +134,7 @@ def test_one_function_is_traced_and_compiled_once_by_all():
     assert cache.statistics().compiled - before <= 2
 
 
+@pytest.mark.full
 def test_other_threads_run_meanwhile():
     """A call with much work holds neither the interpreter's lock nor anything else of Python's."""
     busy = jit(lambda x: np.sum(np.sin(np.exp(np.cos(x)))))

@@ -88,6 +88,7 @@ def variational(y0, r, end=2.0):
     return end_state[2:6].reshape(2, 2), end_state[6:].reshape(2, 4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "derivative", [jacfwd, jacrev, lambda f, n: jit(jacrev(f, n))], ids=["fwd", "rev", "compiled"]
 )
@@ -232,6 +233,7 @@ def test_derivatives_of_implicit_steps():
     np.testing.assert_allclose(grad(last)(0.04), (by_vmap[0] - by_vmap[1]) / 2e-6, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_a_stiff_problem_where_the_steps_end():
     def oscillator(mu):
         return scipy.integrate.solve_ivp(

@@ -48,6 +48,7 @@ def test_values_and_derivatives(name):
     np.testing.assert_allclose(slope, difference, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["smooth", "both ways"])
 def test_compiled(name):
     f, low, high = INTEGRALS[name]
@@ -59,6 +60,7 @@ def test_compiled(name):
     np.testing.assert_allclose(jit(value_and_grad(integral))(A), expected, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_the_estimate_of_the_error_is_quadpacks():
     f, low, high = INTEGRALS["smooth"]
     _, error = jit(lambda a: integrate.quad(f, low, high, (a,), epsabs=1e-3))(A)
@@ -80,6 +82,7 @@ def test_lanes():
     np.testing.assert_allclose(found, np.sin(20 * ends**2) / (20 * ends), atol=1e-12)
 
 
+@pytest.mark.full
 def test_points_where_the_integrand_is_not_smooth():
     def kink(a):
         return integrate.quad(lambda x: a * np.abs(x - 0.3), 0.0, 1.0, points=[0.3])
@@ -89,6 +92,7 @@ def test_points_where_the_integrand_is_not_smooth():
     assert error < 1e-13
 
 
+@pytest.mark.full
 def test_complex_integrands():
     def wave(k):
         return integrate.quad(lambda x: np.exp(1j * k * x), 0.0, 1.0, complex_func=True)[0]
@@ -110,6 +114,7 @@ def test_several_variables():
     np.testing.assert_allclose(grad(triangle)(A), 3 * A**2 / 8)
 
 
+@pytest.mark.full
 def test_the_order_of_the_variables_is_scipys():
     def f(z, y, x, a):
         return x + 2 * y + 3 * z * a

@@ -74,6 +74,7 @@ def test_hermite():
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("make", [
     interpolate.CubicSpline, interpolate.PchipInterpolator, interpolate.Akima1DInterpolator,
 ], ids=lambda make: make.__name__)  # fmt: skip

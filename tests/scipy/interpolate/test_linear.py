@@ -58,6 +58,7 @@ def test_an_axis_with_one_point(method):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_derivatives():
     places = np.array([[0.3, 0.2], [2.2, 1.1]])
     testing.check_grads(lambda v, p: interpolate.interpn(GRID, v, p), (VALUES, places), order=2)

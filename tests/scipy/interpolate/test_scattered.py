@@ -56,6 +56,7 @@ def test_griddata(method, rescale):
     np.testing.assert_allclose(lanes[:, 0], f(VALUES, places))
 
 
+@pytest.mark.full
 def test_derivatives_on_triangles():
     f = interpolate.LinearNDInterpolator(POINTS, VALUES[:, 0])
     testing.check_grads(f, (PLACES[2:4],), order=1)

@@ -36,6 +36,7 @@ def test_degenerate_t_density():
     ), rtol=1e-10)  # fmt: skip
 
 
+@pytest.mark.full
 def test_derivatives_along_the_support():
     def density(scale, point):
         basis = BASIS * scale

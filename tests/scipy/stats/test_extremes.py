@@ -38,6 +38,7 @@ def test_the_tail_of_a_truncated_exponential(x, b):
     assert jit(stats.truncexpon.sf)(x, b) == pytest.approx(float(expected), rel=1e-12)
 
 
+@pytest.mark.full
 def test_derivatives():
     density = jit(lambda x, nc: stats.ncx2.logpdf(x, 6700.0, nc))
     testing.check_grads(density, (np.array([11500.0, 12000.0]), 5300.0), order=1)

@@ -23,6 +23,7 @@ CALLS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CALLS)
 def test_distributions_of_matrices(name):
     call, mean = CALLS[name], points[4]

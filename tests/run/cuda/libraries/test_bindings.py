@@ -59,6 +59,7 @@ def test_what_the_driver_answers():
         checked((700, 5))
 
 
+@pytest.mark.full
 def test_nothing_is_loaded_before_something_is_called():
     code = (
         "import sys, functrans.run.cuda.libraries.table\n"

@@ -53,6 +53,7 @@ def test_what_is_not_used_is_not_made():
     assert machine.live == []
 
 
+@pytest.mark.full
 def test_each_thread_has_its_own_which_end_with_it():
     machine = Machine()
     mine, found = use(machine), []
@@ -70,6 +71,7 @@ def test_each_thread_has_its_own_which_end_with_it():
     assert len(machine.live) == before
 
 
+@pytest.mark.full
 def test_they_are_destroyed_in_their_own_context():
     machine = Machine()
     use(machine)
@@ -81,6 +83,7 @@ def test_they_are_destroyed_in_their_own_context():
     assert machine.live == [] and machine.context == 8
 
 
+@pytest.mark.full
 def test_problems_that_make_room_for_others_are_destroyed(monkeypatch):
     monkeypatch.setattr(module, "PROBLEMS", 2)
     monkeypatch.setattr(module, "TRANSFORMS", 2)
@@ -142,6 +145,7 @@ def test_working_memory_goes_back_when_a_call_fails():
 # ---- CUDA graphs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_what_a_graph_uses_lives_as_long_as_what_it_keeps():
     machine = Machine()
     x = machine.memory.place(np.zeros(4))

@@ -111,6 +111,7 @@ def test_laset(letter, uplo):
         agree(f"{letter}laset", (uplo, m, n, *numbers, a, lda))
 
 
+@pytest.mark.full
 def test_columns_that_are_too_far_apart_for_one_command(monkeypatch):
     monkeypatch.setattr(moves, "LARGEST_PITCH", 16)
     for uplo in (b"A", b"U", b"L"):
@@ -138,6 +139,7 @@ def test_a_matrix_that_is_not_positive_definite_is_said_to_be(letter):
     assert found[1][0] == 3
 
 
+@pytest.mark.full
 @letters
 def test_getrf_and_what_solves_by_it(letter):
     for n, pad in itertools.product(SIDES, (0, 2)):

@@ -36,6 +36,7 @@ def arguments(flags, m, n, k, alpha, beta, leading, matrices):
     return (*flags, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("letter", "sd")
 @pytest.mark.parametrize("flags", FLAGS)
 def test_gemm(letter, flags):
