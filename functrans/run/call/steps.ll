@@ -214,12 +214,17 @@ define i64 @run(ptr %table, ptr %slots) {
   %flag.poll = getelementptr i64, ptr %flag, i64 1
   store ptr @poll, ptr %flag.poll
   %flag.thread = getelementptr i64, ptr %flag, i64 2
-  %main.p = getelementptr i64, ptr %table, i64 12
-  %main.at = load ptr, ptr %main.p
-  %main = load i64, ptr %main.at
-  %me = call i64 @this_thread()
-  %no.python = icmp eq i64 %main, 0
-  %caller = select i1 %no.python, i64 0, i64 %me
+  %signals.p = getelementptr i64, ptr %table, i64 12
+  %main.p = load ptr, ptr %signals.p
+  %no.python = icmp eq ptr %main.p, null
+  br i1 %no.python, label %flag.done, label %flag.who
+flag.who:
+  %main.asked = load i64, ptr %main.p
+  %me.asked = call i64 @this_thread()
+  br label %flag.done
+flag.done:
+  %main = phi i64 [ 0, %0 ], [ %main.asked, %flag.who ]
+  %caller = phi i64 [ 0, %0 ], [ %me.asked, %flag.who ]
   store i64 %caller, ptr %flag.thread
   %flag.main = getelementptr i64, ptr %flag, i64 5
   store i64 %main, ptr %flag.main

@@ -11,7 +11,7 @@ array of int64)::
           8  address of the record of threads (`functrans.run.threads.pool`), or 0
           9  address of the BLAS record (`functrans.run.foreign.blas`), or 0
          10  words of the frame    11  the word where the offsets of the temporaries begin
-         12  address of the number of the thread that looks at signals
+         12  address of the number of the thread that looks at signals, or 0
     then for each input what `functrans.run.call.entry` checks it by
     then for each temporary: its offset in the arena
     then for each step: the kernel's address, the extent of its parallel loop (0: none), the grain
@@ -51,7 +51,7 @@ from functrans.run.code.native import Code
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
-TOTAL, ARENA_BYTES, KEPT_ARENA, FRAME = 2, 3, 4, 10
+TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES, FRAME, SIGNALS = 2, 3, 4, 7, 10, 12
 HEADER_WORDS = 13
 
 TEXT = Path(__file__).with_name("steps.ll")
@@ -83,9 +83,6 @@ def text() -> str:
         return joined(TEXT, TEXT.with_name("polling_windows.ll"))
     both = joined(TEXT, TEXT.with_name("polling_posix.ll"))
     return both.replace("CLOCK", str(time.CLOCK_MONOTONIC))
-
-
-_NOBODY = np.zeros(1, np.int64)
 
 
 @once
@@ -139,7 +136,7 @@ def table(
     checks = [word for record in inputs for word in record]
     words = [id(np.ndarray), len(inputs), total, arena, 0, len(offsets), len(steps)]
     words += [int(releases), threads, blas, frame, HEADER_WORDS + len(checks)]
-    words += [(_main_thread() if signals else _NOBODY).ctypes.data]
+    words.append(_main_thread().ctypes.data if signals else 0)
     words += [*checks, *offsets]
     for each in steps:
         words += [each.kernel, each.extent, each.grain, each.longest]
