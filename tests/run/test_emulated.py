@@ -15,7 +15,6 @@ from functrans.emit.llvm import kernel as emit_llvm
 from functrans.run.call import entry, steps
 from functrans.run.code import native
 from functrans.run.code.machine import LEVELS, Machine, x86_64
-from functrans.run.code.modules import joined
 from functrans.run.threads import pool
 from tests.primitives.harness import cases
 from tests.run.programs import (

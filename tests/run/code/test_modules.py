@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import functrans
-from functrans.loop.failures import OUT_OF_MEMORY
-from functrans.loop.failures import INTERRUPTED
+from functrans.loop.failures import INTERRUPTED, OUT_OF_MEMORY
 from functrans.run.call import entry, inline_cache, layouts, memory, steps
 from functrans.run.code.modules import joined
 from functrans.run.threads import pool
