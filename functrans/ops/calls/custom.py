@@ -2,7 +2,8 @@
 
 A call of such a function is one equation. It holds the function's graph and its rule, a Python
 function that is traced only when a derivative is taken: the rule may call the function itself.
-`resolve` does that tracing; it is done anew for each derivative, since the rule may read globals.
+`resolve` does that tracing; it is done anew for each derivative, since the rule may read globals,
+unless it is known to depend on its arguments alone.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Rule:
             if isinstance(outer, Tracer)
         }
         return Traced(
-            tuple(_closed(staged, list(captures)) for staged in before), tuple(captures.values())
+            tuple(closed(staged, list(captures)) for staged in before), tuple(captures.values())
         )
 
 
@@ -135,7 +136,7 @@ def _staged(
         ) from error
 
 
-def _closed(staged: Staged, captured: Sequence[Var]) -> Graph:
+def closed(staged: Staged, captured: Sequence[Var]) -> Graph:
     """The graph, with what any of the rule's functions captures first; arrays are constants."""
     outside = [Var(var.aval) for var in captured]
     own = staged.graph.in_avals[: len(staged.graph.inputs) - len(staged.captures)]
@@ -151,6 +152,20 @@ def _closed(staged: Staged, captured: Sequence[Var]) -> Graph:
         return replay(staged.graph, [*inputs[len(captured) :], *values])
 
     return rewrite(function, [*(var.aval for var in outside), *own])
+
+
+class KeptRule(Rule):
+    """A rule that depends on nothing but the types of what it gets: it has been traced already."""
+
+    def __init__(self, what: str, key: Any) -> None:
+        self.what = what
+        self.key = key
+        self.kept: Traced | None = None
+        self.is_done = False
+
+    def traced(self) -> Traced:
+        assert self.kept is not None, "a rule is being traced"
+        return self.kept
 
 
 class BatchedRule(Rule):
