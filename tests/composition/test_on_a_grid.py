@@ -229,6 +229,7 @@ def test_rows(name, shape):
         check(ROWS[name], drawn(*shape), seed=shape[0])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [(1, 1), (31, 33), (1, 31), (0, 3)])
 @pytest.mark.parametrize("name", ACROSS)
 def test_across(name, shape):

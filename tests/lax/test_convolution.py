@@ -68,6 +68,7 @@ def test_derivatives(seed):
                 max_elements=4)  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(16))
 def test_compiled_values_and_derivatives(seed):
     x, k, params = draw(seed)

@@ -74,6 +74,7 @@ def test_unary_ufuncs(ufunc):
         check(ufunc, (x,), (True,))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("ufunc", BINARY, ids=lambda ufunc: ufunc.__name__)
 def test_binary_ufuncs(ufunc):
     for x in ARRAYS:
