@@ -27,7 +27,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", DRAWS)
 def test_mapped_and_compiled(name):
     draw = DRAWS[name]
@@ -96,7 +96,7 @@ def test_derivatives_with_respect_to_parameters(name):
     check_grads(draw, parameters, order=2)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("a", [0.05, 0.4, 1.0, 2.5, 40.0, 3000.0])
 def test_a_sample_moves_as_its_quantile(a):
     def draw(a):
