@@ -11,7 +11,7 @@ from functrans.ir.graph import Literal
 from functrans.ir.primitive import Primitive, current
 from functrans.ir.types import Shape
 from functrans.ops.arrays.shape import asarray
-from functrans.ops.arrays.structural import astype, full_p, iota, reshape
+from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape
 from functrans.ops.arrays.views import copy
 from functrans.ops.promotion import dtype_key, result_type
 from functrans.trace.absent import UNKNOWN
@@ -97,14 +97,6 @@ def known(x: Any) -> Any:
 
 
 # -- arrays that a traced function makes -----------------------------------------------------------
-
-
-def made(primitive: Primitive, **params: Any) -> Any:
-    """What a primitive without operands gives; within a trace it can be assigned to."""
-    trace = current.get()
-    if not isinstance(trace, Trace):
-        return primitive.numpy(**params)
-    return trace.create(primitive, {**params, "dtype": dtype_of(params["dtype"])})
 
 
 def filled(shape: Shape, value: float, dtype: Any) -> Any:

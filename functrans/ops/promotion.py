@@ -113,6 +113,25 @@ def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
     return promotion
 
 
+def scipy_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
+    """The promotion that a ufunc of SciPy's does: each has a loop for float32, and for float64.
+
+    So that they need not be asked for it: to import `scipy.special` is half of a first call.
+    """
+    asked = ufunc_promotion(resolve)
+
+    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+        (first, *others) = keys
+        if isinstance(first, np.dtype) and first in _LOOPS and all(x == first for x in others):
+            return (first,) * len(keys)
+        return asked(keys)
+
+    return promotion
+
+
+_LOOPS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 @cached(1024)
 def common(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     """All operands in their common dtype, as ``np.result_type`` gives it."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from functrans.errors import AxisSizeError, DtypeError, ShapeError
 from functrans.ir.types import Shape
-from functrans.numpy.arrays import array, axis_of, made
+from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.indexing import argsort, searchsorted, take, take_along_axis
 from functrans.numpy.reductions import cumsum
-from functrans.ops.arrays.structural import astype, iota
+from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.elementwise.exponential import log
 from functrans.random.bits import drawn_bits
 from functrans.random.checks import (

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import special
 
 import functrans
 from functrans.ir.types import aval_of
@@ -131,3 +132,15 @@ def test_ufuncs_of_bfloat16(ufunc):
         for tracing in ((True, False), (True, True)):
             check(ufunc, (x, number), tracing)
             check(ufunc, (number, x), tracing[::-1])
+
+
+def test_scipy_has_a_loop_for_each_float():
+    asked = 0
+    for name in protocols.ufuncs:
+        ufunc = getattr(special, name, None)
+        if isinstance(ufunc, np.ufunc):
+            for dtype in (np.float32, np.float64):
+                given = (np.dtype(dtype),) * ufunc.nin
+                assert ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))[: ufunc.nin] == given
+                asked += 1
+    assert asked > 40

@@ -20,7 +20,7 @@ from functrans.ops.define import (
     sum_of_parts,
 )
 from functrans.ops.indexing.masked import Masked, masked_sum_to
-from functrans.ops.promotion import Promotion, common, promote, ufunc_promotion
+from functrans.ops.promotion import Promotion, common, promote, scipy_promotion, ufunc_promotion
 from functrans.ops.samples import Domain, broadcasting
 from functrans.trace import protocols
 
@@ -149,7 +149,7 @@ def promotion_of(numpy: Rule) -> Promotion:
     """The dtypes that a ufunc brings its operands to, or those that any function is given."""
     if isinstance(numpy, Lazy):
         # SciPy's ufuncs are wrapped where its array-API switch is on
-        return ufunc_promotion(lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve()))
+        return scipy_promotion(lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve()))
     if isinstance(numpy, np.ufunc):
         return ufunc_promotion(lambda: numpy)
     return common
