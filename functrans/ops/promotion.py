@@ -113,23 +113,28 @@ def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
     return promotion
 
 
-def scipy_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
-    """The promotion that a ufunc of SciPy's does: each has a loop for float32, and for float64.
+def scipy_promotion(name: str, resolve: Callable[[], np.ufunc]) -> Promotion:
+    """The promotion that a ufunc of SciPy's does. Nearly all have a loop for each kind of float.
 
-    So that they need not be asked for it: to import `scipy.special` is half of a first call.
+    They are not asked for it then: to import `scipy.special` takes longer than a first call.
     """
     asked = ufunc_promotion(resolve)
+    if name in _WITHOUT_LOOPS_OF_FLOATS:
+        return asked
 
     def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-        (first, *others) = keys
-        if isinstance(first, np.dtype) and first in _LOOPS and all(x == first for x in others):
+        first, *others = keys
+        if isinstance(first, np.dtype) and first in _FLOATS and all(x == first for x in others):
             return (first,) * len(keys)
         return asked(keys)
 
     return promotion
 
 
-_LOOPS = (np.dtype(np.float32), np.dtype(np.float64))
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_WITHOUT_LOOPS_OF_FLOATS = frozenset(
+    ["eval_hermite", "eval_hermitenorm", "hankel1", "hankel1e", "hankel2", "hankel2e", "wofz"]
+)
 
 
 @cached(1024)

@@ -8,6 +8,7 @@ from scipy import special
 
 import functrans
 from functrans.ir.types import aval_of
+from functrans.ops.promotion import _WITHOUT_LOOPS_OF_FLOATS
 from functrans.trace import protocols
 from functrans.trace.stage import stage
 from tests.primitives.harness import PRIMITIVES
@@ -135,12 +136,18 @@ def test_ufuncs_of_bfloat16(ufunc):
 
 
 def test_scipy_has_a_loop_for_each_float():
-    asked = 0
+    """But for those which are known to have none: they are asked."""
+    without, known = set(), 0
     for name in protocols.ufuncs:
         ufunc = getattr(special, name, None)
         if isinstance(ufunc, np.ufunc):
+            known += 1
             for dtype in (np.float32, np.float64):
                 given = (np.dtype(dtype),) * ufunc.nin
-                assert ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))[: ufunc.nin] == given
-                asked += 1
-    assert asked > 40
+                try:
+                    loop = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
+                except TypeError:
+                    loop = ()
+                if loop[: ufunc.nin] != given:
+                    without.add(name)
+    assert without <= _WITHOUT_LOOPS_OF_FLOATS and known > 40

@@ -149,7 +149,9 @@ def promotion_of(numpy: Rule) -> Promotion:
     """The dtypes that a ufunc brings its operands to, or those that any function is given."""
     if isinstance(numpy, Lazy):
         # SciPy's ufuncs are wrapped where its array-API switch is on
-        return scipy_promotion(lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve()))
+        return scipy_promotion(
+            numpy.name, lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve())
+        )
     if isinstance(numpy, np.ufunc):
         return ufunc_promotion(lambda: numpy)
     return common
