@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.ir.graph import Literal
-from functrans.ir.primitive import Primitive, current
+from functrans.ir.primitive import current
 from functrans.ir.types import Shape
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape

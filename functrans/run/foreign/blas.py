@@ -25,9 +25,9 @@ _LAPACK = "scipy.linalg.cython_lapack"
 def address(symbol: str) -> int:
     """The address of a routine, by its Fortran name: ``dgemm``, ``dpotrf``.
 
-    SciPy's wheels are linked with a library of routines of this prefix, whose integers have 32 bits.
-    To ask the linker for them takes no import, which would be ten modules of SciPy. Elsewhere
-    SciPy says where they are.
+    SciPy's wheels are linked with a library of routines of this prefix, whose integers have 32
+    bits. To ask the linker for them takes no import, which would be ten modules of SciPy.
+    Elsewhere SciPy says where they are.
     """
     linked = getattr(_linked(), f"scipy_{symbol}_", None)
     if linked is not None:
