@@ -14,6 +14,7 @@ from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape
 from functrans.ops.arrays.views import copy
 from functrans.ops.promotion import dtype_key, result_type
+from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.dtypes import dtype_of
 from functrans.trace.trace import Trace
@@ -137,3 +138,7 @@ def traced_copy(x: Any) -> Any:
     x = np.array(x)
     x.flags.writeable = False  # there is no need for a trace to copy it again
     return duplicate(constant(x))
+
+
+protocols.operators["asarray"] = array
+protocols.operators["traced"] = traced_copy

@@ -14,7 +14,6 @@ from functrans.numpy.indexing import argsort, searchsorted, take, take_along_axi
 from functrans.numpy.reductions import cumsum
 from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.elementwise.exponential import log
-from functrans.random.bits import drawn_bits
 from functrans.random.checks import (
     KEY,
     checked_key,
@@ -26,6 +25,7 @@ from functrans.random.checks import (
 from functrans.random.continuous import gumbels
 from functrans.random.integers import randint
 from functrans.random.keys import new_keys
+from functrans.random.raw_bits import drawn_bits
 from functrans.random.uniform import unit
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer

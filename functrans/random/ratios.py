@@ -19,7 +19,7 @@ from functrans.random.checks import (
     sampler,
 )
 from functrans.random.continuous import exponentials
-from functrans.random.gamma import log_gammas
+from functrans.random.gamma_family import log_gammas
 from functrans.random.integers import signs
 from functrans.random.keys import new_keys
 from functrans.random.uniform import standard_normal

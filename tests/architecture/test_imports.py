@@ -18,6 +18,7 @@ PACKAGE = "functrans"
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
     {"errors", "config", "version", "locks", "spelling", "subclasses"},
+    {"lazily"},
     {"caches"},
     {"tree"},
     {"ir"},
@@ -46,7 +47,7 @@ COMPILERS = {"numba", "llvmlite"}
 
 # Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;
 # the strings that it is called with are read as imports wherever they stand.
-COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
+COMPUTED = {Path("functrans/lazily.py"), Path("functrans/ops/__init__.py")}
 # Packages whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
 # The functions of SciPy's that ours take the place of, named where they are defined.

@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 
 from functrans import grad, jit, jvp, lax, random, vmap
-from functrans.random.gamma import log_gamma_slope
+from functrans.random.gamma_family import log_gamma_slope
 from functrans.testing import check_grads
 
 KEY = random.key(3)

@@ -10,9 +10,9 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
+from functrans.lazily import Lazy
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.define import (
-    Lazy,
     OperandRule,
     Rule,
     primitive,
