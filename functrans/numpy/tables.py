@@ -135,7 +135,7 @@ _find_clip = importer({"clip": "functrans.numpy.choice"})  # a plain array's met
 protocols.ufuncs.found_by(lambda name: _find_clip(name) or ops.find(name))
 protocols.functions.found_by(_find_function)
 protocols.functions.filled_by(_import_all)
-protocols.ufunc_methods.filled_by(lambda: import_module("functrans.numpy.ufuncs"))
+protocols.ufunc_methods.filled_by(partial(import_module, "functrans.numpy.ufuncs"))
 
 _OPERATORS = {
     "numpy.arrays": "asarray traced",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from functrans.random.permutations import choice, permutation, shuffle
     from functrans.random.ratios import ball, beta, chisquare, dirichlet, f, generalized_normal, t
     from functrans.random.raw_bits import bits
-    from functrans.random.uniform import normal, uniform
+    from functrans.random.reals import normal, uniform
 
 __all__ = [
     "PRNGKey",
@@ -98,7 +98,7 @@ _HOME = _homes(
         "functrans.random.multivariate": "multivariate_normal orthogonal truncated_normal",
         "functrans.random.permutations": "choice permutation shuffle",
         "functrans.random.ratios": "ball beta chisquare dirichlet f generalized_normal t",
-        "functrans.random.uniform": "normal uniform",
+        "functrans.random.reals": "normal uniform",
     }
 )
 

@@ -26,7 +26,7 @@ from functrans.random.continuous import gumbels
 from functrans.random.integers import randint
 from functrans.random.keys import new_keys
 from functrans.random.raw_bits import drawn_bits
-from functrans.random.uniform import unit
+from functrans.random.reals import unit
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
