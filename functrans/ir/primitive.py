@@ -29,6 +29,10 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     the compiled form of a primitive that is done from memory to memory: an
     `functrans.ops.compiled.emission.Emit`, whose rule gives statements of the loop language. A
     primitive may have it for large operands, and ``pull`` for small ones.
+``at_position(old, new)``
+    for a primitive that is its first operand but at one position, where the second is combined with
+    what is there (the other operands are the position along the ``axes``): the element there, as a
+    `Scalar`. A loop writes such a result into its carry in place.
 ``parts(*operands, **params)``
     the result where complex numbers are pairs of real ones, in which a compiled program computes
     (`functrans.ops.compiled.pairs`). Nothing needs to be said if the primitive is linear or
@@ -74,15 +78,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from sys import _getframe, modules
-from types import FrameType
+from sys import modules
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from functrans.ir.on_device import appliers, is_any_on_device
 from functrans.ir.types import Aval, interned, is_bfloat16
-from functrans.lazily import Catalogue
 from functrans.locks import lock
 
 if TYPE_CHECKING:
@@ -174,6 +176,7 @@ class Primitive:
     scalar: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
     emit: Any = None
+    at_position: Callable[[Any, Any], Any] | None = None
     parts: Callable[..., Any] | None = None
     host: Callable[[Eqn, Sequence[Any], Compile], Sequence[Any] | None] | None = None
     split: Callable[..., EqnSplit] | None = None
@@ -190,11 +193,8 @@ class Primitive:
     stores: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
     promotion: Callable[[tuple[Any, ...]], tuple[np.dtype[Any], ...]] | None = None
-    home: str = field(init=False)
-    """The module that defines it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "home", _module_being_run())
         register(self)
 
     def __repr__(self) -> str:
@@ -234,24 +234,16 @@ class Primitive:
         return results
 
 
-registry: Catalogue[str, Primitive] = Catalogue()
-"""Every primitive by its name. A module of the library's own is imported when it is asked for."""
+registry: dict[str, Primitive] = {}
+"""Every primitive by its name."""
 
 _registry_lock = lock()
-
-
-def _module_being_run() -> str:
-    """The module whose own lines are being run: a definition stands, or is made from, there."""
-    frame: FrameType | None = _getframe(2)
-    while frame is not None and frame.f_code.co_name != "<module>":
-        frame = frame.f_back
-    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
 
 
 def register(primitive: Primitive) -> None:
     """Enter a primitive in the registry; a second one of the same name is refused."""
     with _registry_lock:
-        if registry.has(primitive.name):
+        if primitive.name in registry:
             raise ValueError(
                 f"there is a primitive {primitive.name!r} already: choose another name"
             )

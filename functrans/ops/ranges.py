@@ -179,7 +179,6 @@ RANGES: dict[str, Range] = {
     "scaled": _truth,
     "shape": _shape,
     "size": _count,
-    "solve": _graph,
     "steps": _at_least(1),
     "symmetric": _truth,
     "transpose_a": _truth,

@@ -11,18 +11,15 @@ from functools import reduce as _reduce
 from importlib import import_module as _import_module
 from typing import Any
 
-from functrans.lazily import lazy as _lazy
+from functrans.scipy.define import refusals as _refusals
+from functrans.scipy.entries import take_the_place as _take_the_place
 from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
 
 __all__ = [
     "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse",
-    "spatial", "special", "stats",
+    "special", "stats",
 ]  # fmt: skip
-
-
-_refusals = _lazy("functrans.scipy.define:refusals")
-_take_the_place = _lazy("functrans.scipy.entries:take_the_place")
 
 
 def __getattr__(name: str) -> Any:
@@ -36,9 +33,8 @@ def _instead(name: str) -> str:
     _, module, *rest = name.split(".")
     if module in __all__:
         ours = _reduce(_member, rest, __getattr__(module))
-        refusals = _refusals.resolve()
-        if name in refusals:
-            return str(refusals[name])
+        if name in _refusals:
+            return _refusals[name]
         # what ours does not have may be left to SciPy's
         if ours not in (None, _reduce(_member, rest, _import_module(f"scipy.{module}"))):
             return f"call functrans.{name}"
@@ -56,5 +52,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-for _name in [*__all__, "sparse.linalg", "spatial.distance"]:
+for _name in [*__all__, "sparse.linalg"]:
     _protocols.late[f"scipy.{_name}"] = _partial(_take_the_place, _name)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from functrans.trace.tracer import Tracer
 
 
-_MORE_THAN_PRIMITIVES = ("divmod", "matmul", "pow")
-
-
 def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         result = binary(name, self, other, reflected)
@@ -46,7 +43,7 @@ def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
         if not isinstance(other, (list, tuple)):
             return _refused(other)
         other = protocols.operators["asarray"](other)
-    operation = protocols.operators[name] if name in _MORE_THAN_PRIMITIVES else registry[name]
+    operation = protocols.operators.get(name) or registry[name]
     operands = (other, self) if reflected else (self, other)
     try:
         return operation(*operands)

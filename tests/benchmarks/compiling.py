@@ -50,8 +50,7 @@ def lorenz(start: Any, p: Any) -> Any:
 
 
 def ones(*shape: int) -> Any:
-    """An array of no memory of its own: what counts is its type."""
-    return np.broadcast_to(np.float32(1), shape)
+    return np.ones(shape, np.float32)
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {

@@ -158,7 +158,7 @@ def test_all_numbers_are_finite_where_small():
     assert len(np.unique(x)) == 300
 
 
-@pytest.mark.full
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(), (2, 0), (17,)])
 def test_shapes(shape):
     for draw in (random.uniform, random.normal, random.bits, random.exponential, random.maxwell):

@@ -60,9 +60,14 @@ def _is_complex(atom: Atom) -> bool:
     return is_complex(atom.aval.dtype)
 
 
+def _has_fixed_sizes(graph: Graph) -> bool:
+    """Whether none of the arrays that go in and out is a stack whose extent is found on the way."""
+    return all(extent >= 0 for x in (*graph.inputs, *graph.outputs) for extent in x.aval.shape)
+
+
 def partition(graph: Graph, target: Target) -> list[Segment]:
     """The segments of a graph, in order; a single one if everything can be compiled."""
-    if all(compiled(eqn, target) for eqn in graph.eqns):
+    if _has_fixed_sizes(graph) and all(compiled(eqn, target) for eqn in graph.eqns):
         return [Segment(graph.inputs, (), (), graph)]
     groups = _groups(graph, target)
     last_use: dict[Var, int] = {}

@@ -18,8 +18,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval, interned
-from functrans.lazily import lazy
-from functrans.ops.arrays.structural import place
+from functrans.ops.arrays.structural import full_p, place
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
@@ -41,7 +40,7 @@ from functrans.ops.control.layout import (
 from functrans.ops.control.partial_evaluation import mentioned, merged
 from functrans.ops.control.residuals import choose
 from functrans.ops.control.scan import each_lane
-from functrans.ops.define import primitive
+from functrans.ops.define import lazy, primitive
 from functrans.trace.stage import replay, rewrite
 
 Branches = tuple[Graph, ...]
@@ -198,10 +197,17 @@ def _first(inputs: Sequence[Var], part: _DividedBranch, saved: Sequence[Var]) ->
     fillers = {}
     for var in saved:
         if var not in part.saved:
-            params = {"shape": var.aval.shape, "dtype": var.aval.dtype}
-            fillers[var] = Eqn(unused, (), [Var(var.aval)], params)
+            fillers[var] = _filler(var.aval)
     values = [fillers[var].outputs[0] if var in fillers else var for var in saved]
     return prune(Graph(inputs, [*part.known, *fillers.values()], [*part.known_out, *values]))
+
+
+def _filler(aval: Aval) -> Eqn:
+    """Something for the residuals of another branch; zeros, which compile, if there can be some."""
+    params = {"shape": aval.shape, "dtype": aval.dtype}
+    if GROWS in aval.shape:
+        return Eqn(unused, (), [Var(aval)], params)
+    return Eqn(full_p, (), [Var(aval)], {**params, "value": 0})
 
 
 # -- vmap ------------------------------------------------------------------------------------------

@@ -28,15 +28,15 @@ class Solver(NamedTuple):
     ----------
     matvec : Graph
         From x to A x.
-    solve : Graph
-        From b to the x with A x = b.
+    graph : Graph
+        From b to the x with A x = b: what the equation computes, so it is inlined as a call is.
     transposed : tuple of Graph
         The same two for the transposed system, or nothing if nobody said how to solve it.
     n_consts : int
     """
 
     matvec: Graph
-    solve: Graph
+    graph: Graph
     transposed: tuple[Graph, ...]
     n_consts: int
 
@@ -53,7 +53,7 @@ class Solver(NamedTuple):
                 "transposed system: pass transpose_solve=..., or symmetric=True"
             )
         matvec, solve = self.transposed
-        return Solver(matvec, solve, (self.matvec, self.solve), self.n_consts)
+        return Solver(matvec, solve, (self.matvec, self.graph), self.n_consts)
 
 
 def _jvp(
@@ -83,7 +83,7 @@ def _transpose(
     consts, b = cut(operands, solver.n_consts)
     filled = [
         zeros_like(aval) if ct is None else ct
-        for ct, aval in zip(cotangents, solver.solve.out_avals, strict=True)
+        for ct, aval in zip(cotangents, solver.graph.out_avals, strict=True)
     ]
     results = solver.transpose().bind(consts, filled)
     return [
@@ -110,7 +110,7 @@ def _batch(
 
     mapped = Solver(
         batched(solver.matvec),
-        batched(solver.solve),
+        batched(solver.graph),
         tuple(map(batched, solver.transposed)),
         solver.n_consts,
     )
@@ -119,16 +119,16 @@ def _batch(
 
 
 def _infer(solver: Solver, *avals: Aval) -> tuple[Aval, ...]:
-    check_operands("linear_solve", solver.solve.in_avals, avals)
-    return strong(solver.solve.out_avals)
+    check_operands("linear_solve", solver.graph.in_avals, avals)
+    return strong(solver.graph.out_avals)
 
 
 def _rule(function: Any) -> Any:
     def slot(
-        *args: Any, matvec: Graph, solve: Graph, transposed: tuple[Graph, ...], n_consts: int,
+        *args: Any, matvec: Graph, graph: Graph, transposed: tuple[Graph, ...], n_consts: int,
         **more: Any,
     ) -> Any:  # fmt: skip
-        return function(Solver(matvec, solve, transposed, n_consts), *args, **more)
+        return function(Solver(matvec, graph, transposed, n_consts), *args, **more)
 
     return slot
 
@@ -136,7 +136,7 @@ def _rule(function: Any) -> Any:
 linear_solve_p: Primitive = primitive(
     "linear_solve",
     infer=_rule(_infer),
-    numpy=_rule(lambda solver, *values: tuple(evaluate(solver.solve, values))),
+    numpy=_rule(lambda solver, *values: tuple(evaluate(solver.graph, values))),
     jvp=_rule(_jvp),
     transpose=_rule(_transpose),
     batch=_rule(_batch),

@@ -24,15 +24,50 @@ copysign: Primitive = elementwise(
     samples=[reals(0.5, 3), reals(-3, -0.5)],
 )  # fmt: skip
 
+
+def _neighbour(x: Scalar, up: Scalar | None) -> Scalar:
+    """The next finite number above (without ``up``, too) or below: bits count away from 0."""
+    integer = np.dtype(f"i{x.dtype.itemsize}")
+    bits = scalar.bitcast(x, integer)
+    least = scalar.const(1, integer)
+    above = scalar.where(bits >= 0, bits + 1, bits - 1)
+    below = scalar.where(bits >= 0, bits - 1, bits + 1)
+    chosen = above if up is None else scalar.where(up, above, below)
+    from_zero = least if up is None else scalar.where(up, least, least + np.iinfo(integer).min)
+    return scalar.bitcast(scalar.where(scalar.eq(_wide(x), 0), from_zero, chosen), x.dtype)
+
+
+def _wide(x: Scalar) -> Scalar:
+    """The same number where numbers are compared: halves are float32 there."""
+    return scalar.convert(x, np.float32) if x.dtype.itemsize == 2 else x
+
+
+def _nextafter(x: Scalar, y: Scalar) -> Scalar:
+    first, second = _wide(x), _wide(y)
+    equal = x if x.dtype == np.float16 else y  # as NumPy has it, which shows in the sign of 0
+    moved = scalar.where(scalar.eq(first, second), equal, _neighbour(x, first < second))
+    unordered = scalar.ne(first, first) | scalar.ne(second, second)
+    return scalar.where(unordered, scalar.convert(first + second, x.dtype), moved)
+
+
+def _spacing(x: Scalar) -> Scalar:
+    """The distance to the next number away from 0, with the sign of x; of halves, to that above."""
+    number = _wide(x)
+    next_one = _neighbour(x, None if x.dtype == np.float16 else number >= 0)
+    step = _wide(next_one) - number
+    step = scalar.where(scalar.eq(abs(number), np.inf), np.nan, step)
+    return scalar.convert(scalar.where(scalar.ne(number, number), number, step), x.dtype)
+
+
 # the neighbours of a number are a matter of its dtype: none is taken for another
 nextafter = elementwise(
-    "nextafter", numpy=np.nextafter,
+    "nextafter", numpy=np.nextafter, scalar=_nextafter,
     jvp=[lambda x, y, out, dx: dx, None],
     stores=True, samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
 
 spacing = elementwise(
-    "spacing", numpy=np.spacing,
+    "spacing", numpy=np.spacing, scalar=_spacing,
     jvp=ZERO_DERIVATIVE,
     stores=True, samples=reals(0.5, 0.9),
 )  # fmt: skip

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
-from functrans.lax.loops import scan, while_loop
-from functrans.lazily import lazy
+from functrans.lax.branches import cond
+from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse, refuse_options, within_traces
 from functrans.scipy.integrate.path import (
     Event,
@@ -295,40 +297,60 @@ def _check_times(times: Any, t0: Any, end: Any) -> None:
 
 
 class _Progress(NamedTuple):
-    """A state, and whether its last step has been interpolated in."""
+    """A state, whether its last step has been interpolated in, and how far the times have come."""
 
     state: State
     used: Any
-
-
-def _advance(problem: Problem, progress: _Progress, goes_on: Callable[[State], Any]) -> _Progress:
-    """Take steps as long as a condition on the state holds."""
-
-    def step(progress: _Progress) -> _Progress:
-        following = attempt(problem, progress.state)
-        return _Progress(following, progress.used & following.rejected)
-
-    return _Progress(*while_loop(lambda progress: goes_on(progress.state), step, progress))
+    count: Any  # of the times up to which there is a solution
+    y: Any  # at the last of them
 
 
 def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
-    """The solution at sorted times, and the state at the end."""
-    t0 = state.t
+    """The solution at sorted times, and the state at the end.
 
-    def has_not_begun(state: State) -> Any:
-        return before(problem, state, problem.end) & (state.t == t0)
+    Steps and times are one loop: an iteration tries a step, or interpolates at the next time. In
+    two nested loops reverse mode would keep a stack of stacks.
+    """
+    t0, total = state.t, times.shape[0]
 
-    def until(progress: _Progress, t: Any) -> tuple[_Progress, Any]:
-        state, used = _advance(problem, progress, lambda state: before(problem, state, t))
-        y = interpolated(problem, state, t)
-        more = np.where(used, 0, problem.method.extra)
+    def tries_a_step(progress: _Progress) -> Any:
+        state = progress.state
+        following = take(times, np.minimum(progress.count, total - 1))
+        t = np.where(progress.count < total, following, problem.end)
+        begins = before(problem, state, problem.end) & (state.t == t0)
+        return begins | before(problem, state, t)
+
+    def step(progress: _Progress) -> _Progress:
+        following = attempt(problem, progress.state)
+        return progress._replace(state=following, used=progress.used & following.rejected)
+
+    def interpolate(progress: _Progress) -> _Progress:
+        state, count = progress.state, progress.count
+        y = interpolated(problem, state, take(times, count))
+        more = np.where(progress.used, 0, problem.method.extra)
         state = state._replace(evaluations=state.evaluations + more)
-        return _Progress(state, np.ones((), bool)), y
+        return _Progress(state, np.ones((), bool), count + 1, y)
 
-    progress = _advance(problem, _Progress(state, np.zeros((), bool)), has_not_begun)
-    progress, ys = scan(until, progress, times)
-    progress = _advance(problem, progress, lambda state: before(problem, state, problem.end))
-    return ys, progress.state
+    def goes_on(pair: Any) -> Any:
+        progress, _ = pair
+        return (progress.count < total) | before(problem, progress.state, problem.end)
+
+    def either(pair: Any) -> Any:
+        progress, ys = pair
+        steps = tries_a_step(progress)
+        # one row is written in place, the last if there is nothing to write: all rows would be
+        # copied if a branch gave them
+        row = np.where(steps, total, progress.count)
+        progress = _Progress(*cond(steps, step, interpolate, progress))
+        return progress, ys.at[row].set(progress.y)
+
+    def only_steps(pair: Any) -> Any:
+        return step(pair[0]), pair[1]
+
+    ys = array(np.zeros((total + 1, *state.y.shape), state.y.dtype))
+    start = _Progress(state, np.zeros((), bool), 0, np.zeros_like(state.y))
+    progress, ys = while_loop(goes_on, either if total else only_steps, (start, ys))
+    return ys[:total], _Progress(*progress).state
 
 
 @within_traces("scipy.integrate:odeint")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
-from functrans.lazily import lazy
+from functrans.ops.define import lazy
 
 Field = Callable[[Any, Any], Any]
 

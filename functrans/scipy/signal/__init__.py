@@ -5,7 +5,7 @@ What designs filters and windows takes plain numbers, and is SciPy's own.
 
 from typing import Any
 
-from functrans.lazily import lazy as _lazy
+from functrans.ops.define import lazy as _lazy
 from functrans.scipy.signal.convolution import *  # noqa: F403
 from functrans.scipy.signal.convolution import __all__ as _convolution
 from functrans.scipy.signal.filters import *  # noqa: F403

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit, lax, vmap
+from functrans import grad, jit, lax, vjp, vmap
 
 
 def same(function, *args, tolerance=1e-12):
@@ -172,3 +172,17 @@ def test_a_loop_of_as_many_steps_as_data_say_in_another_one():
     np.testing.assert_allclose(
         grad(f)(x), total * np.cos(x) - (total * x + 0.2 * (1 - total)) * np.sin(x), rtol=1e-12
     )
+
+
+def test_a_pullback_of_a_jitted_while_loop_takes_its_stacks():
+    """The stacks go through a program as they are: what has no size is not allocated."""
+
+    def f(x):
+        def step(c):
+            return c[0] * x + np.sin(c[1]), c[1] + 1.0
+
+        return lax.while_loop(lambda c: c[0] < 20.0, step, (1.5 * x, x))[0]
+
+    expected = grad(f)(1.3)
+    assert vjp(jit(f), 1.3)[1](1.0)[0] == pytest.approx(expected)
+    assert vjp(jit(lambda x: (f(x), x)), 1.3)[1]((1.0, 0.0))[0] == pytest.approx(expected)

@@ -3,7 +3,8 @@
 The inner graph is lowered as if it were a program of its own, on buffers that stand for its
 inputs and outputs. Then these are put where they belong: a step's slice of a stacked array, or the
 carry. A carry that is used element by element, at constant indices, is held in locals (registers);
-any other one is double-buffered: a step reads one of two buffers and writes the other.
+one of which a step changes a few elements is updated in place; any other one is double-buffered: a
+step reads one of two buffers and writes the other.
 
 Loop interchange: where the steps of a scan do not mix the lanes of a batch (under vmap), the loop
 over lanes goes outside: each then runs through all its steps with its carry in registers, many of
@@ -19,7 +20,7 @@ from itertools import product
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Position, Relocation, constant_positions
-from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, postorder
+from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum
 from functrans.loop.simplify import from_terms
 from functrans.loop.statements import (
     Assign,
@@ -39,6 +40,7 @@ from functrans.loop.walk import scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.compiled.inlining import relocated
 from functrans.ops.compiled.statements import nest
+from functrans.ops.control.compiled.in_place import updates_in_place, written
 from functrans.ops.control.layout import GROWS, Scan, cut
 from functrans.ops.control.while_loop import While
 
@@ -69,27 +71,23 @@ class _Loop:
         self.at = at
         self.loop = loop
         self.simplify = at.simplify
+        operands = [at.operand(number) for number in range(len(at.eqn.inputs))]
         self.results = [at.result(number) for number in range(len(at.eqn.outputs))]
+        self.steps_given, self.consts, self.init, self.xs = loop.parts(operands)
         self.carry_out, self.stacks = cut(self.results, loop.n_carry)
-        self.body = at.lower(loop.body)
+        body, self.updates = updates_in_place(
+            loop.body,
+            loop.body.inputs[loop.n_consts :][: loop.n_carry],
+            at.target.control.most_locals + 1,
+        )
+        self.body = at.lower(body)
         self.own_consts, self.own_carry, self.own_xs = cut(
             self.body.inputs, loop.n_consts, loop.n_carry
         )
-        numbers = loop.parts(range(len(at.eqn.inputs)))
-        self.steps_given, self.consts, self.init = (
-            [at.operand(number) for number in part] for part in numbers[:3]
-        )
-        self.next_carry, self.ys = cut(self.body.outputs, loop.n_carry)
+        self.next_carry, ys = cut(self.body.outputs, loop.n_carry)
+        self.ys, self.written = cut(ys, len(loop.body.outputs) - loop.n_carry)
         length = at.eqn.params.get("length")
         self.counter = index("t", None if length == GROWS else length)
-        self.computed: dict[Buffer, int] = {}
-        """Elements of xs that follow from the step's number, and the operands that they are of."""
-        self.xs: dict[Buffer, Buffer] = {}
-        for own, number in zip(self.own_xs, numbers[3], strict=True):
-            if self._is_computed(own, number):
-                self.computed[own] = number
-            else:
-                self.xs[own] = at.operand(number)
         self.before: list[Statement] = []
         self.after: list[Statement] = []
         self.in_locals: dict[int, dict[Position, Scalar]] = {}
@@ -102,7 +100,9 @@ class _Loop:
         work: int,
         private: Sequence[Buffer] = (),
     ) -> None:
-        stack = (*(row for each in inner for row in each.scratch), *private)
+        values = [self.next_carry[number] for number in self.updates]
+        stack = (*(row for each in inner for row in each.scratch), *private, *values)
+        stack = (*stack, *self.written)
         self.at.call((*self.before, *loop, *self.after), work=work, stack=stack)
 
     def scan(self) -> None:
@@ -146,23 +146,6 @@ class _Loop:
         zero: Statement = Store(stack, (row, *loops), const(0, stack.dtype))
         return self._shared((For(row, steps, const(length, INDEX), nest(loops, (zero,))),))
 
-    def _is_computed(self, own: Buffer, number: int) -> bool:
-        """Whether no memory is read for a step's element of xs, nor asked for by the body."""
-        if own.extents or any(
-            isinstance(each, Call) and own in (*each.reads, *each.writes)
-            for each in walk(self.body.statements)
-        ):
-            return False
-        element = self.at.element(number, (self.counter,))
-        return not any(node.op == "load" for node in postorder([element]))
-
-    def _take(self, relocation: Relocation, row: Scalar) -> None:
-        """Where a step finds its elements of xs."""
-        for own, stack in self.xs.items():
-            relocation.moved[own] = stack, (row,)
-        for own, number in self.computed.items():
-            relocation.held[own] = {(): self.at.element(number, (row,))}
-
     def _row(self, steps: Scalar) -> Scalar:
         """Which elements of the stacked arrays a step is about."""
         assert isinstance(self.loop, Scan)
@@ -173,7 +156,7 @@ class _Loop:
 
     def _independent_lanes(self) -> For | None:
         """The one loop that the body is, if its iterations keep to their own part of the carry."""
-        if len(self.body.statements) != 1 or not self.init:
+        if len(self.body.statements) != 1 or not self.init or self.updates:
             return None
         (loop,) = self.body.statements
         if not isinstance(loop, For) or any(
@@ -203,8 +186,7 @@ class _Loop:
         for own, const_ in zip(self.own_consts, self.consts, strict=True):
             relocation.moved[own] = const_, ()
         row = self._row(length)
-        self._take(relocation, row)
-        for own, stack in zip(self.ys, self.stacks, strict=True):
+        for own, stack in zip((*self.own_xs, *self.ys), (*self.xs, *self.stacks), strict=True):
             relocation.moved[own] = stack, (row,)
         first: list[Statement] = []
         last: list[Statement] = []
@@ -271,6 +253,9 @@ class _Loop:
         """Decide where the carry lives, and put the first one there."""
         most = self.at.target.control.most_locals
         for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
+            if number in self.updates:
+                self.before += self._copy(start, (), result, ())
+                continue
             in_locals = start.count <= most
             for user in users:
                 own = {user.inputs[self.loop.n_consts + number]}
@@ -292,7 +277,7 @@ class _Loop:
         for number, result in enumerate(self.carry_out):
             if number in self.in_locals:
                 self.after += [Store(result, at, x) for at, x in self.in_locals[number].items()]
-            else:
+            elif number in self.in_memory:
                 self.after += self._copy(self.in_memory[number], (parity,), result, ())
 
     def _copy(
@@ -323,6 +308,8 @@ class _Loop:
         for number, own in enumerate(inner.inputs[self.loop.n_consts :][: self.loop.n_carry]):
             if number in self.in_locals:
                 relocation.held[own] = self.in_locals[number]
+            elif number in self.updates:
+                relocation.moved[own] = self.carry_out[number], ()
             else:
                 relocation.moved[own] = self.in_memory[number], (parity,)
         return relocation
@@ -332,17 +319,30 @@ class _Loop:
     ) -> tuple[Statement, ...]:
         """One step: the body on the carry and a row of xs gives the next carry and a row of ys."""
         relocation = self._relocation(inner, parity)
-        self._take(relocation, row)
-        for own, stack in zip(self.ys, ys, strict=True):
+        for own, stack in zip((*self.own_xs, *self.ys), (*self.xs, *ys), strict=True):
             relocation.moved[own] = stack, (row,)
         other = Scalar("sub", (ONE, parity), INDEX)
         for number, made in enumerate(self.next_carry):
             if number in self.in_locals:
                 relocation.made[made] = {}
-            else:
+            elif number in self.in_memory:
                 relocation.moved[made] = self.in_memory[number], (other,)
         statements = relocation.statements(inner.statements)
-        return (*statements, self._next_carry(relocation)) if self.in_locals else statements
+        if self.in_locals:
+            statements = (*statements, self._next_carry(relocation))
+        return (*statements, *self._updated())
+
+    def _updated(self) -> tuple[Statement, ...]:
+        """The updates in place, when nothing of the step has to read the old carry any more."""
+        given = iter(self.written)
+        return tuple(
+            statement
+            for number, chain in self.updates.items()
+            for eqn in chain
+            for statement in written(
+                eqn, self.carry_out[number], [next(given) for _ in eqn.inputs[1:]], self.simplify
+            )
+        )
 
 
 def _positions(one: Buffer, but: int | None = None) -> list[Position]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.lazily import lazy
+from functrans.ops.define import lazy
 
 _w = lazy("scipy.special:wofz")
 
