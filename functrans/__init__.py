@@ -30,6 +30,7 @@ from functrans.api.mapping import vmap
 from functrans.api.problem import FLOAT0 as float0
 from functrans.api.recompute import checkpoint, stop_gradient
 from functrans.api.saved import load, save
+from functrans.api.traced import is_traced
 from functrans.caches import clear_caches
 from functrans.ir.types import Aval
 from functrans.version import __version__ as __version__
@@ -60,6 +61,7 @@ __all__ = [
     "grad",
     "hessian",
     "hvp",
+    "is_traced",
     "jacfwd",
     "jacrev",
     "jit",

@@ -36,6 +36,7 @@ from functrans.ops.samples import (
     reals,
 )
 from functrans.trace import protocols
+from functrans.trace.tracer import Tracer
 
 __all__ = [
     "ALL_LINEAR",
@@ -48,6 +49,7 @@ __all__ = [
     "Primitive",
     "Sample",
     "Store",
+    "Tracer",
     "away_from_integers",
     "booleans",
     "broadcasting",

@@ -1,0 +1,41 @@
+"""Whether a value is traced: for code that is written for plain arrays and for traced values."""
+
+from __future__ import annotations
+
+from functrans.trace.tracer import Tracer
+
+
+def is_traced(x: object) -> bool:
+    """Whether a value stands for an array while a function is transformed.
+
+    Parameters
+    ----------
+    x : Any
+
+    Returns
+    -------
+    bool
+        True for what a transformed function is given in the place of an array that is
+        differentiated, mapped or compiled, and for what it computes of that; False for arrays,
+        numbers, containers and everything else.
+
+    Notes
+    -----
+    A function should not compute anything else for traced values: it is for code that calls other
+    code, such as a solver that takes plain arrays alone. `functrans.tree.leaves` looks into
+    containers. The class of such values, for libraries that go by it, is `functrans.extend.Tracer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad, is_traced
+    >>> def f(x):
+    ...     print(is_traced(x), is_traced(np.sin(x)), is_traced(np.ones(3)))
+    ...     return x * x
+    >>> grad(f)(3.0)
+    True True False
+    np.float64(6.0)
+    >>> is_traced(3.0)
+    False
+    """
+    return isinstance(x, Tracer)
