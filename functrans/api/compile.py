@@ -7,8 +7,6 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Concatenate, overload
 
-import numpy as np
-
 from functrans.api.arguments import (
     Argnums,
     as_array,
@@ -23,7 +21,9 @@ from functrans.api.arguments import (
 )
 from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
+from functrans.api.keys import NO_CONTAINERS, NUMBERS, leaf_key, structure_of_leaves
 from functrans.api.lowered import Lowered
+from functrans.api.methods import JitMethod
 from functrans.api.options import (
     Named,
     Where,
@@ -36,36 +36,22 @@ from functrans.api.options import (
     named,
     where_of,
 )
+from functrans.api.outside import State
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
-from functrans.api.remembering import Remembering
+from functrans.api.remembering import MOST_ENTRIES, Remembering
 from functrans.api.static import NO_STATIC, Static, without_static
 from functrans.api.transformed import P, Q, R
-from functrans.caches import Table, cached
+from functrans.caches import Table
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
-from functrans.ir.on_device import OnDevice, is_any_on_device
+from functrans.ir.on_device import is_any_on_device
 from functrans.ir.primitive import current
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
-
-MOST_ENTRIES = 1024
-"""For so many types of arguments, and values of static ones, a function remembers its programs.
-What came first goes first: a static value that changes at every call must not fill the memory."""
-
-_NUMBERS = frozenset({float, int, bool, complex})
-
-_NO_CONTAINERS = _NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
-"""Types of common arguments that need not be searched for leaves."""
-
-
-@cached(256)
-def _structure_of_leaves(count: int) -> Structure:
-    """The structure of a call with so many arguments, none of which is a container."""
-    return tree.structure(((0,) * count, {}))
 
 
 class Jitted(Remembering[P, R]):
@@ -94,8 +80,6 @@ class Jitted(Remembering[P, R]):
         self._has_static = bool(static)
         self._max_paths = max_paths
         self._where = where
-        # with the other paths, if there are some
-        self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         # by the instance that each is for
         self._methods: Table[int, Jitted[..., Any]] = Table(MOST_ENTRIES)
 
@@ -114,7 +98,7 @@ class Jitted(Remembering[P, R]):
         if compiled is None:
             compiled = self._method(instance)
             self._methods.remember(id(instance), compiled)
-        return _JitMethod(compiled, instance)
+        return JitMethod(compiled, instance)
 
     def _method(self, instance: Any) -> Jitted[..., Any]:
         """The function for one instance, whose attributes are constants of the trace."""
@@ -135,43 +119,67 @@ class Jitted(Remembering[P, R]):
         return Jitted(method, static, donated, self._max_paths, self._where, reference)
 
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._outside.changed():
-            self.forget_calls()
-            self._entries.clear()
+        given = args, kwargs
         if self._has_static:
-            args, kwargs, static = without_static(self._function, self._static, args, kwargs)
+            args, kwargs, static = self._without_static(args, kwargs)
         else:
             static = NO_STATIC
-        if not kwargs and _NO_CONTAINERS.issuperset(map(type, args)):
+        state, closed_over = self._outside.state()
+        if not kwargs and NO_CONTAINERS.issuperset(map(type, args)):
             leaves: Sequence[Any] = args
-            structure = _structure_of_leaves(len(args))
+            structure = structure_of_leaves(len(args))
         else:
             leaves, structure = tree.flatten((args, kwargs))
             if any(map(is_foreign, leaves)) or (self._where.is_host and is_any_on_device(leaves)):
                 leaves = self._arrays(leaves, structure, static)
+        if closed_over:
+            leaves = [*leaves, *closed_over]
         if current.get() is not None:
-            return self._record(leaves, structure, static)
+            return self._repeated(
+                lambda: self._record(leaves, structure, static, state), given, state
+            )
         key = (
+            state.number,
             structure,
             static.key if self._has_static else None,
             # most leaves are told by a look: a call of a function for each takes longer
             *[
-                kind if (kind := type(x)) in _NUMBERS
-                else (x.dtype, x.shape) if kind in _NO_CONTAINERS else _leaf_key(x)
+                kind if (kind := type(x)) in NUMBERS
+                else (x.dtype, x.shape) if kind in NO_CONTAINERS else leaf_key(x)
                 for x in leaves
             ],
         )  # fmt: skip
+        entry = self._entries.get(key)
+        if entry is None or entry[1] is not None:
+            return self._repeated(lambda: self._along(key, leaves, structure, static), given, state)
+        result = self._called(entry[0], leaves, structure, static)
+        if not self._has_static:
+            self._remember(entry[0], structure, leaves)
+        return result
+
+    def _along(self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:
+        """The result of a call for which something may have to be traced."""
         path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
+        if paths is not None:
+            return paths(leaves)
+        result = self._called(path, leaves, structure, static)
+        path.calls += 1
+        return result
+
+    def _called(
+        self, path: Path, leaves: Sequence[Any], structure: Structure, static: Static
+    ) -> Any:
         try:
-            if paths is not None:
-                return paths(leaves)
-            result = path.structure.unflatten(path.results(leaves))
+            return path.structure.unflatten(path.results(leaves))
         except OverflowError:
             self._arrays(leaves, structure, static)  # which says of which argument
             raise
-        if not self._has_static:
-            self._remember(path, structure, leaves)
-        return result
+
+    def _without_static(self, args: Any, kwargs: Any) -> tuple[Any, Any, Static]:
+        args, kwargs, static = without_static(self._function, self._static, args, kwargs)
+        for _, value in (*static.positional, *static.keywords):
+            self._outside.add(value)
+        return args, kwargs, static
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
@@ -190,9 +198,7 @@ class Jitted(Remembering[P, R]):
             ``cost()``; for a GPU, ``ptx()`` and ``resources()``.
         """
         own, machine = machine_of(self._function, kwargs)
-        args, own, static = without_static(self._function, self._static, args, own)
-        leaves, structure = tree.flatten((args, own))
-        path, _ = self._stage(leaves, structure, static, ())
+        path, *_ = self._staged(args, own, ())
         backend = path.backend if machine.device is None else machine.backend
         return Lowered(path.graph, path.donated, backend, machine.architecture)
 
@@ -204,10 +210,25 @@ class Jitted(Remembering[P, R]):
         Its graph, what that takes behind the arguments that are not static, and the structures of
         these and of the result.
         """
-        args, kwargs, static = without_static(self._function, self._static, args, kwargs)
-        leaves, structure = tree.flatten((args, kwargs))
-        path, _ = self._stage(leaves, structure, static, None)
-        return path.graph, path.captures, structure, path.structure
+        path, closed_over, structure = self._staged(args, kwargs, None)
+        return path.graph, [*closed_over, *path.captures], structure, path.structure
+
+    def _staged(
+        self, args: Any, kwargs: Any, outcomes: Outcomes | None
+    ) -> tuple[Path, Sequence[Any], Structure]:
+        """The path of a call, the arrays that are inputs behind its arguments, its structure."""
+        others, named_, static = self._without_static(args, kwargs)
+        leaves, structure = tree.flatten((others, named_))
+        state, closed_over = self._outside.state()
+
+        def trace() -> tuple[Path, Sequence[Any], Structure]:
+            inputs = [*leaves, *closed_over]
+            path, _ = self._stage(inputs, structure, static, outcomes, state.number)
+            return path, closed_over, structure
+
+        found: tuple[Path, Sequence[Any], Structure]
+        found = self._repeated(trace, (args, kwargs, outcomes), state, self._staged)
+        return found
 
     def paths(self) -> PathReport:
         """The ways that calls have gone through the function's Python branches.
@@ -226,20 +247,21 @@ class Jitted(Remembering[P, R]):
                 ],
             )
 
-    def _record(self, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:
+    def _record(
+        self, leaves: Sequence[Any], structure: Structure, static: Static, state: State
+    ) -> Any:
         """Called while something else is traced: one equation, of which the graph is the inner one.
 
         A graph without traced captures is kept as for a call from outside.
         """
         leaves = self._arrays(leaves, structure, static)
-        key = (structure, static.key, *(aval_of_leaf(x) for x in leaves))
+        key = (state.number, structure, static.key, *(aval_of_leaf(x) for x in leaves))
         path, _ = self._entries.get(key, (None, None))
         if path is None:
-            path, staged = self._stage(leaves, structure, static, None)
+            path, staged = self._stage(leaves, structure, static, None, state.number)
             # where Python branched, the graph is good for the enclosing trace alone
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
-                self._entries.remember(key, (path, None))
-                self._note()
+                self._keep(key, (path, None))
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
             return path.structure.unflatten(
@@ -255,7 +277,7 @@ class Jitted(Remembering[P, R]):
         """The first path through the function for arguments like these, and all, if it branches."""
 
         def trace(leaves: Sequence[Any], outcomes: Outcomes) -> Path:
-            return self._stage(leaves, structure, static, outcomes)[0]
+            return self._stage(leaves, structure, static, outcomes, key[0])[0]
 
         with self._lock:
             entry = self._entries.get(key)
@@ -263,8 +285,7 @@ class Jitted(Remembering[P, R]):
                 paths = Paths(trace, self._max_paths, name_of(self._function))
                 path = paths.along(leaves, ())
                 entry = path, paths if path.decisions else None
-                self._entries.remember(key, entry)
-                self._note()
+                self._keep(key, entry)
             return entry
 
     def _stage(
@@ -273,28 +294,32 @@ class Jitted(Remembering[P, R]):
         structure: Structure,
         static: Static,
         outcomes: Outcomes | None,
+        state: int,
     ) -> tuple[Path, Staged]:
-        """The path of a call whose first decisions come out as given.
+        """The path of a call whose first decisions come out as given, in the ``state`` so numbered.
 
         Without ``outcomes`` the call is part of an enclosing trace, which decides.
         """
         arrays = self._arrays(leaves, structure, static)
         speculates = outcomes is not None
 
-        def call(args: Any, kwargs: Any) -> Any:
-            args, kwargs = static.filled(args, kwargs)
-            return watched(self._function)(*args, **kwargs)
+        def flat_of(function: Callable[..., Any]) -> Flat:
+            def call(args: Any, kwargs: Any) -> Any:
+                args, kwargs = static.filled(args, kwargs)
+                return watched(function)(*args, **kwargs)
 
-        flat = Flat(call, structure, name_of(self._function))
+            return Flat(call, structure, name_of(self._function))
+
+        closed = self._outside.fresh(state).closed(flat_of, structure.num_leaves)
 
         def with_guards(*tracers: Any) -> list[Any]:
-            outs = flat(*tracers)
+            outs = closed(*tracers)
             trace = current.get()
             assert isinstance(trace, Trace)
             return [*(decision.tracer for decision in trace.decisions), *outs]
 
         staged = stage(
-            with_guards if speculates else flat,
+            with_guards if speculates else closed,
             [aval_of_leaf(x) for x in arrays],
             kind="jit",
             values=known_values(arrays) if speculates else None,
@@ -305,10 +330,14 @@ class Jitted(Remembering[P, R]):
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
         captures = fetched(staged.captures) if self._where.is_host else staged.captures
+        own, closed_over = arrays[: structure.num_leaves], arrays[structure.num_leaves :]
         backend = backend_of(
-            arrays, captures, self._where.chosen, lambda i: self._leaf_name(i, structure, static)
+            own,
+            [*closed_over, *captures],
+            self._where.chosen,
+            lambda i: self._leaf_name(i, structure, static),
         )
-        path = Path(staged.graph, captures, flat.result, decisions, donated, backend)
+        path = Path(staged.graph, captures, closed.result, decisions, donated, backend)
         return path, staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Any]:
@@ -323,38 +352,9 @@ class Jitted(Remembering[P, R]):
             ) from None
 
     def _leaf_name(self, i: int, structure: Structure, static: Static) -> str:
+        if i >= structure.num_leaves:
+            return self._outside.label(i - structure.num_leaves)
         return leaf_of_call(self._function, structure, i, static.position)
-
-
-class _JitMethod:
-    """A compiled method, bound to its instance."""
-
-    def __init__(self, compiled: Jitted[..., Any], instance: Any) -> None:
-        self._compiled = compiled
-        self._instance = instance
-        wrap(compiled, self, "jit")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._compiled(*args, **kwargs)
-
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """As `Jitted.lower`."""
-        return self._compiled.lower(*args, **kwargs)
-
-    def paths(self) -> PathReport:
-        """As `Jitted.paths`."""
-        return self._compiled.paths()
-
-
-def _leaf_key(x: Any) -> Any:
-    kind = type(x)
-    if kind is np.ndarray or isinstance(x, np.generic):
-        return x.dtype, x.shape
-    if isinstance(x, np.ndarray):
-        return x.dtype, x.shape, kind  # a subclass: `as_array` is to look at it
-    if isinstance(x, OnDevice):
-        return x.dtype, x.shape, x.device
-    return kind
 
 
 @overload

@@ -1,297 +1,418 @@
-"""What a function reads besides its arguments: found in its code, and looked at before each call.
+"""Closed-over state: what a function reads besides its arguments, before each call of its program.
 
-A compiled function holds what it read while it was traced. Arrays may be changed in place since,
-and no array says so: so the ones that the function's code can reach are compared with copies. They
-are reached through names (closures, globals, modules of the user's, attributes) that stand in the
-code of the function and of the user's functions that it names, and through containers.
+A compiled function holds what it read while it was traced. So each program is for one *state* of
+what the function reaches (`functrans.api.reach`), which is its signature. Large arrays, and those
+that have changed once, are no part of it: they are inputs of the program, like arguments. Between
+calls nothing is compared but the identity of what is held, and the arrays that are constants.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
-import sys
+import itertools
 import types
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import gcd
 from typing import Any, Literal
 
 import numpy as np
 
-from functrans.caches import cached
+from functrans.api.flat import Flat
+from functrans.api.kinds import held, is_plain
+from functrans.api.places import Place, Ways
+from functrans.api.presented import Presented, fixed
+from functrans.api.reach import Walk
+from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
-from functrans.trace.codes import codes
-from functrans.trace.source import is_installed
-from functrans.trace.tracer import Tracer
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
-_ARRAYS = (np.ndarray, OnDevice)
-_LEAVES = (*_ARRAYS, *_PLAIN)
-_SEQUENCES = (list, tuple, deque)
-_WITHOUT_STATE = (
-    type, types.ModuleType, types.BuiltinFunctionType, types.FunctionType, types.MethodType,
-    np.ufunc, np.dtype, weakref.ref, functools.partial, Tracer,
-)  # fmt: skip
-_OURS = __name__.partition(".")[0]
-_DEEPEST = 50
-_SMALL = 4096  # bytes up to which a copy takes less time than a comparison by NumPy
+SMALL = 4096
+"""Bytes up to which an array is a constant that folds, as long as it does not change."""
+
+_BLOCK = 1 << 17  # which stays in the cache
+_MOST_STATES = 256
+_LIFTED = frozenset("fdFD")
 
 Look = Callable[[], Any]
 
 
+class Moved(Exception):
+    """What a function reads has changed while it was about to be traced."""
+
+
+class Unpresentable(Exception):
+    """A function does not take a traced value in the place of an array that it closes over."""
+
+
 class Outside:
-    """The arrays outside that a function reads, as they were when it was last traced.
+    """What a function reads besides its arguments.
 
     Parameters
     ----------
     function : callable
     instance : callable, optional
-        Gives the instance whose method the function is, of which all attributes count.
+        Gives the instance whose method the function is, if it is still there.
     """
 
     def __init__(self, function: Callable[..., Any], instance: Look | None = None) -> None:
         self._function = function
         self._instance = instance
-        self._places: list[Look] = []
-        self._names: frozenset[str] = frozenset()
-        self._before: list[Any] = []
+        self._ways = Ways()
+        self._numbers: Table[tuple[Any, ...], int] = Table(_MOST_STATES)
+        self._count = itertools.count()
+        self._changed: set[int] = set()
+        self._compared: set[int] = set()
+        self._known: tuple[frozenset[str], bool, bool, frozenset[int]] = (
+            frozenset(), False, False, frozenset()
+        )  # fmt: skip
 
-    def note(self) -> None:
-        """Remember what there is: the function has just been traced."""
-        reach = _Reach(self._function, self._instance)
-        self._names = frozenset(reach.names)
-        self._places = [look for look in reach.places if _holds_arrays(self._parts_at(look))]
-        self._before = [_Copy(x) if _may_change(x) else _reference(x) for x in self._leaves()]
+        self._static: Table[int, Any] = Table(64)
+        self._latest: State | None = None
 
     @property
     def watches(self) -> bool:
-        """Whether there is anything to look at before a call."""
-        return bool(self._before)
+        """Whether there is anything to be looked at before a call."""
+        return self._latest is None or self._latest.watches
 
-    def changed(self) -> bool:
-        """Whether anything is another than what was noted."""
-        if not self._before:
-            return False
-        pairs = zip_longest(self._before, self._leaves(), fillvalue=_NOTHING)
-        return not all(_same(before, now) for before, now in pairs)
+    def state(self) -> tuple[State, list[Any]]:
+        """The state that things are in now, and the arrays in it that are inputs."""
+        latest = self._latest
+        if latest is not None:
+            values = latest.values()
+            if values is not None:
+                return latest, values
+        return self.look()
 
-    def _leaves(self) -> Iterator[Any]:
-        for look in self._places:
-            yield from self._parts_at(look)
-        if self._instance is not None:
-            owner = self._instance()
-            for name, value in _attributes(owner):
-                yield name
-                yield from self._parts(value, {id(owner)}) if name in self._names else (value,)
+    def fresh(self, number: int) -> State:
+        """The state of a number, in which the function can be traced.
 
-    def _parts_at(self, look: Look) -> list[Any]:
+        Raises
+        ------
+        Moved
+            If things are in another one.
+        """
+        state = self._latest
+        if state is None or not state.is_fresh or state.values() is None:
+            state, _ = self.look()
+        if state.number != number:
+            raise Moved
+        return state
+
+    def after(self, number: int) -> int | None:
+        """The number of the state that tracing in another one has led to, with the same inputs.
+
+        A function that keeps what it has computed, or counts its calls, is as it was then.
+        """
+        before = self._latest
+        if before is None or before.values() is not None:
+            return None
+        state, _ = self.look()
+        state.release()
+        inputs = [[place.path for place in each.slots] for each in (before, state)]
+        return state.number if before.number == number and inputs[0] == inputs[1] else None
+
+    def report(self, name: str) -> OutsideReport:
+        """What `Jitted.outside` gives."""
+        state, _ = self.state()
+        state.release()
+        return OutsideReport(name, state, self._ways)
+
+    def root(self) -> Any:
+        """The function, bound to its instance if it is a method."""
+        if self._instance is None:
+            return self._function
+        function: Any = self._function.__wrapped__  # type: ignore[attr-defined]
+        return types.MethodType(function, self._instance())
+
+    def label(self, i: int) -> str:
+        """What messages call an array that is an input."""
+        state = self._latest
+        if state is None or i >= len(state.slots):
+            return "an array of an enclosing function"
+        return f"{self._ways.text(state.slots[i].path)}, an array of an enclosing function"
+
+    def look(self) -> tuple[State, list[Any]]:
+        """As `state`, by a walk over everything."""
+        state = State(self._walk(), self._latest, self)
+        self._latest = state
+        values = state.values()
+        return state, state.first if values is None else values
+
+    def add(self, value: Any) -> None:
+        """Let a static argument be among what the function reaches."""
+        if id(value) not in self._static and not is_plain(value):
+            self._static.remember(id(value), value)
+            self._latest = None
+
+    @contextmanager
+    def compared(self, state: State) -> Iterator[None]:
+        """Compare the arrays that are inputs, which something in the function does not take.
+
+        If it fails with them, too, that was not the reason.
+        """
+        paths = {place.path for place in state.slots}
+        self._compared |= paths
+        self._latest = None
         try:
-            value = look()
-        except (ValueError, KeyError, AttributeError):  # what has gone
-            return []
-        return self._parts(value, set())
+            yield
+        except BaseException:
+            self._compared -= paths
+            self._latest = None
+            raise
 
-    def _parts(self, value: Any, seen: set[int], depth: int = 0) -> list[Any]:
-        """The arrays and numbers in a value; the value itself if there are no arrays."""
-        if isinstance(value, np.ma.MaskedArray):
-            return [np.asarray(value), np.ma.getmaskarray(value)]
-        if isinstance(value, _LEAVES) or id(value) in seen or depth > _DEEPEST:
-            return [value]
-        seen.add(id(value))
-        if isinstance(value, Mapping):
-            inside = [*value.items()]
-        elif isinstance(value, _SEQUENCES):
-            inside = [*enumerate(value)]
-        elif isinstance(value, _WITHOUT_STATE):
-            return [value]
-        else:
-            inside = [pair for pair in _attributes(value) if pair[0] in self._names]
-        parts = [x for key, item in inside for x in (key, *self._parts(item, seen, depth + 1))]
-        return parts if _holds_arrays(parts) else [value]
+    def _walk(self) -> Walk:
+        roots = [self.root(), *self._static.values()]
+        while True:
+            walk = Walk(roots, self._ways, *self._known)
+            made = frozenset({*walk.made, -1} if walk.any_class else walk.made)
+            known = frozenset(walk.names), walk.any_attribute, walk.any_global, made
+            if known == self._known:
+                return walk
+            self._known = known
+
+    def number_of(self, signature: tuple[Any, ...]) -> int:
+        """The number of a state, by which programs are for it."""
+        number = self._numbers.get(signature)
+        if number is None:
+            number = next(self._count)
+            self._numbers.remember(signature, number)
+        return number
 
 
-_NOTHING = object()
+class OutsideReport:
+    """What a function reads besides its arguments; prints as a list, the largest first.
+
+    Attributes
+    ----------
+    by_reference : dict
+        The bytes of each array that is an input of the program, by the way to it.
+    compared : dict
+        The same of arrays that are constants: before each call they are compared with copies.
+    complete : bool
+        Whether all that can be reached has been looked at.
+    """
+
+    def __init__(self, name: str, state: State, ways: Ways) -> None:
+        self._name = name
+        self.complete = state.complete
+        self.by_reference, self.compared = (
+            {ways.text(path): size for path, size in sorted(found.items(), key=lambda x: -x[1])}
+            for found in (state.inputs, state.constants)
+        )
+
+    def __repr__(self) -> str:
+        lines = [f"{self._name} reads besides its arguments"]
+        for title, found in (
+            ("by reference, as if they were arguments:", self.by_reference),
+            ("compared with copies before each call:", self.compared),
+        ):
+            if found:
+                lines += [f"  {title}", *(f"    {n}  {_bytes(size)}" for n, size in found.items())]
+        if len(lines) == 1:
+            lines[0] += " no arrays"
+        if not self.complete:
+            lines.append("  and more objects than are looked at")
+        return "\n".join(lines)
+
+
+def _bytes(size: int) -> str:
+    return f"{size} bytes" if size < 10_000 else f"{size / 1e6:.2f} MB"
+
+
+class Closed:
+    """A function of its arguments and of arrays that it closes over; ``result`` is as of `Flat`.
+
+    Raises
+    ------
+    Unpresentable
+        If it does not take what it is given in the place of an array.
+    """
+
+    def __init__(
+        self, flat_of: Callable[[Any], Flat], walk: Walk, slots: Sequence[Place], count: int
+    ) -> None:
+        self._flat_of = flat_of
+        self._walk = walk
+        self._slots = list(slots)
+        self._count = count
+
+    def __call__(self, *tracers: Any) -> list[Any]:
+        if not self._slots:
+            return self._called(self._walk.root, tracers)
+        try:
+            presented = Presented(self._walk, self._slots, tracers[self._count :])
+            outs = self._called(presented.of(self._walk.root), tracers[: self._count])
+        except Exception as error:
+            raise Unpresentable from error
+        if not presented.unchanged():
+            raise Unpresentable
+        return outs
+
+    def _called(self, function: Any, tracers: Sequence[Any]) -> list[Any]:
+        flat = self._flat_of(function)
+        outs = flat(*tracers)
+        self.result = flat.result
+        return outs
+
+
+class State:
+    """What a function reaches at one time.
+
+    Attributes
+    ----------
+    number : int
+        The same for all states in which tracing gives the same program.
+    slots : list of Place
+        Where the arrays are that are inputs.
+    inputs, constants : dict
+        The bytes of each array that is an input, and of those that are compared, by its path.
+    """
+
+    def __init__(self, walk: Walk, before: State | None, outside: Outside) -> None:
+        self.complete = walk.complete
+        self._gone = walk.gone
+        self._holders = walk.holders
+        stays = fixed(walk)
+        self.slots: list[Place] = []
+        self.copies: dict[int, _Copy] = {}
+        self._constants: list[tuple[Look, _Copy]] = []
+        earlier = before.copies if before is not None else {}
+        for place in walk.places:
+            array, path = place.array, place.path
+            eligible = _is_lifted(array) and place.presentable and place.owner not in stays
+            if eligible and path in earlier and not earlier[path].same(array):
+                outside._changed.add(path)
+            large = isinstance(array, OnDevice) or array.nbytes > SMALL if eligible else False
+            if eligible and path not in outside._compared and (large or path in outside._changed):
+                walk.signature[place.line] = ("input", path)
+                if place.holder >= 0:
+                    self._holders[place.holder].slots.append(place.position)
+                self.slots.append(place)
+            elif isinstance(array, OnDevice) or not _may_change(array):
+                walk.signature[place.line] = _Same(array)
+            else:
+                known = earlier.get(path)
+                if known is None or not known.same(array):
+                    known = _Copy(array)
+                self.copies[path] = known
+                walk.signature[place.line] = known.key
+                self._constants.append((held(array), known))
+        self.slots.sort(key=lambda place: (place.holder, place.position))
+        for holder in self._holders:
+            holder.slots.sort()
+        self.inputs = {place.path: int(place.array.nbytes) for place in self.slots}
+        self.constants = {path: copy.nbytes for path, copy in self.copies.items()}
+        self.first = [place.array for place in self.slots]
+        self._fixed = [held(place.array) for place in self.slots if place.holder < 0]
+        self._walk: Walk | None = walk
+        self.number = outside.number_of(tuple(walk.signature))
+        self.watches = bool(self._holders or self.slots or self._constants)
+
+    def values(self) -> list[Any] | None:
+        """The arrays that are inputs, as they are now; None if anything else is not as it was."""
+        if self._gone:
+            return None
+        values = [get() for get in self._fixed]
+        for holder in self._holders:
+            try:
+                now = list(holder.read())
+            except Exception:  # what has gone
+                return None
+            ids = [*map(id, now)]
+            if ids != holder.ids:
+                if len(ids) != len(holder.ids) or any(
+                    ids[i] != holder.ids[i] for i in range(len(ids)) if i not in holder.slots
+                ):
+                    return None
+                holder.ids = ids
+            for position in holder.slots:
+                if not _is_lifted(now[position]):
+                    return None
+                values.append(now[position])
+        for get, copy in self._constants:
+            if not copy.same(get()):
+                return None
+        return values
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the function can be traced in this state."""
+        return self._walk is not None
+
+    def closed(self, flat_of: Callable[[Any], Flat], count: int) -> Closed:
+        """The function as one of ``count`` leaves of arguments, and of the arrays behind them."""
+        assert self._walk is not None
+        return Closed(flat_of, self._walk, self.slots, count)
+
+    def release(self) -> None:
+        """Keep nothing alive any more."""
+        self._walk = None
+        self.first = []
+        self.slots = [place._replace(array=None) for place in self.slots]
+
+
+def _is_lifted(array: Any) -> bool:
+    """Whether an array may be an input of a program."""
+    return (type(array) is np.ndarray and array.dtype.char in _LIFTED) or isinstance(
+        array, OnDevice
+    )
+
+
+def _may_change(array: Any) -> bool:
+    """Whether somebody may write to an array."""
+    if isinstance(array, np.ndarray):
+        return bool(array.flags.writeable or not array.flags.owndata)
+    return True
+
+
+def _as_array(x: Any) -> np.ndarray[Any, Any]:
+    if isinstance(x, np.ndarray):
+        return np.asarray(x)
+    try:
+        return np.frombuffer(x, np.uint8)
+    except (ValueError, BufferError):  # it is empty, or not contiguous
+        return np.asarray(x)
+
+
+class _Same:
+    """An array that nobody can write to, as a key."""
+
+    def __init__(self, array: Any) -> None:
+        self._get = held(array)
+        self._hash = id(array)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._get() is not None and self._get() is other._get()
 
 
 class _Copy:
-    """An array as it was."""
+    """An array as it was; ``key`` stands for it in a signature."""
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.type = type(array), array.shape, array.dtype
+    def __init__(self, array: Any) -> None:
+        array = _as_array(array)
+        self.nbytes: int = array.nbytes
+        self.type = array.shape, array.dtype
         self.order: Literal["C", "F"] = "F" if array.flags.f_contiguous else "C"
-        small = array.nbytes <= _SMALL or array.dtype.hasobject
+        small = array.nbytes <= SMALL or array.dtype.hasobject
         self.bytes = array.tobytes(self.order) if small else None
         self.bits = None if small else self._bits_of(array).copy()
+        own = array.shape, array.dtype, self.bytes, self.order
+        self.key: Any = self if self.bytes is None else own
 
     def same(self, array: Any) -> bool:
         """Whether an array has the same type and the same bits."""
-        kind, shape, dtype = self.type
-        if type(array) is not kind or array.shape != shape or array.dtype != dtype:
+        array = _as_array(array)
+        if (array.shape, array.dtype) != self.type:
             return False
-        if self.bits is None:
+        if self.bytes is not None:
             return bool(array.tobytes(self.order) == self.bytes)
-        bits, block = self._bits_of(array), 1 << 17  # which stays in the cache
-        starts = range(0, bits.size, block)
-        return all(np.array_equal(bits[i : i + block], self.bits[i : i + block]) for i in starts)
+        assert self.bits is not None
+        bits = self._bits_of(array)
+        starts = range(0, bits.size, _BLOCK)
+        return all(np.array_equal(bits[i : i + _BLOCK], self.bits[i : i + _BLOCK]) for i in starts)
 
     def _bits_of(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        flat = np.asarray(array).ravel(self.order)
+        flat = array.ravel(self.order)
         return flat.view(f"u{gcd(flat.itemsize, 8)}")
-
-
-def _same(before: Any, now: Any) -> bool:
-    if before is now:
-        return True
-    if type(before) is _Copy:
-        return before.same(now)
-    if callable(before):
-        return before() is now
-    if isinstance(before, _PLAIN):
-        return type(before) is type(now) and bool(before == now or before != before)
-    return False
-
-
-def _may_change(x: Any) -> bool:
-    """Whether it is an array that somebody may write to."""
-    return isinstance(x, np.ndarray) and (x.flags.writeable or not x.flags.owndata)
-
-
-def _reference(value: Any) -> Any:
-    """A value, not kept alive if it might be in turn what keeps its owner alive."""
-    return value if isinstance(value, _LEAVES) else _held(value)
-
-
-def _holds_arrays(parts: Sequence[Any]) -> bool:
-    return any(isinstance(x, _ARRAYS) for x in parts)
-
-
-def _attributes(instance: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values of an instance's own attributes, with a dictionary or slots."""
-    yield from list(getattr(instance, "__dict__", {}).items())
-    for name in _slots(type(instance)):  # type: ignore[arg-type]  # types can be hashed
-        if hasattr(instance, name):
-            yield name, getattr(instance, name)
-
-
-@cached(1024)
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = [base.__dict__.get("__slots__", ()) for base in kind.__mro__]
-    names = [name for each in slots for name in ((each,) if isinstance(each, str) else each)]
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
-
-
-# -- where the names of the code lead --------------------------------------------------------------
-
-
-class _Reach:
-    """The places and names that a function's code, and the user's code that it names, speaks of."""
-
-    def __init__(self, function: Callable[..., Any], instance: Look | None) -> None:
-        self.places: list[Look] = []
-        self.names: set[str] = set()
-        self._package = _package_of(function)
-        self._done: set[Any] = set()
-        self._classes: list[type] = []
-        self._function = function
-        self._waiting: list[Any] = [function]
-        if instance is not None:
-            self._waiting.append(instance())
-        while self._waiting:
-            self._visit(self._waiting.pop())
-            if not self._waiting:
-                self._visit_classes()
-
-    def _visit(self, value: Any) -> None:
-        while hasattr(value, "__wrapped__") and not isinstance(value, type):
-            value = value.__wrapped__
-        if isinstance(value, _LEAVES) or id(value) in self._done:
-            return
-        self._done.add(id(value))
-        if isinstance(value, types.FunctionType):
-            self._visit_code(value)
-        elif isinstance(value, types.MethodType):
-            owner = _held(value.__self__)
-            self._place(lambda: owner())
-            self._waiting.append(value.__func__)
-        elif isinstance(value, functools.partial):
-            given = _held(value)
-            self._place(lambda: (given().args, given().keywords))
-            self._waiting.append(value.func)
-        elif isinstance(value, Mapping):
-            self._waiting += value.values()
-        elif isinstance(value, _SEQUENCES):
-            self._waiting += value
-        elif not isinstance(value, _WITHOUT_STATE) and self._is_users(type(value)):
-            self._waiting += [x for _, x in _attributes(value)]
-            if type(value) not in self._done:
-                self._done.add(type(value))
-                self._classes += [base for base in type(value).__mro__ if self._is_users(base)]
-            if value is self._function:
-                self._place(lambda: value)
-                self.names.add("__call__")
-
-    def _visit_code(self, function: types.FunctionType) -> None:
-        if not self._is_users(function):
-            return
-        names = {name for code in codes(function.__code__) for name in code.co_names}
-        self.names |= names
-        for cell in function.__closure__ or ():
-            self._place(functools.partial(getattr, cell, "cell_contents"))
-        if function.__defaults__ or function.__kwdefaults__:
-            self._place(lambda: (function.__defaults__, function.__kwdefaults__))
-        self._visit_names(function.__globals__, names)
-
-    def _visit_names(self, namespace: dict[str, Any], names: set[str]) -> None:
-        for name in sorted(names & namespace.keys()):
-            value = namespace[name]
-            if not isinstance(value, types.ModuleType):
-                self._place(functools.partial(operator.getitem, namespace, name))
-            elif value.__name__ not in self._done and not is_installed(_file_of(value.__name__)):
-                self._done.add(value.__name__)
-                self._visit_names(vars(value), names)
-
-    def _place(self, look: Look) -> None:
-        try:
-            value = look()
-        except ValueError:  # a cell that is filled later
-            return
-        self.places.append(look)
-        self._waiting.append(value)
-
-    def _visit_classes(self) -> None:
-        """The methods, properties and arrays of classes that the names so far may stand for."""
-        for owner in self._classes:
-            for name in sorted(self.names & owner.__dict__.keys()):
-                if (owner, name) not in self._done:
-                    self._done.add((owner, name))
-                    value = owner.__dict__[name]
-                    self._waiting += [getattr(value, "fget", None), getattr(value, "func", None)]
-                    self._place(functools.partial(owner.__dict__.__getitem__, name))
-
-    def _is_users(self, value: Any) -> bool:
-        """Whether a function or class is of the user's code, or of the package of the function."""
-        package = _package_of(value)
-        code = getattr(value, "__code__", None)
-        path = code.co_filename if code is not None else _file_of(value.__module__)
-        return not is_installed(path) or package == self._package != _OURS
-
-
-def _held(value: Any) -> Look:
-    """Gives a value, which is not kept alive if that can be."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return lambda: value
-
-
-def _package_of(value: Any) -> str:
-    return (getattr(value, "__module__", None) or "").partition(".")[0]
-
-
-def _file_of(module: str) -> str:
-    """The file of a module; those that have none belong to Python, but for ``__main__``."""
-    path = getattr(sys.modules.get(module), "__file__", None)
-    return path or ("" if module == "__main__" else "<frozen >")

@@ -6,12 +6,21 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from functrans.api.outside import Outside
-from functrans.api.paths import Path
+from functrans.api.arguments import name_of
+from functrans.api.outside import Moved, Outside, OutsideReport, State, Unpresentable
+from functrans.api.paths import Path, Paths
 from functrans.api.transformed import P, R, Transformed
+from functrans.caches import Table
 from functrans.locks import lock
 from functrans.run.call import inline_cache
 from functrans.tree.compare import Structure
+
+MOST_ENTRIES = 1024
+"""For so many types of arguments, and values of static ones, a function remembers its programs.
+What came first goes first: a static value that changes at every call must not fill the memory."""
+
+MOST_STATES = 8
+"""Of so many states of what it closes over a function remembers programs."""
 
 
 class Remembering(Transformed[P, R]):
@@ -32,6 +41,8 @@ class Remembering(Transformed[P, R]):
     ) -> None:
         super().__init__(transform, function, options, function)
         self._recent: tuple[Any, ...] = ()
+        # with the other paths, if there are some
+        self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         self._outside = Outside(function, instance)
         self._lock = lock()
 
@@ -41,15 +52,68 @@ class Remembering(Transformed[P, R]):
     @abstractmethod
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
+    def outside(self) -> OutsideReport:
+        """What the function reads besides its arguments: which arrays, and what is done about each.
+
+        Returns
+        -------
+        OutsideReport
+            Prints as a list. Its ``by_reference`` has the arrays that are inputs of the program,
+            its ``compared`` those that are compared before each call, with their sizes in bytes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from functrans import jit
+        >>> data, scale = np.ones(1000), np.ones(3)
+        >>> f = jit(lambda x: np.sum(data) * scale * x)
+        >>> f.outside()
+        <lambda> reads besides its arguments
+          by reference, as if they were arguments:
+            data  8000 bytes
+          compared with copies before each call:
+            scale  24 bytes
+        """
+        return self._outside.report(name_of(self._function))
+
     def forget_calls(self) -> None:
         """Have all calls come through Python, until they have been made there again."""
         self._recent = ()
 
-    def _note(self) -> None:
-        """The function has been traced: look at what it read."""
+    def _keep(self, key: Any, entry: tuple[Path, Paths | None]) -> None:
+        """Enter a program for the state that it was traced in, and the one that this has left."""
         with self._lock:
-            self._outside.note()
             self.forget_calls()
+            states = {number for number, *_ in list(self._entries)}
+            if key[0] not in states and len(states) >= MOST_STATES:
+                self._entries.clear()
+            self._entries.remember(key, entry)
+            after = self._outside.after(key[0])
+            if after is not None:
+                self._entries.remember((after, *key[1:]), entry)
+
+    def _repeated(
+        self,
+        call: Callable[[], Any],
+        given: tuple[Any, ...],
+        state: State,
+        again: Callable[..., Any] | None = None,
+    ) -> Any:
+        """What a call gives that may trace; where that cannot be, what all of it gives once more.
+
+        The state may be another one by now. Or the function does not take a traced value in the
+        place of an array that it closes over: then these are constants, which are compared.
+        """
+        again = again or self._results
+        try:
+            return call()
+        except Moved:
+            return again(*given)
+        except Unpresentable:
+            with self._outside.compared(state):
+                return again(*given)
+        finally:
+            state.release()
 
     def _remember(self, path: Path, structure: Structure, leaves: Sequence[Any]) -> None:
         """Python has made a call: native code may make those that are like it."""

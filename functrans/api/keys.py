@@ -1,0 +1,34 @@
+"""What compiled programs are told apart by: the types of the leaves of a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.ir.on_device import OnDevice
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure
+
+NUMBERS = frozenset({float, int, bool, complex})
+
+NO_CONTAINERS = NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
+"""Types of common arguments that need not be searched for leaves."""
+
+
+@cached(256)
+def structure_of_leaves(count: int) -> Structure:
+    """The structure of a call with so many arguments, none of which is a container."""
+    return tree.structure(((0,) * count, {}))
+
+
+def leaf_key(x: Any) -> Any:
+    kind = type(x)
+    if kind is np.ndarray or isinstance(x, np.generic):
+        return x.dtype, x.shape
+    if isinstance(x, np.ndarray):
+        return x.dtype, x.shape, kind  # a subclass: `as_array` is to look at it
+    if isinstance(x, OnDevice):
+        return x.dtype, x.shape, x.device
+    return kind

@@ -1,0 +1,267 @@
+"""What kinds of objects there are, to a walk over a program's state: what each consists of."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import Table, cached
+from functrans.trace.codes import codes
+from functrans.trace.source import is_installed
+
+PLAIN: tuple[type, ...] = (
+    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
+    slice, range, np.generic, np.dtype,
+)  # fmt: skip
+BUFFERS = (bytearray, memoryview)
+BUILTIN: tuple[type, ...] = (
+    types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
+    types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.CodeType, np.ufunc,
+)  # fmt: skip
+EXACT = (list, tuple, deque)
+OURS = __name__.partition(".")[0]
+
+ANY_ATTRIBUTE = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec", "locals"})
+ANY_GLOBAL = frozenset({"globals", "eval", "exec", "locals", "__import__"})
+"""Builtins by which code may come to attributes and globals that it does not name."""
+
+READS_ALL = frozenset({"__dict__", "__getattribute__", "__getstate__", "__reduce__"})
+READS_ALL |= {"__reduce_ex__", "__slots__", "__match_args__"}
+READS_GLOBALS = frozenset({"__globals__", "f_globals", "f_locals"})
+
+TRUSTED = frozenset(
+    "numpy scipy functrans math cmath functools itertools collections typing abc enum numbers "
+    "warnings time datetime random contextlib threading weakref types fractions builtins "
+    "_functools _collections _thread _weakref _abc _random _collections_abc".split()
+)
+"""Packages whose functions read no attributes of a user's objects but by names of protocols."""
+
+
+class Identity:
+    """An object as a key: equal to what is for the same object, which is not kept alive by it."""
+
+    __slots__ = ("_get", "_hash")
+
+    def __init__(self, value: Any) -> None:
+        self._get = held(value)
+        self._hash = id(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identity):
+            return False
+        own = self._get()
+        return own is not None and own is other._get()
+
+
+def held(value: Any) -> Callable[[], Any]:
+    """Gives a value, which is not kept alive if that can be."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
+
+
+WITHOUT_STATE = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+OF_EVERY_CLASS = frozenset({
+    "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__qualname__",
+    "__abstractmethods__", "_abc_impl", "__parameters__", "__orig_bases__", "__firstlineno__",
+    "__static_attributes__", "__slots__", "__match_args__", "__dataclass_fields__",
+    "__dataclass_params__",
+})  # fmt: skip
+
+
+MAKING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
+"""Methods that are called where instances are made, and classes, and not before."""
+
+AS_TYPE = ("", "class")
+"""How one comes to a class as that of an instance, to read and not to call it."""
+
+
+def is_protocol(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def key_of(value: Any) -> Hashable:
+    """A plain value as a key that tells apart what compares equal: 1 and True, 0.0 and -0.0."""
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if isinstance(value, np.generic):
+        return kind, value.dtype, value.tobytes() if not value.dtype.hasobject else Identity(value)
+    if kind is slice:
+        return kind, key_of(value.start), key_of(value.stop), key_of(value.step)
+    try:
+        hash(value)
+    except TypeError:
+        return Identity(value)
+    return kind, value
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value has no state: a number, a string, or a tuple of such."""
+    if type(value) is tuple:
+        return all(map(is_plain, value))
+    return isinstance(value, PLAIN)
+
+
+def is_label(key: Any) -> bool:
+    return type(key) in (str, int)
+
+
+def holds_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None
+
+
+def items_of(value: dict[Any, Any]) -> list[Any]:
+    return [*dict.values(value), *dict.keys(value)]
+
+
+def referent(proxy: Any) -> Any:
+    try:
+        return proxy.__init__.__self__
+    except ReferenceError:
+        return None
+
+
+def held_read(value: Any, read: Callable[[Any], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
+    """Reads something of an object that is not kept alive; nothing if it has gone."""
+    get = held(value)
+
+    def look() -> Iterable[Any]:
+        found = get()
+        return () if found is None else read(found)
+
+    return look
+
+
+_known: Table[int, tuple[types.CodeType, frozenset[str]]] = Table(16384)
+"""By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
+
+
+def names_of(code: types.CodeType) -> frozenset[str]:
+    """The names in a function's code: globals, attributes, modules; and what `match` reads."""
+    known = _known.get(id(code))
+    if known is not None:
+        return known[1]
+    names = {name for each in codes(code) for name in each.co_names}
+    for each in codes(code):
+        for constant in each.co_consts:
+            if isinstance(constant, tuple):  # the keywords of a pattern
+                names.update(x for x in constant if isinstance(x, str))
+    _known.remember(id(code), (code, frozenset(names)))
+    return frozenset(names)
+
+
+@cached(1024)
+def names_of_class(kind: Any) -> frozenset[str]:
+    """The names in the code of an installed class: it reads attributes of its subclasses."""
+    functions = [
+        getattr(x, "fget", None) or getattr(x, "__func__", None) or x
+        for x in kind.__dict__.values()
+    ]
+    return frozenset().union(
+        *(names_of(x.__code__) for x in functions if isinstance(x, types.FunctionType))
+    )
+
+
+def dictionary_of(value: Any) -> dict[str, Any]:
+    if isinstance(value, threading.local):  # another one in each thread
+        return value.__dict__
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def has_attributes(value: Any) -> bool:
+    """Whether something has attributes of its own."""
+    return bool(slots_of(_kind_of(value)) or type(value).__dictoffset__ or dictionary_of(value))
+
+
+@cached(1024)
+def is_native(kind: Any) -> bool:
+    """Whether some of what instances consist of is not in attributes: a class is written in C."""
+    return any(base.__flags__ & _IMMUTABLE or not _is_of_python(base) for base in kind.__mro__[:-1])
+
+
+_IMMUTABLE = 1 << 8
+
+
+def _is_of_python(kind: Any) -> bool:
+    path = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return path is None or path.endswith((".py", ".pyc")) or not is_installed(path)
+
+
+def attributes_of(value: Any) -> list[str]:
+    """The names of an instance's own attributes, in its dictionary and its slots."""
+    return [*dictionary_of(value), *slots_of(_kind_of(value))]
+
+
+@cached(1024)
+def slots_of(kind: Any) -> tuple[str, ...]:
+    found = []
+    for base in kind.__mro__:
+        for name, member in base.__dict__.items():
+            if type(member) is types.MemberDescriptorType and "__slots__" in base.__dict__:
+                found.append(name)
+    return tuple(found)
+
+
+@cached(1024)
+def is_copied(kind: Any) -> bool:
+    """Whether instances consist of their attributes alone, so that a copy does for them."""
+    if hasattr(kind, "__del__") or "__getattribute__" in {
+        name for base in kind.__mro__[:-1] for name in base.__dict__
+    }:
+        return False
+    try:
+        object.__new__(kind)
+    except TypeError:
+        return False
+    return True
+
+
+@cached(1024)
+def _is_installed_class(kind: Any) -> bool:
+    name = kind.__module__
+    if name in ("builtins", None) or not isinstance(name, str):
+        return True
+    module = sys.modules.get(name)
+    return module is not None and is_installed_module(module)
+
+
+def is_installed_class(kind: Any) -> bool:
+    """Whether a class belongs to Python or to an installed package."""
+    return _is_installed_class(kind)
+
+
+def is_installed_module(module: types.ModuleType) -> bool:
+    """Whether a module belongs to Python or to an installed package."""
+    content = object.__getattribute__(module, "__dict__")
+    path = content.get("__file__")
+    if isinstance(path, str):
+        return is_installed(path)
+    name = content.get("__name__", "")
+    if name == "__main__":
+        return False
+    origin = getattr(content.get("__spec__"), "origin", None)
+    return name in sys.builtin_module_names or origin in ("built-in", "frozen")
+
+
+def _kind_of(value: Any) -> Any:
+    return type(value)

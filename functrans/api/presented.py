@@ -1,0 +1,179 @@
+"""Closure conversion: a function that takes as arguments what it closes over.
+
+Nothing of the user's is written to, since other threads use it. What leads from the function to an
+array that is to be an argument is copied, with something else in the place of the array: functions
+(the same code, with other cells and globals), bound methods, partials, instances, and containers.
+All else is shared.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from functrans.api.kinds import attributes_of, has_attributes
+from functrans.api.places import Place
+from functrans.api.reach import Walk
+from functrans.api.transformed import Transformed, again
+
+
+def fixed(walk: Walk) -> set[Hashable]:
+    """What is reached on some way on which it cannot be replaced by a copy, with all it reaches."""
+    inside: dict[Hashable, list[Hashable]] = {}
+    for edge in walk.edges:
+        inside.setdefault(edge.owner, []).append(edge.value)
+    for place in walk.places:
+        inside.setdefault(place.owner, [])
+    found: set[Hashable] = set()
+    waiting = [edge.value for edge in walk.edges if not edge.presentable]
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.add(value)
+            waiting += inside.get(value, ())
+    return found
+
+
+def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
+    """What leads to some places."""
+    owners: dict[Hashable, list[Hashable]] = {}
+    for edge in walk.edges:
+        owners.setdefault(edge.value, []).append(edge.owner)
+    found: set[Hashable] = set()
+    waiting = [place.owner for place in places]
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.add(value)
+            waiting += owners.get(value, ())
+    return found
+
+
+class Presented:
+    """Copies in which other values stand at some places.
+
+    Parameters
+    ----------
+    walk : Walk
+    places : sequence of Place
+    values : sequence
+        What stands there.
+    """
+
+    def __init__(self, walk: Walk, places: Sequence[Place], values: Sequence[Any]) -> None:
+        self._leads = leading(walk, places)
+        self._instead = {
+            (place.owner, place.key): value for place, value in zip(places, values, strict=True)
+        }
+        self._copies: dict[Hashable, Any] = {}
+        self._namespaces: dict[int, dict[str, Any]] = {}
+        self._made: list[tuple[Callable[[], Any], Any]] = []
+
+    def unchanged(self) -> bool:
+        """Whether the copies are as they were made: nobody has written to one."""
+        return all(_alike(read(), before) for read, before in self._made)
+
+    def of(self, value: Any) -> Any:
+        """A value, or its copy."""
+        number = id(value)
+        if number not in self._leads:
+            return value
+        if number in self._copies:
+            return self._copies[number]
+        copied: Any
+        kind = type(value)
+        if kind is types.FunctionType:
+            return self._function(value)
+        if kind is types.CellType:
+            made = self._copies[number] = types.CellType()
+            made.cell_contents = self._at(number, "", value.cell_contents)
+            self._remember(lambda: [made.cell_contents])
+            return made
+        if kind is types.MethodType:
+            copied = types.MethodType(self.of(value.__func__), self.of(value.__self__))
+        elif kind is functools.partial:
+            copied = functools.partial(
+                self.of(value.func), *self.of(value.args), **self.of(value.keywords)
+            )
+        elif isinstance(value, Transformed):
+            copied = again(value._transform, self.of(value._function), value._options)
+        elif kind is dict:
+            copied = self._copies[number] = {}
+            for i, (key, item) in enumerate(value.items()):
+                label = (key,) if type(key) in (str, int) else (i,)
+                copied[key] = self._at(number, label, item)
+            made_dict = copied
+            self._remember(lambda: [*made_dict.keys(), *made_dict.values()])
+        elif kind in (list, deque):
+            copied = self._copies[number] = [] if kind is list else deque(maxlen=value.maxlen)
+            copied.extend(self._at(number, (i,), item) for i, item in enumerate(value))
+            made_list = copied
+            self._remember(lambda: list(made_list))
+        elif kind is tuple:
+            copied = tuple(self._at(number, (i,), item) for i, item in enumerate(value))
+        else:
+            return self._instance(value)
+        self._copies[number] = copied
+        return copied
+
+    def _at(self, owner: Hashable, key: Any, value: Any) -> Any:
+        """What stands at a place."""
+        instead = self._instead.get((owner, key))
+        return self.of(value) if instead is None else instead
+
+    def _remember(self, read: Callable[[], Any]) -> None:
+        self._made.append((read, read()))
+
+    def _function(self, function: types.FunctionType) -> Any:
+        number = id(function)
+        cells = tuple(self.of(cell) for cell in function.__closure__ or ())
+        copied = types.FunctionType(
+            function.__code__,
+            self._namespace(function.__globals__),
+            function.__name__,
+            None,
+            cells or None,
+        )
+        self._copies[number] = copied
+        copied.__defaults__ = self.of(function.__defaults__)
+        copied.__kwdefaults__ = self.of(function.__kwdefaults__)
+        copied.__qualname__ = function.__qualname__
+        copied.__module__ = function.__module__
+        copied.__dict__.update(function.__dict__)
+        return copied
+
+    def _namespace(self, namespace: dict[str, Any]) -> dict[str, Any]:
+        number = id(namespace)
+        names = [name for name in namespace if (number, name) in self._leads]
+        if not names:
+            return namespace
+        copied = self._namespaces.get(number)
+        if copied is None:
+            copied = self._namespaces[number] = dict(namespace)
+            for name in names:
+                copied[name] = self._at((number, name), name, namespace[name])
+            made = copied
+            self._remember(lambda: [*made, *made.values()])
+        return copied
+
+    def _instance(self, value: Any) -> Any:
+        copied = self._copies[id(value)] = object.__new__(type(value))
+        own = getattr(value, "__dict__", {})
+        for name in attributes_of(value):
+            if name in own:
+                item = own[name]
+            elif hasattr(value, name):
+                item = getattr(value, name)
+            else:
+                continue
+            object.__setattr__(copied, name, self._at(id(value), f".{name}", item))
+        assert has_attributes(copied)
+        self._remember(lambda: [getattr(copied, name, None) for name in attributes_of(copied)])
+        return copied
+
+
+def _alike(now: Sequence[Any], before: Sequence[Any]) -> bool:
+    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))

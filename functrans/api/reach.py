@@ -1,0 +1,496 @@
+"""Reachability: what a function can come to besides its arguments, by the state of objects.
+
+From a function one comes to the contents of its cells, its defaults, the globals that its code
+names, and from any object to what it consists of: attributes, elements, the function and arguments
+of a partial, the class with its methods. Code is searched only for what *cannot* concern it: an
+attribute that nothing names is left out, unless something may read attributes by names that it
+makes up (``getattr``, ``vars``, an installed package that is given the object).
+
+A walk gives the *signature* of all this, which is equal only where tracing the function would give
+the same program; the *places* where arrays are; and what has to be looked at to know that nothing
+has changed since.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import gc
+import sys
+import types
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from functrans.api.kinds import (
+    ANY_ATTRIBUTE,
+    ANY_GLOBAL,
+    AS_TYPE,
+    BUFFERS,
+    BUILTIN,
+    EXACT,
+    MAKING,
+    OF_EVERY_CLASS,
+    OURS,
+    PLAIN,
+    READS_ALL,
+    READS_GLOBALS,
+    TRUSTED,
+    WITHOUT_STATE,
+    Identity,
+    attributes_of,
+    dictionary_of,
+    has_attributes,
+    held,
+    held_read,
+    holds_objects,
+    is_copied,
+    is_installed_class,
+    is_installed_module,
+    is_label,
+    is_native,
+    is_protocol,
+    items_of,
+    key_of,
+    names_of,
+    names_of_class,
+    referent,
+    slots_of,
+)
+from functrans.api.places import Edge, Holder, Place, Ways
+from functrans.api.transformed import Transformed
+from functrans.caches import Table
+from functrans.ir.on_device import OnDevice
+from functrans.trace.source import is_installed
+from functrans.trace.tracer import Tracer
+
+MOST_OBJECTS = 20_000
+"""So many are looked at: a function may reach all of a program."""
+
+
+class Walk:
+    """One walk from some objects over all that they reach.
+
+    Parameters
+    ----------
+    roots : sequence
+    paths : Ways
+    names : set of str
+        Those that code reached by an earlier walk has.
+    any_attribute, any_global : bool
+        Whether something was found that may read attributes, or globals, which nothing names.
+    made : set of int
+        The classes of which the function may make instances.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[Any],
+        paths: Ways,
+        names: frozenset[str],
+        any_attribute: bool,
+        any_global: bool,
+        made: frozenset[int],
+    ) -> None:
+        self.signature: list[Hashable] = []
+        self.places: list[Place] = []
+        self.holders: list[Holder] = []
+        self.edges: list[Edge] = []
+        self.alive: list[Any] = []
+        """Everything that was visited: while it lives, its number is its own."""
+        self.gone: list[Any] = []
+        """What was held and is no more."""
+        self.names: set[str] = set(names)
+        self.any_attribute = any_attribute
+        self.any_global = any_global
+        self.made: set[int] = set(made)
+        self.any_class = -1 in made
+        self.complete = True
+        self._wanted = names
+        self._paths = paths
+        self._order: dict[int, int] = {}
+        self._globals: set[tuple[int, str]] = set()
+        self._waiting: list[tuple[Any, int, Hashable, Any, bool, int, int]] = []
+        self.root = roots[0]
+        for root in roots:
+            self._push(root, 0, "root", None, True)
+        while self._waiting:
+            self._visit(*self._waiting.pop())
+
+    # -- one object ----------------------------------------------------------------------------
+
+    def _push(
+        self,
+        value: Any,
+        path: int,
+        owner: Hashable,
+        key: Any,
+        presentable: bool,
+        holder: int = -1,
+        position: int = -1,
+    ) -> None:
+        self._waiting.append((value, path, owner, key, presentable, holder, position))
+
+    def _visit(
+        self,
+        value: Any,
+        path: int,
+        owner: Hashable,
+        key: Any,
+        presentable: bool,
+        holder: int,
+        position: int,
+    ) -> None:
+        say = self.signature.append
+        kind: Any = type(value)
+        # (not `isinstance`, which asks the object for its class)
+        if kind in WITHOUT_STATE or issubclass(kind, PLAIN):
+            say(key_of(value))
+            return
+        if issubclass(kind, Tracer):
+            say(Identity(value))
+            return
+        if issubclass(kind, (np.ndarray, OnDevice, *BUFFERS)) and not holds_objects(value):
+            self._place(value, path, owner, key, presentable, holder, position)
+            if issubclass(kind, np.ndarray) and kind is not np.ndarray:
+                self._attributes(value, path)
+            return
+        self.edges.append(Edge(owner, id(value), presentable))
+        if issubclass(kind, type) and key is not AS_TYPE:
+            self.made.add(id(value))
+        known = self._order.get(id(value))
+        if known is not None:
+            say(("seen", known))
+            return
+        if len(self._order) >= MOST_OBJECTS:
+            self.complete = False
+            return
+        self._order[id(value)] = len(self._order)
+        self.alive.append(value)
+        if issubclass(kind, types.FunctionType):
+            self._function(value, path)
+        elif issubclass(kind, types.MethodType):
+            say("method")
+            self._push(value.__func__, path, id(value), "func", True)
+            self._push(value.__self__, path, id(value), "self", True)
+        elif issubclass(kind, types.CellType):
+            self._cell(value, path, AS_TYPE if key is AS_TYPE else "")
+        elif issubclass(kind, BUILTIN):
+            self._builtin(value, path)
+        elif issubclass(kind, Transformed):
+            self._transformed(value, path)
+        elif issubclass(kind, type):
+            self._class(value, path)
+        elif issubclass(kind, types.ModuleType):
+            self._module(value, path)
+        elif kind in weakref.ProxyTypes:
+            say("proxy")
+            self._hold(lambda: [referent(value)], ["()"], path, id(value), False)
+        elif issubclass(kind, weakref.ref):
+            say("reference")
+            self._hold(lambda: [value()], ["()"], path, id(value), False)
+        elif issubclass(kind, ContextVar):
+            say("context")
+            self._hold(lambda: [value.get(None)], [".get()"], path, id(value), False)
+        elif issubclass(kind, np.ndarray):
+            say(("objects", value.shape))
+            labels = [(i,) for i in range(value.size)]
+            self._hold(held_read(value, lambda x: x.ravel().tolist()), labels, path, id(value))
+        else:
+            self._object(value, path)
+
+    def _place(
+        self,
+        value: Any,
+        path: int,
+        owner: Hashable,
+        key: Any,
+        presentable: bool = False,
+        holder: int = -1,
+        position: int = -1,
+    ) -> None:
+        self.alive.append(value)
+        line = len(self.signature)
+        self.signature.append(None)
+        self.places.append(Place(value, holder, position, path, owner, key, presentable, line))
+
+    def _hold(
+        self,
+        read: Callable[[], Iterable[Any]],
+        labels: Sequence[Any],
+        path: int,
+        owner: Hashable,
+        presentable: bool = False,
+    ) -> None:
+        """Look at what something holds before each call, and visit it: as many as labels."""
+        holder = Holder(read, self.gone)
+        self.holders.append(holder)
+        for position, (label, value) in enumerate(zip(labels, read(), strict=False)):
+            self._push(
+                value, self._paths.step(path, label), owner, label, presentable,
+                len(self.holders) - 1, position,
+            )  # fmt: skip
+
+    # -- functions -----------------------------------------------------------------------------
+
+    def _function(self, function: types.FunctionType, path: int) -> None:
+        installed = is_installed(function.__code__.co_filename)
+        if installed:
+            self.signature.append(Identity(function))
+            self._trust(function)
+        else:
+            self.signature.append(Identity(function.__code__))
+        number = id(function)
+        names = function.__code__.co_freevars
+        for name, cell in zip(names, function.__closure__ or (), strict=True):
+            kind = AS_TYPE if name == "__class__" else cell
+            self._push(cell, self._paths.step(path, f".{name}"), number, kind, True)
+        if not installed or function.__module__.partition(".")[0] != OURS:
+            self._attached(function, path)
+        if not installed:
+            self._code(function, path)
+
+    def _attached(self, function: types.FunctionType, path: int) -> None:
+        """Defaults and attributes of a function."""
+        if function.__defaults__ or function.__kwdefaults__:
+            self._hold(
+                held_read(function, lambda f: (f.__defaults__, f.__kwdefaults__)),
+                [".__defaults__", ".__kwdefaults__"], path, id(function), True,
+            )  # fmt: skip
+        attributes = function.__dict__
+        if attributes:
+            names = [name for name in attributes if name != "__signature__"]
+            self._hold(
+                held_read(function, lambda f: [*map(f.__dict__.get, names), *f.__dict__]),
+                [f".{name}" for name in names], path, id(function),
+            )  # fmt: skip
+
+    def _code(self, function: types.FunctionType, path: int) -> None:
+        """The globals that a user's function names, and what else its code says."""
+        names = names_of(function.__code__)
+        self.names |= names
+        namespace = function.__globals__
+        unknown = names - namespace.keys()
+        self.any_attribute |= not ANY_ATTRIBUTE.isdisjoint(unknown)
+        self.any_attribute |= not READS_ALL.isdisjoint(names)
+        found_any = not (ANY_GLOBAL.isdisjoint(unknown) and READS_GLOBALS.isdisjoint(names))
+        self.any_global |= found_any
+        self.any_class |= "type" in unknown or "__class__" in names
+        wanted = set(names & namespace.keys())
+        if self.any_global:
+            wanted = {name for name in namespace if not name.startswith("__")}
+        self._named(namespace, sorted(wanted), path, id(function))
+        # modules that are imported within the function
+        for name in unknown:
+            module = sys.modules.get(name)
+            if module is not None and not hasattr(builtins, name):
+                self._push(module, self._paths.step(path, f".{name}"), id(function), name, False)
+
+    def _named(self, namespace: dict[str, Any], names: list[str], path: int, by: int) -> None:
+        """Global variables; each is a place of its own, whichever functions name it."""
+        names = [name for name in names if not self._is_library(namespace[name])]
+        for name in names:
+            self.edges.append(Edge(by, (id(namespace), name), True))
+        self.signature.append(tuple(names))
+        new = [name for name in names if (id(namespace), name) not in self._globals]
+        if not new:
+            return
+        self._globals.update((id(namespace), name) for name in new)
+        self.alive.append(namespace)
+        self.holders.append(Holder(lambda: [*map(namespace.get, new)], self.gone))
+        for position, name in enumerate(new):
+            self._push(
+                namespace[name], self._paths.step(0, f".{name}"), (id(namespace), name), name,
+                True, len(self.holders) - 1, position,
+            )  # fmt: skip
+
+    def _is_library(self, value: Any) -> bool:
+        """Whether a value is an installed module, of which one supposes that it stays."""
+        if not isinstance(value, types.ModuleType) or not is_installed_module(value):
+            return False
+        name = value.__name__.partition(".")[0]
+        self.any_global |= name in ("sys", "inspect", "importlib", "gc", "builtins")
+        self.any_attribute |= name not in TRUSTED
+        return True
+
+    def _trust(self, value: Any) -> None:
+        """Note what is of an installed package that may read any attribute."""
+        module = getattr(value, "__module__", None)
+        package = module.partition(".")[0] if isinstance(module, str) else ""
+        if package == "builtins":
+            name = getattr(value, "__name__", "")
+            self.any_attribute |= name in ANY_ATTRIBUTE
+            self.any_global |= name in ANY_GLOBAL
+        elif package and package not in TRUSTED:
+            self.any_attribute = True
+
+    def _cell(self, cell: types.CellType, path: int, label: Any) -> None:
+        self.signature.append("cell")
+
+        def read() -> Sequence[Any]:
+            try:
+                return (cell.cell_contents,)
+            except ValueError:  # not assigned yet
+                return ()
+
+        self._hold(read, [label], path, id(cell), True)
+
+    def _builtin(self, value: Any, path: int) -> None:
+        owner = getattr(value, "__self__", None)
+        if owner is None or isinstance(owner, (types.ModuleType, type)):
+            self.signature.append(Identity(value))
+            self._trust(value)
+        else:
+            self.signature.append(("of", value.__name__))
+            self._push(owner, path, id(value), "self", False)
+
+    def _transformed(self, value: Transformed[..., Any], path: int) -> None:
+        exact = type(value).__reduce__ is Transformed.__reduce__
+        self.signature.append(Identity(type(value)))
+        self._push(value._function, path, id(value), "function", exact)
+        self._push(value._options, path, id(value), "options", False)
+        if not exact:
+            rules = held_read(value, lambda x: list(x._rules_given().values()))
+            self._hold(rules, ["", ""], path, id(value))
+
+    # -- classes and modules -------------------------------------------------------------------
+
+    def _class(self, kind: type, path: int) -> None:
+        self.signature.append(Identity(kind))
+        bases = kind.__mro__[1:]
+        if is_installed_class(kind):
+            self._trust(kind)
+            return
+        for base in bases:
+            if is_installed_class(base):
+                self.names |= names_of_class(base)
+            else:
+                self._push(base, path, id(kind), AS_TYPE, False)
+                if id(kind) in self.made:
+                    self.made.add(id(base))
+        if type(kind) is not type:
+            self._push(type(kind), path, id(kind), AS_TYPE, False)
+        content = kind.__dict__
+        self.names.update(map(str, content.get("__match_args__", ())))
+        unused = (
+            OF_EVERY_CLASS if self.any_class or id(kind) in self.made else OF_EVERY_CLASS | MAKING
+        )
+        names = [
+            name for name in content
+            if name not in unused
+            and (self.any_attribute or name in self._wanted or is_protocol(name))
+        ]  # fmt: skip
+        owner = held(kind)
+        self._hold(
+            lambda: [*map(owner().__dict__.get, names), len(owner().__dict__) & 255],
+            [f".{name}" for name in names], path, id(kind),
+        )  # fmt: skip
+        self.signature.append(tuple(names))
+
+    def _module(self, module: types.ModuleType, path: int) -> None:
+        self.signature.append(Identity(module))
+        if self._is_library(module):
+            return
+        content = vars(module)
+        names = [
+            name for name in content
+            if (self.any_attribute or name in self._wanted) and not name.startswith("__")
+        ]  # fmt: skip
+        names = [name for name in names if not self._is_library(content[name])]
+        self.signature.append(tuple(names))
+        self._hold(
+            held_read(module, lambda m: [*map(vars(m).get, names), len(vars(m))]),
+            [f".{name}" for name in names], path, id(module),
+        )  # fmt: skip
+
+    # -- everything else -----------------------------------------------------------------------
+
+    def _object(self, value: Any, path: int) -> None:
+        """A container, an instance, or both."""
+        kind: Any = type(value)
+        number = id(value)
+        if kind.__module__.partition(".")[0] == OURS and isinstance(value, Table):
+            self.signature.append(Identity(value))
+            return
+        exact = kind in EXACT
+        if isinstance(value, dict):
+            self.signature.append(("dict", len(value)))
+            keys = list(dict.keys(value))
+            labels = [(key,) if is_label(key) else (i,) for i, key in enumerate(keys)]
+            for i, key in enumerate(keys):
+                if isinstance(key, PLAIN):
+                    self.signature.append(key_of(key))
+                else:
+                    self._push(key, self._paths.step(path, ("key", i)), number, ("key", i), False)
+            self._hold(held_read(value, items_of), labels, path, number, kind is dict)
+        elif isinstance(value, (*EXACT, set, frozenset)):
+            self.signature.append((kind.__name__, len(value)))
+            labels = [(i,) for i in range(len(value))]
+            if kind is tuple or kind is frozenset:
+                for label, item in zip(labels, value, strict=True):
+                    step = self._paths.step(path, label)
+                    self._push(item, step, number, label, exact)
+            else:
+                self._hold(held_read(value, list), labels, path, number, exact)
+        elif isinstance(value, functools.partial):
+            self.signature.append("partial")
+            self._push(value.func, path, number, "func", kind is functools.partial)
+            self._push(value.args, path, number, "args", kind is functools.partial)
+            self._push(value.keywords, path, number, "keywords", kind is functools.partial)
+        elif kind not in (set, frozenset) and is_native(kind):
+            self._opaque(value, path)
+        if kind.__module__ == "collections" and isinstance(value, defaultdict):
+            self._push(value.default_factory, path, number, "default_factory", False)
+        self._attributes(value, path)
+
+    def _attributes(self, value: Any, path: int) -> None:
+        """The attributes of an instance, and its class."""
+        kind: Any = type(value)
+        if kind.__module__ not in ("builtins", "_thread"):
+            self._push(kind, path, id(value), AS_TYPE, False)
+        if not has_attributes(value):
+            return
+        installed = is_installed_class(kind)
+        all_count = self.any_attribute or installed or "__dataclass_fields__" in dir(kind)
+        everything = attributes_of(value)
+        names = [name for name in everything if all_count or name in self._wanted]
+        self.signature.append((Identity(kind), tuple(names)))
+        content, slots = dictionary_of(value), slots_of(kind)
+        inside = [name for name in names if name in content]
+        others = [name for name in slots if all_count or name in self._wanted]
+
+        def read(x: Any) -> list[Any]:
+            d = dictionary_of(x)
+            return [
+                *map(d.get, inside), *[getattr(x, name, None) for name in others], type(x), *d,
+            ]  # fmt: skip
+
+        self._hold(
+            held_read(value, read), [f".{name}" for name in (*inside, *others)],
+            path, id(value), not installed and is_copied(kind),
+        )  # fmt: skip
+
+    def _opaque(self, value: Any, path: int) -> None:
+        """What consists of no objects that Python's collector does not know of."""
+        kind: Any = type(value)
+        self.signature.append(Identity(value))
+        self._trust(kind)
+        try:
+            memoryview(value).release()
+        except (TypeError, BufferError, ValueError):
+            pass
+        else:
+            self._place(value, path, id(value), "buffer")
+            return
+        if not gc.is_tracked(value):
+            return
+
+        def referents(x: Any) -> list[Any]:
+            return [y for y in gc.get_referents(x) if not isinstance(y, (type, types.FrameType))]
+
+        labels = [("", i) for i in range(len(referents(value)))]
+        self._hold(held_read(value, referents), labels, path, id(value))
