@@ -11,7 +11,7 @@ from functrans.ir.primitive import Primitive
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.choice import absolute, masked, maximum, minimum, or_one, select
-from functrans.ops.elementwise.compare import equal, greater, greater_equal
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
@@ -156,9 +156,15 @@ exprel: Primitive = special(
     "exprel", reals(-3, 3), scalar=vecmath.exprel, jvp=lambda x, out, dx: dx * exprel_n(x, n=1)
 )
 
-spence: Primitive = special(
-    "spence", reals(0.1, 5), lambda x, out, dx: -dx * log1prel_n(x - 1, n=0)
-)
+
+def _slope_of_spence(x: Any) -> Any:
+    """``log(x) / (1 - x)``, to which near 0 the distance from 1 has too few digits."""
+    small = less(x, 0.5)
+    inner = select(small, x, 0.5)
+    return select(small, log(inner) / (1 - inner), -log1prel_n(select(small, 1.0, x) - 1, n=0))
+
+
+spence: Primitive = special("spence", reals(0.1, 5), lambda x, out, dx: dx * _slope_of_spence(x))
 
 # -- Box and Cox -----------------------------------------------------------------------------------
 

@@ -20,9 +20,12 @@ from functrans.loop.scalar import Scalar
 from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.pointwise import promotion_of
 from functrans.ops.elementwise.special.polygammas import (
+    digamma_of,
     log_gamma_difference,
     polygamma_difference,
+    polygamma_of,
     zeta_derivative,
 )
 from functrans.ops.elementwise.special.scipy import computed, real, special
@@ -71,34 +74,19 @@ rgamma: Primitive = special(
     jvp=lambda x, out, dx: dx * _slope_of_rgamma(x, out),
 )  # fmt: skip
 
-digamma: Primitive = special(
-    "digamma", ufunc="psi", scalar=vecmath.digamma,
+digamma: Primitive = computed(
+    "digamma", numpy=digamma_of, scalar=vecmath.digamma,
+    promotion=promotion_of(lazy("scipy.special:psi")),
     jvp=lambda x, out, dx: dx * polygamma(x, n=1),
     samples=reals(0.5, 5),
 )  # fmt: skip
+protocols.ufuncs["psi"] = digamma
 
-_polygamma = lazy("scipy.special:polygamma")
 _zeta = lazy("scipy.special:zeta")
 
 
-def _polygamma_of(x: Any, *, n: int) -> Any:
-    """Reflected by its recurrence where SciPy knows no Hurwitz zeta function."""
-    x = np.asarray(x)
-    value = np.asarray(_polygamma(n, x))
-    if not (x < 0).any():
-        return value.astype(x.dtype)[()]
-    steps = np.ceil(np.where(x < 0, -x, 0))
-    near = x + steps  # in [0, 1): one step more makes it positive
-    value = np.where(x < 0, _polygamma(n, near + 1), value)
-    sign = (-1) ** n * math.factorial(n)
-    for k in range(int(np.max(np.where(np.isfinite(steps), np.minimum(steps, 1e4), 0))) + 1):
-        below = np.where((x < 0) & (k <= steps), near - k, np.inf)
-        value = value - sign / below ** (n + 1)
-    return np.where(steps > 1e4, np.nan, value).astype(x.dtype)[()]
-
-
 polygamma: Primitive = computed(
-    "polygamma", numpy=_polygamma_of, scalar=vecmath.polygamma,
+    "polygamma", numpy=polygamma_of, scalar=vecmath.polygamma,
     jvp=lambda x, out, dx, *, n: dx * polygamma(x, n=n + 1),
     promotion=real("polygamma", "digamma"), samples=reals(0.5, 5), params={"n": 1},
 )  # fmt: skip

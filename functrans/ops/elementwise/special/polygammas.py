@@ -1,4 +1,4 @@
-"""Differences of the logarithm of the gamma function and its derivatives; the zeta function's own.
+"""Derivatives of the logarithm of the gamma function, and their differences; the zeta function's.
 
 The derivatives of the Hurwitz zeta function are those in its exponent. All is done by Euler and
 Maclaurin's summation: some terms one by one, the rest by an asymptotic series.
@@ -11,12 +11,14 @@ NIST Digital Library of Mathematical Functions, 5.11, 5.15, 25.11.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functrans.ops.define import lazy
 
+_psi = lazy("scipy.special:psi")
 _polygamma = lazy("scipy.special:polygamma")
 _zeta = lazy("scipy.special:zeta")
 
@@ -30,6 +32,39 @@ STEPS = 16
 """How many terms are taken one by one."""
 
 
+NEAR_POLE = 0.15
+"""Less far from a negative integer, SciPy's digamma has too few digits of the distance."""
+
+
+def digamma_of(x: Any) -> Any:
+    """Reflected near the poles on the left, to which SciPy's has the distance rounded."""
+    value = _psi(x)
+    offset = x - np.rint(x)
+    near = (np.real(x) < 0) & (np.abs(offset) < NEAR_POLE) & (offset != 0)
+    if value.dtype.kind == "c" or not np.any(near):
+        return value
+    inside, offset = np.where(near, x, -0.5).astype(float), np.where(near, offset, 0.5)
+    reflected = _psi(1 - inside) - math.pi / np.tan(math.pi * offset.astype(float))
+    return np.where(near, reflected, value).astype(value.dtype)[()]
+
+
+def polygamma_of(x: Any, *, n: int) -> Any:
+    """Reflected by its recurrence where SciPy knows no Hurwitz zeta function."""
+    x = np.asarray(x)
+    value = np.asarray(_polygamma(n, x))
+    if not (x < 0).any():
+        return value.astype(x.dtype)[()]
+    wide = x.astype(float)
+    steps = np.ceil(np.where(x < 0, -x, 0))
+    near = x + steps  # in [0, 1): one step more makes it positive
+    value = np.where(x < 0, _polygamma(n, near + 1), value)
+    sign = (-1) ** n * math.factorial(n)
+    for k in range(int(np.max(np.where(np.isfinite(steps), np.minimum(steps, 1e4), 0))) + 1):
+        below = np.where((x < 0) & (k <= steps), wide + (steps - k), np.inf)
+        value = value - sign / below ** (n + 1)
+    return np.where(steps > 1e4, np.nan, value).astype(x.dtype)[()]
+
+
 def polygamma_difference(x: Any, step: Any, *, n: int) -> Any:
     """``polygamma(n, x + step) - polygamma(n, x)``, accurate however small the step is."""
     dtype = np.result_type(x, step)
@@ -38,7 +73,8 @@ def polygamma_difference(x: Any, step: Any, *, n: int) -> Any:
     with np.errstate(all="ignore"):
         result = _between_positive(np.where(positive, x, 1), np.where(positive, step, 0), n)
         if not positive.all():
-            direct = _polygamma(n, x + step) - _polygamma(n, x)
+            of = digamma_of if n == 0 else partial(polygamma_of, n=n)
+            direct = of(x + step) - of(x)
             result = np.where(positive, result, direct)
     return result.astype(dtype)[()]
 
