@@ -12,7 +12,7 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import is_bfloat16, is_inexact
+from functrans.ir.types import is_bfloat16, is_float, is_inexact
 from functrans.loop import scalar
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
@@ -37,6 +37,21 @@ sqrt = elementwise(
     parts=on_parts("complex_functions:sqrt"),
     steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
+
+
+def _half_power(x: Any) -> Any:
+    if isinstance(x, np.generic):
+        return x ** x.dtype.type(0.5)
+    return np.where(np.isneginf(x), np.inf, np.sqrt(x) + 0.0).astype(x.dtype)
+
+
+half_power = elementwise(
+    "half_power", numpy=_half_power,
+    scalar=lambda x: scalar.where(scalar.eq(x, -np.inf), np.inf, scalar.sqrt(x) + 0.0),
+    jvp=lambda x, out, dx: dx * (0.5 / out),
+    promotion=floating, steep=True, samples=reals(0.1, 10),
+)  # fmt: skip
+"""``x**0.5`` of C's pow, and so of NumPy's scalars: of -0 it is 0, of -infinity infinity."""
 
 cbrt = elementwise(
     "cbrt", numpy=np.cbrt, scalar=vecmath.cbrt,
@@ -118,8 +133,15 @@ def _of_power(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     return _as_power(keys) if narrow else floating(keys)
 
 
+def _power(x: Any, y: Any) -> Any:
+    """As C's pow; NumPy's ufunc takes a square root for an exponent 0.5 that is one number."""
+    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+        return np.power(x, y)
+    return np.asarray(x)[()] ** np.asarray(y)[()]
+
+
 power: Primitive = elementwise(
-    "power", numpy=np.power, scalar=vecmath.power,
+    "power", numpy=_power, scalar=vecmath.power,
     jvp=[
         lambda x, y, out, dx: dx * (y * _power_less_one(x, y)),
         lambda x, y, out, dy: dy * (out * _log_of_base(x, y)),
@@ -161,6 +183,15 @@ def _operator(x: Any, y: Any) -> Any:
     """``x ** y``: NumPy's operator squares arrays of truths, which gives int8."""
     if type(y) is int and y == 2 and np.ndim(x) and strong_dtype(x) == np.bool_:
         return square(x)
+    if isinstance(x, Tracer) and isinstance(y, (float, np.floating)) and y == 0.5:
+        # of arrays NumPy takes square roots, of its scalars C's powers
+        if is_float(x.dtype) and not is_bfloat16(x.dtype):
+            base, exponent = promote(_of_power, (x, y))
+            if not x.ndim:
+                return half_power(base)
+            # (its loop for float16 is C's)
+            exact = type(y) is float or base.dtype != np.float16
+            return sqrt(base) if exact else power(base, exponent)
     return raise_to(x, y)
 
 
