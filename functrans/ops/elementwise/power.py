@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from functrans import vecmath
+from functrans.errors import DtypeError
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
-from functrans.ir.types import is_bfloat16, is_float, is_inexact
+from functrans.ir.types import is_bfloat16, is_complex, is_float, is_inexact
 from functrans.loop import scalar
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
@@ -45,11 +46,18 @@ def _half_power(x: Any) -> Any:
     return np.where(np.isneginf(x), np.inf, np.sqrt(x) + 0.0).astype(x.dtype)
 
 
+def _of_reals(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+    dtypes = floating(keys)
+    if is_complex(dtypes[0]):
+        raise DtypeError(f"half_power is not defined for {dtypes[0]}")
+    return dtypes
+
+
 half_power = elementwise(
     "half_power", numpy=_half_power,
     scalar=lambda x: scalar.where(scalar.eq(x, -np.inf), np.inf, scalar.sqrt(x) + 0.0),
     jvp=lambda x, out, dx: dx * (0.5 / out),
-    promotion=floating, steep=True, samples=reals(0.1, 10),
+    promotion=_of_reals, steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
 """``x**0.5`` of C's pow, and so of NumPy's scalars: of -0 it is 0, of -infinity infinity."""
 
