@@ -18,7 +18,7 @@ from functrans.trace import protocols as _protocols
 
 __all__ = [
     "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse",
-    "special", "stats",
+    "spatial", "special", "stats",
 ]  # fmt: skip
 
 
@@ -52,5 +52,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-for _name in [*__all__, "sparse.linalg"]:
+for _name in [*__all__, "sparse.linalg", "spatial.distance"]:
     _protocols.late[f"scipy.{_name}"] = _partial(_take_the_place, _name)

@@ -33,6 +33,7 @@ from functrans.ops.define import Lazy, lazy
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.fft.fourier import OTHER_WAY
 from functrans.ops.fft.trigonometric import scaled_at, trigonometric_p
+from functrans.scipy.entries import enter
 from functrans.trace.source import located, user_source
 
 __all__ = [
@@ -56,6 +57,10 @@ def _answering(plain: Lazy, traced: Transform, doc: str) -> Transform:
 
     transform.__name__ = transform.__qualname__ = plain.name
     transform.__doc__ = doc
+    # what dispatches by the name that SciPy has is compiled, and cannot ask: its backend does
+    kind = plain.name.removeprefix("i")[:3]
+    backend = {"dct": "realtransforms", "dst": "realtransforms", "fht": "fftlog"}.get(kind, "basic")
+    enter(f"scipy.fft._{backend}_backend:{plain.name}", transform)
     return transform
 
 

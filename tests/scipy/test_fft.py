@@ -63,3 +63,13 @@ def test_single_precision():
     x = X.astype(np.float32)
     for transform in (ffft.dct, ffft.rfft, ffft.idst):
         assert jit(transform)(x).dtype == transform(x).dtype
+
+
+@pytest.mark.parametrize("name", [n for n in ffft.__all__ if n not in ("fht", "ifht")])
+def test_scipys_names_on_traced_values(name):
+    scipys = getattr(scipy.fft, name)
+    if "freq" in name or "len" in name or name == "fhtoffset":
+        return
+    x = X if name in ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn") else Z
+    close(jit(lambda x: scipys(x))(x), scipys(x))
+    close(jit(lambda x: getattr(scipy.fft, name)(x))(x), scipys(x))

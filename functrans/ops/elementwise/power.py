@@ -41,8 +41,8 @@ sqrt = elementwise(
 
 
 def _half_power(x: Any) -> Any:
-    if isinstance(x, np.generic):
-        return x ** x.dtype.type(0.5)
+    if not isinstance(x, np.ndarray):
+        return np.asarray(x)[()] ** 0.5
     return np.where(np.isneginf(x), np.inf, np.sqrt(x) + 0.0).astype(x.dtype)
 
 

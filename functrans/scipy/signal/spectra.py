@@ -199,7 +199,7 @@ def welch(
     >>> import numpy as np
     >>> from functrans import grad
     >>> from functrans.scipy import signal
-    >>> grad(lambda x: np.sum(signal.welch(x, nperseg=2)[1]))(np.array([1.0, 0.0])).round(6)
+    >>> grad(lambda x: np.sum(signal.periodogram(x)[1]))(np.array([1.0, 0.0])).round(6)
     array([ 0.25, -0.25])
     """
     return csd(

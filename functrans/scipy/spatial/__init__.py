@@ -1,0 +1,5 @@
+"""Of `scipy.spatial`, what has derivatives: distances."""
+
+from functrans.scipy.spatial import distance
+
+__all__ = ["distance"]
