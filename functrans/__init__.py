@@ -11,32 +11,36 @@ Examples
 (5, 3)
 """
 
+from functools import partial as _partial
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
-from typing import Any as _Any
 
-from functrans import config, errors, extend, lax, numpy, scipy, testing, tree
-from functrans.api.bridge import compile, from_numba
-from functrans.api.closure import closure_convert, custom_gradient
-from functrans.api.compile import jit
-from functrans.api.custom import custom_jvp, custom_vjp
-from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
-from functrans.api.devices import device_put, devices
-from functrans.api.host import callback
-from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
-from functrans.api.linear import linear_transpose, linearize
-from functrans.api.lowered import eval_shape, trace
-from functrans.api.mapping import vmap
-from functrans.api.problem import FLOAT0 as float0
-from functrans.api.recompute import checkpoint, stop_gradient
-from functrans.api.saved import load, save
-from functrans.api.traced import is_traced
-from functrans.caches import clear_caches
-from functrans.ir.types import Aval
+from functrans import numpy as _numpy  # noqa: F401  which knows who answers for NumPy's functions
+from functrans import scipy as _scipy  # noqa: F401  and for SciPy's
+from functrans.ir.primitive import registry as _registry
+from functrans.lazily import homes as _homes
+from functrans.lazily import namespace as _namespace
 from functrans.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from functrans import random
+    from functrans import config, errors, extend, lax, numpy, random, scipy, testing, tree
+    from functrans.api.bridge import compile, from_numba
+    from functrans.api.closure import closure_convert, custom_gradient
+    from functrans.api.compile import jit
+    from functrans.api.custom import custom_jvp, custom_vjp
+    from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
+    from functrans.api.devices import device_put, devices
+    from functrans.api.host import callback
+    from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
+    from functrans.api.linear import linear_transpose, linearize
+    from functrans.api.lowered import eval_shape, trace
+    from functrans.api.mapping import vmap
+    from functrans.api.problem import FLOAT0 as float0
+    from functrans.api.recompute import checkpoint, stop_gradient
+    from functrans.api.saved import load, save
+    from functrans.api.traced import is_traced
+    from functrans.caches import clear_caches
+    from functrans.ir.types import Aval
     from functrans.run.cuda.array import DeviceArray
 
 __all__ = [
@@ -83,16 +87,34 @@ __all__ = [
     "vmap",
 ]
 
+_HOME = _homes(
+    {
+        "functrans.api.bridge": "compile from_numba",
+        "functrans.api.closure": "closure_convert custom_gradient",
+        "functrans.api.compile": "jit",
+        "functrans.api.custom": "custom_jvp custom_vjp",
+        "functrans.api.derivatives": "grad jvp value_and_grad vjp",
+        "functrans.api.devices": "device_put devices",
+        "functrans.api.host": "callback",
+        "functrans.api.jacobians": "hessian hvp jacfwd jacrev",
+        "functrans.api.linear": "linear_transpose linearize",
+        "functrans.api.lowered": "eval_shape trace",
+        "functrans.api.mapping": "vmap",
+        "functrans.api.recompute": "checkpoint stop_gradient",
+        "functrans.api.saved": "load save",
+        "functrans.api.traced": "is_traced",
+        "functrans.caches": "clear_caches",
+        "functrans.ir.types": "Aval",
+        "functrans.run.cuda.array": "DeviceArray",
+    }
+)
 
-def __getattr__(name: str) -> _Any:
-    # its distributions are many primitives and tables: they are loaded when they are first used
-    if name == "random":
-        return _import_module(f"{__name__}.random")
-    # for those who have a GPU
-    if name == "DeviceArray":
-        return _import_module(f"{__name__}.run.cuda.array").DeviceArray
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = _namespace(
+    __name__,
+    _HOME | {"float0": "functrans.api.problem:FLOAT0"},
+    ("config", "errors", "extend", "lax", "numpy", "random", "scipy", "testing", "tree"),
+)
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+_registry.filled_by(_partial(_import_module, "functrans.api.call"))
+# Python has entered the package of that name, in the place of the function
+del globals()["trace"]

@@ -83,6 +83,7 @@ def value_in(name, **environment):
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "environment", "value"),
     [
@@ -108,6 +109,7 @@ def test_the_environment_sets_the_first_value(name, environment, value):
     assert value_in(name, **environment) == (value, "")
 
 
+@pytest.mark.few(2)
 @pytest.mark.skipif(sys.platform != "linux", reason="folders differ between systems")
 @pytest.mark.parametrize(
     ("environment", "folder"),
@@ -122,6 +124,7 @@ def test_where_the_cache_is(environment, folder):
     assert value_in("cache_dir", **environment) == (folder, "")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("variable", "value", "wanted"),
     [

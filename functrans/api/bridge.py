@@ -12,8 +12,8 @@ from functrans.caches import cached_property
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.calls.external import Elements, external
-from functrans.ops.define import lazy
 from functrans.trace.stage import stage
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Concatenate, overload
 
 from functrans.api.arguments import (
@@ -40,7 +39,7 @@ from functrans.api.options import (
 from functrans.api.outside import State
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
-from functrans.api.remembering import MISSED, MOST_ENTRIES, Remembering
+from functrans.api.remembering import MOST_ENTRIES, Remembering
 from functrans.api.static import NO_STATIC, Static, without_static
 from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
@@ -126,10 +125,6 @@ class Jitted(Remembering[P, R]):
         else:
             static = NO_STATIC
         state, closed_over = self._outside.state()
-        if state.native is not None and not kwargs:
-            result = state.native(*args, *closed_over)
-            if result is not MISSED:
-                return result
         if not kwargs and NO_CONTAINERS.issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = structure_of_leaves(len(args))
@@ -140,8 +135,9 @@ class Jitted(Remembering[P, R]):
         if closed_over:
             leaves = [*leaves, *closed_over]
         if current.get() is not None:
-            record = partial(self._record, leaves, structure, static, state)
-            return self._repeated(record, given, state)
+            return self._repeated(
+                lambda: self._record(leaves, structure, static, state), given, state
+            )
         key = (
             state.number,
             structure,
@@ -158,7 +154,7 @@ class Jitted(Remembering[P, R]):
             return self._repeated(lambda: self._along(key, leaves, structure, static), given, state)
         result = self._called(entry[0], leaves, structure, static)
         if not self._has_static:
-            self._remember(entry[0], structure, leaves, state, None if kwargs else args)
+            self._remember(entry[0], structure, leaves)
         return result
 
     def _along(self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:
@@ -322,7 +318,6 @@ class Jitted(Remembering[P, R]):
             assert isinstance(trace, Trace)
             return [*(decision.tracer for decision in trace.decisions), *outs]
 
-        name = partial(self._leaf_name, structure=structure, static=static)
         staged = stage(
             with_guards if speculates else closed,
             [aval_of_leaf(x) for x in arrays],
@@ -330,13 +325,18 @@ class Jitted(Remembering[P, R]):
             values=known_values(arrays) if speculates else None,
             operands=None if speculates else arrays,
             outcomes=outcomes,
-            name=name,
+            name=lambda i: self._leaf_name(i, structure, static),
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
         captures = fetched(staged.captures) if self._where.is_host else staged.captures
         own, closed_over = arrays[: structure.num_leaves], arrays[structure.num_leaves :]
-        backend = backend_of(own, [*closed_over, *captures], self._where.chosen, name)
+        backend = backend_of(
+            own,
+            [*closed_over, *captures],
+            self._where.chosen,
+            lambda i: self._leaf_name(i, structure, static),
+        )
         path = Path(staged.graph, captures, closed.result, decisions, donated, backend)
         return path, staged
 
@@ -399,10 +399,10 @@ def jit(
 
     The function is traced once for each combination of shapes, dtypes and structures of its
     arguments, optimised as a whole, and compiled; later calls run the compiled code. It must be
-    pure: what it does besides returning results happens only while it is traced. What it reads
-    from outside (closures, globals, attributes, containers) is looked at before each call: large
-    arrays, and those that have changed once, are inputs like arguments; if anything else was
-    changed, in place too, the function is traced again. ``outside()`` says which.
+    pure: what it does besides returning results happens only while it is traced, and what it reads
+    from outside is read then. Arrays that its code names (in closures, globals, attributes, and
+    containers of them) are looked at before each call, as are the attributes of a method's
+    instance: if one was changed, in place too, the function is traced again.
 
     Parameters
     ----------

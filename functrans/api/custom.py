@@ -10,10 +10,13 @@ import numpy as np
 
 from functrans.api.arguments import aval_of_leaf, check_callable, decorated, name_of, wrap
 from functrans.api.custom_call import CustomCall, matching_leaves, positional
+from functrans.api.dependencies import dependencies
 from functrans.api.host import callback
+from functrans.api.kept import Kept
 from functrans.api.options import named
 from functrans.api.problem import FLOAT0
 from functrans.api.transformed import P, R, Transformed
+from functrans.caches import Table
 from functrans.errors import CustomRuleError
 from functrans.ir.graph import Atom
 from functrans.ir.primitive import Primitive, current
@@ -25,6 +28,9 @@ from functrans.tree import core as tree
 
 Argnums = int | Sequence[int]
 Argnames = str | Iterable[str]
+
+
+_UNSEEN: Any = object()
 
 
 class _Custom(Transformed[P, R]):
@@ -44,6 +50,7 @@ class _Custom(Transformed[P, R]):
         positions = named(function, "nondiff", *given).positions
         self._fixed = tuple(dict.fromkeys(positions))
         out_types = options["out_types"]
+        self._kept: Table[Any, Kept | None] = Table(256)
         self._traced = function if out_types is None else callback(function, out_types)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -97,6 +104,9 @@ class _Custom(Transformed[P, R]):
                 f"{self._what} has no rule yet: define it by "
                 + ("defjvp" if isinstance(self, CustomJvp) else "defvjp(forward, backward)")
             )
+        kept = self._kept_for(call)
+        if kept is not None:
+            return kept(call, self._primitive)
         staged = call.inner.stage()
         params = {
             "graph": staged.graph,
@@ -105,6 +115,27 @@ class _Custom(Transformed[P, R]):
             "what": self._what,
         }
         return call.inner.bind(self._primitive, staged, params)
+
+    def _kept_for(self, call: CustomCall) -> Kept | None:
+        """What calls of these types come to, if they all come to the same."""
+        if call.fixed or self._traced is not self._function:
+            return None
+        key = call.inner.structure, tuple(call.avals)
+        try:
+            kept: Kept | None = self._kept.get(key, _UNSEEN)
+        except TypeError:
+            return None  # a container with data that have no hash
+        if kept is _UNSEEN or (kept is not None and not kept.is_valid()):
+            found = dependencies([self])
+            if found is None:
+                self._kept.remember(key, None)
+                return None
+            kept = Kept(call, self._what, found)
+            self._kept.remember(key, kept)  # the rule may call the function
+            if not kept.trace(call, self._rule):
+                self._kept.remember(key, None)
+                return None
+        return kept if kept is not None and kept.is_met_here() else None
 
 
 class _Bound:

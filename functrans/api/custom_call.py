@@ -52,6 +52,7 @@ class CustomCall:
         self, function: Callable[..., Any], what: str, fixed: Sequence[int], args: tuple[Any, ...]
     ) -> None:
         self.args = args
+        self.blind = False
         self.fixed = normalized_argnums(tuple(fixed), len(args), function, "nondiff_argnums")
         self.moving = [i for i in range(len(args)) if i not in self.fixed]
         given = tuple(args[i] for i in self.moving)
@@ -79,8 +80,8 @@ class CustomCall:
 
     @property
     def values(self) -> list[Any]:
-        """What the leaves are, if that is known of all."""
-        return known_values(self.inner.leaves) or []
+        """What the leaves are, if that is known of all, and may be looked at."""
+        return [] if self.blind else known_values(self.inner.leaves) or []
 
     def arguments(self, leaves: Sequence[Any]) -> Any:
         """The differentiated arguments from their leaves."""

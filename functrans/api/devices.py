@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 
 _count = lazy("functrans.run.cuda.driver:count")
 _put = lazy("functrans.run.cuda.placement:put_leaves")

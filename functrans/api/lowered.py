@@ -12,7 +12,7 @@ from functrans.caches import cached_property
 from functrans.errors import DeviceError
 from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.optimise import optimise
 from functrans.run.call.jitted import program
 from functrans.trace.stage import Staged, stage

@@ -10,7 +10,7 @@ from functrans import config
 from functrans.api.arguments import Argnums, argument_name, name_of
 from functrans.errors import ArgnumsError, DeviceError
 from functrans.ir.on_device import OnDevice
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 

@@ -27,9 +27,10 @@ from functrans.ir.check import check_graph
 from functrans.ir.graph import Graph
 from functrans.ir.serial import UndefinedOperation, dtype_from_data, graph_from_data, graph_to_data
 from functrans.ir.types import Aval
-from functrans.ops.calls.custom import Constant, Rule, Traced
+from functrans.lazily import lazy
+from functrans.ops.calls.constant import Constant
+from functrans.ops.calls.custom import Rule, Traced
 from functrans.ops.control.layout import exact_sizes
-from functrans.ops.define import lazy
 from functrans.ops.promotion import cast
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree

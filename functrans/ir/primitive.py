@@ -78,13 +78,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from sys import modules
+from sys import _getframe, modules
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from functrans.ir.on_device import appliers, is_any_on_device
 from functrans.ir.types import Aval, interned, is_bfloat16
+from functrans.lazily import Catalogue
 from functrans.locks import lock
 
 if TYPE_CHECKING:
@@ -193,8 +195,11 @@ class Primitive:
     stores: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
     promotion: Callable[[tuple[Any, ...]], tuple[np.dtype[Any], ...]] | None = None
+    home: str = field(init=False)
+    """The module that defines it."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "home", _module_being_run())
         register(self)
 
     def __repr__(self) -> str:
@@ -234,16 +239,24 @@ class Primitive:
         return results
 
 
-registry: dict[str, Primitive] = {}
-"""Every primitive by its name."""
+registry: Catalogue[str, Primitive] = Catalogue()
+"""Every primitive by its name. A module of the library's own is imported when it is asked for."""
 
 _registry_lock = lock()
+
+
+def _module_being_run() -> str:
+    """The module whose own lines are being run: a definition stands, or is made from, there."""
+    frame: FrameType | None = _getframe(2)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
 
 
 def register(primitive: Primitive) -> None:
     """Enter a primitive in the registry; a second one of the same name is refused."""
     with _registry_lock:
-        if primitive.name in registry:
+        if registry.has(primitive.name):
             raise ValueError(
                 f"there is a primitive {primitive.name!r} already: choose another name"
             )

@@ -7,32 +7,38 @@ are known; a ``for`` loop is then recorded step by step. What is here is recorde
 whatever the number of steps.
 """
 
-from functrans.lax.associative import associative_scan, cumlogsumexp
-from functrans.lax.branches import cond, select, switch
-from functrans.lax.convolution import (
-    ConvDimensionNumbers,
-    conv,
-    conv_dimension_numbers,
-    conv_general_dilated,
-    conv_general_dilated_patches,
-    conv_transpose,
-    conv_with_general_padding,
-)
-from functrans.lax.implicit import custom_linear_solve, custom_root
-from functrans.lax.loops import fori_loop, map, scan, while_loop
-from functrans.lax.pooling import avg_pool, max_pool, min_pool, reduce_window
-from functrans.lax.slicing import (
-    dynamic_index_in_dim,
-    dynamic_slice,
-    dynamic_slice_in_dim,
-    dynamic_update_index_in_dim,
-    dynamic_update_slice,
-    dynamic_update_slice_in_dim,
-    segment_max,
-    segment_min,
-    segment_prod,
-    segment_sum,
-)
+from typing import TYPE_CHECKING
+
+from functrans.lazily import homes as _homes
+from functrans.lazily import namespace as _namespace
+
+if TYPE_CHECKING:
+    from functrans.lax.associative import associative_scan, cumlogsumexp
+    from functrans.lax.branches import cond, select, switch
+    from functrans.lax.convolution import (
+        ConvDimensionNumbers,
+        conv,
+        conv_dimension_numbers,
+        conv_general_dilated,
+        conv_general_dilated_patches,
+        conv_transpose,
+        conv_with_general_padding,
+    )
+    from functrans.lax.implicit import custom_linear_solve, custom_root
+    from functrans.lax.loops import fori_loop, map, scan, while_loop
+    from functrans.lax.pooling import avg_pool, max_pool, min_pool, reduce_window
+    from functrans.lax.slicing import (
+        dynamic_index_in_dim,
+        dynamic_slice,
+        dynamic_slice_in_dim,
+        dynamic_update_index_in_dim,
+        dynamic_update_slice,
+        dynamic_update_slice_in_dim,
+        segment_max,
+        segment_min,
+        segment_prod,
+        segment_sum,
+    )
 
 __all__ = [
     "ConvDimensionNumbers",
@@ -69,6 +75,23 @@ __all__ = [
     "while_loop",
 ]
 
+_HOME = _homes(
+    {
+        "functrans.lax.associative": "associative_scan cumlogsumexp",
+        "functrans.lax.branches": "cond select switch",
+        "functrans.lax.convolution": (
+            "ConvDimensionNumbers conv conv_dimension_numbers conv_general_dilated "
+            "conv_general_dilated_patches conv_transpose conv_with_general_padding"
+        ),
+        "functrans.lax.implicit": "custom_linear_solve custom_root",
+        "functrans.lax.loops": "fori_loop map scan while_loop",
+        "functrans.lax.pooling": "avg_pool max_pool min_pool reduce_window",
+        "functrans.lax.slicing": (
+            "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim "
+            "dynamic_update_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim "
+            "segment_max segment_min segment_prod segment_sum"
+        ),
+    }
+)
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = _namespace(__name__, _HOME)

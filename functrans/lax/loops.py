@@ -25,7 +25,7 @@ from functrans.lax.staging import (
     staged,
 )
 from functrans.ops.arrays.shape import concatenate
-from functrans.ops.arrays.structural import astype
+from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.control.scan import scan_p
 from functrans.ops.control.while_loop import While
 from functrans.trace.tracer import Tracer
@@ -409,12 +409,14 @@ def fori_loop(
         if aval.shape != () or aval.dtype.kind not in "iu":
             raise CarryError(f"the bounds of fori_loop are integers, and {name} is {aval}")
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
-        numbers = np.arange(int(lower), int(upper))
+        first = int(lower)
+        # by what counts them, and not by an array, which would be as long as the loop
+        steps = made(iota, size=max(int(upper) - first, 0), dtype=np.int64)
 
         def numbered(value: Any, i: Any) -> tuple[Any, Any]:
-            return body(i, value), None
+            return body(i + first if first else i, value), None
 
-        return _scan(numbered, init, numbers, None, False, 1, "fori_loop", counts=True)[0]
+        return _scan(numbered, init, steps, None, False, 1, "fori_loop", counts=True)[0]
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
         i, value = state

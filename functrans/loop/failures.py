@@ -34,6 +34,9 @@ EIGENVALUES_NOT_CONVERGED = 6
 NO_SOLUTION = 7
 STEP_LIMIT = 8
 
+INTERRUPTED = 9
+"""A signal's handler has raised an exception, which Python has been told of. The rest was left."""
+
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
     SINGULAR: Failure(np.linalg.LinAlgError, "Singular matrix"),
@@ -44,4 +47,4 @@ FAILURES = {
     NO_SOLUTION: Failure(RuntimeError, "no solution was found"),
     STEP_LIMIT: Failure(StepLimitError, "a while_loop has not ended after max_steps steps"),
 }
-"""Every status but 0."""
+"""Every status but 0 and `INTERRUPTED`."""

@@ -11,55 +11,63 @@ them where a traced function calls them by their full names; those that it has i
 (``from numpy import array``) do not. This namespace's always do.
 """
 
-import sys as _sys
-from types import ModuleType as _Module
+from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 import numpy as _np
 
-from functrans.numpy import fft as fft
-from functrans.numpy import flat as _flat  # noqa: F401  fills a table
-from functrans.numpy import lib as lib
-from functrans.numpy import linalg as linalg
-from functrans.numpy import methods as _methods  # noqa: F401  fills the tables of methods
-from functrans.numpy import series as _series  # noqa: F401  fills a table
-from functrans.numpy import special as special
-from functrans.numpy import substitutes as _substitutes
-from functrans.numpy import ufuncs as _ufuncs  # noqa: F401  and of ufuncs' methods
-from functrans.numpy.bits import *  # noqa: F403
-from functrans.numpy.building import *  # noqa: F403
-from functrans.numpy.choice import *  # noqa: F403
-from functrans.numpy.contraction import *  # noqa: F403
-from functrans.numpy.counting import *  # noqa: F403
-from functrans.numpy.creation import *  # noqa: F403
-from functrans.numpy.elementwise import *  # noqa: F403
-from functrans.numpy.functional import *  # noqa: F403
-from functrans.numpy.histograms import *  # noqa: F403
-from functrans.numpy.indexing import *  # noqa: F403
-from functrans.numpy.inplace import *  # noqa: F403
-from functrans.numpy.joining import *  # noqa: F403
-from functrans.numpy.names import *  # noqa: F403
-from functrans.numpy.padding import *  # noqa: F403
-from functrans.numpy.polynomials import *  # noqa: F403
-from functrans.numpy.quantiles import *  # noqa: F403
-from functrans.numpy.reductions import *  # noqa: F403
-from functrans.numpy.roots import *  # noqa: F403
-from functrans.numpy.sets import *  # noqa: F403
-from functrans.numpy.shapes import *  # noqa: F403
-from functrans.numpy.special import *  # noqa: F403
-from functrans.numpy.standard import *  # noqa: F403
-from functrans.numpy.standard import array_namespace_info as __array_namespace_info__  # noqa: F401
-from functrans.numpy.stride_tricks import *  # noqa: F403
-from functrans.numpy.text import *  # noqa: F403
-from functrans.numpy.vectorizing import *  # noqa: F403
-from functrans.ops.indexing.at import at as at
+from functrans.lazily import lazy as _lazy
+from functrans.lazily import namespace as _namespace
+from functrans.numpy.tables import HOME as _HOME
 from functrans.spelling import nearest as _nearest
 
+if TYPE_CHECKING:
+    from functrans.numpy import fft as fft
+    from functrans.numpy import lib as lib
+    from functrans.numpy import linalg as linalg
+    from functrans.numpy import special as special
+    from functrans.numpy.bits import *  # noqa: F403
+    from functrans.numpy.building import *  # noqa: F403
+    from functrans.numpy.choice import *  # noqa: F403
+    from functrans.numpy.contraction import *  # noqa: F403
+    from functrans.numpy.counting import *  # noqa: F403
+    from functrans.numpy.creation import *  # noqa: F403
+    from functrans.numpy.elementwise import *  # noqa: F403
+    from functrans.numpy.functional import *  # noqa: F403
+    from functrans.numpy.histograms import *  # noqa: F403
+    from functrans.numpy.indexing import *  # noqa: F403
+    from functrans.numpy.inplace import *  # noqa: F403
+    from functrans.numpy.joining import *  # noqa: F403
+    from functrans.numpy.names import *  # noqa: F403
+    from functrans.numpy.padding import *  # noqa: F403
+    from functrans.numpy.polynomial_roots import *  # noqa: F403
+    from functrans.numpy.polynomials import *  # noqa: F403
+    from functrans.numpy.quantiles import *  # noqa: F403
+    from functrans.numpy.reductions import *  # noqa: F403
+    from functrans.numpy.sets import *  # noqa: F403
+    from functrans.numpy.shapes import *  # noqa: F403
+    from functrans.numpy.special import *  # noqa: F403
+    from functrans.numpy.standard import *  # noqa: F403
+    from functrans.numpy.stride_tricks import *  # noqa: F403
+    from functrans.numpy.text import *  # noqa: F403
+    from functrans.numpy.vectorizing import *  # noqa: F403
+    from functrans.ops.indexing.at import at as at
+
 __array_api_version__ = "2024.12"
+
+_SUBMODULES = ("fft", "lib", "linalg", "special")
+
+_ours, _own_names = _namespace(__name__, _HOME, _SUBMODULES)
+
+__all__ = sorted({*_own_names(), *_np.__all__})
 
 
 def __getattr__(name: str) -> _Any:
     """What this namespace lacks is NumPy's: for plain arrays, and an error for traced ones."""
+    if name in _HOME or name in _SUBMODULES:
+        return _ours(name)
+    if name == "__array_namespace_info__":
+        return _lazy(f"{__name__}.standard:array_namespace_info")
     if name.startswith("_") and name not in _np.__all__:
         raise AttributeError(f"module 'functrans.numpy' has no attribute {name!r}")
     try:
@@ -73,10 +81,3 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return [name for name in __all__ if not name.startswith("_")]
-
-
-_own = {name for name, value in globals().items() if not isinstance(value, _Module)}
-_modules = {"fft", "lib", "linalg", "special"}
-__all__ = sorted({*(n for n in _own if not n.startswith("_")), *_np.__all__, *_modules})
-
-_substitutes.fill_tables(_sys.modules[__name__])

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrans.ir.graph import Literal
-from functrans.ir.primitive import Primitive, current
+from functrans.ir.primitive import current
 from functrans.ir.types import Shape
 from functrans.ops.arrays.shape import asarray
-from functrans.ops.arrays.structural import astype, full_p, iota, reshape
+from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape
 from functrans.ops.arrays.views import copy
 from functrans.ops.promotion import dtype_key, result_type
+from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.dtypes import dtype_of
 from functrans.trace.trace import Trace
@@ -99,14 +100,6 @@ def known(x: Any) -> Any:
 # -- arrays that a traced function makes -----------------------------------------------------------
 
 
-def made(primitive: Primitive, **params: Any) -> Any:
-    """What a primitive without operands gives; within a trace it can be assigned to."""
-    trace = current.get()
-    if not isinstance(trace, Trace):
-        return primitive.numpy(**params)
-    return trace.create(primitive, {**params, "dtype": dtype_of(params["dtype"])})
-
-
 def filled(shape: Shape, value: float, dtype: Any) -> Any:
     """A new array of one number, which is known when the program is traced."""
     return made(full_p, shape=shape, value=value, dtype=np.dtype(dtype))
@@ -145,3 +138,7 @@ def traced_copy(x: Any) -> Any:
     x = np.array(x)
     x.flags.writeable = False  # there is no need for a trace to copy it again
     return duplicate(constant(x))
+
+
+protocols.operators["asarray"] = array
+protocols.operators["traced"] = traced_copy

@@ -426,3 +426,6 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     if not each:
         return filled((0,), 0, dtype)
     return stack([broadcast_to(x, shape=shape) for x in each], axis=0)
+
+
+protocols.implements(np.asfortranarray)(asanyarray)

@@ -12,12 +12,12 @@ import numpy as np
 
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import is_complex, is_inexact
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact, operand
 from functrans.numpy.define import answers
 from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.stop import stop_gradient
-from functrans.ops.define import lazy
 from functrans.ops.elementwise import complex_numbers
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import absolute, select

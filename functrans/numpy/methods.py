@@ -11,16 +11,8 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import MutationError
-from functrans.numpy import (
-    choice,
-    contraction,
-    elementwise,
-    indexing,
-    inplace,
-    joining,
-    reductions,
-)
-from functrans.numpy.arrays import array, astype, duplicate, flat
+from functrans.lazily import Lazy, Made, lazy
+from functrans.numpy.arrays import astype, duplicate, flat
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.numbers import as_number
 from functrans.trace import protocols
@@ -31,9 +23,12 @@ from functrans.trace.views import assign
 Method = Callable[..., Any]
 
 
-def _with_out(name: str, function: Method) -> Method:
+def _with_out(function: Lazy) -> Made:
     """The function as a method, which may be told where to store its result."""
+    return Made(lambda: _storing(function.name, function.resolve()))
 
+
+def _storing(name: str, function: Method) -> Method:
     def method(self: Tracer, *args: Any, out: Any = None, **keywords: Any) -> Any:
         result = function(self, *args, **keywords)
         if out is None:
@@ -43,9 +38,13 @@ def _with_out(name: str, function: Method) -> Method:
     return method
 
 
-def _reduction(function: Method, *between: str) -> Method:
+def _reduction(name: str, *between: str) -> Made:
     """As the function, but ``out`` stands among the positional arguments of the method."""
+    function = lazy(f"functrans.numpy.reductions:{name}")
+    return Made(lambda: _reducing(function.resolve(), *between))
 
+
+def _reducing(function: Method, *between: str) -> Method:
     def method(self: Tracer, *args: Any, **keywords: Any) -> Any:
         names = ("axis", *between, "out")
         keywords.update(zip(names, args, strict=False))
@@ -84,11 +83,11 @@ def _fill(self: Tracer, value: Any) -> None:
 def _sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None) -> None:
     if order is not None:
         refuse("x.sort(order=...)", "leave the keyword out")
-    assign(self, indexing.sort(self, axis), "sort")
+    assign(self, _sorted(self, axis), "sort")
 
 
 def _partition(self: Tracer, kth: Any, axis: int = -1, kind: Any = None) -> None:
-    assign(self, indexing.partition(self, kth, axis), "partition")
+    assign(self, _partitioned(self, kth, axis), "partition")
 
 
 def _byteswap(self: Tracer, *args: Any) -> Any:
@@ -112,45 +111,70 @@ def _item(self: Tracer, *args: Any) -> Any:
     return as_number(element, dtype=np.dtype(type(np.zeros((), self.dtype).item())))
 
 
-protocols.methods.update(
-    {
-        "sum": _reduction(reductions.sum, "dtype"),
-        "prod": _reduction(reductions.prod, "dtype"),
-        "mean": _reduction(reductions.mean, "dtype"),
-        "var": _reduction(reductions.var, "dtype"),
-        "std": _reduction(reductions.std, "dtype"),
-        "cumsum": _reduction(reductions.cumsum, "dtype"),
-        "cumprod": _reduction(reductions.cumprod, "dtype"),
-        "max": _reduction(reductions.max),
-        "min": _reduction(reductions.min),
-        "any": _reduction(reductions.any),
-        "all": _reduction(reductions.all),
-        "argmax": _reduction(reductions.argmax),
-        "argmin": _reduction(reductions.argmin),
-        "astype": _astype,
-        "argpartition": indexing.argpartition,
-        "argsort": indexing.argsort,
-        "choose": _with_out("choose", choice.choose),
-        "clip": _with_out("clip", choice.clip),
-        "compress": lambda self, condition, axis=None: indexing.compress(condition, self, axis),
-        "conj": elementwise.conjugate,
-        "conjugate": elementwise.conjugate,
-        "dot": _with_out("dot", contraction.dot),
-        "fill": _fill,
-        "item": _item,
-        "nonzero": choice.nonzero,
-        "partition": _partition,
-        "put": inplace.put,
-        "repeat": joining.repeat,
-        "resize": _resize,
-        "round": _with_out("round", elementwise.round),
-        "searchsorted": indexing.searchsorted,
-        "sort": _sort,
-        "take": _with_out("take", indexing.take),
-        "trace": _with_out("trace", contraction.trace),
-        "byteswap": _byteswap,
-    }
-)
+def _compress(self: Tracer, condition: Any, axis: Any = None) -> Any:
+    return _compressed(condition, self, axis)
+
+
+_sorted = lazy("functrans.numpy.indexing:sort")
+_partitioned = lazy("functrans.numpy.indexing:partition")
+_compressed = lazy("functrans.numpy.indexing:compress")
+
+
+def _as_it_is(function: Lazy) -> Made:
+    return Made(function.resolve)
+
+
+_METHODS: dict[str, Method | Made] = {
+    "sum": _reduction("sum", "dtype"),
+    "prod": _reduction("prod", "dtype"),
+    "mean": _reduction("mean", "dtype"),
+    "var": _reduction("var", "dtype"),
+    "std": _reduction("std", "dtype"),
+    "cumsum": _reduction("cumsum", "dtype"),
+    "cumprod": _reduction("cumprod", "dtype"),
+    "max": _reduction("max"),
+    "min": _reduction("min"),
+    "any": _reduction("any"),
+    "all": _reduction("all"),
+    "argmax": _reduction("argmax"),
+    "argmin": _reduction("argmin"),
+    "astype": _astype,
+    "argpartition": _as_it_is(lazy("functrans.numpy.indexing:argpartition")),
+    "argsort": _as_it_is(lazy("functrans.numpy.indexing:argsort")),
+    "choose": _with_out(lazy("functrans.numpy.choice:choose")),
+    "clip": _with_out(lazy("functrans.numpy.choice:clip")),
+    "compress": _compress,
+    "conj": _as_it_is(lazy("functrans.numpy.elementwise:conjugate")),
+    "conjugate": _as_it_is(lazy("functrans.numpy.elementwise:conjugate")),
+    "dot": _with_out(lazy("functrans.numpy.contraction:dot")),
+    "fill": _fill,
+    "item": _item,
+    "nonzero": _as_it_is(lazy("functrans.numpy.choice:nonzero")),
+    "partition": _partition,
+    "put": _as_it_is(lazy("functrans.numpy.inplace:put")),
+    "repeat": _as_it_is(lazy("functrans.numpy.joining:repeat")),
+    "resize": _resize,
+    "round": _with_out(lazy("functrans.numpy.elementwise:round")),
+    "searchsorted": _as_it_is(lazy("functrans.numpy.indexing:searchsorted")),
+    "sort": _sort,
+    "take": _with_out(lazy("functrans.numpy.indexing:take")),
+    "trace": _with_out(lazy("functrans.numpy.contraction:trace")),
+    "byteswap": _byteswap,
+}
+
+
+def enter(name: str) -> None:
+    """Enter the method of a name in the table, if there is one."""
+    method = _METHODS.get(name)
+    if method is not None:
+        protocols.methods[name] = method.make() if isinstance(method, Made) else method
+
+
+def enter_all() -> None:
+    """Enter all methods."""
+    for name in _METHODS:
+        enter(name)
+
 
 protocols.attributes.update(
     {
@@ -158,4 +182,3 @@ protocols.attributes.update(
         "device": lambda self: "cpu",
     }
 )
-protocols.operators["asarray"] = array

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functrans.numpy.arrays import array, inexact
 from functrans.ops.arrays.shape import holds_tracer, stack
 from functrans.ops.arrays.structural import expand_axes, reshape
@@ -99,7 +97,8 @@ def _calling(numpys: Function) -> Function:
     return call
 
 
-def _answer_for(name: str) -> None:
+def answer_for(name: str) -> None:
+    """Let the functions of one of NumPy's modules of polynomials ask us."""
     module, basis = sys.modules[f"numpy.polynomial.{name}"], BASES[name]
     protocols.replacements[module] = {
         basis.prefix + kind: _substitute(getattr(module, basis.prefix + kind), partial(ours, basis))
@@ -108,8 +107,3 @@ def _answer_for(name: str) -> None:
     owner = module.ABCPolyBase
     if (owner, "__call__") not in protocols.replaced_methods:  # one class for all modules
         protocols.replaced_methods[owner, "__call__"] = owner.__call__, _calling(owner.__call__)
-
-
-protocols.imported_when_read[np] = ("polynomial",)
-for _name in BASES:
-    protocols.late[f"numpy.polynomial.{_name}"] = partial(_answer_for, _name)

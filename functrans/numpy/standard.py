@@ -7,6 +7,7 @@ Consortium for Python Data API Standards, "Python array API standard", 2024.12.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NoReturn
 
 import numpy as np
@@ -84,7 +85,7 @@ def _array_namespace(api_version: str | None) -> Any:
             f"version {api_version!r} of the array API standard is not supported: "
             f"these are, {', '.join(API_VERSIONS)}"
         )
-    return protocols.namespace[0]
+    return sys.modules["functrans.numpy"]
 
 
 # -- dtypes ----------------------------------------------------------------------------------------

@@ -7,17 +7,19 @@ that traced values may be assigned to.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from functrans.ir.types import is_supported
-from functrans.numpy import building, creation, text
-from functrans.numpy.arrays import traced_copy
-from functrans.numpy.define import beyond_numpy, creating
-from functrans.numpy.vectorizing import call_vectorized, numpys_call
+from functrans.lazily import Made, lazy
+from functrans.numpy.define import beyond_numpy, creating, refuse
+from functrans.numpy.tables import HOME, NUMPYS_CALL, answered
+from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
 from functrans.trace.assignable import Assignable, assignable, loses, plain
@@ -122,7 +124,7 @@ def _of_dtype(numpys: Function) -> Function:
 
     def substitute(*args: Any) -> Any:
         if len(args) == 1 and loses(args[0]):
-            return protocols.strengthened(creation.array(args[0], dtype=numpys))
+            return protocols.strengthened(_array(args[0], dtype=numpys))
         return numpys(*args)
 
     return substitute
@@ -133,43 +135,101 @@ _CONVERSIONS = (
     np.asarray_chkfinite,
 )  # fmt: skip
 _DTYPES = {t for t in np.sctypeDict.values() if is_supported(np.dtype(t))}
-_OBJECTS = ("r_", "c_", "mgrid", "ogrid", "fromiter")
+_OBJECTS = ("r_", "c_", "mgrid", "ogrid")
 _QUESTIONS = ("isscalar", "ndenumerate")
+_array = lazy("functrans.numpy.creation:array")
 
 
-def _substitute(numpys: Function) -> Function | None:
-    if isinstance(numpys, np.ufunc):
-        return _of_ufunc(numpys) if numpys.__name__ in protocols.ufuncs else None
-    if _is_dtype(numpys):
-        return _of_dtype(numpys)
+def _substitute(numpys: Function) -> Function:
+    """What takes the place of a function of NumPy's, whose traced form is imported for that."""
+    protocols.functions.get(numpys)  # whose module says what is in `creating`
     if numpys in _CONVERSIONS:
         return _of_conversions(numpys)
     if numpys in creating or numpys is np.array:
         return _of_new_arrays(numpys)
-    return _of_others(numpys) if numpys in protocols.functions else None
+    return _of_others(numpys)
 
 
-def _numpys(namespace: ModuleType) -> dict[str, Any]:
-    """What is NumPy's own in our namespace, and yet takes traced values if it is called."""
-    everything = vars(namespace).items()
-    return {name: f for name, f in everything if _is_dtype(f) or isinstance(f, np.ufunc)}
+def _substitutes(module: ModuleType) -> dict[str, Any]:
+    """What takes the places of those functions, ufuncs and dtypes of a module that have one."""
+    found: dict[str, Any] = {}
+    for name, numpys in vars(module).items():
+        if isinstance(numpys, np.ufunc):
+            if numpys.__name__ in UFUNCS:
+                found[name] = Made(partial(_of_ufunc, numpys))
+        elif _is_dtype(numpys):
+            found[name] = _of_dtype(numpys)
+        elif answered(module, name, numpys):
+            found[name] = Made(partial(_substitute, numpys))
+    return found
 
 
-def fill_tables(namespace: ModuleType) -> None:
-    """Enter what this namespace has by now in the tables that a trace goes by."""
-    protocols.namespace[:] = [namespace]
-    for module in (namespace, np, np.linalg, np.fft):
-        # a dtype or a ufunc that is not called has to be NumPy's in our namespace, too
-        kept = vars(module) if module is not namespace else _numpys(namespace)
-        found = {name: _substitute(f) for name, f in kept.items() if callable(f)}
-        protocols.replacements[module] = {n: f for n, f in found.items() if f is not None}
-    protocols.replacements[np].update(
-        {name: getattr(building, name) for name in _OBJECTS},
-        **{name: getattr(text, name) for name in _QUESTIONS},
-        **{name: text.refusing(name, instead) for name, instead in text.REFUSED.items()},
-    )
-    protocols.replaced_methods[np.vectorize, "__call__"] = (numpys_call, call_vectorized)
-    protocols.operators["traced"] = traced_copy
+def _is_taken(x: Any) -> bool:
+    return _is_dtype(x) or isinstance(x, np.ufunc)
 
 
-protocols.implements(np.asfortranarray)(creation.asanyarray)
+def _own(path: str, called: bool = True) -> Made:
+    return Made(lazy(path).resolve, called)
+
+
+def _refusing(name: str, instead: str) -> Function:
+    """What takes the place of a function of NumPy's that refuses traced values."""
+    numpys = getattr(np, name)
+
+    def refuse_traced(*args: Any, **keywords: Any) -> Any:
+        if any(map(holds_tracer, args)):
+            refuse(f"np.{name}", instead)
+        return numpys(*args, **keywords)
+
+    return refuse_traced
+
+
+_REFUSED = {
+    "nditer": "write np.ndenumerate(x), or np.broadcast_arrays(x, y)",
+    "broadcast": "write np.broadcast_shapes(x.shape, y.shape), or np.broadcast_arrays(x, y)",
+    "poly1d": "write np.polyval(coefficients, x), np.polyadd, np.polymul",
+    "matrix": "use arrays, and @ for their product",
+    "asmatrix": "use arrays, and @ for their product",
+    "bmat": "write np.block, and @ for products",
+    "nested_iters": "write loops over np.ndindex(x.shape)",
+    "isfortran": "a traced value has no memory, and so no layout",
+}
+"""Functions that do not ask their arguments, and what to write instead of them."""
+
+
+def _call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return _vectorized(self, *args, **kwargs)
+
+
+_vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
+
+
+def answer_for_numpy() -> None:
+    """Enter what takes the places of NumPy's functions."""
+    protocols.replacements[np] = {
+        **_substitutes(np),
+        **{name: _own(f"functrans.numpy.building:{name}", called=False) for name in _OBJECTS},
+        "fromiter": _own("functrans.numpy.building:fromiter"),
+        **{name: _own(f"functrans.numpy.text:{name}") for name in _QUESTIONS},
+        **{name: _refusing(name, instead) for name, instead in _REFUSED.items()},
+    }
+    protocols.replaced_methods[np.vectorize, "__call__"] = (NUMPYS_CALL, _call_vectorized)
+
+
+def answer_for(name: str) -> None:
+    """Enter what takes the places of the functions of a module of NumPy's."""
+    protocols.replacements[sys.modules[name]] = _substitutes(sys.modules[name])
+
+
+def answer_for_namespace() -> None:
+    """Enter what takes the places of what is NumPy's own in our namespace.
+
+    A dtype or a ufunc that is not called has to be NumPy's in our namespace, too.
+    """
+    own = sys.modules["functrans.numpy"]
+    # what NumPy imports when it is asked for it is not asked for
+    others = {name: x for name, x in vars(np).items() if name in np.__all__ and name not in HOME}
+    numpys = {name: x for name, x in others.items() if _is_taken(x)}
+    vars(own).update(numpys)
+    every = _substitutes(np)
+    protocols.replacements[own] = {name: every[name] for name in numpys if name in every}

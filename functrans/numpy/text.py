@@ -10,7 +10,6 @@ import numpy as np
 from functrans.numpy.arrays import array, known
 from functrans.numpy.creation import asarray
 from functrans.numpy.define import answers, refuse
-from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace.tracer import Tracer
 
 __all__ = [
@@ -95,28 +94,3 @@ class ndenumerate:
     def __next__(self) -> tuple[tuple[int, ...], Any]:
         index = next(self._indices)
         return index, self._array[index]
-
-
-def refusing(name: str, instead: str) -> Any:
-    """What takes the place of a function of NumPy's that refuses traced values."""
-    numpys = getattr(np, name)
-
-    def refuse_traced(*args: Any, **keywords: Any) -> Any:
-        if any(map(holds_tracer, args)):
-            refuse(f"np.{name}", instead)
-        return numpys(*args, **keywords)
-
-    return refuse_traced
-
-
-REFUSED = {
-    "nditer": "write np.ndenumerate(x), or np.broadcast_arrays(x, y)",
-    "broadcast": "write np.broadcast_shapes(x.shape, y.shape), or np.broadcast_arrays(x, y)",
-    "poly1d": "write np.polyval(coefficients, x), np.polyadd, np.polymul",
-    "matrix": "use arrays, and @ for their product",
-    "asmatrix": "use arrays, and @ for their product",
-    "bmat": "write np.block, and @ for products",
-    "nested_iters": "write loops over np.ndindex(x.shape)",
-    "isfortran": "a traced value has no memory, and so no layout",
-}
-"""Functions that do not ask their arguments, and what to write instead of them."""

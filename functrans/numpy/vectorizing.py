@@ -15,12 +15,11 @@ from functrans.ir.types import Shape
 from functrans.numpy.arrays import array, astype
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
+from functrans.numpy.tables import NUMPYS_CALL
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import broadcast_to, reshape
 
 __all__ = ["vectorize"]
-
-numpys_call: Callable[..., Any] = np.vectorize.__call__
 
 
 def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -28,7 +27,7 @@ def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
         if holds_device(args, kwargs):
             return callers[-1](self, args, kwargs, "np.vectorize")
-        return numpys_call(self, *args, **kwargs)
+        return NUMPYS_CALL(self, *args, **kwargs)
     places = [i for i in range(len(args)) if i not in self.excluded]
     names = [name for name in kwargs if name not in self.excluded]
     operands = [array(args[i]) for i in places] + [array(kwargs[name]) for name in names]

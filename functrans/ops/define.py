@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 from functrans.errors import NotDifferentiableError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval
-from functrans.locks import importing
+from functrans.lazily import Lazy, lazy
 
 Rule = Callable[..., Any]
 
 OperandRule = Rule | NotDifferentiable | None
 """The derivative in one operand; None where it is zero."""
-
-
-class Lazy:
-    """A function of a package that is imported when the function is first called."""
-
-    def __init__(self, path: str) -> None:
-        self.module, self.name = path.split(":")
-        self.__name__ = self.name
-
-    def resolve(self) -> Any:
-        """The function itself."""
-        with importing:
-            return getattr(import_module(self.module), self.name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.resolve()(*args, **kwargs)
-
-
-def lazy(path: str) -> Lazy:
-    """Name a function as ``"scipy.special:erf"`` without importing its package yet."""
-    return Lazy(path)
 
 
 def on_parts(name: str) -> Lazy:

@@ -113,6 +113,30 @@ def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
     return promotion
 
 
+def scipy_promotion(name: str, resolve: Callable[[], np.ufunc]) -> Promotion:
+    """The promotion that a ufunc of SciPy's does. Nearly all have a loop for each kind of float.
+
+    They are not asked for it then: to import `scipy.special` takes longer than a first call.
+    """
+    asked = ufunc_promotion(resolve)
+    if name in _WITHOUT_LOOPS_OF_FLOATS:
+        return asked
+
+    def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
+        first, *others = keys
+        if isinstance(first, np.dtype) and first in _FLOATS and all(x == first for x in others):
+            return (first,) * len(keys)
+        return asked(keys)
+
+    return promotion
+
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_WITHOUT_LOOPS_OF_FLOATS = frozenset(
+    ["eval_hermite", "eval_hermitenorm", "hankel1", "hankel1e", "hankel2", "hankel2e", "wofz"]
+)
+
+
 @cached(1024)
 def common(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     """All operands in their common dtype, as ``np.result_type`` gives it."""

@@ -5,30 +5,36 @@ some is as pure as any other: it can be compiled, mapped over keys and different
 more numbers makes more keys, by `split` or `fold_in`.
 """
 
-from functrans.random.bits import bits
-from functrans.random.continuous import (
-    cauchy,
-    double_sided_maxwell,
-    exponential,
-    gumbel,
-    laplace,
-    logistic,
-    lognormal,
-    maxwell,
-    pareto,
-    rayleigh,
-    triangular,
-    wald,
-    weibull_min,
-)
-from functrans.random.discrete import binomial, categorical, geometric, multinomial, poisson
-from functrans.random.gamma import gamma, loggamma
-from functrans.random.integers import bernoulli, rademacher, randint
-from functrans.random.keys import PRNGKey, fold_in, key, key_data, split, wrap_key_data
-from functrans.random.multivariate import multivariate_normal, orthogonal, truncated_normal
-from functrans.random.permutations import choice, permutation, shuffle
-from functrans.random.ratios import ball, beta, chisquare, dirichlet, f, generalized_normal, t
-from functrans.random.uniform import normal, uniform
+from typing import TYPE_CHECKING
+
+from functrans.lazily import homes as _homes
+from functrans.lazily import namespace as _namespace
+
+if TYPE_CHECKING:
+    from functrans.random.continuous import (
+        cauchy,
+        double_sided_maxwell,
+        exponential,
+        gumbel,
+        laplace,
+        logistic,
+        lognormal,
+        maxwell,
+        pareto,
+        rayleigh,
+        triangular,
+        wald,
+        weibull_min,
+    )
+    from functrans.random.discrete import binomial, categorical, geometric, multinomial, poisson
+    from functrans.random.gamma_family import gamma, loggamma
+    from functrans.random.integers import bernoulli, rademacher, randint
+    from functrans.random.keys import PRNGKey, fold_in, key, key_data, split, wrap_key_data
+    from functrans.random.multivariate import multivariate_normal, orthogonal, truncated_normal
+    from functrans.random.permutations import choice, permutation, shuffle
+    from functrans.random.ratios import ball, beta, chisquare, dirichlet, f, generalized_normal, t
+    from functrans.random.raw_bits import bits
+    from functrans.random.reals import normal, uniform
 
 __all__ = [
     "PRNGKey",
@@ -77,3 +83,23 @@ __all__ = [
     "weibull_min",
     "wrap_key_data",
 ]
+
+_HOME = _homes(
+    {
+        "functrans.random.raw_bits": "bits",
+        "functrans.random.continuous": (
+            "cauchy double_sided_maxwell exponential gumbel laplace logistic lognormal maxwell "
+            "pareto rayleigh triangular wald weibull_min"
+        ),
+        "functrans.random.discrete": "binomial categorical geometric multinomial poisson",
+        "functrans.random.gamma_family": "gamma loggamma",
+        "functrans.random.integers": "bernoulli rademacher randint",
+        "functrans.random.keys": "PRNGKey fold_in key key_data split wrap_key_data",
+        "functrans.random.multivariate": "multivariate_normal orthogonal truncated_normal",
+        "functrans.random.permutations": "choice permutation shuffle",
+        "functrans.random.ratios": "ball beta chisquare dirichlet f generalized_normal t",
+        "functrans.random.reals": "normal uniform",
+    }
+)
+
+__getattr__, __dir__ = _namespace(__name__, _HOME)

@@ -19,7 +19,7 @@ from functrans.random.checks import (
 )
 from functrans.random.integers import signs
 from functrans.random.keys import new_keys
-from functrans.random.uniform import between, standard_normal, unit
+from functrans.random.reals import between, standard_normal, unit
 
 __all__ = [
     "cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal",

@@ -34,7 +34,7 @@ from functrans.random.checks import (
 )
 from functrans.random.continuous import gumbels, positive
 from functrans.random.keys import new_keys
-from functrans.random.uniform import unit
+from functrans.random.reals import unit
 from functrans.trace.source import located, user_source
 
 __all__ = ["binomial", "categorical", "geometric", "multinomial", "poisson"]

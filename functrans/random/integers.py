@@ -10,7 +10,6 @@ from functrans.errors import DtypeError
 from functrans.ir.types import Shape
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import maximum, minimum, select
-from functrans.random.bits import drawn_bits
 from functrans.random.checks import (
     INTEGER,
     SIGNED,
@@ -22,7 +21,8 @@ from functrans.random.checks import (
     sampler,
 )
 from functrans.random.keys import new_keys
-from functrans.random.uniform import unit
+from functrans.random.raw_bits import drawn_bits
+from functrans.random.reals import unit
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 

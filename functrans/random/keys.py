@@ -10,9 +10,8 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe
-from functrans.numpy.arrays import made
 from functrans.numpy.joining import stack
-from functrans.ops.arrays.structural import astype, iota, reshape
+from functrans.ops.arrays.structural import astype, iota, made, reshape
 from functrans.ops.random.threefry import BLOCK, WORD, threefry
 from functrans.random.checks import KEY, checked_key, checked_shape, sampler
 from functrans.trace.source import located, user_source

@@ -23,7 +23,7 @@ from functrans.random.checks import (
     parameter,
     sampler,
 )
-from functrans.random.uniform import between, normal, standard_normal
+from functrans.random.reals import between, normal, standard_normal
 from functrans.trace.source import located, user_source
 
 __all__ = ["multivariate_normal", "orthogonal", "truncated_normal"]

@@ -9,12 +9,11 @@ import numpy as np
 
 from functrans.errors import AxisSizeError, DtypeError, ShapeError
 from functrans.ir.types import Shape
-from functrans.numpy.arrays import array, axis_of, made
+from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.indexing import argsort, searchsorted, take, take_along_axis
 from functrans.numpy.reductions import cumsum
-from functrans.ops.arrays.structural import astype, iota
+from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.elementwise.exponential import log
-from functrans.random.bits import drawn_bits
 from functrans.random.checks import (
     KEY,
     checked_key,
@@ -26,7 +25,8 @@ from functrans.random.checks import (
 from functrans.random.continuous import gumbels
 from functrans.random.integers import randint
 from functrans.random.keys import new_keys
-from functrans.random.uniform import unit
+from functrans.random.raw_bits import drawn_bits
+from functrans.random.reals import unit
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 

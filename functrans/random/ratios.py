@@ -19,10 +19,10 @@ from functrans.random.checks import (
     sampler,
 )
 from functrans.random.continuous import exponentials
-from functrans.random.gamma import log_gammas
+from functrans.random.gamma_family import log_gammas
 from functrans.random.integers import signs
 from functrans.random.keys import new_keys
-from functrans.random.uniform import standard_normal
+from functrans.random.reals import standard_normal
 from functrans.trace.source import located, user_source
 
 __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "generalized_normal", "t"]

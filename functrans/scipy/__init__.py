@@ -11,8 +11,7 @@ from functools import reduce as _reduce
 from importlib import import_module as _import_module
 from typing import Any
 
-from functrans.scipy.define import refusals as _refusals
-from functrans.scipy.entries import take_the_place as _take_the_place
+from functrans.lazily import lazy as _lazy
 from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
 
@@ -20,6 +19,10 @@ __all__ = [
     "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse",
     "spatial", "special", "stats",
 ]  # fmt: skip
+
+
+_refusals = _lazy("functrans.scipy.define:refusals")
+_take_the_place = _lazy("functrans.scipy.entries:take_the_place")
 
 
 def __getattr__(name: str) -> Any:
@@ -33,8 +36,9 @@ def _instead(name: str) -> str:
     _, module, *rest = name.split(".")
     if module in __all__:
         ours = _reduce(_member, rest, __getattr__(module))
-        if name in _refusals:
-            return _refusals[name]
+        refusals = _refusals.resolve()
+        if name in refusals:
+            return str(refusals[name])
         # what ours does not have may be left to SciPy's
         if ours not in (None, _reduce(_member, rest, _import_module(f"scipy.{module}"))):
             return f"call functrans.{name}"

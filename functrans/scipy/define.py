@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.on_device import callers, holds_device
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array
 from functrans.numpy.define import numpy_name, refuse, traced_form
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import astype
-from functrans.ops.define import lazy
 from functrans.scipy.entries import enter as enter_scipys
 
 Function = Callable[..., Any]

@@ -16,6 +16,7 @@ import numpy as np
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
 from functrans.ir.types import is_complex
+from functrans.lazily import Lazy, lazy
 from functrans.numpy import fft as numpy_fft
 from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.fft import (
@@ -29,7 +30,6 @@ from functrans.numpy.fft import (
     rfftfreq,
 )
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.define import Lazy, lazy
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.fft.fourier import OTHER_WAY
 from functrans.ops.fft.trigonometric import scaled_at, trigonometric_p

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from functrans.errors import FunctransError, UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.scipy.entries import enter as enter_scipys
 from functrans.scipy.entries import of_the_user
 from functrans.trace.asking import own

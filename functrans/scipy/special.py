@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from functrans.lazily import lazy
 from functrans.numpy import special as _special
 from functrans.numpy.arrays import array, inexact
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
 from functrans.ops.elementwise.exponential import logaddexp

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from functrans.trace.tracer import Tracer
 
 
+_MORE_THAN_PRIMITIVES = ("divmod", "matmul", "pow")
+
+
 def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         result = binary(name, self, other, reflected)
@@ -43,7 +46,7 @@ def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
         if not isinstance(other, (list, tuple)):
             return _refused(other)
         other = protocols.operators["asarray"](other)
-    operation = protocols.operators.get(name) or registry[name]
+    operation = protocols.operators[name] if name in _MORE_THAN_PRIMITIVES else registry[name]
     operands = (other, self) if reflected else (self, other)
     try:
         return operation(*operands)

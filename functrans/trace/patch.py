@@ -17,6 +17,7 @@ from typing import Any
 from functrans import config
 from functrans.caches import Table
 from functrans.ir.primitive import current
+from functrans.lazily import Made
 from functrans.locks import importing, lock
 from functrans.trace import asking, protocols
 from functrans.trace.source import is_installed
@@ -79,13 +80,18 @@ def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:
 def _property(module: ModuleType, name: str, ours: Any) -> property:
     content = vars(module)
     numpys = content[name]
+    made = None if type(ours) is Made else ours
     # A function is to be called at once: one that is only named is NumPy's, so that
     # `function is np.sum` and what goes by the name of a function are as ever. An object (np.r_,
     # scipy.stats.norm) is asked for something else.
-    wanted = {True} if isinstance(ours, (FunctionType, type)) else {False, callable(ours)}
+    if type(ours) is Made:
+        wanted = {ours.called}
+    else:
+        wanted = {True} if isinstance(ours, (FunctionType, type)) else {False, callable(ours)}
     frame_of = sys._getframe
 
     def read(_: Any) -> Any:
+        nonlocal made
         frame = frame_of(1)
         code = frame.f_code
         # every name of NumPy's in a traced function comes along here: no calls that are not needed
@@ -95,7 +101,9 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
         if found is not None and not wanted.isdisjoint(found) and content[name] is numpys:
             trace = current.get()
             if isinstance(trace, Trace) and not trace.rewriting:
-                return ours
+                if made is None:
+                    made = ours.make()
+                return made
         return content[name]
 
     def write(_: Any, value: Any) -> None:

@@ -1,6 +1,7 @@
 """NumPy's protocols: which of our operations answers for which of NumPy's functions.
 
-The tables are filled by the modules that define the operations; this module only looks them up.
+The tables are filled by the modules that define the operations, which are imported when somebody
+asks for one of theirs; this module only looks them up.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError
+from functrans.lazily import Catalogue
 from functrans.spelling import nearest
 from functrans.trace.alternatives import instead_of
 from functrans.trace.dtypes import dtype_of
@@ -21,22 +23,22 @@ from functrans.trace.source import located, user_source
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
 
-ufuncs: dict[str, Callable[..., Any]] = {}
+ufuncs: Catalogue[str, Callable[..., Any]] = Catalogue()
 """The operation for a ufunc, by the ufunc's name (SciPy's ufuncs are not imported to be listed)."""
 
-ufunc_methods: dict[tuple[str, str], Callable[..., Any]] = {}
+ufunc_methods: Catalogue[tuple[str, str], Callable[..., Any]] = Catalogue()
 """The operation for ``np.add.reduce`` and the like, by both names."""
 
-functions: dict[Any, Callable[..., Any]] = {}
+functions: Catalogue[Any, Callable[..., Any]] = Catalogue()
 """The operation for a NumPy function that goes by ``__array_function__``."""
 
-operators: dict[str, Callable[..., Any]] = {}
+operators: Catalogue[str, Callable[..., Any]] = Catalogue()
 """What stands behind an operator where it is more than the primitive of that name."""
 
-methods: dict[str, Callable[..., Any]] = {}
+methods: Catalogue[str, Callable[..., Any]] = Catalogue()
 """The methods of a tracer: functions of the tracer and the method's arguments."""
 
-attributes: dict[str, Callable[[Any], Any]] = {}
+attributes: Catalogue[str, Callable[[Any], Any]] = Catalogue()
 """The computed attributes of a tracer, such as ``T``."""
 
 replacements: dict[Any, dict[str, Any]] = {}
@@ -50,9 +52,6 @@ late: dict[str, Callable[[], None]] = {}
 
 imported_when_read: dict[Any, tuple[str, ...]] = {}
 """The submodules with such functions that a NumPy module imports where it is asked for them."""
-
-namespace: list[Any] = []
-"""Holds `functrans.numpy`, for ``__array_namespace__``."""
 
 
 def implements(*numpy_functions: Any) -> Callable[[Implementation], Implementation]:

@@ -14,39 +14,84 @@ inv_boxcox) loses about as many units as that number is large.
 A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """
 
-from functrans.vecmath.bessel import bessel_i, bessel_k, i0, i0e, i1, i1e, k0, k0e, k1, k1e
-from functrans.vecmath.bessel_waves import bessel_j, bessel_y, j0, j1, y0, y1
-from functrans.vecmath.divergence import kl_div, pseudo_huber, rel_entr
-from functrans.vecmath.exponential import exp, exp2, expm1, sigmoid
-from functrans.vecmath.exponential_integral import exp1, expi
-from functrans.vecmath.gamma import digamma, lgamma
-from functrans.vecmath.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from functrans.vecmath.inverse_trigonometric import acos, asin, atan, atan2
-from functrans.vecmath.logarithm import log, log1p, log2, log10
-from functrans.vecmath.logistic import logaddexp, logaddexp2, logit, softplus, xlogy
-from functrans.vecmath.power import power
-from functrans.vecmath.quantile import erfcinv, erfinv, ndtri
-from functrans.vecmath.quotients import (
-    beta,
-    betaln,
-    lgamma_difference,
-    polygamma,
-    polygamma_difference,
-)
-from functrans.vecmath.relative import (
-    boxcox,
-    boxcox1p,
-    exprel,
-    exprel_derivative,
-    inv_boxcox,
-    inv_boxcox1p,
-    log1prel_derivative,
-    powm1,
-)
-from functrans.vecmath.roots import cbrt, hypot
-from functrans.vecmath.special import erf, erfc, erfcx, log_ndtr
-from functrans.vecmath.stirling import gamma, gammasgn, rgamma
-from functrans.vecmath.trigonometric import cos, sin, tan
+from functrans.lazily import lazy
+
+# definitions name them, and only what is compiled calls them
+bessel_i = lazy("functrans.vecmath.bessel:bessel_i")
+bessel_k = lazy("functrans.vecmath.bessel:bessel_k")
+i0 = lazy("functrans.vecmath.bessel:i0")
+i0e = lazy("functrans.vecmath.bessel:i0e")
+i1 = lazy("functrans.vecmath.bessel:i1")
+i1e = lazy("functrans.vecmath.bessel:i1e")
+k0 = lazy("functrans.vecmath.bessel:k0")
+k0e = lazy("functrans.vecmath.bessel:k0e")
+k1 = lazy("functrans.vecmath.bessel:k1")
+k1e = lazy("functrans.vecmath.bessel:k1e")
+bessel_j = lazy("functrans.vecmath.bessel_waves:bessel_j")
+bessel_y = lazy("functrans.vecmath.bessel_waves:bessel_y")
+j0 = lazy("functrans.vecmath.bessel_waves:j0")
+j1 = lazy("functrans.vecmath.bessel_waves:j1")
+y0 = lazy("functrans.vecmath.bessel_waves:y0")
+y1 = lazy("functrans.vecmath.bessel_waves:y1")
+kl_div = lazy("functrans.vecmath.divergence:kl_div")
+pseudo_huber = lazy("functrans.vecmath.divergence:pseudo_huber")
+rel_entr = lazy("functrans.vecmath.divergence:rel_entr")
+exp = lazy("functrans.vecmath.exponential:exp")
+exp2 = lazy("functrans.vecmath.exponential:exp2")
+expm1 = lazy("functrans.vecmath.exponential:expm1")
+sigmoid = lazy("functrans.vecmath.exponential:sigmoid")
+exp1 = lazy("functrans.vecmath.exponential_integral:exp1")
+expi = lazy("functrans.vecmath.exponential_integral:expi")
+digamma = lazy("functrans.vecmath.gamma:digamma")
+lgamma = lazy("functrans.vecmath.gamma:lgamma")
+acosh = lazy("functrans.vecmath.hyperbolic:acosh")
+asinh = lazy("functrans.vecmath.hyperbolic:asinh")
+atanh = lazy("functrans.vecmath.hyperbolic:atanh")
+cosh = lazy("functrans.vecmath.hyperbolic:cosh")
+sinh = lazy("functrans.vecmath.hyperbolic:sinh")
+tanh = lazy("functrans.vecmath.hyperbolic:tanh")
+acos = lazy("functrans.vecmath.inverse_trigonometric:acos")
+asin = lazy("functrans.vecmath.inverse_trigonometric:asin")
+atan = lazy("functrans.vecmath.inverse_trigonometric:atan")
+atan2 = lazy("functrans.vecmath.inverse_trigonometric:atan2")
+log = lazy("functrans.vecmath.logarithm:log")
+log1p = lazy("functrans.vecmath.logarithm:log1p")
+log2 = lazy("functrans.vecmath.logarithm:log2")
+log10 = lazy("functrans.vecmath.logarithm:log10")
+logaddexp = lazy("functrans.vecmath.logistic:logaddexp")
+logaddexp2 = lazy("functrans.vecmath.logistic:logaddexp2")
+logit = lazy("functrans.vecmath.logistic:logit")
+softplus = lazy("functrans.vecmath.logistic:softplus")
+xlogy = lazy("functrans.vecmath.logistic:xlogy")
+power = lazy("functrans.vecmath.power:power")
+erfcinv = lazy("functrans.vecmath.quantile:erfcinv")
+erfinv = lazy("functrans.vecmath.quantile:erfinv")
+ndtri = lazy("functrans.vecmath.quantile:ndtri")
+beta = lazy("functrans.vecmath.quotients:beta")
+betaln = lazy("functrans.vecmath.quotients:betaln")
+lgamma_difference = lazy("functrans.vecmath.quotients:lgamma_difference")
+polygamma = lazy("functrans.vecmath.quotients:polygamma")
+polygamma_difference = lazy("functrans.vecmath.quotients:polygamma_difference")
+boxcox = lazy("functrans.vecmath.relative:boxcox")
+boxcox1p = lazy("functrans.vecmath.relative:boxcox1p")
+exprel = lazy("functrans.vecmath.relative:exprel")
+exprel_derivative = lazy("functrans.vecmath.relative:exprel_derivative")
+inv_boxcox = lazy("functrans.vecmath.relative:inv_boxcox")
+inv_boxcox1p = lazy("functrans.vecmath.relative:inv_boxcox1p")
+log1prel_derivative = lazy("functrans.vecmath.relative:log1prel_derivative")
+powm1 = lazy("functrans.vecmath.relative:powm1")
+cbrt = lazy("functrans.vecmath.roots:cbrt")
+hypot = lazy("functrans.vecmath.roots:hypot")
+erf = lazy("functrans.vecmath.special:erf")
+erfc = lazy("functrans.vecmath.special:erfc")
+erfcx = lazy("functrans.vecmath.special:erfcx")
+log_ndtr = lazy("functrans.vecmath.special:log_ndtr")
+gamma = lazy("functrans.vecmath.stirling:gamma")
+gammasgn = lazy("functrans.vecmath.stirling:gammasgn")
+rgamma = lazy("functrans.vecmath.stirling:rgamma")
+cos = lazy("functrans.vecmath.trigonometric:cos")
+sin = lazy("functrans.vecmath.trigonometric:sin")
+tan = lazy("functrans.vecmath.trigonometric:tan")
 
 __all__ = [
     "acos",

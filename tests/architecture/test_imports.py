@@ -18,6 +18,7 @@ PACKAGE = "functrans"
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
     {"errors", "config", "version", "locks", "spelling", "subclasses"},
+    {"lazily"},
     {"caches"},
     {"tree"},
     {"ir"},
@@ -46,9 +47,13 @@ COMPILERS = {"numba", "llvmlite"}
 
 # Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;
 # the strings that it is called with are read as imports wherever they stand.
-COMPUTED = {Path("functrans/ops/define.py"), Path("functrans/ops/__init__.py")}
+COMPUTED = {Path("functrans/lazily.py"), Path("functrans/ops/__init__.py")}
 # Packages whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/__init__.py")}
+NUMPY = Path("functrans/numpy")
+COMPUTED |= {NUMPY / name for name in ("methods.py", "substitutes.py", "tables.py")}
+# Rules that come with the compiler, named by their modules in one folder.
+COMPUTED |= {Path("functrans/ops/define.py")}
 # The functions of SciPy's that ours take the place of, named where they are defined.
 COMPUTED |= {Path("functrans/scipy/define.py"), Path("functrans/scipy/inside.py")}
 COMPUTED |= {Path("functrans/scipy/optimize/searches.py")}
@@ -95,6 +100,10 @@ def imports_of(source, path):
                 name = argument.value if isinstance(argument, ast.Constant) else "(computed)"
                 at_top = not inside and str(name).startswith(f"{PACKAGE}.")
                 found.append(Import(str(name).replace(":", "."), node.lineno, not at_top))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "_homes":
+            # the names of a package that are imported when they are asked for
+            keys = getattr(node.args[0], "keys", ())
+            found.extend(Import(f"{key.value}.(names)", key.lineno, False) for key in keys)
         function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         for child in ast.iter_child_nodes(node):
             visit(child, inside or function)
@@ -165,13 +174,14 @@ def test_imports_point_one_way():
         ("functrans/ops/stop.py", "def f():\n    import scipy.special"),
         ("functrans/ops/stop.py", "erf = lazy('scipy.special:erf')"),
         ("functrans/api.py", "compile_graph = lazy('functrans.run.call.compiled:compile_graph')"),
-        ("functrans/ops/define.py", "def resolve(self):\n    return import_module(self.name)"),
+        ("functrans/lazily.py", "def resolve(self):\n    return import_module(self.name)"),
         ("functrans/run/call/compiled.py", "def f():\n    import numba"),
         ("functrans/run/call/compiled.py", "def f():\n    importlib.import_module('numba.core')"),
         ("functrans/emit/llvm/kernel.py", "def f():\n    from llvmlite import ir"),
         ("functrans/emit/cuda.py", "def f():\n    from numba import cuda"),
         ("functrans/numpy/__init__.py", "import numpy as np\nfrom functrans.api import jit"),
         ("functrans/__init__.py", "from functrans.numpy import fft"),
+        ("functrans/lax/__init__.py", "_homes({'functrans.lax.loops': 'scan'})"),
     ],
 )
 def test_what_is_allowed(path, source):
@@ -219,6 +229,7 @@ def test_what_is_allowed(path, source):
         ("functrans/api.py", "f = lambda: __import__('functrans')", "inside a function"),
         ("functrans/api.py", "class A:\n    def f(self):\n        import re", "inside a function"),
         ("functrans/api.py", "def f(name):\n    import_module(name)", "(computed) is imported"),
+        ("functrans/lax/__init__.py", "_homes({'functrans.scipy.stats': 'norm'})", "lax to scipy"),
         ("functrans/ops/jvp.py", "jvp = lazy('functrans.transform.jvp:jvp')", "to transform"),
         (
             "functrans/api.py",

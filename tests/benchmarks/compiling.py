@@ -50,7 +50,8 @@ def lorenz(start: Any, p: Any) -> Any:
 
 
 def ones(*shape: int) -> Any:
-    return np.ones(shape, np.float32)
+    """An array of no memory of its own: what counts is its type."""
+    return np.broadcast_to(np.float32(1), shape)
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {

@@ -83,6 +83,7 @@ def assert_near(found, expected):
         )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_compiled_and_batched_as_numpy_has_it(name):
     function = ELEMENTWISE[name]
@@ -205,6 +206,7 @@ BY_LAX = {
 }  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", BY_LAX)
 def test_what_lax_has(name):
     function, x = BY_LAX[name]

@@ -229,6 +229,7 @@ def test_rows(name, shape):
         check(ROWS[name], drawn(*shape), seed=shape[0])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [(1, 1), (31, 33), (1, 31), (0, 3)])
 @pytest.mark.parametrize("name", ACROSS)
 def test_across(name, shape):
@@ -258,14 +259,14 @@ def test_long_rows(name):
     check(ROWS[name], drawn(2, LARGE, dtype=np.float32), machine=CUDA)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("size", [0, 1, 31])
 @pytest.mark.parametrize("name", ["attention", "causal attention"])
 def test_attention_of_so_many_queries(name, size):
     check(ATTENTION[name], drawn(size, 17), drawn(33, 17), drawn(33, 5), seed=size)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ATTENTION)
 def test_transforms_of_attention(name):
     check(ATTENTION[name], drawn(9, 18), drawn(19, 18), drawn(19, 3))

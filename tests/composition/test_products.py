@@ -162,6 +162,7 @@ PAIRS = [pair for pair in itertools.product(OPERATORS, repeat=2) if can_be_compo
 TRIPLES = [triple for triple in itertools.product(OPERATORS, repeat=3) if can_be_composed(triple)]
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("pair", PAIRS, ids=map(name_of, PAIRS))
 def test_pairs(pair):
     check(pair)

@@ -18,6 +18,7 @@ from tests.fuzz.__main__ import attempt
 from tests.fuzz.operations import Drawn
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("number", range(60))
 def test_nothing_is_wrong(number):
     assert attempt(0, number) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from functrans.ir.serial import UndefinedOperation, graph_from_data, graph_to_data
-from functrans.ops.calls.custom import Constant
+from functrans.ops.calls.constant import Constant
 from tests.primitives.harness import by_primitive, cases
 
 CASES = list(cases(np.float64).values())

@@ -68,6 +68,7 @@ def test_derivatives(seed):
                 max_elements=4)  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(16))
 def test_compiled_values_and_derivatives(seed):
     x, k, params = draw(seed)
@@ -117,6 +118,7 @@ def layer(dims, batch=3, size=(17, 12), features=(9, 10), taps=(3, 2), groups=1)
     return x, k
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("dims", [NCHW, NHWC, ("HNWC", "OHWI", "WNCH"), ("NCHW", "HWIO", "NHWC")])
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("combine", "init"), KINDS, ids=lambda k: getattr(k, "__name__", ""))
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_values_derivatives_and_code(combine, init, form):

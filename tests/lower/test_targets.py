@@ -200,6 +200,7 @@ def test_there_are_examples_of_all_kinds():
     assert len(examples()) > 36
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_plans_keep_their_promises(machine):
     for name in examples():

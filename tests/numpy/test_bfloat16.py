@@ -58,7 +58,7 @@ def problem(found, expected):
     return None
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("group", GROUPS)
 def test_as_numpy_has_it(group):
     operands, wrong, batch = operands_of(group), [], {}

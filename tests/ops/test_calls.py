@@ -8,7 +8,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.primitive import registry
 from functrans.ir.types import Aval
 from functrans.ops.calls.call import applied_once, checkpoint_p, compact, spread
-from functrans.ops.calls.custom import Constant
+from functrans.ops.calls.constant import Constant
 from functrans.ops.calls.external import Elements
 from functrans.transform.batch import batch_graph
 from functrans.transform.forward import jvp_graph

@@ -30,7 +30,8 @@ from functrans.ops.arrays.structural import full_p as full
 from functrans.ops.arrays.structural import iota
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.statements import nest
-from functrans.ops.define import lazy, primitive
+from functrans.lazily import lazy
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.promotion import floating
 from functrans.ops.samples import cases, reals
@@ -41,10 +42,10 @@ extend = SimpleNamespace(**vars(_ir) | {k: v for k, v in globals().items() if k[
 CHECK = """
 import functrans, numpy as np
 from functrans import jit, testing
-from functrans.ops import BUILT_IN
+from functrans.ops import is_built_in
 from functrans.ir.primitive import registry
 for name in {names!r}:
-    assert registry[name] in BUILT_IN, name
+    assert is_built_in(registry[name]), name
     testing.check_primitive(registry[name])
 print(functrans.__file__)
 """

@@ -4,9 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import special
 
 import functrans
 from functrans.ir.types import aval_of
+from functrans.ops.promotion import _WITHOUT_LOOPS_OF_FLOATS
 from functrans.trace import protocols
 from functrans.trace.stage import stage
 from tests.primitives.harness import PRIMITIVES
@@ -74,6 +76,7 @@ def test_unary_ufuncs(ufunc):
         check(ufunc, (x,), (True,))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("ufunc", BINARY, ids=lambda ufunc: ufunc.__name__)
 def test_binary_ufuncs(ufunc):
     for x in ARRAYS:
@@ -130,3 +133,21 @@ def test_ufuncs_of_bfloat16(ufunc):
         for tracing in ((True, False), (True, True)):
             check(ufunc, (x, number), tracing)
             check(ufunc, (number, x), tracing[::-1])
+
+
+def test_scipy_has_a_loop_for_each_float():
+    """But for those which are known to have none: they are asked."""
+    without, known = set(), 0
+    for name in protocols.ufuncs:
+        ufunc = getattr(special, name, None)
+        if isinstance(ufunc, np.ufunc):
+            known += 1
+            for dtype in (np.float32, np.float64):
+                given = (np.dtype(dtype),) * ufunc.nin
+                try:
+                    loop = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
+                except TypeError:
+                    loop = ()
+                if loop[: ufunc.nin] != given:
+                    without.add(name)
+    assert without <= _WITHOUT_LOOPS_OF_FLOATS and known > 40

@@ -73,7 +73,6 @@ def test_distribution(name):
     assert stats.kstest(x, distribution.cdf).pvalue > 0.01
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["normal", "gamma", "t", "truncated_normal to the right"])
 def test_distribution_in_float32(name):
     draw, distribution = CONTINUOUS[name]
@@ -159,7 +158,7 @@ def test_all_numbers_are_finite_where_small():
     assert len(np.unique(x)) == 300
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("shape", [(), (2, 0), (17,)])
 def test_shapes(shape):
     for draw in (random.uniform, random.normal, random.bits, random.exponential, random.maxwell):

@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 
 from functrans import grad, jit, jvp, lax, random, vmap
-from functrans.random.gamma import log_gamma_slope
+from functrans.random.gamma_family import log_gamma_slope
 from functrans.testing import check_grads
 
 KEY = random.key(3)
@@ -27,7 +27,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", DRAWS)
 def test_mapped_and_compiled(name):
     draw = DRAWS[name]
@@ -96,7 +96,7 @@ def test_derivatives_with_respect_to_parameters(name):
     check_grads(draw, parameters, order=2)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("a", [0.05, 0.4, 1.0, 2.5, 40.0, 3000.0])
 def test_a_sample_moves_as_its_quantile(a):
     def draw(a):

@@ -16,6 +16,8 @@ extern void init(int64_t *record);
 /* what Python would have */
 void *PyEval_SaveThread(void) { return NULL; }
 void PyEval_RestoreThread(void *state) { (void)state; }
+int PyErr_CheckSignals(void) { return 0; }
+unsigned long PyThread_get_thread_ident(void) { return 1; }
 void *PyMem_RawMalloc(size_t size) { return malloc(size); }
 void PyMem_RawFree(void *block) { free(block); }
 

@@ -15,7 +15,6 @@ from functrans.emit.llvm import kernel as emit_llvm
 from functrans.run.call import entry, steps
 from functrans.run.code import native
 from functrans.run.code.machine import LEVELS, Machine, x86_64
-from functrans.run.code.modules import joined
 from functrans.run.threads import pool
 from tests.primitives.harness import cases
 from tests.run.programs import (
@@ -92,7 +91,7 @@ def tasks(target, kernels):
             shared = loop is not None and step.extent >= 2 * loop.lanes
             grain = loop.lanes if shared else 0
             buffers = [slots[one] for one in step.buffers]
-            listed.append(steps.Step(number, step.extent, grain, buffers, step.sizes))
+            listed.append(steps.Step(number, step.extent, grain, step.extent, buffers, step.sizes))
         records = [entry.input_record(aval) for aval in graph.in_avals]
         offsets = list(plan.offsets.values())
         words = steps.table(records, len(plan.outputs), offsets, plan.arena, listed)
@@ -111,7 +110,7 @@ def build(cpu, kernels, folder):
     halves = HALVES.read_text(encoding="utf-8")
     halves = halves.replace("@half_to_float", "@__extendhfsf2")
     sources["halves"] = halves.replace("@float_to_half", "@__truncsfhf2")
-    sources["steps"] = joined(steps.TEXT)
+    sources["steps"] = steps.text()
     sources["pool"] = pool.text(cpu.architecture)
     for name, text in sources.items():
         (folder / f"{name}.o").write_bytes(native.compile_object(text, cpu.machine))

@@ -5,7 +5,8 @@ Every kernel becomes one function::
     void kernel(int64_t start, int64_t stop, void *data)
 
 ``start`` and ``stop`` are the part of a parallel loop to do (ignored by other kernels); ``data``
-points to words: the address of the error flag, those of the buffers, and the sizes.
+points to words: the address of the flag (the status; behind it the address of the function that
+long loops call now and then, `functrans.emit.llvm.polling`), those of the buffers, and the sizes.
 
 Vector loops are written as vectors here and not left to LLVM's vectoriser: it refuses ordered
 float reductions, loops with rare branches and outer loops, costs compile time, and fails silently.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from functrans.emit.llvm import polling
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
@@ -59,6 +61,8 @@ class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.writer = Writer()
+        self.depth = 0  # of loops around the statement
+        self.polls = False
         self.assigned = {
             target
             for statement in walk(kernel.body)
@@ -98,6 +102,9 @@ class _Emitter:
         else:
             self._statements(self.kernel.body)
         self.writer.line("ret void")
+        if self.polls:
+            self.writer.start(polling.STOPPED)
+            self.writer.line("ret void")
         read_only = set(self.kernel.buffers) - stored(self.kernel.body)
         parameters = ["ptr noalias %flag"]
         parameters += [
@@ -208,12 +215,15 @@ class _Emitter:
     def _while(self, statement: While) -> None:
         writer, ex = self.writer, self.expressions
         assert ex.vector is None, "a while loop in a vector loop"
-        again, body, end = (writer.name(kind) for kind in ("again", "do", "end"))
+        again, body, look, end = (writer.name(kind) for kind in ("again", "do", "look", "end"))
+        strip = self._strip((*statement.prepare, *statement.body))
+        left = writer.alloca("i64")
+        writer.line(f"store i64 {strip}, ptr {left}")
         writer.jump(again)
         writer.start(again)
         ex.forget_changing()
         with ex.scope():
-            self._statements(statement.prepare)
+            self._nested(statement.prepare)
             goes_on = ex.value(statement.condition).ref
             if may_fail((statement,)):
                 # what has failed may never come to the values that the loop waits for
@@ -222,8 +232,13 @@ class _Emitter:
                 goes_on = writer.define(f"and i1 {goes_on}, {well}")
             writer.branch(goes_on, body, end)
             writer.start(body)
-            self._statements(statement.body)
-            writer.jump(again)
+            self._nested(statement.body)
+            fewer = writer.define(f"sub i64 {writer.define(f'load i64, ptr {left}')}, 1")
+            writer.line(f"store i64 {fewer}, ptr {left}")
+            writer.branch(writer.define(f"icmp eq i64 {fewer}, 0"), look, again)
+            writer.start(look)
+            writer.line(f"store i64 {strip}, ptr {left}")
+            polling.look(writer, again)
         writer.start(end)
         ex.forget_changing()
 
@@ -248,6 +263,34 @@ class _Emitter:
         ex.forget_changing()
 
     # -- loops --------------------------------------------------------------------------------
+
+    def _nested(self, body: tuple[Statement, ...]) -> None:
+        self.depth += 1
+        self._statements(body)
+        self.depth -= 1
+
+    def _strip(self, body: tuple[Statement, ...]) -> str:
+        self.polls = True
+        return polling.strip(self.writer, body, self.depth == 0)
+
+    @contextmanager
+    def _strips(self, start: str, stop: str, length: str) -> Iterator[str]:
+        """A counting loop that looks at the signals now and then; gives the counter."""
+        writer = self.writer
+        strip, look, end = (writer.name(kind) for kind in ("strip", "look", "end"))
+        before = writer.block
+        writer.branch(writer.define(f"icmp slt i64 {start}, {stop}"), strip, end)
+        writer.start(strip)
+        first, place = "%" + writer.name("i"), writer.reserve()
+        far = writer.define(f"add nsw i64 {first}, {length}")
+        limit = writer.call("llvm.smin.i64", "i64", [("i64", far), ("i64", stop)])
+        with self._loop(first, limit) as counter:
+            yield counter
+        writer.branch(writer.define(f"icmp slt i64 {limit}, {stop}"), look, end)
+        writer.start(look)
+        polling.look(writer, strip)
+        writer.fill(place, f"{first} = phi i64 [ {start}, %{before} ], [ {limit}, %{look} ]")
+        writer.start(end)
 
     @contextmanager
     def _loop(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
@@ -274,9 +317,14 @@ class _Emitter:
         if statement.lanes > 1:
             self._vector_for(statement, bounds)
             return
-        with self._loop(*bounds) as counter:
+        if self.expressions.vector is not None:
+            with self._loop(*bounds) as counter:
+                self.expressions.indices[statement.index] = counter
+                self._nested(statement.body)
+            return
+        with self._strips(*bounds, self._strip(statement.body)) as counter:
             self.expressions.indices[statement.index] = counter
-            self._statements(statement.body)
+            self._nested(statement.body)
 
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
         start, stop = bounds
@@ -386,7 +434,7 @@ class _Emitter:
     ) -> None:
         # in a vector loop around it, lanes that are masked out may hold anything: none is stored
         ex = self.expressions
-        self._statements(statement.body)
+        self._nested(statement.body)
         values = [ex.wide(value) for value in statement.values]
         for target, op, value, slot in zip(
             statement.targets, statement.ops, values, partials, strict=True

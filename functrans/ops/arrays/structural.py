@@ -10,7 +10,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.on_device import OnDevice
-from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
+from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive, current
 from functrans.ir.types import Aval, Shape, is_complex, is_inexact
 from functrans.loop import scalar
 from functrans.loop.nodes import fold
@@ -19,6 +19,7 @@ from functrans.ops.samples import cases, complexes, integers, reals
 from functrans.trace import protocols
 from functrans.trace.dtypes import dtype_of
 from functrans.trace.source import warn_user
+from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
 # -- reshape ---------------------------------------------------------------------------------------
@@ -372,6 +373,14 @@ iota = primitive(
     parts=on_parts("complex_arithmetic:iota"),
     samples=cases(({"size": 4, "dtype": np.dtype(np.int64)},)),
 )
+
+
+def made(primitive: Primitive, **params: Any) -> Any:
+    """What a primitive without operands gives; within a trace it can be assigned to."""
+    trace = current.get()
+    if not isinstance(trace, Trace):
+        return primitive.numpy(**params)
+    return trace.create(primitive, {**params, "dtype": dtype_of(params["dtype"])})
 
 
 def zeros(shape: Shape, dtype: Any) -> Any:

@@ -2,86 +2,30 @@
 
 A call of such a function is one equation. It holds the function's graph and its rule, a Python
 function that is traced only when a derivative is taken: the rule may call the function itself.
-`resolve` does that tracing; it is done anew for each derivative, since the rule may read globals.
+`resolve` does that tracing; it is done anew for each derivative, since the rule may read globals,
+unless it is known to depend on its arguments alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.errors import CustomRuleError, LeakedTracerError, NotDifferentiableError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph, Var
-from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_inexact
-from functrans.loop import scalar
-from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, results_of_graph, spread
-from functrans.ops.compiled.emission import Element, Emission, Emit, elements
+from functrans.ops.calls.constant import Constant, constant
 from functrans.ops.control.layout import check_operands, cut
 from functrans.ops.define import primitive
-from functrans.ops.samples import cases
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import Staged, replay, rewrite, stage
 from functrans.trace.tracer import Tracer
-
-if TYPE_CHECKING:
-    from functrans.loop.target import Target
-
-# -- constants -------------------------------------------------------------------------------------
-
-
-class Constant:
-    """An array in the place of a parameter: compares and hashes by its bytes."""
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array = array.copy()
-        self.array.flags.writeable = False
-        self._key = (array.shape, array.dtype, self.array.tobytes())
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self._key == other._key
-
-    def __repr__(self) -> str:
-        return repr(Aval(self.array.shape, self.array.dtype))
-
-
-LARGEST_TABLE = 1024
-"""Up to so many numbers a constant is a table in the code; a larger one is NumPy's array."""
-
-
-def _emit_constant(at: Emission) -> None:
-    array = at.eqn.params["value"].array
-    loops = at.loops(array.shape)
-    number: Scalar = scalar.const(0, np.int64)
-    for i, extent in zip(loops, array.shape, strict=True):
-        number = number * extent + i
-    table = tuple(array.ravel().tolist())
-    element = Element(loops, at.simplify(scalar.lookup(table, number, array.dtype)))
-    at.compute(at.result(), loops, range(array.ndim), [element])
-
-
-def _fits_a_table(eqn: Eqn, target: Target) -> bool:
-    array = eqn.params["value"].array
-    return 0 < array.size <= LARGEST_TABLE and array.dtype in (np.float64, np.int64)
-
-
-constant = primitive(
-    "constant",
-    infer=lambda *, value: Aval(value.array.shape, value.array.dtype),
-    numpy=lambda *, value: value.array,
-    jvp=ZERO_DERIVATIVE,
-    emit=Emit(_emit_constant, applies=_fits_a_table, operations=elements),
-    samples=cases(({"value": Constant(np.arange(3.0))},)),
-)
-
 
 # -- rules -----------------------------------------------------------------------------------------
 
@@ -145,7 +89,7 @@ class Rule:
             if isinstance(outer, Tracer)
         }
         return Traced(
-            tuple(_closed(staged, list(captures)) for staged in before), tuple(captures.values())
+            tuple(closed(staged, list(captures)) for staged in before), tuple(captures.values())
         )
 
 
@@ -162,7 +106,7 @@ def _staged(
         ) from error
 
 
-def _closed(staged: Staged, captured: Sequence[Var]) -> Graph:
+def closed(staged: Staged, captured: Sequence[Var]) -> Graph:
     """The graph, with what any of the rule's functions captures first; arrays are constants."""
     outside = [Var(var.aval) for var in captured]
     own = staged.graph.in_avals[: len(staged.graph.inputs) - len(staged.captures)]
@@ -178,6 +122,20 @@ def _closed(staged: Staged, captured: Sequence[Var]) -> Graph:
         return replay(staged.graph, [*inputs[len(captured) :], *values])
 
     return rewrite(function, [*(var.aval for var in outside), *own])
+
+
+class KeptRule(Rule):
+    """A rule that depends on nothing but the types of what it gets: it has been traced already."""
+
+    def __init__(self, what: str, key: Any) -> None:
+        self.what = what
+        self.key = key
+        self.kept: Traced | None = None
+        self.is_done = False
+
+    def traced(self) -> Traced:
+        assert self.kept is not None, "a rule is being traced"
+        return self.kept
 
 
 class BatchedRule(Rule):

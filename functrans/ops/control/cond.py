@@ -18,6 +18,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval, interned
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import full_p, place
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
@@ -40,7 +41,7 @@ from functrans.ops.control.layout import (
 from functrans.ops.control.partial_evaluation import mentioned, merged
 from functrans.ops.control.residuals import choose
 from functrans.ops.control.scan import each_lane
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.trace.stage import replay, rewrite
 
 Branches = tuple[Graph, ...]

@@ -22,6 +22,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, interned
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
@@ -43,7 +44,7 @@ from functrans.ops.control.layout import (
     where_not,
 )
 from functrans.ops.control.partial_evaluation import split_scan
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.trace.stage import replay, rewrite
 
 

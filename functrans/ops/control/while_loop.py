@@ -22,6 +22,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph, Var, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
@@ -45,7 +46,7 @@ from functrans.ops.control.layout import (
 )
 from functrans.ops.control.partial_evaluation import Rest, divide, join
 from functrans.ops.control.scan import counted_scan_p, each_lane
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 
 
 class While(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import BILINEAR
 from functrans.ir.types import Aval, Shape
+from functrans.lazily import lazy
 from functrans.loop.nodes import fold, widened
 from functrans.loop.scalar import convert
 from functrans.ops.compiled.emission import Emit
@@ -29,7 +30,7 @@ from functrans.ops.convolution.windows import (
     sees_margins,
     where_all,
 )
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.linalg.contraction import contract_labelled, numpy_labelled
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import cases, integers

@@ -25,11 +25,12 @@ from functrans.ir.graph import Eqn
 from functrans.ir.primitive import LINEAR
 from functrans.ir.serial import record
 from functrans.ir.types import Aval, Shape
+from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, guard
 from functrans.ops.arrays.structural import move_axis, reshape, transpose
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
 
 if TYPE_CHECKING:

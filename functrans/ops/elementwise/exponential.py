@@ -9,7 +9,8 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
-from functrans.ops.define import lazy, on_parts
+from functrans.lazily import lazy
+from functrans.ops.define import on_parts
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.logic import isinf

@@ -23,8 +23,9 @@ from functrans import vecmath
 from functrans.caches import cached
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex
+from functrans.lazily import lazy
 from functrans.loop import scalar
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import where_of_numbers
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.pointwise import elementwise

@@ -10,9 +10,9 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
+from functrans.lazily import Lazy
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.define import (
-    Lazy,
     OperandRule,
     Rule,
     primitive,
@@ -20,7 +20,7 @@ from functrans.ops.define import (
     sum_of_parts,
 )
 from functrans.ops.indexing.masked import Masked, masked_sum_to
-from functrans.ops.promotion import Promotion, common, promote, ufunc_promotion
+from functrans.ops.promotion import Promotion, common, promote, scipy_promotion, ufunc_promotion
 from functrans.ops.samples import Domain, broadcasting
 from functrans.trace import protocols
 
@@ -149,7 +149,9 @@ def promotion_of(numpy: Rule) -> Promotion:
     """The dtypes that a ufunc brings its operands to, or those that any function is given."""
     if isinstance(numpy, Lazy):
         # SciPy's ufuncs are wrapped where its array-API switch is on
-        return ufunc_promotion(lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve()))
+        return scipy_promotion(
+            numpy.name, lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve())
+        )
     if isinstance(numpy, np.ufunc):
         return ufunc_promotion(lambda: numpy)
     return common

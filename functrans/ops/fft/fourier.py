@@ -16,8 +16,9 @@ import numpy as np
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape, complex_dtype, is_complex, real_dtype
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import iota, reshape
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import as_complex, conj

@@ -16,8 +16,9 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import not_differentiable
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.complex_numbers import interleaved, joined
 from functrans.ops.fft.fourier import half, with_extent
 from functrans.ops.samples import cases

@@ -23,6 +23,7 @@ import numpy as np
 from functrans.errors import DtypeError, NotDifferentiableError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape
+from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.nodes import guard
 from functrans.loop.scalar import Scalar
@@ -39,7 +40,7 @@ from functrans.ops.arrays.structural import (
     zeros_like,
 )
 from functrans.ops.compiled.emission import Emit, elements
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal

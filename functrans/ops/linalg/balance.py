@@ -12,8 +12,8 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import cast
-from functrans.ops.define import lazy
 from functrans.ops.linalg.lu import rows_in_order
 from functrans.ops.linalg.matrices import (
     INDEX,

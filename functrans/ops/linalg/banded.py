@@ -13,9 +13,10 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import place, zeros
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.linalg.matrices import (
     above,
     filled_by_matrix,

@@ -12,11 +12,12 @@ from functrans.caches import cached
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import BILINEAR, Sample, not_differentiable
 from functrans.ir.types import Aval, Shape, is_float
+from functrans.lazily import lazy
 from functrans.loop.nodes import fold, widened
 from functrans.loop.scalar import convert
 from functrans.ops.arrays.structural import inverse, reshape, transpose
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.promotion import common, promote
 from functrans.ops.samples import booleans, cases, integers
 

@@ -26,8 +26,8 @@ import numpy as np
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, complex_dtype, real_dtype
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes, reduce_sum, reshape
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import absolute, masked
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.indexing.gather import gather_along

@@ -16,6 +16,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_complex, real_dtype
+from functrans.lazily import lazy
 from functrans.ops.arrays.shape import asarray, flip, roll
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -26,7 +27,7 @@ from functrans.ops.arrays.structural import (
     reshape,
     zeros,
 )
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.arithmetic import multiply, negative
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg.matrices import (

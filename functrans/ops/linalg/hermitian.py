@@ -14,8 +14,9 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.compiled.pairs import Pair
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.linalg.matrices import check_square, far_apart, on_grid, promoted
 from functrans.ops.samples import cases
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import broadcast_to, cast, iota, reshape, zeros
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import absolute, masked
 from functrans.ops.elementwise.compare import equal, greater, greater_equal
 from functrans.ops.linalg.matrices import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.ops.linalg.blocks import below, blocks, within
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.lu import rows_in_order, solved_from_left

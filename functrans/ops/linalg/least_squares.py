@@ -17,6 +17,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import (
     astype,
     expand_axes,
@@ -25,7 +26,7 @@ from functrans.ops.arrays.structural import (
     reshape,
     zeros,
 )
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import greater, not_equal
 from functrans.ops.linalg.matrices import (

@@ -13,8 +13,8 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import broadcast_to
-from functrans.ops.define import lazy
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.linalg.factorisations import triangular_solve
 from functrans.ops.linalg.matrices import (

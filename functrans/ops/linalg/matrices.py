@@ -15,6 +15,7 @@ from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape, broadcast_shape, is_bfloat16, is_complex
+from functrans.lazily import Lazy
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -27,7 +28,7 @@ from functrans.ops.arrays.structural import (
     transpose,
 )
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import Lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import absolute, masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal

@@ -18,8 +18,9 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.linalg.matrices import (
     above,
     beside,

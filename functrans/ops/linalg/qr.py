@@ -15,8 +15,8 @@ import numpy as np
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, is_complex
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import zeros
-from functrans.ops.define import lazy
 from functrans.ops.linalg.factorisations import triangular_solve
 from functrans.ops.linalg.matrices import (
     above,

@@ -16,8 +16,9 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive, Samples
 from functrans.ir.types import Aval, Shape
+from functrans.lazily import Lazy, lazy
 from functrans.ops.arrays.structural import place, reshape
-from functrans.ops.define import Lazy, lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (

@@ -19,8 +19,8 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import reduce_sum, zeros
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import absolute, masked, select
 from functrans.ops.elementwise.compare import equal, greater
 from functrans.ops.elementwise.complex_numbers import complex_p, real

@@ -22,8 +22,8 @@ import numpy as np
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, real_dtype
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import reduce_sum
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,

@@ -14,8 +14,9 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
     adjoint,

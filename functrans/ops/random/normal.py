@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.fused import real_floats
 from functrans.ops.elementwise.pointwise import elementwise

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import LINEAR, Primitive
+from functrans.lazily import lazy
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import full_p
 from functrans.ops.compiled.emission import Emit, elements
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked, maximum, minimum
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.reductions.reduce import Parts, stretch, times

@@ -14,6 +14,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape
+from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.nodes import INDEX, fold
 from functrans.ops.arrays.slicing import read_slice, update_slice
@@ -28,7 +29,7 @@ from functrans.ops.arrays.structural import (
 )
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.compiled.places import Index, whole
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.samples import booleans, cases, integers

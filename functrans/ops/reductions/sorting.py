@@ -8,9 +8,10 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.lazily import lazy
 from functrans.loop.nodes import INDEX
 from functrans.ops.compiled.emission import Emit
-from functrans.ops.define import lazy, primitive
+from functrans.ops.define import primitive
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.samples import cases, integers
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.ops.compiled.pairs import Pair
-from functrans.ops.define import lazy
 from functrans.ops.fft.split import split_fft_p
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 

@@ -33,7 +33,7 @@ on.heap:
   br i1 %got, label %collecting, label %end
 collecting:
   %slots = phi ptr [ %near, %on.stack ], [ %far, %on.heap ]
-  %records = getelementptr i64, ptr %table, i64 12
+  %records = getelementptr i64, ptr %table, i64 13
   br label %array
 array:                                             ; check the inputs, and collect the addresses
   %i = phi i64 [ 0, %collecting ], [ %i.next, %collect ]
@@ -77,6 +77,11 @@ free:
   br label %end
 end:
   %status = phi i64 [ -1, %0 ], [ 5, %on.heap ], [ %left, %leave ], [ %left, %free ]
+  %raised = icmp eq i64 %status, 9
+  br i1 %raised, label %raise, label %return
+raise:                                             ; a signal's handler has done that
+  ret ptr null
+return:
   %result = call ptr @PyLong_FromLong(i64 %status)
   ret ptr %result
 }

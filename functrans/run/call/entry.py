@@ -50,6 +50,7 @@ _METH_FASTCALL = 0x80
 def _method() -> tuple[_MethodDef, Any]:
     """The description of the native function for Python, and its code, which must stay alive."""
     code = cache.load(joined(CHECK, _TEXT), "call", {"run": steps.code().address})
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # as for `steps.code`
     return _MethodDef(b"functrans_program", code.address, _METH_FASTCALL, None), code
 
 

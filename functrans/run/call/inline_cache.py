@@ -60,7 +60,7 @@ Entry = tuple[Any, ...]
 _SAME, _TUPLE, _LIST, _DICT, _ARRAY, _NUMBER, _INTEGER, _TRUTH = range(8)
 _END, _RESULT, _CONSTANT, _MAKE_TUPLE, _MAKE_LIST, _MAKE_DICT, _CALL = range(7)
 
-_NODES = 12
+NODES = 12
 
 _OFF = 1
 """The word of the state that says whether calls are left to Python."""
@@ -223,7 +223,7 @@ def _entry(
     total = 3 * len(results) + 2 * len(nodes) + frame + len(operations)
     allocator = memory.allocator() if program.is_large else None
     kept.append(allocator)
-    records_at = _NODES + sum(map(len, nodes))
+    records_at = NODES + sum(map(len, nodes))
     operations_at = records_at + sum(map(len, records))
     head = [
         state.ctypes.data, 0, program.steps_table.ctypes.data, total, frame, len(nodes),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from functrans import config
 from functrans.caches import cached
 from functrans.ir.graph import Graph
+from functrans.lazily import lazy
 from functrans.locks import lock
-from functrans.ops.define import lazy
 from functrans.optimise import optimise
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import programs as kept

@@ -26,6 +26,10 @@ GIL_THRESHOLD = 20_000
 """Scalar operations of a program that are worth letting other Python threads run meanwhile."""
 
 
+LONGEST_WORK = 1 << 24
+"""Scalar operations: some milliseconds."""
+
+
 class StepListing(NamedTuple):
     """A call of a kernel.
 
@@ -70,6 +74,14 @@ class StepListing(NamedTuple):
         if self.work < config.parallel_threshold or self.extent < 2 * self.lanes:
             return 0
         return self.lanes
+
+    @property
+    def longest(self) -> int:
+        """How much of its parallel loop is done between two looks at the signals."""
+        if not self.lanes or self.work <= LONGEST_WORK:
+            return self.extent
+        unit = max(self.lanes, 64)
+        return max(1, self.extent * LONGEST_WORK // self.work // unit) * unit
 
 
 class Listing(NamedTuple):
@@ -199,7 +211,12 @@ class NativeProgram(ArrayProgram):
         listed, offsets, arena, _ = self.listing
         calls = [
             steps.Step(
-                code.address, step.extent, 0 if plain else step.grain, step.buffers, step.sizes
+                code.address,
+                step.extent,
+                0 if plain else step.grain,
+                step.longest,
+                step.buffers,
+                step.sizes,
             )
             for step, code in zip(listed, self.codes, strict=True)
         ]
@@ -211,6 +228,7 @@ class NativeProgram(ArrayProgram):
             calls,
             releases=not plain and sum(step.work for step in listed) > GIL_THRESHOLD,
             threads=threads.record() if any(call.grain for call in calls) else 0,
+            signals=not plain,
             blas=blas.limiter() if not plain and any(step.imports for step in listed) else 0,
         )
 

@@ -7,6 +7,9 @@ declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyMem_RawMalloc(i64)
 declare void @PyMem_RawFree(ptr)
+declare i32 @PyErr_CheckSignals()
+declare i64 @this_thread()
+declare i64 @milliseconds()
 
 define internal ptr @arena(ptr %table) {
   %bytes.p = getelementptr i64, ptr %table, i64 3
@@ -38,7 +41,76 @@ define internal void @give_back(ptr %table, ptr %arena) {
   ret void
 }
 
-define internal void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, ptr %data) {
+; What kernels call between the strips of long loops. The flag is an array of words:
+;
+;      0  the status
+;      1  the address of this function
+;      2  the thread that the program was called by, or 0 if there is no Python to ask
+;      3  its state, from when on it has let go of Python's lock
+;      4  the time of the next look
+;      5  Python's main thread, which alone runs the handlers of signals
+;
+; A program that was thought to be short lets go of the lock at the first look.
+define internal void @poll(ptr %flag) {
+  %thread.p = getelementptr i64, ptr %flag, i64 2
+  %thread = load i64, ptr %thread.p
+  %me = call i64 @this_thread()
+  %mine = icmp eq i64 %thread, %me
+  br i1 %mine, label %time, label %done
+time:
+  %next.p = getelementptr i64, ptr %flag, i64 4
+  %next = load i64, ptr %next.p
+  %now = call i64 @milliseconds()
+  %later = add i64 %now, 40                        ; the lock may take 5 ms, if another thread computes
+  %is.first = icmp eq i64 %next, 0
+  br i1 %is.first, label %begin, label %compare
+begin:
+  %soon = add i64 %now, 10
+  store i64 %soon, ptr %next.p
+  br label %done
+compare:
+  %due = icmp sge i64 %now, %next
+  br i1 %due, label %look, label %done
+look:
+  %stopped = call i1 @is_stopped(ptr %flag)
+  br i1 %stopped, label %done, label %ask
+ask:
+  %main.p = getelementptr i64, ptr %flag, i64 5
+  %main = load i64, ptr %main.p
+  %is.main = icmp eq i64 %main, %me
+  %then = select i1 %is.main, i64 %later, i64 9223372036854775807
+  store i64 %then, ptr %next.p
+  %state.p = getelementptr i64, ptr %flag, i64 3
+  %state = load ptr, ptr %state.p
+  %let.go = icmp ne ptr %state, null
+  br i1 %let.go, label %take, label %check
+take:
+  call void @PyEval_RestoreThread(ptr %state)
+  br label %check
+check:
+  %raised = call i32 @PyErr_CheckSignals()
+  %well = icmp eq i32 %raised, 0
+  br i1 %well, label %release, label %stop
+stop:
+  store atomic i64 9, ptr %flag monotonic, align 8
+  br label %release
+release:
+  %state.new = call ptr @PyEval_SaveThread()
+  store ptr %state.new, ptr %state.p
+  br label %done
+done:
+  ret void
+}
+
+define internal i1 @is_stopped(ptr %flag) {
+  %status = load atomic i64, ptr %flag monotonic, align 8
+  %stopped = icmp eq i64 %status, 9
+  ret i1 %stopped
+}
+
+define internal void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, i64 %longest,
+                                 ptr %data) {
+  %flag = load ptr, ptr %data
   %wanted = icmp ne i64 %grain, 0
   br i1 %wanted, label %maybe, label %alone
 maybe:
@@ -56,11 +128,23 @@ together:
   %share.p = getelementptr i64, ptr %record, i64 2
   %share = load ptr, ptr %share.p
   call void %share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
-                   i64 %threads)
+                   i64 %threads, i64 %longest)
   store atomic i64 0, ptr %lock release, align 8
   ret void
-alone:
-  call void %kernel(i64 0, i64 %extent, ptr %data)
+alone:                                             ; in pieces, to look at the signals between
+  %from = phi i64 [ 0, %0 ], [ 0, %maybe ], [ 0, %try ], [ %to, %go.on ]
+  %far = add i64 %from, %longest
+  %is.last = icmp sge i64 %far, %extent
+  %to = select i1 %is.last, i64 %extent, i64 %far
+  call void %kernel(i64 %from, i64 %to, ptr %data)
+  br i1 %is.last, label %done, label %between
+between:
+  call void @poll(ptr %flag)
+  %stopped = call i1 @is_stopped(ptr %flag)
+  br i1 %stopped, label %done, label %go.on
+go.on:
+  br label %alone
+done:
   ret void
 }
 
@@ -125,8 +209,29 @@ done:
 }
 
 define i64 @run(ptr %table, ptr %slots) {
-  %flag = alloca i64
+  %flag = alloca i64, i64 6
   store i64 0, ptr %flag
+  %flag.poll = getelementptr i64, ptr %flag, i64 1
+  store ptr @poll, ptr %flag.poll
+  %flag.thread = getelementptr i64, ptr %flag, i64 2
+  %signals.p = getelementptr i64, ptr %table, i64 12
+  %main.p = load ptr, ptr %signals.p
+  %no.python = icmp eq ptr %main.p, null
+  br i1 %no.python, label %flag.done, label %flag.who
+flag.who:
+  %main.asked = load i64, ptr %main.p
+  %me.asked = call i64 @this_thread()
+  br label %flag.done
+flag.done:
+  %main = phi i64 [ 0, %0 ], [ %main.asked, %flag.who ]
+  %caller = phi i64 [ 0, %0 ], [ %me.asked, %flag.who ]
+  store i64 %caller, ptr %flag.thread
+  %flag.main = getelementptr i64, ptr %flag, i64 5
+  store i64 %main, ptr %flag.main
+  %flag.state = getelementptr i64, ptr %flag, i64 3
+  store ptr null, ptr %flag.state
+  %flag.time = getelementptr i64, ptr %flag, i64 4
+  store i64 0, ptr %flag.time
   %bytes.p = getelementptr i64, ptr %table, i64 3
   %bytes = load i64, ptr %bytes.p
   %needed = icmp ne i64 %bytes, 0
@@ -179,9 +284,9 @@ ready:
   br i1 %releases, label %release.lock, label %go
 release.lock:
   %state = call ptr @PyEval_SaveThread()
+  store ptr %state, ptr %flag.state
   br label %go
 go:
-  %thread = phi ptr [ null, %ready ], [ %state, %release.lock ]
   %program = getelementptr i64, ptr %offsets, i64 %temporaries
   %steps.p = getelementptr i64, ptr %table, i64 6
   %steps = load i64, ptr %steps.p
@@ -197,9 +302,11 @@ prepare:
   %extent = load i64, ptr %extent.p
   %grain.p = getelementptr i64, ptr %at, i64 2
   %grain = load i64, ptr %grain.p
-  %buffers.p = getelementptr i64, ptr %at, i64 3
+  %longest.p = getelementptr i64, ptr %at, i64 3
+  %longest = load i64, ptr %longest.p
+  %buffers.p = getelementptr i64, ptr %at, i64 4
   %buffers = load i64, ptr %buffers.p
-  %names = getelementptr i64, ptr %at, i64 4
+  %names = getelementptr i64, ptr %at, i64 5
   store ptr %flag, ptr %words
   br label %buffer
 buffer:
@@ -234,8 +341,14 @@ copy:
   %z.next = add i64 %z, 1
   br label %size
 kernel.go:
-  call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, ptr %words)
-  br label %kernel.done
+  call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, i64 %longest, ptr %words)
+  br i1 %releases, label %look, label %looked      ; short programs are over before
+look:
+  call void @poll(ptr %flag)
+  br label %looked
+looked:
+  %stopped = call i1 @is_stopped(ptr %flag)
+  br i1 %stopped, label %finish, label %kernel.done
 kernel.done:
   %at.next = getelementptr i64, ptr %values, i64 %size.count
   %s.next = add i64 %s, 1
@@ -246,7 +359,9 @@ keep:
   call void @give_back(ptr %table, ptr %arena)
   br label %relock
 relock:
-  br i1 %releases, label %lock.again, label %end
+  %thread = load ptr, ptr %flag.state
+  %released = icmp ne ptr %thread, null
+  br i1 %released, label %lock.again, label %end
 lock.again:
   call void @PyEval_RestoreThread(ptr %thread)
   br label %end

@@ -11,22 +11,32 @@ array of int64)::
           8  address of the record of threads (`functrans.run.threads.pool`), or 0
           9  address of the BLAS record (`functrans.run.foreign.blas`), or 0
          10  words of the frame    11  the word where the offsets of the temporaries begin
+         12  address of the number of the thread that looks at signals, or 0
     then for each input what `functrans.run.call.entry` checks it by
     then for each temporary: its offset in the arena
     then for each step: the kernel's address, the extent of its parallel loop (0: none), the grain
-        of the parts of it that threads get (0: it is not shared), the number of its buffers and the
-        slot of each, the number of its sizes and those
+        of the parts of it that threads get (0: it is not shared), how long a part of it is at most,
+        the number of its buffers and the slot of each, the number of its sizes and those
 
 The frame is memory for one call: the slots, which are the arrays and after them the temporaries,
 and then room for the words that the step with the most of them is called with. Whoever calls has
 put the addresses of the arrays there. Nothing here knows what a Python object looks like.
 
-The function returns 0, or one of `functrans.loop.failures.FAILURES`.
+Python's signals are looked at between two kernels, between two parts of a long parallel loop, and
+within loops (`functrans.emit.llvm.polling`): at most every 40 ms, by Python's main thread. If a
+handler raises, the program ends there.
+
+The function returns 0, or one of `functrans.loop.failures.FAILURES`, or ``INTERRUPTED``, if an
+exception has been raised already.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
+import threading
+import time
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -41,8 +51,8 @@ from functrans.run.code.native import Code
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
-TOTAL, ARENA_BYTES, KEPT_ARENA, FRAME = 2, 3, 4, 10
-HEADER_WORDS = 12
+TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES, FRAME, SIGNALS = 2, 3, 4, 7, 10, 12
+HEADER_WORDS = 13
 
 TEXT = Path(__file__).with_name("steps.ll")
 
@@ -53,6 +63,7 @@ class Step(NamedTuple):
     kernel: int
     extent: int
     grain: int
+    longest: int
     buffers: Sequence[int]
     sizes: Sequence[int]
 
@@ -60,7 +71,31 @@ class Step(NamedTuple):
 @once
 def code() -> Code:
     """The function ``run(table, frame)``."""
-    return cache.load(joined(TEXT), "run", {})
+    found = cache.load(text(), "run", {})
+    # a thread may be at work in it when Python ends
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
+    return found
+
+
+def text() -> str:
+    """The LLVM module for this system."""
+    if sys.platform == "win32":
+        return joined(TEXT, TEXT.with_name("polling_windows.ll"))
+    both = joined(TEXT, TEXT.with_name("polling_posix.ll"))
+    return both.replace("CLOCK", str(time.CLOCK_MONOTONIC))
+
+
+@once
+def _main_thread() -> Table:
+    """The number of Python's main thread, as native code has it."""
+    number = np.array([threading.main_thread().ident], np.uint64).view(np.int64)
+
+    def renew() -> None:
+        number[0] = np.uint64(threading.get_ident()).view(np.int64)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+    return number
 
 
 def table(
@@ -72,6 +107,7 @@ def table(
     releases: bool = False,
     threads: int = 0,
     blas: int = 0,
+    signals: bool = False,
 ) -> Table:
     """A program as words.
 
@@ -90,6 +126,8 @@ def table(
         Whether to release the GIL.
     threads, blas : int
         The addresses of the records, or 0.
+    signals : bool
+        Whether to look at Python's signals.
     """
     inputs = list(records)
     total = len(inputs) + outputs
@@ -98,9 +136,10 @@ def table(
     checks = [word for record in inputs for word in record]
     words = [id(np.ndarray), len(inputs), total, arena, 0, len(offsets), len(steps)]
     words += [int(releases), threads, blas, frame, HEADER_WORDS + len(checks)]
+    words.append(_main_thread().ctypes.data if signals else 0)
     words += [*checks, *offsets]
     for each in steps:
-        words += [each.kernel, each.extent, each.grain]
+        words += [each.kernel, each.extent, each.grain, each.longest]
         words += [len(each.buffers), *each.buffers, len(each.sizes), *each.sizes]
     return np.array(words, np.int64)
 

@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from functrans.ir.primitive import Primitive
-from functrans.ops import BUILT_IN
-from functrans.ops.define import Lazy
+from functrans.lazily import Lazy
+from functrans.ops import is_built_in
 from functrans.run.code.references import Nameless, globals_of, name_of, state_of, top
 
 MOST = 4096
@@ -129,10 +129,11 @@ def _of_code(code: CodeType) -> list[Any]:
 
 
 def _of_primitive(primitive: Primitive) -> list[Any]:
-    if primitive in BUILT_IN:
+    if is_built_in(primitive):
         return [primitive.name]
-    # `samples` are for tests: no program follows from them
-    return [getattr(primitive, slot.name) for slot in fields(primitive) if slot.name != "samples"]
+    # `samples` are for tests: no program follows from them, nor from where it is defined
+    slots = [slot.name for slot in fields(primitive) if slot.name not in ("samples", "home")]
+    return [getattr(primitive, slot) for slot in slots]
 
 
 def _of_module(module: ModuleType) -> list[Any]:

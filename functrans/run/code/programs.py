@@ -19,7 +19,7 @@ from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.loop.target import Target
-from functrans.ops import BUILT_IN
+from functrans.ops import is_built_in
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
 from functrans.run.code import cache, definitions, fingerprint, host
 from functrans.run.code.native import Code
@@ -104,7 +104,7 @@ class _Writer:
         raise Nameless(value)
 
     def _primitive(self, primitive: Primitive) -> str:
-        if primitive in BUILT_IN:
+        if is_built_in(primitive):
             return primitive.name
         if primitive not in self._defined:
             self._defined[primitive] = definitions.fingerprint(primitive)
@@ -138,7 +138,7 @@ def note(graph: Graph) -> None:
 def _own(graph: Graph) -> Iterator[Eqn]:
     """The equations of operations that are the user's own, also in inner graphs."""
     for eqn in graph.eqns:
-        if eqn.primitive not in BUILT_IN:
+        if not is_built_in(eqn.primitive):
             yield eqn
         for inner in inner_graphs(eqn):
             yield from _own(inner)

@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from functrans.errors import DeviceError
+from functrans.lazily import lazy
 from functrans.locks import lock
-from functrans.ops.define import lazy
 
 if TYPE_CHECKING:
     import numpy as np

@@ -23,7 +23,15 @@ _LAPACK = "scipy.linalg.cython_lapack"
 
 @cached(64)
 def address(symbol: str) -> int:
-    """The address of a routine, by its Fortran name: ``dgemm``, ``dpotrf``."""
+    """The address of a routine, by its Fortran name: ``dgemm``, ``dpotrf``.
+
+    SciPy's wheels are linked with a library of routines of this prefix, whose integers have 32
+    bits. To ask the linker for them takes no import, which would be ten modules of SciPy.
+    Elsewhere SciPy says where they are.
+    """
+    linked = getattr(_linked(), f"scipy_{symbol}_", None)
+    if linked is not None:
+        return ctypes.cast(linked, ctypes.c_void_p).value or 0
     blas = _blas().__pyx_capi__
     capsule = blas[symbol] if symbol in blas else _lapack().__pyx_capi__[symbol]
     name = ctypes.pythonapi.PyCapsule_GetName
@@ -43,8 +51,7 @@ def limiter() -> int:
 
     OpenBLAS is what SciPy's wheels bring, under a prefix. Another library keeps its threads.
     """
-    # the library that it is linked with is LAPACK's, too
-    library = ctypes.CDLL(_blas().__file__)
+    library = _linked() or ctypes.CDLL(_blas().__file__)
     for prefix in ("scipy_openblas", "openblas"):
         get = getattr(library, f"{prefix}_get_num_threads", None)
         set_ = getattr(library, f"{prefix}_set_num_threads", None)
@@ -142,6 +149,16 @@ def _after_fork() -> None:
 
 
 @once
+def _linked() -> ctypes.CDLL | None:
+    """Through which the linker finds the library of BLAS and LAPACK, as SciPy has it; or None."""
+    path = _file(_BLAS)
+    try:
+        return ctypes.CDLL(str(path)) if path is not None and os.name == "posix" else None
+    except OSError:
+        return None
+
+
+@once
 def _blas() -> Any:
     return _module(_BLAS)
 
@@ -157,17 +174,25 @@ def _module(name: str) -> Any:
         loaded = sys.modules.get(name)
         if loaded is not None:
             return loaded
-        installed = importlib.util.find_spec("scipy")
-        folders = installed.submodule_search_locations if installed is not None else None
-        for folder in folders or ():
-            for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-                path = Path(folder, "linalg", f"{name.rpartition('.')[2]}{suffix}")
-                if path.exists():
-                    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
-                    spec = importlib.machinery.ModuleSpec(name, loader, origin=str(path))
-                    module = importlib.util.module_from_spec(spec)
-                    loader.exec_module(module)
-                    return module
+        path = _file(name)
+        if path is not None:
+            loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+            spec = importlib.machinery.ModuleSpec(name, loader, origin=str(path))
+            module = importlib.util.module_from_spec(spec)
+            loader.exec_module(module)
+            return module
         from scipy.linalg import cython_blas, cython_lapack
 
         return cython_blas if name == _BLAS else cython_lapack
+
+
+def _file(name: str) -> Path | None:
+    """The file of a module of scipy.linalg that is written in C."""
+    installed = importlib.util.find_spec("scipy")
+    folders = installed.submodule_search_locations if installed is not None else None
+    for folder in folders or ():
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+            path = Path(folder, "linalg", f"{name.rpartition('.')[2]}{suffix}")
+            if path.exists():
+                return path
+    return None

@@ -44,7 +44,7 @@ define void @init(ptr %record) {
 }
 
 define internal void @share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
-                            i64 %threads) {
+                            i64 %threads, i64 %longest) {
   %pieces.wanted = mul i64 %threads, 4             ; so many to each thread
   %length.up = add i64 %extent, %pieces.wanted
   %length.less = sub i64 %length.up, 1
@@ -54,7 +54,9 @@ define internal void @share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i6
   %unit.less = sub i64 %unit, 1
   %length.more = add i64 %length.exact, %unit.less
   %unit.mask = sub i64 0, %unit
-  %length = and i64 %length.more, %unit.mask
+  %length.even = and i64 %length.more, %unit.mask
+  %is.longer = icmp sgt i64 %length.even, %longest ; signals are looked at between pieces
+  %length = select i1 %is.longer, i64 %longest, i64 %length.even
   %pieces.up = add i64 %extent, %length
   %pieces.less = sub i64 %pieces.up, 1
   %pieces = sdiv i64 %pieces.less, %length
@@ -131,6 +133,9 @@ define internal void @work(ptr %record, i64 %me) {
   %job.shares = getelementptr i64, ptr %job, i64 4
   %kernel = load ptr, ptr %job
   %data = load ptr, ptr %job.data
+  %flag = load ptr, ptr %data
+  %poll.p = getelementptr i64, ptr %flag, i64 1
+  %poll = load ptr, ptr %poll.p
   %extent = load i64, ptr %job.extent
   %length = load i64, ptr %job.length
   %shares = load i64, ptr %job.shares
@@ -156,7 +161,10 @@ do:
   %is.last = icmp sgt i64 %stop.whole, %extent
   %stop = select i1 %is.last, i64 %extent, i64 %stop.whole
   call void %kernel(i64 %start, i64 %stop, ptr %data)
-  br label %take
+  call void %poll(ptr %flag)
+  %status = load atomic i64, ptr %flag monotonic, align 8
+  %stopped = icmp eq i64 %status, 9
+  br i1 %stopped, label %done, label %take
 taken:
   %more = icmp slt i64 %k.next, %shares
   br i1 %more, label %share, label %done

@@ -29,8 +29,10 @@ def code() -> Code:
     """The function ``init(record)``, which makes a record of zeros ready.
 
     It puts into it the addresses of the others: ``share(record, kernel, data, extent, grain,
-    threads)``, which cuts pieces of a multiple of the grain (a power of two; only the last may be
-    shorter), and ``worker(record, number)``, which never returns.
+    threads, longest)``, which cuts pieces of a multiple of the grain (a power of two; only the last
+    may be shorter), none longer than the longest, and ``worker(record, number)``, which never
+    returns. After each piece, what is behind the status that the data begins with is called
+    (`functrans.run.call.steps`), and if it says so then, no other is begun.
     """
     return cache.load(text(_architecture()), "init", {})
 

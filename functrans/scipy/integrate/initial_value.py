@@ -10,10 +10,10 @@ import numpy as np
 from functrans.api.recompute import stop_gradient
 from functrans.lax.branches import cond
 from functrans.lax.loops import while_loop
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse, refuse_options, within_traces
 from functrans.scipy.integrate.path import (
     Event,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 
 Field = Callable[[Any, Any], Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.scipy.entries import enter_class
 from functrans.scipy.inside import refuse
 from functrans.scipy.interpolate.cubic import (

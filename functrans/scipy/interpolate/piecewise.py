@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, axis_of, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.ops.define import lazy
 
 _scipys_ppoly = lazy("scipy.interpolate:PPoly")
 

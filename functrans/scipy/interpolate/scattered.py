@@ -14,11 +14,11 @@ import numpy as np
 from functrans.api.host import callback
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse, refuse_options
 
 _delaunay = lazy("scipy.spatial:Delaunay")

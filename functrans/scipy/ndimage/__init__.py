@@ -5,7 +5,7 @@ What measures and labels objects has no derivative, takes plain arrays, and is S
 
 from typing import Any
 
-from functrans.ops.define import lazy as _lazy
+from functrans.lazily import lazy as _lazy
 from functrans.scipy.ndimage.differences import *  # noqa: F403
 from functrans.scipy.ndimage.differences import __all__ as _differences
 from functrans.scipy.ndimage.filters import *  # noqa: F403

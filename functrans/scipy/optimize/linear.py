@@ -9,8 +9,8 @@ import numpy as np
 from functrans.api.host import callback as on_arrays
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact
-from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, bounds_of, implicit_minimum, within
 from functrans.scipy.optimize.scalar import said_of

@@ -16,8 +16,8 @@ from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
+from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
-from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of
 from functrans.scipy.optimize.host import on_the_host

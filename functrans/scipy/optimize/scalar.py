@@ -18,8 +18,8 @@ from functrans.api.recompute import stop_gradient
 from functrans.lax.branches import cond
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
-from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse, within_traces
 
 Function = Callable[..., Any]

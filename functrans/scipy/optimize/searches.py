@@ -8,8 +8,8 @@ import numpy as np
 
 from functrans.api.derivatives import value_and_grad
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
-from functrans.ops.define import lazy
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.constrained import bounds_of, implicit_minimum, within
 from functrans.scipy.optimize.host import on_the_host

@@ -16,10 +16,10 @@ from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
+from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact, known
 from functrans.numpy.text import asarray_chkfinite
 from functrans.ops.control.provided import provided
-from functrans.ops.define import lazy
 from functrans.scipy.define import double
 from functrans.scipy.inside import refuse, refuse_options, within_traces
 from functrans.scipy.optimize.constrained import implicit_minimum, within

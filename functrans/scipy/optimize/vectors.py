@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from functrans.api.recompute import stop_gradient
+from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.define import lazy
 
 Function = Callable[..., Any]
 

@@ -5,17 +5,15 @@ What designs filters and windows takes plain numbers, and is SciPy's own.
 
 from typing import Any
 
-from functrans.ops.define import lazy as _lazy
+from functrans.lazily import lazy as _lazy
 from functrans.scipy.signal.convolution import *  # noqa: F403
 from functrans.scipy.signal.convolution import __all__ as _convolution
 from functrans.scipy.signal.filters import *  # noqa: F403
 from functrans.scipy.signal.filters import __all__ as _filters
 from functrans.scipy.signal.smoothing import *  # noqa: F403
 from functrans.scipy.signal.smoothing import __all__ as _smoothing
-from functrans.scipy.signal.spectra import *  # noqa: F403
-from functrans.scipy.signal.spectra import __all__ as _spectra
 
-__all__ = [*_convolution, *_filters, *_smoothing, *_spectra]
+__all__ = [*_convolution, *_filters, *_smoothing]
 
 _scipy = _lazy("scipy:signal")
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.lazily import lazy
 from functrans.numpy import fft
 from functrans.numpy.arrays import array, astype, axes_of, common_dtype, inexact
 from functrans.numpy.padding import pad
@@ -18,7 +19,6 @@ from functrans.ops.arrays.structural import reshape
 from functrans.ops.arrays.views import flip, unlinked
 from functrans.ops.convolution.convolution import convolve as contracted
 from functrans.ops.convolution.windows import Window
-from functrans.ops.define import lazy
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 

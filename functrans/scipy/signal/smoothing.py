@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
+from functrans.lazily import lazy
 from functrans.numpy import fft
 from functrans.numpy.arrays import array, astype, axis_of, flat, inexact
 from functrans.numpy.reductions import mean
@@ -18,7 +19,6 @@ from functrans.ops.arrays.structural import reshape
 from functrans.ops.arrays.views import unlinked
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import Window, windows_of
-from functrans.ops.define import lazy
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.filters import convolve1d

@@ -18,9 +18,9 @@ from functrans.api.linear import linear_transpose
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.define import lazy
 from functrans.scipy.entries import enter
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.sparse.products import product

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.scipy.entries import enter as _enter
 from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities

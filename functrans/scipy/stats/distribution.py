@@ -13,9 +13,9 @@ import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log

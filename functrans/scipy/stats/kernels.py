@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
 from functrans.numpy.special import logsumexp
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.errors import ndtr
 from functrans.scipy.entries import enter_class
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
+from functrans.lazily import lazy
 from functrans.numpy import linalg
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.creation import eye, zeros
@@ -23,7 +24,6 @@ from functrans.numpy.reductions import all, sum
 from functrans.numpy.shapes import moveaxis, squeeze
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.stop import stop_gradient
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p

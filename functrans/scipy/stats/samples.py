@@ -19,10 +19,10 @@ from functrans.api.host import callback
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
 from functrans.ops.elementwise.special.incomplete import betainc
 from functrans.scipy.define import answers

@@ -132,6 +132,7 @@ FORMS = {
 QUICK = {"by hand"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", [x if x in QUICK else pytest.param(x, marks=slow) for x in FORMS])
 def test_forms(form):
     check(gradient(FORMS[form][0]), *FORMS[form][1:])

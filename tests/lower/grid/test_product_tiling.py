@@ -75,6 +75,7 @@ def check(function, *operands, tolerance=1e-12, tiles=1, machine=SMALL):
 SIZES = [(4, 4, 17), (3, 3, 18), (5, 9, 33), (8, 16, 65), (9, 4, 21), (17, 3, 55), (7, 8, 17)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("m", "n", "k"), SIZES)
 def test_products_of_all_sizes(m, n, k):
     check(lambda x, y: x @ y, drawn(m, k), drawn(k, n), tiles=1)
@@ -105,7 +106,7 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_products(form):
     check(*FORMS[form])

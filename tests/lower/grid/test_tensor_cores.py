@@ -128,7 +128,7 @@ TRIED = [
 ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("form", "dtype"), TRIED)
 def test_forms_of_products(form, dtype):
     function, *shapes = FORMS[form]

@@ -200,6 +200,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_little_is_computed_again(name):
     check(*PROGRAMS[name])

@@ -32,6 +32,7 @@ def ways(f, *args):
     yield jit(vmap(f, in_axes=(None, 0)))(args[0], np.stack([args[1]] * 8))[7]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 3), (3, 5), (17, 4), (300, 17), (40, 40)])
 @pytest.mark.parametrize("where", ["a", "v", "both"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

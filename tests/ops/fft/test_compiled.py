@@ -96,6 +96,7 @@ def test_axes(shape, axis, dtype):
         assert error(got, expected) < bound(shape[axis])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("shape", "axis"), [s for s in SHAPES if s[0] != (12, 0)])
 def test_threads_share_without_changing_a_bit(shape, axis, monkeypatch):
     monkeypatch.setattr(config, "parallel_threshold", 1)

@@ -55,7 +55,7 @@ def check(found, expected, tolerance):
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_size_gives_what_numpy_gives(n, dtype):

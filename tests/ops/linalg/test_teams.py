@@ -139,7 +139,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_matrices_are_a_team_s_each(name):
     function, *operands = FUNCTIONS[name]
@@ -237,7 +237,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", LOOPS)
 def test_inside_of_loops(name):
     function, *operands = LOOPS[name]

@@ -91,6 +91,7 @@ def test_values(function):
     np.testing.assert_allclose(ft.jit(function)(X), function(X), rtol=1e-12)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_gradients(function):
     weights = np.cos(np.arange(np.size(function(X)))).reshape(np.shape(function(X)))

@@ -118,7 +118,7 @@ def test_more_steps_are_no_more_code(family):
     assert max(len(each.splitlines()) for each in functions(large)) < LARGEST_FUNCTION
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("n", [17, 24])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_results_are_those_without_a_compiler(family, n):

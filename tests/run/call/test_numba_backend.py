@@ -184,6 +184,7 @@ def kind_of(run):
     return type(getattr(run, "whole", run) or run)
 
 
+@pytest.mark.full
 def test_the_option_chooses():
     assert kind_of(program_of(jit(np.sin, backend="numba"), X)) is NumbaProgram
     assert kind_of(program_of(jit(np.sin, backend="native"), X)) is NativeProgram

@@ -56,6 +56,7 @@ print(g(x).shape)
 )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_temporaries(threads, tmp_path):
     lines = run(TEMPORARIES.replace("THREADS", threads), tmp_path).splitlines()
@@ -107,6 +108,7 @@ print(f(large)[-1, -1])
 )
 
 
+@pytest.mark.full
 def test_results(tmp_path):
     message, *rest = run(RESULTS, tmp_path).splitlines()
     assert "Unable to allocate 122. MiB" in message
@@ -156,6 +158,7 @@ print(f(x, rows).shape)
 )
 
 
+@pytest.mark.full
 def test_growing_stacks(tmp_path):
     assert run(GROWING, tmp_path).split("\n")[:2] == ["True True", "(40000,)"]
 
@@ -178,6 +181,7 @@ print(held(x)[-1])
 )
 
 
+@pytest.mark.full
 def test_an_exported_function_returns_a_status(tmp_path):
     assert run(EXPORTED, tmp_path).splitlines() == [
         "5",
@@ -206,6 +210,7 @@ print(int(threads._record[threads.THREADS]), np.array_equal(f(x), expected))
 )
 
 
+@pytest.mark.full
 def test_with_no_room_for_threads_there_are_fewer(tmp_path):
     assert run(THREADS, tmp_path).splitlines() == ["True True", "8 True"]
 

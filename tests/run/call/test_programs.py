@@ -121,12 +121,14 @@ def test_calls_from_several_threads():
 def test_memory_stays():
     x = np.ones((50, 60))
     program = compiled(lambda x: np.exp(x @ x.T), x)
-    for _ in range(100):
-        program(x)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(20_000):
-        program(x)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2000
+    growth = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(5000):
+            program(x)
+        growth.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    # an allocator takes more now and then; what is not freed grows each time, by 20 kB a call
+    assert min(growth) < 2000
 
 
 def test_kernels_are_shared_between_sizes():

@@ -45,7 +45,7 @@ def graph_of(op, operands, params):
     return graph
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", PARAMETRISED)
 def test_what_is_in_range_keeps_to_its_memory(name):
     op = registry[name]

@@ -67,6 +67,7 @@ print(*codes, works(7.0))
 """
 
 
+@pytest.mark.full
 def test_forks_while_other_threads_trace_and_compile(tmp_path):
     assert forking(COMPILING, tmp_path) == ["0"] * 12 + ["True"]
 
@@ -112,6 +113,7 @@ print(*results)
 """
 
 
+@pytest.mark.full
 def test_processes_of_multiprocessing(tmp_path):
     assert forking(POOL, tmp_path) == ["True"] * 6
 

@@ -9,12 +9,14 @@ from itertools import pairwise
 import pytest
 
 from functrans import config
+from functrans.loop.failures import INTERRUPTED
 from functrans.run.threads import workers as threads
 from functrans.run.threads.pool import SHARE
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 POINTERS = (ctypes.c_void_p,) * 3
-NUMBERS = (ctypes.c_int64,) * 3
+NUMBERS = (ctypes.c_int64,) * 4
+LOOK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 @pytest.fixture
@@ -24,9 +26,15 @@ def share():
     address = threads.record()
     config.threads = 4
     native = ctypes.CFUNCTYPE(None, *POINTERS, *NUMBERS)(int(threads._record[SHARE]))
-    yield lambda kernel, *numbers: native(
-        address, ctypes.cast(kernel, ctypes.c_void_p), 0, *numbers
-    )
+
+    def call(kernel, extent, grain, number, longest=None, look=lambda _: None):
+        looks = LOOK(look)
+        flag = (ctypes.c_void_p * 2)(0, ctypes.cast(looks, ctypes.c_void_p))
+        data = (ctypes.c_void_p * 1)(ctypes.addressof(flag))
+        code = ctypes.cast(kernel, ctypes.c_void_p)
+        native(address, code, data, extent, grain, number, longest or extent)
+
+    yield call
     config.threads = before
 
 
@@ -41,6 +49,31 @@ def test_each_index_is_done_once(share, extent, grain, number):
     assert parts[-1][1] == extent
     assert all(one[1] == other[0] for one, other in pairwise(parts))
     assert all((stop - start) % grain == 0 for start, stop in parts[:-1])
+
+
+@pytest.mark.parametrize("longest", [64, 128, 1024])
+def test_no_part_is_longer_than_is_allowed(share, longest):
+    parts = []
+    kernel = KERNEL(lambda start, stop, _: parts.append((start, stop)))
+    share(kernel, 100_001, 8, 3, longest)
+    parts.sort()
+    assert (parts[0][0], parts[-1][1]) == (0, 100_001)
+    assert all(one[1] == other[0] for one, other in pairwise(parts))
+    assert {stop - start for start, stop in parts[:-1]} == {longest}
+
+
+def test_nobody_begins_another_part_when_the_status_says_so(share):
+    begun = []
+
+    def look(flag):
+        if len(begun) >= 10:
+            ctypes.c_int64.from_address(flag).value = INTERRUPTED
+
+    share(KERNEL(lambda start, *_: begun.append(start)), 64_000, 8, 2, 64, look)
+    assert 10 <= len(begun) <= 12
+    again = []
+    share(KERNEL(lambda start, *_: again.append(start)), 64_000, 8, 2, 64)
+    assert len(again) == 1000
 
 
 def test_several_threads_take_part(share):

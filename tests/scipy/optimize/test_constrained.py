@@ -93,6 +93,7 @@ PROBLEMS = {
 ROUGH = {"evolution", "box Nelder-Mead"}
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_values_and_derivatives(name):
     solve, a, h = PROBLEMS[name], 1.3, 1e-3

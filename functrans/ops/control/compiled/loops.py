@@ -20,7 +20,7 @@ from itertools import product
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Position, Relocation, constant_positions
-from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum
+from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, postorder
 from functrans.loop.simplify import from_terms
 from functrans.loop.statements import (
     Assign,
@@ -71,9 +71,7 @@ class _Loop:
         self.at = at
         self.loop = loop
         self.simplify = at.simplify
-        operands = [at.operand(number) for number in range(len(at.eqn.inputs))]
         self.results = [at.result(number) for number in range(len(at.eqn.outputs))]
-        self.steps_given, self.consts, self.init, self.xs = loop.parts(operands)
         self.carry_out, self.stacks = cut(self.results, loop.n_carry)
         body, self.updates = updates_in_place(
             loop.body,
@@ -84,10 +82,22 @@ class _Loop:
         self.own_consts, self.own_carry, self.own_xs = cut(
             self.body.inputs, loop.n_consts, loop.n_carry
         )
+        numbers = loop.parts(range(len(at.eqn.inputs)))
+        self.steps_given, self.consts, self.init = (
+            [at.operand(number) for number in part] for part in numbers[:3]
+        )
         self.next_carry, ys = cut(self.body.outputs, loop.n_carry)
         self.ys, self.written = cut(ys, len(loop.body.outputs) - loop.n_carry)
         length = at.eqn.params.get("length")
         self.counter = index("t", None if length == GROWS else length)
+        self.computed: dict[Buffer, int] = {}
+        """Elements of xs that follow from the step's number, and the operands that they are of."""
+        self.xs: dict[Buffer, Buffer] = {}
+        for own, number in zip(self.own_xs, numbers[3], strict=True):
+            if self._is_computed(own, number):
+                self.computed[own] = number
+            else:
+                self.xs[own] = at.operand(number)
         self.before: list[Statement] = []
         self.after: list[Statement] = []
         self.in_locals: dict[int, dict[Position, Scalar]] = {}
@@ -146,6 +156,23 @@ class _Loop:
         zero: Statement = Store(stack, (row, *loops), const(0, stack.dtype))
         return self._shared((For(row, steps, const(length, INDEX), nest(loops, (zero,))),))
 
+    def _is_computed(self, own: Buffer, number: int) -> bool:
+        """Whether no memory is read for a step's element of xs, nor asked for by the body."""
+        if own.extents or any(
+            isinstance(each, Call) and own in (*each.reads, *each.writes)
+            for each in walk(self.body.statements)
+        ):
+            return False
+        element = self.at.element(number, (self.counter,))
+        return not any(node.op == "load" for node in postorder([element]))
+
+    def _take(self, relocation: Relocation, row: Scalar) -> None:
+        """Where a step finds its elements of xs."""
+        for own, stack in self.xs.items():
+            relocation.moved[own] = stack, (row,)
+        for own, number in self.computed.items():
+            relocation.held[own] = {(): self.at.element(number, (row,))}
+
     def _row(self, steps: Scalar) -> Scalar:
         """Which elements of the stacked arrays a step is about."""
         assert isinstance(self.loop, Scan)
@@ -186,7 +213,8 @@ class _Loop:
         for own, const_ in zip(self.own_consts, self.consts, strict=True):
             relocation.moved[own] = const_, ()
         row = self._row(length)
-        for own, stack in zip((*self.own_xs, *self.ys), (*self.xs, *self.stacks), strict=True):
+        self._take(relocation, row)
+        for own, stack in zip(self.ys, self.stacks, strict=True):
             relocation.moved[own] = stack, (row,)
         first: list[Statement] = []
         last: list[Statement] = []
@@ -319,7 +347,8 @@ class _Loop:
     ) -> tuple[Statement, ...]:
         """One step: the body on the carry and a row of xs gives the next carry and a row of ys."""
         relocation = self._relocation(inner, parity)
-        for own, stack in zip((*self.own_xs, *self.ys), (*self.xs, *ys), strict=True):
+        self._take(relocation, row)
+        for own, stack in zip(self.ys, ys, strict=True):
             relocation.moved[own] = stack, (row,)
         other = Scalar("sub", (ONE, parity), INDEX)
         for number, made in enumerate(self.next_carry):

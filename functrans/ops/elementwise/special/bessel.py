@@ -15,7 +15,7 @@ from typing import Any
 
 from functrans import vecmath
 from functrans.ir.primitive import Primitive, not_differentiable
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.ops.elementwise.choice import or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt

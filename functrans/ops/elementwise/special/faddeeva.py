@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 
 _w = lazy("scipy.special:wofz")
 

@@ -15,9 +15,9 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_complex
+from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import less
 from functrans.ops.elementwise.pointwise import promotion_of

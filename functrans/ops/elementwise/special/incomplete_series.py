@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.ops.elementwise.special import taylor
 from functrans.ops.elementwise.special.taylor import Series
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, not_differentiable
+from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
-from functrans.ops.define import lazy
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import LN10, exp
@@ -106,11 +106,12 @@ wrightomega: Primitive = special(
 
 
 def _exp10(x: Scalar) -> Scalar:
-    return vecmath.power(scalar.const(10.0, x.dtype), x)
+    power: Scalar = vecmath.power(scalar.const(10.0, x.dtype), x)
+    return power
 
 
 def _cosm1(x: Scalar) -> Scalar:
-    half = vecmath.sin(x * 0.5)
+    half: Scalar = vecmath.sin(x * 0.5)
     return half * half * -2.0
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 
 _psi = lazy("scipy.special:psi")
 _polygamma = lazy("scipy.special:polygamma")

@@ -10,7 +10,8 @@ import numpy as np
 from functrans.errors import DtypeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_differentiable
 from functrans.ir.types import is_complex
-from functrans.ops.define import Lazy, OperandRule, Rule, lazy
+from functrans.lazily import Lazy, lazy
+from functrans.ops.define import OperandRule, Rule
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.pointwise import elementwise, promotion_of

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import Primitive, not_differentiable
-from functrans.ops.define import lazy
+from functrans.lazily import lazy
 from functrans.ops.elementwise.choice import maximum
 from functrans.ops.elementwise.special.scipy import computed, ordered
 from functrans.ops.elementwise.trigonometric import cos, sin

@@ -21,7 +21,7 @@ from functrans.ops.elementwise.special.gamma import digamma
 from functrans.random.checks import drawn, parameter, sampler
 from functrans.random.continuous import exponentials
 from functrans.random.keys import new_keys
-from functrans.random.uniform import standard_normal, unit
+from functrans.random.reals import standard_normal, unit
 
 __all__ = ["gamma", "loggamma"]
 

@@ -12,7 +12,6 @@ from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import maximum
 from functrans.ops.elementwise.fused import fma
 from functrans.ops.random.normal import normal_quantile
-from functrans.random.bits import drawn_bits
 from functrans.random.checks import (
     ANY_FLOAT,
     checked_dtype,
@@ -22,6 +21,7 @@ from functrans.random.checks import (
     parameter,
     sampler,
 )
+from functrans.random.raw_bits import drawn_bits
 
 __all__ = ["normal", "uniform"]
 

@@ -1,0 +1,189 @@
+"""Purity analysis: whether what a function gives depends on its arguments alone.
+
+Said only where it is certain: of functions whose code, and that of all functions that it can call,
+names nothing but numbers, strings, functions, and the modules of NumPy, SciPy and this package. A
+list, an array, an instance of a class may change unseen: what names one is not said to be pure.
+What names stand for may change as well, so it is written down, and compared by identity.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.transformed import Transformed, global_name
+from functrans.caches import cached
+from functrans.trace.codes import codes
+
+_LIBRARIES = frozenset(
+    ("numpy", "scipy", "functrans", "math", "cmath", "operator", "itertools", "functools")
+)
+_STATES = frozenset(
+    (
+        "config", "ctypeslib", "fromfile", "genfromtxt", "geterr", "geterrcall", "load", "loadtxt",
+        "memmap", "rand", "randint", "randn", "random", "random_state", "rvs", "seed",
+        "__dict__", "__globals__", "__closure__", "__builtins__", "__self__", "__wrapped__",
+    )
+)  # fmt: skip
+"""Names in these libraries of what is not the same each time."""
+
+_BUILTINS = frozenset(
+    (
+        "abs", "all", "any", "bool", "callable", "complex", "dict", "divmod", "enumerate", "filter",
+        "float", "frozenset", "int", "isinstance", "issubclass", "iter", "len", "list", "map",
+        "max", "min", "next", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted",
+        "str", "sum", "tuple", "type", "zip", "ArithmeticError", "AssertionError", "Exception",
+        "IndexError", "KeyError", "NotImplementedError", "RuntimeError", "TypeError", "ValueError",
+        "ZeroDivisionError",
+    )
+)  # fmt: skip
+
+_WRITES = frozenset(
+    (
+        "DELETE_GLOBAL", "IMPORT_NAME", "LOAD_BUILD_CLASS", "STORE_ATTR", "DELETE_ATTR",
+        "STORE_GLOBAL",
+    )
+)  # fmt: skip
+"""Instructions by which a function reaches what its names do not say, or changes it."""
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.dtype)
+_ABSENT: Any = object()
+
+
+class Dependency(NamedTuple):
+    """Where something was found, and what it was."""
+
+    look: Callable[[], Any]
+    found: Any
+
+
+def dependencies(functions: Sequence[Any]) -> list[Dependency] | None:
+    """All that functions depend on besides their arguments; None if that cannot be said."""
+    found: list[Dependency] = []
+    seen: set[int] = set()
+    waiting = [*functions]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or _is_fixed(value):
+            continue
+        seen.add(id(value))
+        if type(value) is tuple:
+            waiting += value
+            continue
+        inside = _inside(value)
+        if inside is None:
+            return None
+        found += inside
+        waiting += [x for look, x in inside if x is not _ABSENT and type(x) is not CodeType]
+    return found
+
+
+def unchanged(found: Sequence[Dependency]) -> bool:
+    """Whether all is still as it was."""
+    try:
+        for look, value in found:
+            if look() is not value:
+                return False
+    except (ValueError, AttributeError):  # a variable that has gone
+        return False
+    return True
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether a value never changes, and means the same each time it is used."""
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, (np.generic, np.dtype)):
+        return True
+    if isinstance(value, ModuleType):
+        names = value.__name__.split(".")
+        return names[0] in _LIBRARIES and _STATES.isdisjoint(names)
+    if isinstance(value, FunctionType) and global_name(value) is None:
+        return False  # made by another one, which it may remember things of
+    if isinstance(value, (BuiltinFunctionType, FunctionType, type, np.ufunc, type(np.sum))):
+        owner = getattr(value, "__self__", None)
+        if isinstance(value, BuiltinFunctionType) and not isinstance(
+            owner, (ModuleType, type(None))
+        ):
+            return False
+        names = [*(getattr(value, "__module__", None) or "numpy").split("."), value.__name__]
+        if names[0] == "builtins":
+            return value.__name__ in _BUILTINS
+        return names[0].lstrip("_") in _LIBRARIES and _STATES.isdisjoint(names)
+    return False
+
+
+def _inside(value: Any) -> list[Dependency] | None:
+    """What a function, or a transformed one, consists of; None if it is something else."""
+    if type(value) is FunctionType:
+        return _inside_function(value)
+    if isinstance(value, Transformed):
+        own = vars(value)
+        parts = ["_function", *(name for name in ("_jvp", "_rules") if name in own)]
+        options = tuple(own["_options"].values())
+        found = [Dependency(_attribute(value, name), own[name]) for name in parts]
+        return [*found, Dependency(lambda: options, options)]
+    return None
+
+
+def _inside_function(function: FunctionType) -> list[Dependency] | None:
+    names = _global_names(function.__code__)
+    if names is None or vars(function):
+        return None
+    scope = function.__globals__
+    found = [
+        Dependency(lambda: function.__code__, function.__code__),
+        Dependency(lambda: function.__defaults__, function.__defaults__),
+    ]
+    if function.__kwdefaults__:
+        return None
+    for cell in function.__closure__ or ():
+        if not _is_set(cell):
+            return None
+        found.append(Dependency(_content(cell), cell.cell_contents))
+    for name in names:
+        value = scope.get(name, _ABSENT)
+        found.append(Dependency(_global(scope, name), value))
+        if value is _ABSENT and not (name in _BUILTINS and hasattr(builtins, name)):
+            return None
+    return found
+
+
+@cached(4096)
+def _global_names(code: CodeType) -> tuple[str, ...] | None:
+    """The globals that code reads; None if it does what is not looked into."""
+    names: dict[str, None] = {}
+    for one in codes(code):
+        for instruction in dis.get_instructions(one):
+            operation, name = instruction.opname, instruction.argval
+            if operation in _WRITES or (operation == "STORE_DEREF" and name in one.co_freevars):
+                return None
+            if operation in ("LOAD_GLOBAL", "LOAD_NAME"):
+                names[name] = None
+            elif isinstance(name, str) and name in _STATES and operation != "LOAD_CONST":
+                return None
+    return tuple(names)
+
+
+def _attribute(owner: Any, name: str) -> Callable[[], Any]:
+    return lambda: vars(owner).get(name)
+
+
+def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:
+    return lambda: scope.get(name, _ABSENT)
+
+
+def _content(cell: CellType) -> Callable[[], Any]:
+    return lambda: cell.cell_contents
+
+
+def _is_set(cell: CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""Polling for signals: loops that stop on the way when somebody presses Ctrl-C.
+
+A loop of machine code would keep Python from seeing signals. So it is cut into strips, and between
+two of them a function of the runtime is called (`functrans.run.call.steps`), whose address lies
+behind the status. If the status says so then, the kernel returns at once: what comes after the loop
+may rely on all that the loop would have written. The iterations themselves are what they were, and
+so is what they take; a strip is as long as about a hundred microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from functrans.emit.llvm.text import Writer
+from functrans.loop.failures import INTERRUPTED
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Call, For, If, Reduce, Statement, While
+
+STOPPED: Final = "interrupted"
+"""The label of the block that returns."""
+
+_STRIP = 1 << 16
+"""Roughly, how many operations a strip has."""
+
+_STATEMENT = 4  # operations; a loop whose end nobody knows, and a routine of a library:
+_UNKNOWN = 64
+_ROUTINE = 1 << 13
+
+
+def strip(writer: Writer, body: tuple[Statement, ...], is_outermost: bool) -> str:
+    """How many iterations of a loop are done between two looks at the signals.
+
+    Loops inside of others, which are begun often, do not work it out: they look for themselves.
+    """
+    if not is_outermost:
+        inner = any(isinstance(each, (For, Reduce, While, Call)) for each in _all(body))
+        return str(_STRIP >> 10 if inner else _STRIP >> 3)
+    work = _work(writer, body)
+    if isinstance(work, int):
+        return str(max(1, _STRIP // work))
+    length = writer.define(f"udiv i64 {_STRIP}, {work}")
+    return writer.call("llvm.umax.i64", "i64", [("i64", length), ("i64", "1")])
+
+
+def look(writer: Writer, goes_on: str) -> None:
+    """Ask whether to go on, and return if not; ends the block."""
+    place = writer.define("getelementptr i64, ptr %flag, i64 1")
+    function = writer.define(f"load ptr, ptr {place}")
+    writer.line(f"call void {function}(ptr %flag) cold")
+    status = writer.define("load i64, ptr %flag")
+    stopped = writer.define(f"icmp eq i64 {status}, {INTERRUPTED}")
+    writer.branch(stopped, STOPPED, goes_on)
+
+
+def _all(body: Iterable[Statement]) -> Iterable[Statement]:
+    for each in body:
+        yield each
+        if isinstance(each, If):
+            yield from _all((*each.body, *each.otherwise))
+
+
+def _work(writer: Writer, body: Iterable[Statement]) -> int | str:
+    """About how many operations statements are, at least 1."""
+    total: int | str = 1
+    for each in body:
+        match each:
+            case For():
+                once = _work(writer, each.body)
+                count = _product(writer, [_extent(writer, each.start, each.stop), once])
+                total = _sum(writer, total, _quotient(writer, count, each.lanes))
+            case Reduce():
+                once = _sum(writer, _work(writer, each.body), _STATEMENT)
+                extents = [_extent(writer, start, stop) for _, start, stop in each.loops]
+                count = _product(writer, [*extents, once])
+                total = _sum(writer, total, _quotient(writer, count, each.lanes))
+            case While():
+                once = _work(writer, (*each.prepare, *each.body))
+                total = _sum(writer, total, _product(writer, [_UNKNOWN, once]))
+            case If():
+                total = _sum(writer, total, _work(writer, (*each.body, *each.otherwise)))
+            case Call():
+                total = _sum(writer, total, _ROUTINE)
+            case _:
+                total = _sum(writer, total, _STATEMENT)
+    return total
+
+
+def _extent(writer: Writer, start: Scalar, stop: Scalar) -> int | str:
+    if start.op == stop.op == "const":
+        return max(0, int(stop.attribute) - int(start.attribute))
+    return f"%s{stop.attribute}" if stop.op == "size" else _UNKNOWN
+
+
+def _sum(writer: Writer, a: int | str, b: int | str) -> int | str:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return writer.define(f"add i64 {a}, {b}")
+
+
+def _product(writer: Writer, factors: Iterable[int | str]) -> int | str:
+    total: int | str = 1
+    for factor in factors:
+        if isinstance(total, int) and isinstance(factor, int):
+            total *= factor
+        else:
+            total = factor if total == 1 else writer.define(f"mul i64 {total}, {factor}")
+    return total
+
+
+def _quotient(writer: Writer, count: int | str, lanes: int) -> int | str:
+    if isinstance(count, int):
+        return count // lanes
+    return writer.define(f"lshr i64 {count}, {lanes.bit_length() - 1}") if lanes > 1 else count

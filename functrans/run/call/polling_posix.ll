@@ -1,0 +1,21 @@
+; Which thread this is, and what time, by POSIX. The number of the clock takes the place of CLOCK.
+
+declare i64 @PyThread_get_thread_ident()
+declare i32 @clock_gettime(i32, ptr)
+
+define internal i64 @this_thread() {
+  %number = call i64 @PyThread_get_thread_ident()
+  ret i64 %number
+}
+
+define internal i64 @milliseconds() {
+  %time = alloca i64, i64 2                        ; seconds, nanoseconds
+  call i32 @clock_gettime(i32 CLOCK, ptr %time)
+  %seconds = load i64, ptr %time
+  %part.p = getelementptr i64, ptr %time, i64 1
+  %part = load i64, ptr %part.p
+  %whole = mul i64 %seconds, 1000
+  %rest = sdiv i64 %part, 1000000
+  %both = add i64 %whole, %rest
+  ret i64 %both
+}
