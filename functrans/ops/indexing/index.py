@@ -208,7 +208,9 @@ def _item(item: Any) -> Any:
         try:
             return operator.index(item)
         except TypeError:
-            raise IndexError(f"{NOT_AN_INDEX}, not {describe(item)}") from None
+            if not hasattr(item, "__array__"):
+                raise IndexError(f"{NOT_AN_INDEX}, not {describe(item)}") from None
+        item = np.asarray(item)
     if isinstance(item, np.ndarray) and type(item) is not np.ndarray:
         check_plain(item)
     if item.dtype.kind == "b":
