@@ -399,10 +399,10 @@ def jit(
 
     The function is traced once for each combination of shapes, dtypes and structures of its
     arguments, optimised as a whole, and compiled; later calls run the compiled code. It must be
-    pure: what it does besides returning results happens only while it is traced, and what it reads
-    from outside is read then. Arrays that its code names (in closures, globals, attributes, and
-    containers of them) are looked at before each call, as are the attributes of a method's
-    instance: if one was changed, in place too, the function is traced again.
+    pure: what it does besides returning results happens only while it is traced. What it reads
+    from outside (closures, globals, attributes, containers) is looked at before each call: large
+    arrays, and those that have changed once, are inputs like arguments; if anything else was
+    changed, in place too, the function is traced again. ``outside()`` says which.
 
     Parameters
     ----------
