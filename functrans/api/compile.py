@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Concatenate, overload
 
 from functrans.api.arguments import (
@@ -39,7 +40,7 @@ from functrans.api.options import (
 from functrans.api.outside import State
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
-from functrans.api.remembering import MOST_ENTRIES, Remembering
+from functrans.api.remembering import MISSED, MOST_ENTRIES, Remembering
 from functrans.api.static import NO_STATIC, Static, without_static
 from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
@@ -125,6 +126,10 @@ class Jitted(Remembering[P, R]):
         else:
             static = NO_STATIC
         state, closed_over = self._outside.state()
+        if state.native is not None and not kwargs:
+            result = state.native(*args, *closed_over)
+            if result is not MISSED:
+                return result
         if not kwargs and NO_CONTAINERS.issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = structure_of_leaves(len(args))
@@ -135,9 +140,8 @@ class Jitted(Remembering[P, R]):
         if closed_over:
             leaves = [*leaves, *closed_over]
         if current.get() is not None:
-            return self._repeated(
-                lambda: self._record(leaves, structure, static, state), given, state
-            )
+            record = partial(self._record, leaves, structure, static, state)
+            return self._repeated(record, given, state)
         key = (
             state.number,
             structure,
@@ -154,7 +158,7 @@ class Jitted(Remembering[P, R]):
             return self._repeated(lambda: self._along(key, leaves, structure, static), given, state)
         result = self._called(entry[0], leaves, structure, static)
         if not self._has_static:
-            self._remember(entry[0], structure, leaves)
+            self._remember(entry[0], structure, leaves, state, None if kwargs else args)
         return result
 
     def _along(self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:
@@ -318,6 +322,7 @@ class Jitted(Remembering[P, R]):
             assert isinstance(trace, Trace)
             return [*(decision.tracer for decision in trace.decisions), *outs]
 
+        name = partial(self._leaf_name, structure=structure, static=static)
         staged = stage(
             with_guards if speculates else closed,
             [aval_of_leaf(x) for x in arrays],
@@ -325,18 +330,13 @@ class Jitted(Remembering[P, R]):
             values=known_values(arrays) if speculates else None,
             operands=None if speculates else arrays,
             outcomes=outcomes,
-            name=lambda i: self._leaf_name(i, structure, static),
+            name=name,
         )
         decisions = staged.decisions if speculates else ()
         donated = leaves_of(self._donated, structure, static.position, len(static.positional))
         captures = fetched(staged.captures) if self._where.is_host else staged.captures
         own, closed_over = arrays[: structure.num_leaves], arrays[structure.num_leaves :]
-        backend = backend_of(
-            own,
-            [*closed_over, *captures],
-            self._where.chosen,
-            lambda i: self._leaf_name(i, structure, static),
-        )
+        backend = backend_of(own, [*closed_over, *captures], self._where.chosen, name)
         path = Path(staged.graph, captures, closed.result, decisions, donated, backend)
         return path, staged
 

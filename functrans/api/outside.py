@@ -263,12 +263,15 @@ class State:
         The same for all states in which tracing gives the same program.
     slots : list of Place
         Where the arrays are that are inputs.
+    native : callable, optional
+        Makes calls in this state that are like earlier ones: of the arguments and the inputs.
     inputs, constants : dict
         The bytes of each array that is an input, and of those that are compared, by its path.
     """
 
     def __init__(self, walk: Walk, before: State | None, outside: Outside) -> None:
         self.complete = walk.complete
+        self.native: Callable[..., Any] | None = None
         self._gone = walk.gone
         self._holders = walk.holders
         stays = fixed(walk)

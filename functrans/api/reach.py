@@ -53,6 +53,7 @@ from functrans.api.kinds import (
     is_installed_module,
     is_label,
     is_native,
+    is_plain,
     is_protocol,
     items_of,
     key_of,
@@ -256,7 +257,10 @@ class Walk:
 
     def _attached(self, function: types.FunctionType, path: int) -> None:
         """Defaults and attributes of a function."""
-        if function.__defaults__ or function.__kwdefaults__:
+        given = function.__defaults__, tuple((function.__kwdefaults__ or {}).items())
+        if is_plain(given):  # to assign others is to write another function
+            self.signature.append(key_of(given))
+        else:
             self._hold(
                 held_read(function, lambda f: (f.__defaults__, f.__kwdefaults__)),
                 [".__defaults__", ".__kwdefaults__"], path, id(function), True,
@@ -352,7 +356,8 @@ class Walk:
         exact = type(value).__reduce__ is Transformed.__reduce__
         self.signature.append(Identity(type(value)))
         self._push(value._function, path, id(value), "function", exact)
-        self._push(value._options, path, id(value), "options", False)
+        for name, option in value._options.items():  # which nobody writes to
+            self._push(option, path, id(value), name, False)
         if not exact:
             rules = held_read(value, lambda x: list(x._rules_given().values()))
             self._hold(rules, ["", ""], path, id(value))
@@ -456,8 +461,7 @@ class Walk:
             return
         installed = is_installed_class(kind)
         all_count = self.any_attribute or installed or "__dataclass_fields__" in dir(kind)
-        everything = attributes_of(value)
-        names = [name for name in everything if all_count or name in self._wanted]
+        names = [name for name in attributes_of(value) if all_count or name in self._wanted]
         self.signature.append((Identity(kind), tuple(names)))
         content, slots = dictionary_of(value), slots_of(kind)
         inside = [name for name in names if name in content]

@@ -81,7 +81,7 @@ CALLS = [
     (lambda a, b: a @ b, (x, x.T.copy()), {}),
     (lambda *a: sum(a), (x, x, x, 1.0), {}),
     (lambda a, *, k, j: a * k - j, (x,), {"j": x, "k": 2.0}),
-    (lambda p: Pair(p.second, [p.first]), (Pair(x, {"b": 2.0, "a": x}),), {}),
+    (lambda p: type(p)(p.second, [p.first]), (Pair(x, {"b": 2.0, "a": x}),), {}),
     (lambda p: {"z": p["w"], "a": (p["v"][0], None, [])}, ({"w": x, "v": [x, None]},), {}),
     (lambda p: {1: p[1], (2, 3): p[1] * 2}, ({1: x},), {}),
     (lambda *a: [a[0], a[0], ()], (x,), {}),
