@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,17 @@ def test_it_is_a_program():
     done = subprocess.run([*command[:-1], "cash"], capture_output=True, text=True)
     assert done.returncode == 2
     assert "invalid choice: 'cash'" in done.stderr
+
+
+def test_it_says_of_a_file_that_it_is_no_folder(folder, capsys):
+    folder.write_text("")
+    assert main(["cache"]) == 1
+    assert capsys.readouterr().err == f"{folder} is not used: it is no folder\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_it_says_of_a_folder_that_it_cannot_be_made(monkeypatch, capsys):
+    monkeypatch.setattr(config, "cache", True)
+    monkeypatch.setattr(config, "cache_dir", Path("/proc/there-is-none"))
+    assert main(["cache"]) == 1
+    assert "it cannot be made (" in capsys.readouterr().err

@@ -2,9 +2,11 @@
 
 import ast
 import inspect
+import os
 import pickle
 import subprocess
 import sys
+import zipfile
 from importlib import import_module
 from pathlib import Path
 
@@ -181,3 +183,27 @@ def f(x):
 print(grad(f)(np.ones(2)))
 """
     assert run(script) == "[1. 1.]"
+
+
+def test_a_program_is_compiled_and_run_from_an_archive(tmp_path):
+    package = Path(functrans.__file__).parent
+    archive = tmp_path / "library.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in package.rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                file.write(path, path.relative_to(package.parent))
+    code = """
+import numpy as np
+import functrans
+from functrans import grad, jit
+print(functrans.__file__)
+print(jit(grad(lambda x: np.sum(np.sin(x) * np.linalg.norm(x))))(np.ones(3)).shape)
+print(len(functrans.extend.registry) > 400)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert done.stdout.split() == [
+        str(archive / "functrans" / "__init__.py"), "(3,)", "True"
+    ], done.stderr  # fmt: skip

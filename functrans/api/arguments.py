@@ -14,6 +14,7 @@ from functrans.errors import ArgnumsError, DtypeError, IntegerInputError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Aval, aval_of, describe, is_inexact, is_supported, unsupported
 from functrans.ops.indexing.selected import Selected, refuse
+from functrans.probing import probe
 from functrans.subclasses import lost
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.tracer import Tracer
@@ -21,6 +22,8 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 Argnums = int | Sequence[int]
+
+_ABSENT = object()
 
 Wrapper = TypeVar("Wrapper", bound=Callable[..., Any])
 
@@ -32,12 +35,16 @@ def decorated(transform: Callable[..., Any], **options: Any) -> Callable[..., An
 
 def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper:
     """Give the wrapper the name, docstring and signature of the function that it stands for."""
-    functools.update_wrapper(wrapper, function, updated=())
+    # as functools.update_wrapper does
+    for key in functools.WRAPPER_ASSIGNMENTS:
+        if (value := probe(function, key, _ABSENT)) is not _ABSENT:
+            setattr(wrapper, key, value)
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
     # the user's attributes too; those of a transformed function are its state
-    for key, value in getattr(function, "__dict__", {}).items():
+    for key, value in probe(function, "__dict__", {}).items():
         if not key.startswith("_"):
             setattr(wrapper, key, value)
-    if not hasattr(function, "__name__"):
+    if probe(function, "__name__") is None:
         name = f"{prefix}({type(function).__name__})"
         wrapper.__name__ = name
     return wrapper
@@ -54,14 +61,14 @@ def check_callable(function: Any, transform: str) -> None:
 
 def name_of(function: Callable[..., Any]) -> str:
     """What messages call a function."""
-    return getattr(function, "__name__", None) or type(function).__name__
+    return probe(function, "__name__") or type(function).__name__
 
 
 def argument_name(function: Callable[..., Any], position: int) -> str:
     """``"argument 1 ('weights') of loss"``."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError):
+    except Exception:  # a class's own `__getattr__` may raise anything
         parameters = []
     label = ""
     if position < len(parameters) and parameters[position].kind in (
@@ -145,7 +152,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         refuse(x.mask)
     if isinstance(x, (np.ndarray, np.generic)):
         raise DtypeError(f"{name(*place)} is {unsupported(x)}")
-    if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
+    if probe(x, "__array__") is not None or probe(x, "__dlpack__") is not None:
         return as_array(_of_another_library(x, name, *place), name, *place)
     hint = ""
     if is_dataclass(x):

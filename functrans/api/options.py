@@ -238,7 +238,7 @@ def _count(function: Callable[..., Any]) -> int | None:
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (ValueError, TypeError):
+    except Exception:  # a class's own `__getattr__` may raise anything
         return {}
 
 

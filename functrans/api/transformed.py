@@ -66,7 +66,7 @@ class Transformed(Generic[P, R]):
         return f"{self._transform.__name__}({shown(self._function)}{''.join(given)})"
 
     def __reduce__(self) -> Any:
-        if (name := global_name(self)) is not None:
+        if (name := global_name(self)) is not None and not _goes_by_value(self):
             return name
         return again, (self._transform, self._function, self._options)
 
@@ -96,6 +96,20 @@ def global_name(function: Any) -> str | None:
     for part in name.split("."):
         found = getattr(found, part, None)
     return name if found is function else None
+
+
+def _goes_by_value(function: Any) -> bool:
+    """Whether what pickles here takes functions of a script by value, as cloudpickle does.
+
+    Another process has another ``__main__``. Libraries have copies of cloudpickle of their own
+    (joblib, Spark), so it is known by the name of its module.
+    """
+    frame = sys._getframe(2)
+    pickler = sys.modules.get(frame.f_globals.get("__name__", ""))
+    if pickler is None or "cloudpickle" not in pickler.__name__:
+        return False
+    registered: set[str] = getattr(pickler, "list_registry_pickle_by_value", set)()
+    return function.__module__ in {"__main__", *registered}
 
 
 def again(transform: Callable[..., Any], function: Callable[..., Any], options: Any) -> Any:

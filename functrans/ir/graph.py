@@ -75,6 +75,10 @@ class Eqn:
         self.params = params
         self.source = source
 
+    def __reduce__(self) -> Any:
+        # the place in the user's code is of this process
+        return Eqn, (self.primitive, self.inputs, self.outputs, dict(self.params))
+
     def __repr__(self) -> str:
         return f"{self.outputs} = {self.primitive.name} {self.inputs} {dict(self.params)}"
 

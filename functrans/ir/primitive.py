@@ -205,6 +205,9 @@ class Primitive:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> Any:
+        return named, (self.name,)
+
     def __call__(self, *operands: Any, **params: Any) -> Any:
         """Apply to tracers, arrays and numbers, after NumPy's promotion of dtypes."""
         if self.prepare is not None:
@@ -261,6 +264,11 @@ def register(primitive: Primitive) -> None:
                 f"there is a primitive {primitive.name!r} already: choose another name"
             )
         registry[primitive.name] = primitive
+
+
+def named(name: str) -> Primitive:
+    """The primitive of a name: what is pickled of one."""
+    return registry[name]
 
 
 def unregister(name: str) -> None:

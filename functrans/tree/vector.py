@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
+from functrans.probing import probe
 from functrans.subclasses import lost
 from functrans.tree.core import flatten, paths
 
@@ -55,20 +57,8 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     of_numbers = {float: real, complex: common}
     dtypes = [of_numbers.get(type(leaf)) or leaf.dtype for leaf in leaves]
     shapes = [() if type(leaf) in of_numbers else tuple(leaf.shape) for leaf in leaves]
-    ends = [0, *accumulate(math.prod(shape) for shape in shapes)]
-
-    def unravel(vector: Any) -> Any:
-        vector = vector if hasattr(vector, "shape") else np.asarray(vector)
-        if tuple(vector.shape) != (ends[-1],):
-            raise ShapeError(
-                f"unravel takes a vector of shape {(ends[-1],)}, as ravel gave it; "
-                f"got shape {tuple(vector.shape)}"
-            )
-        pieces = (
-            _cast(vector[start:end].reshape(shape), dtype)
-            for (start, end), shape, dtype in zip(pairwise(ends), shapes, dtypes, strict=True)
-        )
-        return structure.unflatten(pieces)
+    # not a closure, which cannot be pickled
+    unravel = partial(_unraveled, structure, shapes, dtypes)
 
     if not leaves:  # np.concatenate takes no empty list
         return np.zeros(0, common), unravel
@@ -87,7 +77,7 @@ def _promotes_as(leaf: Any) -> Any:
 def _check_floating(leaf: Any, path: str) -> None:
     if type(leaf) in (float, complex):
         return
-    dtype = getattr(leaf, "dtype", None)
+    dtype = probe(leaf, "dtype")
     what = lost(leaf)
     if dtype is None or (dtype.kind not in "fc" and dtype.name != "bfloat16"):
         what = f"of type {type(leaf).__name__}" if dtype is None else f"of dtype {dtype}"
@@ -100,3 +90,21 @@ def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
     if x.dtype == dtype:
         return x
     return (x.real if x.dtype.kind == "c" and dtype.kind != "c" else x).astype(dtype)
+
+
+def _unraveled(
+    structure: Any, shapes: list[tuple[int, ...]], dtypes: list[Any], vector: Any
+) -> Any:
+    """The tree that a vector was made of: what `ravel` gives is this, for a structure."""
+    ends = [0, *accumulate(math.prod(shape) for shape in shapes)]
+    vector = vector if hasattr(vector, "shape") else np.asarray(vector)
+    if tuple(vector.shape) != (ends[-1],):
+        raise ShapeError(
+            f"unravel takes a vector of shape {(ends[-1],)}, as ravel gave it; "
+            f"got shape {tuple(vector.shape)}"
+        )
+    pieces = (
+        _cast(vector[start:end].reshape(shape), dtype)
+        for (start, end), shape, dtype in zip(pairwise(ends), shapes, dtypes, strict=True)
+    )
+    return structure.unflatten(pieces)

@@ -2,12 +2,15 @@
 
 import gc
 import pickle
+import subprocess
+import sys
 import weakref
 
+import cloudpickle
 import numpy as np
 import pytest
 
-from functrans import grad, jit
+from functrans import grad, jit, linearize, tree, vjp, vmap
 
 
 class Model:
@@ -94,3 +97,79 @@ def test_another_one_takes_its_function_along():
 def test_a_jitted_lambda_fails_as_a_lambda_does():
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(jit(lambda x: x))
+
+
+SCRIPT = """
+import subprocess, sys
+import numpy as np
+import cloudpickle
+from functrans import grad, jit
+
+@jit
+def of_the_script(x):
+    return np.sum(np.tanh(x))
+
+def caller(x):
+    return of_the_script(x) + 1
+
+if __name__ == "__main__":
+    data = cloudpickle.dumps((of_the_script, caller, grad(of_the_script)))
+    code = "import pickle, sys, numpy as np; data = sys.stdin.buffer.read();"
+    code += "print(*(f(np.zeros(2)) for f in pickle.loads(data)))"
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True)
+    print(done.stdout.decode(), done.stderr.decode())
+    from joblib import Parallel, delayed
+    print(*Parallel(n_jobs=2)(delayed(f)(np.zeros(2)) for f in (of_the_script, caller)))
+"""
+
+
+def test_functions_of_a_script_go_to_other_processes_by_value(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["0.0", "1.0", "[1.", "1.]", "0.0", "1.0"], done.stderr
+
+
+def test_functions_of_a_module_go_by_name():
+    assert cloudpickle.loads(cloudpickle.dumps(double)) is double
+    assert pickle.loads(pickle.dumps(double)) is double
+
+
+def test_what_takes_a_vector_to_a_tree_is_pickled():
+    vector, unravel = tree.ravel({"w": np.ones((2, 2)), "b": np.zeros(2)})
+    again = pickle.loads(pickle.dumps(unravel))(vector * 2)
+    assert again["w"].tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+@pytest.mark.parametrize("make", [vjp, linearize])
+def test_linear_functions_are_pickled(make):
+    _, linear = make(lambda x: np.sin(x) * x[0], np.ones(2))
+    again = pickle.loads(pickle.dumps(linear))
+    found, expected = again(np.array([1.0, 2.0])), linear(np.array([1.0, 2.0]))
+    assert np.array_equal(found, expected)
+
+
+class Unhelpful:
+    """Raises something else than AttributeError for what it has not."""
+
+    def __init__(self):
+        self.w = np.ones(3)
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+    def __call__(self, x):
+        return np.sum(self.w * x**2)
+
+
+@pytest.mark.parametrize("transform", [grad, jit, vmap, lambda f: jit(grad(f))])
+def test_a_class_that_raises_something_else_for_what_it_has_not(transform):
+    x = np.ones((3, 3)) if transform is vmap else np.ones(3)
+    assert np.array_equal(transform(Unhelpful())(x), transform(lambda x: np.sum(x**2))(x))
+
+
+def test_such_a_class_as_an_argument():
+    with pytest.raises(TypeError, match="not a number or an array"):
+        jit(lambda x, c: c(x))(np.ones(3), Unhelpful())

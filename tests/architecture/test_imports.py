@@ -17,7 +17,7 @@ PACKAGE = "functrans"
 # itself; from no other in its own row. `vecmath` stands this low because a primitive's definition
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
-    {"errors", "config", "version", "locks", "spelling", "subclasses"},
+    {"errors", "config", "version", "locks", "spelling", "subclasses", "probing"},
     {"lazily"},
     {"caches"},
     {"tree"},

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 # (the patterns begin with text, which is looked for fast)
 _DEFINED = re.compile(r"\ndefine [^@]*@([^(]*)")
 _DECLARED = re.compile(r"\ndeclare [^@]*@([^(]*).*")
+
+
+# of the package's own modules, wherever they were imported from
+_loader: Any = globals()["__loader__"]
 
 
 def joined(*files: Path) -> str:
@@ -16,6 +21,12 @@ def joined(*files: Path) -> str:
     What one file declares and another defines loses its declaration, also if the definition is
     internal; no two files may define or declare the same otherwise.
     """
-    text = "".join("\n" + file.read_text(encoding="utf-8") for file in files)
+    text = "".join("\n" + _text(file) for file in files)
     defined = set(_DEFINED.findall(text))
     return _DECLARED.sub(lambda found: "" if found[1] in defined else found[0], text)
+
+
+def _text(file: Path) -> str:
+    """A file of the package, which may have been imported from an archive."""
+    text: str = _loader.get_data(str(file)).decode("utf-8")
+    return text.replace("\r\n", "\n")

@@ -129,11 +129,25 @@ class Store:
         return Usage(len(sizes), sum(sizes))
 
     def refusal(self) -> str | None:
-        """Why the folder is not used, if it is there and is not safe."""
+        """Why the folder cannot be used, or is not safe."""
         try:
-            return _refusal(os.stat(self.folder))
-        except OSError:
-            return None
+            about = os.stat(self.folder)
+        except FileNotFoundError:
+            return self._refusal_to_make()
+        except OSError as error:
+            return error.strerror
+        if not stat.S_ISDIR(about.st_mode):
+            return "it is no folder"
+        return _refusal(about)
+
+    def _refusal_to_make(self) -> str | None:
+        """Why a folder that is not there cannot be made."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True)
+            self.folder.rmdir()
+        except OSError as error:
+            return f"it cannot be made ({error.strerror})"
+        return None
 
     def _path(self, key: str) -> Path:
         return self.folder / (key + _SUFFIX)
