@@ -85,6 +85,7 @@ print(*set(codes))
 """
 
 
+@pytest.mark.full
 def test_forks_while_another_thread_loads_the_compiler(tmp_path):
     """What another thread was about to import, a child could never import."""
     assert forking(FIRST, tmp_path) == ["0"]
