@@ -69,6 +69,7 @@ class Roots:
         self.puller = Recorder(
             {var: eqn for eqn in graph.eqns for var in eqn.outputs}, self.buffers
         )
+        self._written = 0  # operations, for all elements that are no loops' together
         self.loops = Loops()
         self.all: list[Root] = []
         self.evaluations: list[Evaluation] = []
@@ -95,7 +96,24 @@ class Roots:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
 
     def loop_axes(self, atom: Atom) -> tuple[int, ...]:
-        """The axes of a value that become loops; the others are unrolled."""
+        """The axes of a value that become loops; the others are unrolled.
+
+        What is unrolled in a program is bounded, as what it takes to compile grows with it. Beyond
+        the bound, all axes become loops.
+        """
+        shape = atom.aval.shape
+        axes = self._loop_axes(atom)
+        count = prod(n for axis, n in enumerate(shape) if axis not in axes)
+        if count <= 1 or not self.whole:
+            return axes
+        written = count * node_count(postorder([self.puller.element(atom, self.loops(shape))]))
+        if self._written + written > self.target.unrolling.largest_program:
+            return tuple(axis for axis, n in enumerate(shape) if n > 1)
+        self._written += written
+        return axes
+
+    def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
+        """The axes of a value that become loops, by itself."""
         shape = atom.aval.shape
         limits = self.target.unrolling
         on_grid = self.whole and self.target.grid is not None
