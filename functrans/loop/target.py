@@ -31,8 +31,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 class Unrolling(NamedTuple):
     """Axes that are written out element by element, and not loops.
 
-    Measured: `sums` (sums of 64 columns), `largest_interleaved` (small leading axes of a
-    transformer block), `much_work` and `elements` (the LSTM cell for one sample).
+    Measured: `sums` (sums of 64 columns), `largest_interleaved` (transformer block), others (LSTM).
     """
 
     longest: int = 16
@@ -44,9 +43,8 @@ class Unrolling(NamedTuple):
     largest_interleaved: int = 8
     """Vectors go along the axis before the last one if the last is so short, else along it."""
     largest_body: int = 16_000
-    largest_program: int = 20_000
-    """About so many operations at most are written out for the elements along small axes: of a
-    value, and of a whole program, beyond which all axes are loops (measured: 18 qubit turns)."""
+    """About so many operations at most are written out for the elements along small axes."""
+    largest_program: int = 20_000  # and so many for a program's: past that, all axes are loops
     sums: int = 7
     """So many long sums at most are written out in a loop's body; vectors go along more of them."""
     elements: int = 64
