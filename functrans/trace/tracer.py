@@ -272,6 +272,16 @@ class Tracer(Operators):
         value = self._plain("a plain np.ndarray (np.asarray, or storing it in an array)")
         return np.array(value, dtype)
 
+    @property
+    def _numba_type_(self) -> NoReturn:
+        """What Numba asks an argument of a dispatcher for."""
+        self._check_usable()
+        raise TracerConversionError(
+            f"{self._described()} cannot be an argument of a function that Numba compiled"
+            f"{located(user_source())}.\nCall the Python function (f.py_func), which is traced, or "
+            "functrans.from_numba(f, ...)."
+        )
+
     def item(self, *args: Any) -> Any:
         """An element as a Python number, which is traced if it may have a derivative."""
         if self._converts():
