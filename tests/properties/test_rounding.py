@@ -38,6 +38,7 @@ def distance_to_the_largest(a, b, c, d):
 PROGRAMS = [largest_and_squares, where_it_is_largest, distance_to_the_largest]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("function", PROGRAMS)

@@ -73,6 +73,7 @@ def test_distribution(name):
     assert stats.kstest(x, distribution.cdf).pvalue > 0.01
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["normal", "gamma", "t", "truncated_normal to the right"])
 def test_distribution_in_float32(name):
     draw, distribution = CONTINUOUS[name]

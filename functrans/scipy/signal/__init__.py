@@ -12,8 +12,10 @@ from functrans.scipy.signal.filters import *  # noqa: F403
 from functrans.scipy.signal.filters import __all__ as _filters
 from functrans.scipy.signal.smoothing import *  # noqa: F403
 from functrans.scipy.signal.smoothing import __all__ as _smoothing
+from functrans.scipy.signal.spectra import *  # noqa: F403
+from functrans.scipy.signal.spectra import __all__ as _spectra
 
-__all__ = [*_convolution, *_filters, *_smoothing]
+__all__ = [*_convolution, *_filters, *_smoothing, *_spectra]
 
 _scipy = _lazy("scipy:signal")
 

@@ -10,6 +10,13 @@ from tests.run.cuda.emulated import emulated_gpu
 from tests.run.cuda.stub import stubs
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_garbage_of_others():
+    """Garbage is collected often here: not among what other tests have left in caches."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def gpu():
     """A stub in place of the machine's GPU; what was not freed at the end fails the test."""

@@ -86,6 +86,7 @@ KINDS = [LikeCupy, LikePytorch, LikeOldPytorch]
 DTYPES = ["?", "i1", "i8", "u2", "f2", "f4", "f8", "c8", "c16"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_taken_without_a_copy(gpu, kind, dtype):

@@ -55,6 +55,7 @@ def test_whoever_looks_is_told_each_time(gpu, look):
             LOOKS[look](x)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("code", sorted(FAILURES))
 def test_each_number_is_its_exception(gpu, code):
     with pytest.raises(FAILURES[code].exception) as caught:

@@ -141,6 +141,7 @@ def on_device(tree):
     return functrans.tree.map(lambda x: functrans.device_put(x), tree)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_those_of_the_host(emulated, name):
     function, *args = PROGRAMS[name]
