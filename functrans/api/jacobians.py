@@ -23,14 +23,20 @@ from functrans.api.derivatives import (
     check_holomorphic_arguments,
     check_holomorphic_results,
     grad,
-    jvp,
 )
 from functrans.api.linearization import Linear, Point, run_derivative
-from functrans.api.problem import Problem, matching, problem_of
+from functrans.api.problem import (
+    Problem,
+    filled_tangents,
+    forward_problem,
+    matching,
+    problem_of,
+)
 from functrans.api.transformed import P, Transformed
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_inexact
 from functrans.ops.arrays.structural import reshape, zeros
+from functrans.ops.calls.custom import is_reverse_only
 from functrans.run.call.ownership import own
 from functrans.transform.jacobian import forward_block, reverse_block
 from functrans.tree import core as tree
@@ -192,7 +198,7 @@ def _jacobian(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         problem = problem_of(function, argnums, args, kwargs, has_aux, transform)
         check_holomorphic_arguments(problem, holomorphic)
-        if blocks_of is _by_columns and not holomorphic:
+        if blocks_of is not _by_rows and not holomorphic:
             _check_real_arguments(problem)
         point = problem.point()
         _check_float_results(problem)
@@ -292,6 +298,12 @@ def _by_rows(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks
     return blocks
 
 
+def _by_either(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks:
+    """By columns, unless a rule of `custom_vjp` is met, which knows rows only."""
+    blocks_of = _by_rows if is_reverse_only(linear.graph) else _by_columns
+    return blocks_of(linear, problem, chunk_size)
+
+
 def _joined(parts: Sequence[Any], axis: int) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
@@ -331,6 +343,9 @@ def hessian(
 ) -> Any:
     """The second derivative of a function: ``jacfwd(jacrev(function))``.
 
+    Where the first derivative meets a function of `custom_vjp`, which has no forward mode, it is
+    ``jacrev(jacrev(function))``.
+
     Parameters
     ----------
     function, argnums, has_aux
@@ -365,7 +380,7 @@ def hessian(
         return decorated(hessian, **options)
     check_callable(function, "hessian")
     first = _jacobian(function, argnums, has_aux, None, holomorphic, "hessian", _by_rows)
-    second = _jacobian(first, argnums, has_aux, chunk_size, holomorphic, "hessian", _by_columns)
+    second = _jacobian(first, argnums, has_aux, chunk_size, holomorphic, "hessian", _by_either)
     return Transformed(hessian, function, options, second)
 
 
@@ -385,6 +400,10 @@ def hvp(
     function: Callable[..., Any] | None = None, /, argnums: int = 0, has_aux: bool = False
 ) -> Any:
     """The product of a Hessian and a vector, without the Hessian.
+
+    It is the gradient's derivative in the vector's direction; or, where the gradient meets a
+    function of `custom_vjp`, which has no forward mode, the gradient's pullback of the vector. The
+    two are the same as long as the rules give a symmetric Hessian, as true derivatives do.
 
     Parameters
     ----------
@@ -429,8 +448,16 @@ def hvp(
         leaves, structure = tree.flatten(arguments[position])
         label = argument_name(function, position)
         avals = [aval_of_leaf(as_array(x, str, label)) for x in leaves]
-        given = tree.unflatten(structure, matching(vector, structure, avals, "the vector", label))
-        results = jvp(along, (arguments[position],), (given,), has_aux=has_aux)
-        return results[1:] if has_aux else results[1]
+        given = matching(vector, structure, avals, "the vector", label)
+        problem = forward_problem(along, (arguments[position],), has_aux, "hvp")
+        point = problem.point()
+        if is_reverse_only(point.tangent.graph):
+            auxiliary = [None] * (len(point.graph.outputs) - len(given))
+            outputs, results = point.pull([*given, *auxiliary])
+            (found,) = problem.derivative(results, point, given)
+        else:
+            outputs, results = point.push(given)
+            found = filled_tangents(problem, results, point, given)
+        return (found, problem.unpack(outputs)[1]) if has_aux else found
 
     return Transformed(hvp, function, {"argnums": argnums, "has_aux": has_aux}, product)

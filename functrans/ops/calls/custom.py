@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.errors import CustomRuleError, LeakedTracerError, NotDifferentiableError
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ir.graph import Eqn, Graph, Var, any_eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import place, zeros_like
@@ -442,3 +442,8 @@ custom_pullback = primitive(
     several=True,
     higher_order=True,
 )
+
+
+def is_reverse_only(graph: Graph) -> bool:
+    """Whether a graph of tangents can only be transposed: a rule in it has no forward mode."""
+    return any_eqn(graph, lambda eqn: eqn.primitive is custom_pullback)
