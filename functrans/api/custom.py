@@ -309,7 +309,8 @@ class CustomVjp(_Custom[P, R]):
             With the function's arguments; returns ``(result, residuals)``.
         backward : callable
             ``backward(*nondiff, residuals, cotangent)`` returns a tuple with the cotangent of each
-            argument that is differentiated; None stands for zero.
+            argument that is differentiated. None stands for zeros, in the place of a cotangent or
+            of any part of it: ``({"a": ct, "b": None},)``.
         """
         check_callable(forward, "defvjp")
         self._check_rule(backward, "defvjp", "the backward rule", "residuals, cotangent")
@@ -391,12 +392,9 @@ class CustomVjp(_Custom[P, R]):
         for i, (ct, argument) in enumerate(zip(results, arguments, strict=True)):
             leaves, structure = tree.flatten(argument)
             avals = [aval_of_leaf(x) for x in leaves]
-            if ct is None:
-                flat += [zeros_like(a) for a in avals if is_inexact(a.dtype)]
-            else:
-                ct = tree.map(_without_float0, ct)
-                cts = matching_leaves(ct, structure, avals, f"cotangent {i} of {what}")
-                flat += [c for c, a in zip(cts, avals, strict=True) if is_inexact(a.dtype)]
+            ct = tree.map(_without_float0, ct)
+            cts = matching_leaves(ct, structure, avals, f"cotangent {i} of {what}", absent=True)
+            flat += [c for c, a in zip(cts, avals, strict=True) if is_inexact(a.dtype)]
         return flat
 
 
@@ -451,7 +449,7 @@ def custom_vjp(
     CustomRuleError
         If there is no rule; if the forward rule does not return ``(result, residuals)`` with a
         result like the function's; if the backward rule does not return a tuple with one cotangent
-        (or None) for each argument, in the argument's structure and shapes.
+        for each argument, in the argument's structure and shapes (None for what is zero).
 
     Examples
     --------

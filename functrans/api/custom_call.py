@@ -17,8 +17,10 @@ from functrans.api.arguments import (
     normalized_argnums,
 )
 from functrans.api.inner import Inner
+from functrans.api.problem import with_absent_parts
 from functrans.errors import CustomRuleError
 from functrans.ir.types import Aval, is_complex
+from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.promotion import cast
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
@@ -88,21 +90,26 @@ class CustomCall:
         return self.inner.structure.unflatten(leaves)
 
 
-def check_structure(found: Structure, expected: Structure, what: str) -> None:
-    if found != expected:
-        raise CustomRuleError(
-            f"{what} must have the structure of the function's: {difference(expected, found)}"
-        )
-
-
 def matching_leaves(
-    given: Any, structure: Structure, avals: Sequence[Aval], what: str
+    given: Any, structure: Structure, avals: Sequence[Aval], what: str, *, absent: bool = False
 ) -> list[Any]:
-    """The leaves of a tangent or cotangent; None stands for zeros where the leaf is no float."""
+    """The leaves of what a rule gives, checked against what it belongs to.
+
+    With ``absent``, None in the place of a leaf or of a subtree stands for zeros.
+    """
+    leaves: list[Any] | None
     leaves, found = tree.flatten(given)
-    check_structure(found, structure, what)
+    if found != structure:
+        leaves = with_absent_parts(given, structure) if absent else None
+        if leaves is None:
+            raise CustomRuleError(
+                f"{what} must have the structure of the function's: {difference(structure, found)}"
+            )
     checked = []
     for i, (x, aval) in enumerate(zip(leaves, avals, strict=True)):
+        if x is None:
+            checked.append(zeros_like(aval))
+            continue
         x = as_array(x, f"{what}, leaf {{}},".format, i)
         if aval_of_leaf(x).shape != aval.shape:
             raise CustomRuleError(

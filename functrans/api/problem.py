@@ -243,7 +243,7 @@ def matching(
     leaves: list[Any] | None
     leaves, found = tree.flatten(given)
     if found != structure:
-        leaves = _with_absent_parts(given, structure)
+        leaves = with_absent_parts(given, structure)
         if leaves is None:
             # what is absent is no difference
             found = tree.structure(tree.map(lambda x: 0, given, is_leaf=_is_absent))
@@ -279,7 +279,7 @@ def _is_absent(node: Any) -> bool:
     return node is None
 
 
-def _with_absent_parts(given: Any, structure: Any) -> list[Any] | None:
+def with_absent_parts(given: Any, structure: Any) -> list[Any] | None:
     """The leaves of a tree of which parts are None; None if it does not have the structure."""
     numbered = structure.unflatten(range(structure.num_leaves))
     try:

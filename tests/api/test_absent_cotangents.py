@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import errors, jit, jvp, linearize, vjp
+from functrans import custom_vjp, errors, grad, jit, jvp, linearize, vjp
 
 
 def parts(x):
@@ -51,3 +51,52 @@ def test_parts_of_tangents_are_left_out():
 
     assert jvp(product, (2.0, 3.0), (None, 1.0)) == (6.0, 2.0)
     assert linearize(product, 2.0, 3.0)[1](1.0, None) == 3.0
+
+
+def in_two_parts(cotangent):
+    """A function of a tree whose backward rule returns such a cotangent of it."""
+
+    @custom_vjp
+    def f(tree):
+        return tree["a"] * tree["b"][0] * tree["b"][1]
+
+    def backward(tree, ct):
+        return (cotangent(tree, ct),)
+
+    f.defvjp(lambda tree: (f(tree), tree), backward)
+    return f
+
+
+TREE = {"a": np.array([2.0, 3.0]), "b": (np.array([5.0, 7.0]), 4.0)}
+
+
+@pytest.mark.parametrize("compiled", [lambda f: f, jit])
+@pytest.mark.parametrize(
+    ("cotangent", "of_a", "of_b"),
+    [
+        (lambda tree, ct: {"a": ct * 10, "b": None}, [10, 10], [0, 0]),
+        (lambda tree, ct: {"a": ct * 10, "b": (None, None)}, [10, 10], [0, 0]),
+        (lambda tree, ct: {"a": None, "b": (ct * tree["a"], None)}, [0, 0], [2, 3]),
+        (lambda tree, ct: None, [0, 0], [0, 0]),
+    ],
+)
+def test_parts_of_what_a_backward_rule_returns(compiled, cotangent, of_a, of_b):
+    f = in_two_parts(cotangent)
+    found = compiled(grad(lambda tree: np.sum(f(tree))))(TREE)
+    np.testing.assert_array_equal(found["a"], of_a)
+    np.testing.assert_array_equal(found["b"][0], of_b)
+
+
+def test_beside_integers():
+    f = in_two_parts(lambda tree, ct: {"a": ct, "b": (None, None)})
+    tree = {"a": np.ones(2), "b": (np.array([5.0, 7.0]), 4)}
+    found = grad(lambda tree: np.sum(f(tree)), allow_int=True)(tree)
+    np.testing.assert_array_equal(found["a"], [1, 1])
+    np.testing.assert_array_equal(found["b"][0], [0, 0])
+
+
+def test_another_structure_from_a_backward_rule_is_refused():
+    f = in_two_parts(lambda tree, ct: {"a": None, "b": (None, None, None)})
+    words = r"cotangent 0 of the backward rule of custom_vjp\(f\) must have the structure of the"
+    with pytest.raises(errors.CustomRuleError, match=words):
+        grad(lambda tree: np.sum(f(tree)))(TREE)
