@@ -4,6 +4,7 @@ import ast
 import inspect
 import os
 import pickle
+import pkgutil
 import subprocess
 import sys
 import zipfile
@@ -207,3 +208,21 @@ print(len(functrans.extend.registry) > 400)
     assert done.stdout.split() == [
         str(archive / "functrans" / "__init__.py"), "(3,)", "True"
     ], done.stderr  # fmt: skip
+
+
+def test_no_module_takes_the_place_of_a_name():
+    """Python enters a module in its package, where it would replace a function of that name."""
+    for module in pkgutil.walk_packages(functrans.__path__, "functrans."):
+        if not module.ispkg or ".cuda" in module.name:
+            continue
+        package = import_module(module.name)
+        modules = {each.name for each in pkgutil.iter_modules(package.__path__)}
+        tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+        named = {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        assert not modules & named, module.name

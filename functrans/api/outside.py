@@ -24,6 +24,7 @@ from functrans.api.presented import Presented, fixed
 from functrans.api.reach import Walk
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
+from functrans.locks import lock
 
 SMALL = 4096
 """Bytes up to which an array is a constant that folds, as long as it does not change."""
@@ -67,6 +68,8 @@ class Outside:
 
         self._static: Table[int, Any] = Table(64)
         self._latest: State | None = None
+        self._traced: State | None = None
+        self._lock = lock()
 
     @property
     def watches(self) -> bool:
@@ -95,6 +98,7 @@ class Outside:
             state, _ = self.look()
         if state.number != number:
             raise Moved
+        self._traced = state
         return state
 
     def after(self, number: int) -> int | None:
@@ -102,13 +106,13 @@ class Outside:
 
         A function that keeps what it has computed, or counts its calls, is as it was then.
         """
-        before = self._latest
-        if before is None or before.values() is not None:
+        before, self._traced = self._traced, None  # (another thread may have looked since)
+        if before is None or before.number != number or before.values() is not None:
             return None
         state, _ = self.look()
         state.release()
         inputs = [[place.path for place in each.slots] for each in (before, state)]
-        return state.number if before.number == number and inputs[0] == inputs[1] else None
+        return state.number if inputs[0] == inputs[1] else None
 
     def report(self, name: str) -> OutsideReport:
         """What `Jitted.outside` gives."""
@@ -132,8 +136,9 @@ class Outside:
 
     def look(self) -> tuple[State, list[Any]]:
         """As `state`, by a walk over everything."""
-        state = State(self._walk(), self._latest, self)
-        self._latest = state
+        with self._lock:
+            state = State(self._walk(), self._latest, self)
+            self._latest = state
         values = state.values()
         return state, state.first if values is None else values
 

@@ -34,7 +34,7 @@ from functrans.loop.scalar import (
     where,
 )
 from functrans.vecmath.exponential import LOG2_E, exp
-from functrans.vecmath.gamma import HALF_LOG_2_PI, digamma
+from functrans.vecmath.gamma_functions import HALF_LOG_2_PI, digamma
 from functrans.vecmath.logarithm import log, log1p
 from functrans.vecmath.polynomial import fast_two_sum, horner, in_float64, is_nan, two_sum
 from functrans.vecmath.stirling import (

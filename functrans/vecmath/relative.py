@@ -20,7 +20,7 @@ from functrans.loop.scalar import Scalar, const, convert, copysign, eq, floor, f
 from functrans.vecmath.exponential import clamp, exp, exp_scaled, expm1
 from functrans.vecmath.logarithm import log, log1p
 from functrans.vecmath.polynomial import in_float64, is_nan
-from functrans.vecmath.power import power
+from functrans.vecmath.powers import power
 
 NEAR_LOG1P = 0.5
 

@@ -41,7 +41,7 @@ from functrans.vecmath.polynomial import (
     two_product,
     two_sum,
 )
-from functrans.vecmath.power import log2_pair
+from functrans.vecmath.powers import log2_pair
 from functrans.vecmath.trigonometric import sinpi
 
 # (x + 1) times the correction, in t

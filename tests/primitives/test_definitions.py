@@ -19,8 +19,6 @@ NOT_COMPILED = {
     "gcd": "a loop of unknown length for each number",
     "lcm": "a loop of unknown length for each number",
     "ldexp": "rare",
-    "nextafter": "rare",
-    "spacing": "rare",
     "power_of_integers": "a negative exponent has to raise",
     "cumsum": "an element by itself is a sum: all of them would take quadratic time",
     "cumprod": "as cumsum",

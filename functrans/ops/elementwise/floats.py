@@ -55,7 +55,7 @@ def _spacing(x: Scalar) -> Scalar:
     number = _wide(x)
     next_one = _neighbour(x, None if x.dtype == np.float16 else number >= 0)
     step = _wide(next_one) - number
-    step = scalar.where(scalar.eq(abs(number), np.inf), np.nan, step)
+    step = scalar.where(scalar.eq(abs(number), np.inf), number - number, step)
     return scalar.convert(scalar.where(scalar.ne(number, number), number, step), x.dtype)
 
 
