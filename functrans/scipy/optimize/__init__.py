@@ -9,6 +9,7 @@ from functrans.scipy.optimize.linear import (
     nnls,
 )
 from functrans.scipy.optimize.minimum import minimize, minimize_scalar
+from functrans.scipy.optimize.rosenbrock import rosen, rosen_der, rosen_hess, rosen_hess_prod
 from functrans.scipy.optimize.scalar import (
     bisect,
     brenth,
@@ -66,7 +67,8 @@ __all__ = [
     "basinhopping", "bisect", "brenth", "brentq", "curve_fit", "differential_evolution", "direct",
     "dual_annealing", "fixed_point", "fsolve", "isotonic_regression", "least_squares", "leastsq",
     "linear_sum_assignment", "linprog", "lsq_linear", "minimize", "minimize_scalar", "newton",
-    "nnls", "ridder", "root", "root_scalar", "shgo", "toms748", *_REFUSED,
+    "nnls", "ridder", "root", "root_scalar", "rosen", "rosen_der", "rosen_hess", "rosen_hess_prod",
+    "shgo", "toms748", *_REFUSED,
 ]  # fmt: skip
 
 globals().update(
