@@ -46,6 +46,8 @@ def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:
     value, *extents = fold.args
     *outer, innermost = indices
     each, left = divmod(int(extents[-1].attribute), count)
+    if each == 0:
+        return fold
     step = index("k", each)
 
     def partial(length: int, position: Scalar) -> Scalar:
@@ -54,6 +56,8 @@ def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:
         stops = (*extents[:-1], const(length, INDEX)) if length > 1 else tuple(extents[:-1])
         return Scalar("fold", (moved, *stops), fold.dtype, (op, own)) if own else moved
 
-    partials = [partial(each, from_terms({step: count}, first)) for first in range(count)]
+    # a fold over one element has no step
+    first_of_each = {step: count} if each > 1 else {}
+    partials = [partial(each, from_terms(first_of_each, first)) for first in range(count)]
     partials += [partial(1, const(each * count + i, INDEX)) for i in range(left)]
     return combine_pairwise(op, partials)

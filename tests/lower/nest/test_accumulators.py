@@ -1,5 +1,7 @@
 """Sums side by side: the same numbers added, in several folds that share a loop."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,16 @@ def test_a_sum_that_ends_with_the_loop_around_stays():
     x, i = buffer("x", F8, (100,)), index("i", 100)
     triangle = fold("add", (i,), lambda k: load(x, (k,)))
     assert cut([triangle], 4) == [triangle]
+
+
+@pytest.mark.parametrize(("n", "count"), [(3, 2), (7, 4), (3, 4), (5, 4), (8, 4)])
+def test_fewer_elements_than_two_for_each(n, count):
+    """A fold over one element has no step; fewer elements than folds stay in one."""
+    target = replace(CPU, reductions=CPU.reductions._replace(shortest=1))
+    x, y = buffer("x", F8, (20, n)), buffer("y", F8, (1,))
+    whole = fold("add", (20, n), lambda i, k: load(x, (i, k)))
+    (value,) = done_by(with_accumulators, [whole], count, target=target, simplify=Simplifier())
+    statements, (value,) = lower_folds([value], 1, Simplifier(), CPU)
+    a = np.random.default_rng(0).standard_normal((20, n))
+    (found,) = results([*statements, Store(y, (const(0, INDEX),), value)], {x: a}, [y])
+    np.testing.assert_allclose(found, [a.sum()], rtol=1e-13)
