@@ -17,6 +17,7 @@ from functrans.ops.indexing.selected import Selected, refuse
 from functrans.probing import probe
 from functrans.subclasses import lost
 from functrans.trace.absent import UNKNOWN
+from functrans.trace.foreign import LABELLED, library_of
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
@@ -152,10 +153,17 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         refuse(x.mask)
     if isinstance(x, (np.ndarray, np.generic)):
         raise DtypeError(f"{name(*place)} is {unsupported(x)}")
-    if probe(x, "__array__") is not None or probe(x, "__dlpack__") is not None:
+    # the names of a container that can also make an array of itself would be lost by that
+    plain_kind = next((kind for kind in (dict, list, tuple) if isinstance(x, kind)), None)
+    if plain_kind is None and (probe(x, "__array__") or probe(x, "__dlpack__")) is not None:
         return as_array(_of_another_library(x, name, *place), name, *place)
     hint = ""
-    if is_dataclass(x):
+    if plain_kind is not None:
+        hint = (
+            f": pass {plain_kind.__name__}(x), or make its class a container of arrays by "
+            "functrans.tree.register"
+        )
+    elif is_dataclass(x):
         hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
     raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
 
@@ -165,17 +173,14 @@ def is_foreign(x: Any) -> bool:
     return not isinstance(x, (np.ndarray, np.generic, Tracer, float, int, OnDevice))
 
 
-_LABELLED = ("pandas", "polars", "xarray")
-
-
 def _of_another_library(x: Any, name: Callable[..., str], *place: Any) -> np.ndarray[Any, Any]:
     """An array of another library's as NumPy's, where nothing is lost by that."""
     kind = type(x)
-    package = kind.__module__.partition(".")[0]
+    package = library_of(x)
     if words := lost(x):
         raise DtypeError(f"{name(*place)} is {words}")
     what = f"{name(*place)} is a {package} {kind.__name__}"
-    if package in _LABELLED:
+    if package in LABELLED:
         raise DtypeError(f"{what}, whose labels would be lost: pass x.to_numpy()")
     if getattr(x, "requires_grad", False):
         raise DtypeError(

@@ -18,6 +18,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ir.types import aval_of, describe, is_bfloat16, is_inexact, is_supported
 from functrans.ops.arrays import structural
 from functrans.ops.arrays.numbers import as_number
+from functrans.trace.foreign import refuse_labelled
 from functrans.trace.forms import PYTHON_NUMBERS
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -48,6 +49,7 @@ def dtype_key(x: Any) -> DtypeKey:
         return float
     if isinstance(x, complex):
         return complex
+    refuse_labelled(x)
     raise DtypeError(f"expected an array or a number{located(user_source())}, found {describe(x)}")
 
 

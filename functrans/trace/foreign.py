@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import DtypeError
+from functrans.errors import DtypeError, TracerConversionError
 from functrans.subclasses import MASKED, lost
 from functrans.trace.source import is_installed, located, user_source
 
@@ -71,6 +71,30 @@ def _names(module: str) -> dict[str, Any]:
     return {} if public is None else vars(public)
 
 
+LABELLED = ("pandas", "polars", "xarray")
+"""Libraries whose arrays have labels, which arithmetic goes by."""
+
+_NUMBERS = "Take the numbers in it: np.asarray(series) * x, np.asarray(frame) @ x"
+
+
+def library_of(x: Any) -> str:
+    """The package that an object's class is from."""
+    return type(x).__module__.partition(".")[0]
+
+
+def refuse_labelled(x: Any) -> None:
+    """Raise if what meets a traced value is a labelled array, which cannot hold it.
+
+    Those of xarray can: they keep their labels, and ask what they hold to do the arithmetic.
+    """
+    library = library_of(x)
+    if library in ("pandas", "polars"):
+        raise TracerConversionError(
+            f"a {library} {type(x).__name__} meets a traced value{located(user_source())}: its "
+            f"labels would be lost.\n{_NUMBERS}."
+        )
+
+
 def check_plain(x: np.ndarray[Any, Any]) -> None:
     """Raise if what meets a traced value is an array that a plain one does not stand for."""
     if words := lost(x):
@@ -81,6 +105,9 @@ def converted_by() -> str:
     """A sentence about the function that the user called, if it is one of another library."""
     if any(frame.f_globals["__name__"].startswith("numpy.ma") for frame in calls("numpy")):
         return f"What it meets is {MASKED}."
+    for library in LABELLED:
+        if calls(library):
+            return f"{library} makes a plain array of what it is given. {_NUMBERS}."
     for library, find in instead.items():
         for frame in calls(library):
             name = public_name(frame)

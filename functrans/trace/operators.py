@@ -12,6 +12,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import registry
 from functrans.ir.types import is_supported, unsupported
 from functrans.trace import protocols
+from functrans.trace.foreign import refuse_labelled
 from functrans.trace.forms import binary, unary
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.source import located, user_source
@@ -91,6 +92,7 @@ def _refused(x: Any) -> Any:
     """What an operator gives for a value that is no operand."""
     if isinstance(x, np.ndarray):
         raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
+    refuse_labelled(x)
     return NotImplemented
 
 

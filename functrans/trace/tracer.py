@@ -55,6 +55,7 @@ class Tracer(Operators):
         "__weakref__", "_argument", "_as_view", "_owner", "_value", "_variable", "_version",
     )  # fmt: skip
     __array_priority__ = 1000
+    __pandas_priority__ = 10_000  # so that pandas leaves its operators to ours
 
     _owner: Trace
     _variable: Var

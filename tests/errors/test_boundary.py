@@ -101,6 +101,63 @@ def test_labels_would_be_lost(name):
     )
 
 
+class Settings(dict):
+    def __array__(self, dtype=None, copy=None):
+        return np.array(list(self.values()))
+
+
+def test_a_container_that_makes_an_array_of_itself_is_no_vector():
+    class Numbers(list):
+        __array__ = Settings.__array__
+
+    words = "pass {}(x), or make its class a container of arrays by functrans.tree.register"
+    for name, transform in BOUNDARIES.items():
+        for given, kind in ((Settings(a=1.0), "dict"), (Numbers([1.0]), "list")):
+            said = message_of(DtypeError, lambda f=transform, x=given: f(x))
+            assert f"of type {type(given).__name__}, not a number or an array: " in said, name
+            assert words.format(kind) in said, name
+    assert grad(lambda p: p["a"] ** 2)(dict(Settings(a=3.0))) == {"a": 6.0}
+
+
+NUMBERS = "\nTake the numbers in it: np.asarray(series) * x, np.asarray(frame) @ x."
+
+
+@pytest.mark.parametrize("transform", [grad, jit, lambda f: jit(grad(f))])
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_labelled_array_beside_a_traced_value(package, transform):
+    series = of_library(package, "Series", __array__=lambda self, *_: X)
+    for f in (
+        lambda x: x * series, lambda x: series * x, lambda x: x @ series, lambda x: series < x,
+        lambda x: np.multiply(x, series),
+    ):  # fmt: skip
+        said = message_of(TracerConversionError, lambda f=f: transform(f)(X))
+        assert said.startswith(f"a {package} Series meets a traced value at test_boundary.py:")
+        assert said.endswith("`: its labels would be lost." + NUMBERS)
+
+
+@pytest.mark.parametrize("transform", [grad, jit])
+def test_columns_and_tables_of_pandas_beside_a_traced_value(transform):
+    pandas = pytest.importorskip("pandas")
+    series, frame = pandas.Series(X), pandas.DataFrame({"a": X, "b": 2 * X})
+    for f in (
+        lambda x: series * x, lambda x: x * series, lambda x: series - x[0], lambda x: x @ frame,
+        lambda x: frame.T @ x, lambda x: frame.T.dot(x), lambda x: pandas.Index(X) + x,
+        lambda x: series <= x, lambda x: np.multiply(series, x), lambda x: series @ x,
+    ):  # fmt: skip
+        said = message_of(TracerConversionError, lambda f=f: transform(lambda x: np.sum(f(x)))(X))
+        assert NUMBERS.strip() in said
+    found = transform(lambda x: np.sum(np.asarray(frame).T @ x))(X)
+    np.testing.assert_allclose(found, 3 * X if transform is grad else 3 * X @ X)
+
+
+@pytest.mark.parametrize("compiled", [lambda f: f, jit])
+def test_arrays_of_xarray_hold_traced_values(compiled):
+    xarray = pytest.importorskip("xarray")
+    labelled = xarray.DataArray(X)
+    for f in (lambda x: (labelled * x).sum().data, lambda x: (x * labelled).sum().data):
+        np.testing.assert_array_equal(compiled(grad(f))(X), X)
+
+
 def test_derivatives_would_be_lost():
     tensor = of_library("torch", "Tensor", __array__=lambda self: X, requires_grad=True)
     assert message_of(DtypeError, lambda: grad(np.sum)(tensor)).endswith(
