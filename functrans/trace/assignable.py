@@ -33,7 +33,17 @@ Array = np.ndarray[Any, Any]
 # -- until it is assigned to -----------------------------------------------------------------------
 
 
-class Assignable(np.ndarray[Any, Any]):
+class _AsArray(type):
+    """The class of a class that is equal to ``np.ndarray``: code asks ``type(x) == np.ndarray``."""
+
+    def __eq__(cls, other: object) -> bool:
+        return other is np.ndarray or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(np.ndarray)
+
+
+class Assignable(np.ndarray[Any, Any], metaclass=_AsArray):
     """An array made within a trace, which has been assigned plain numbers only."""
 
     __array_priority__ = 0.5  # what is made of it and plain arrays is one, too

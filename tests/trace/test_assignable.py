@@ -468,3 +468,21 @@ def test_a_generator_that_makes_arrays():
             yield a
 
     np.testing.assert_array_equal(grad(lambda x: sum(a.sum() for a in parts(x)))(X), np.ones(3))
+
+
+def test_its_class_is_equal_to_that_of_arrays():
+    names = {list: "list", np.ndarray: "array"}
+
+    def function(x):
+        for a in (np.array([0.0]), np.zeros(3)[1:], 2 * np.ones(2)):
+            assert type(a) == np.ndarray  # noqa: E721  as users write it
+            assert np.ndarray == type(a)  # noqa: E721
+            assert not type(a) != np.ndarray  # noqa: E721
+            assert type(a) in (float, np.ndarray)
+            assert names[type(a)] == "array"
+            assert type(a) != type(x)  # noqa: E721
+            assert type(a) != np.memmap  # noqa: E721
+        return np.sum(x)
+
+    np.testing.assert_array_equal(grad(function)(X), np.ones(3))
+    np.testing.assert_array_equal(jit(grad(function))(X), np.ones(3))
