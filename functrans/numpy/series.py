@@ -12,12 +12,14 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact
 from functrans.ops.arrays.shape import holds_tracer, stack
 from functrans.ops.arrays.structural import expand_axes, reshape
 from functrans.trace import protocols
 
 Function = Callable[..., Any]
+_answer_for_methods = lazy("functrans.numpy.series_objects:answer_for_methods")
 
 
 class Basis(NamedTuple):
@@ -83,20 +85,6 @@ def _substitute(numpys: Function, ours: Function) -> Function:
     return call
 
 
-def _calling(numpys: Function) -> Function:
-    """A method of objects with plain coefficients: their sum at places that may be traced."""
-
-    @wraps(numpys)
-    def call(self: Any, arg: Any) -> Any:
-        basis = BASES.get(type(self).__module__.removeprefix("numpy.polynomial."))
-        if basis is None or not holds_tracer(arg):
-            return numpys(self, arg)
-        shift, scale = self.mapparms()
-        return value(basis, shift + scale * array(arg), self.coef)
-
-    return call
-
-
 def answer_for(name: str) -> None:
     """Let the functions of one of NumPy's modules of polynomials ask us."""
     module, basis = sys.modules[f"numpy.polynomial.{name}"], BASES[name]
@@ -106,4 +94,4 @@ def answer_for(name: str) -> None:
     }
     owner = module.ABCPolyBase
     if (owner, "__call__") not in protocols.replaced_methods:  # one class for all modules
-        protocols.replaced_methods[owner, "__call__"] = owner.__call__, _calling(owner.__call__)
+        _answer_for_methods(owner)

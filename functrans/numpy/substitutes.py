@@ -187,7 +187,6 @@ def _refusing(name: str, instead: str) -> Function:
 _REFUSED = {
     "nditer": "write np.ndenumerate(x), or np.broadcast_arrays(x, y)",
     "broadcast": "write np.broadcast_shapes(x.shape, y.shape), or np.broadcast_arrays(x, y)",
-    "poly1d": "write np.polyval(coefficients, x), np.polyadd, np.polymul",
     "matrix": "use arrays, and @ for their product",
     "asmatrix": "use arrays, and @ for their product",
     "bmat": "write np.block, and @ for products",
@@ -202,6 +201,14 @@ def _call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 _vectorized = lazy("functrans.numpy.vectorizing:call_vectorized")
+_NUMPYS_POLY1D = np.poly1d.__init__
+
+
+def _init_poly1d(self: Any, *args: Any, **kwargs: Any) -> None:
+    _initialize_poly1d(_NUMPYS_POLY1D, self, *args, **kwargs)
+
+
+_initialize_poly1d = lazy("functrans.numpy.series_objects:initialize_poly1d")
 
 
 def answer_for_numpy() -> None:
@@ -214,6 +221,7 @@ def answer_for_numpy() -> None:
         **{name: _refusing(name, instead) for name, instead in _REFUSED.items()},
     }
     protocols.replaced_methods[np.vectorize, "__call__"] = (NUMPYS_CALL, _call_vectorized)
+    protocols.replaced_methods[np.poly1d, "__init__"] = (_NUMPYS_POLY1D, _init_poly1d)
 
 
 def answer_for(name: str) -> None:

@@ -64,7 +64,7 @@ np.zeros(5) + x  np.zeros_like(x)
 np.ndenumerate(x).__next__()[1]
 np.busday_count(x, y)  np.busday_offset(x, y)  np.datetime_as_string(x)  np.is_busday(x)
 np.isnat(x)  np.save('f', x)  np.savetxt('f', x)  np.savez('f', x)  np.savez_compressed('f', x)
-np.bmat([[x]])  np.asmatrix(m)  np.broadcast(x, y)  np.poly1d(x)  np.roots(x)
+np.bmat([[x]])  np.asmatrix(m)  np.broadcast(x, y)  np.poly1d(x)(y)  np.roots(x)
 np.frompyfunc(lambda v: v, 1, 1)(x)  np.nested_iters([x, y], [[0], []])
 np.acosh(y + 1)  np.arccosh(y + 1)  np.matvec(m, m[0])  np.vecmat(m[:, 0], m)
 """

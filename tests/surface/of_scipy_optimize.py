@@ -39,6 +39,7 @@ optimize.newton(lambda u: u**2 - y, np.ones(5), tol=1e-12)  optimize.nnls(m.T, y
 optimize.quadratic_assignment(s, s)
 optimize.root(lambda u: u**2 - y[:1], [1.0], tol=1e-12).x
 optimize.root_scalar(lambda u: u**2 - y[0], bracket=(0, 2)).root
+optimize.rosen(x)  optimize.rosen_der(x)  optimize.rosen_hess(x)  optimize.rosen_hess_prod(x, y)
 optimize.shgo({_WELLS}, [(0, 1)]).x
 """
 CALLS += "\n".join(
