@@ -1,0 +1,218 @@
+"""What filters do to each frequency, transforms on spirals of the z-plane, and swept tones."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import UnsupportedNumPyError
+from functrans.ir.types import real_dtype
+from functrans.lazily import lazy
+from functrans.numpy import fft
+from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact
+from functrans.numpy.series import BASES, value
+from functrans.numpy.shapes import moveaxis
+from functrans.ops.arrays.shape import holds_tracer, read_along
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import equal
+from functrans.scipy.define import answers
+from functrans.trace.source import located, user_source
+
+__all__ = ["chirp", "czt", "freqz"]
+
+next_fast_len = lazy("scipy.fft:next_fast_len")
+_METHODS = {
+    name: names[0]
+    for names in (
+        ("linear", "lin", "li"),
+        ("quadratic", "quad", "q"),
+        ("logarithmic", "log", "lo"),
+        ("hyperbolic", "hyp"),
+    )
+    for name in names
+}
+
+
+@answers("scipy.signal:chirp")
+def chirp(
+    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0,
+    vertex_zero: bool = True, *, complex: bool = False,
+) -> Any:  # fmt: skip
+    """A tone whose frequency is ``f0`` at time 0, and ``f1`` at time ``t1``.
+
+    Parameters
+    ----------
+    t : array
+    f0, t1, f1, phi : float
+    method : {"linear", "quadratic", "logarithmic", "hyperbolic"}, optional
+    vertex_zero, complex : bool, optional
+        As SciPy's.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import signal
+    >>> grad(lambda f: signal.chirp(0.25, f, 1.0, f))(1.0).round(6)
+    np.float64(-1.570796)
+    """
+    if method not in _METHODS:
+        raise ValueError(
+            "method must be 'linear', 'quadratic', 'logarithmic', or 'hyperbolic', but a value of "
+            f"{method!r} was given."
+        )
+    t, f0, t1, f1 = (x if x.ndim else inexact(x) for x in map(array, (t, f0, t1, f1)))
+    for name, x in (("f0", f0), ("t1", t1), ("f1", f1)):
+        if x.ndim:
+            raise TypeError(f"{name} of chirp must be a number, and has the shape {x.shape}")
+    turns = _TURNS[_METHODS[method]](t, f0, t1, f1, vertex_zero)
+    phase = 2 * np.pi * turns + np.deg2rad(phi)
+    return np.exp(1j * phase) if complex else np.cos(phase)
+
+
+def _linear(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
+    return f0 * t + 0.5 * ((f1 - f0) / t1) * t * t
+
+
+def _quadratic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
+    bend = (f1 - f0) / t1**2
+    if vertex_zero:
+        return f0 * t + bend * t**3 / 3
+    return f1 * t + bend * ((t1 - t) ** 3 - t1**3) / 3
+
+
+def _logarithmic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
+    # the integral of f0 (f1 / f0)**(t / t1)
+    constant = equal(f0, f1)
+    rate = np.log(f1 / f0)
+    safe = select(constant, 1.0, rate)
+    growth = rate * t / t1
+    near = f0 * t * (1 + growth / 2 + growth * growth / 6)  # second derivatives where f0 is f1
+    return select(constant, near, f0 * t1 * np.expm1(safe * t / t1) / safe)
+
+
+def _hyperbolic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
+    # the integral of f0 f1 t1 / ((f0 - f1) t + f1 t1)
+    constant = equal(f0, f1)
+    slope = (f0 - f1) / (f1 * t1)
+    safe = select(constant, 1.0, slope)
+    near = f0 * t * (1 - slope * t / 2 + (slope * t) ** 2 / 3)
+    return select(constant, near, f0 * np.log(np.abs(1 + safe * t)) / safe)
+
+
+_TURNS = {
+    "linear": _linear,
+    "quadratic": _quadratic,
+    "logarithmic": _logarithmic,
+    "hyperbolic": _hyperbolic,
+}
+
+
+@answers("scipy.signal:freqz")
+def freqz(
+    b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None,
+    fs: Any = 2 * np.pi, include_nyquist: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The frequency response of a digital filter.
+
+    Parameters
+    ----------
+    b, a : array
+        Vectors: the coefficients of the numerator and of the denominator.
+    worN : int or array, optional
+        How many frequencies, or which ones.
+    whole, fs, include_nyquist
+        As SciPy's.
+    plot : None
+
+    Returns
+    -------
+    frequencies, response : array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad
+    >>> from functrans.scipy import signal
+    >>> grad(lambda b: np.sum(np.abs(signal.freqz(b, worN=2)[1]) ** 2))(np.array([1.0, 0.0]))
+    array([4., 2.])
+    """
+    b, a = (inexact(x) if i else array(x) for i, x in enumerate((b, a)))
+    b, a = (np.atleast_1d(x) for x in (b, a))
+    if b.ndim > 1 or a.ndim > 1 or plot is not None:
+        raise UnsupportedNumPyError(
+            "scipy.signal.freqz of several filters at once, or with plot=, is not supported on "
+            f"traced values{located(user_source())}: vmap it over vectors, and plot what it gives"
+        )
+    dtype = common_dtype(b, a)
+    count = 512 if worN is None else worN
+    if isinstance(count, (int, np.integer)):
+        count = operator.index(count)
+        if count < 0:
+            raise ValueError(f"worN must be nonnegative, got {count}")
+        end = include_nyquist and not whole
+        w = np.linspace(0, (2 if whole else 1) * np.pi, count, endpoint=end)
+        w = w.astype(real_dtype(dtype))
+    else:
+        w = np.atleast_1d(astype(array(worN), dtype))
+        w = 2 * np.pi * w / fs
+    back = np.exp(-1j * w)
+    above, below = (value(BASES["polynomial"], back, c) for c in (b, a))
+    return w * (fs / (2 * np.pi)), above / below
+
+
+@answers("scipy.signal:czt")
+def czt(x: Any, m: Any = None, w: Any = None, a: Any = 1 + 0j, *, axis: int = -1) -> Any:
+    """The chirp z-transform, the sums ``sum(x * z[k]**-n)`` at ``z[k] = a * w**-k``.
+
+    Bluestein's algorithm computes them by a convolution.
+
+    Parameters
+    ----------
+    x : array
+    m : int, optional
+        How many points; as many as ``x`` has, if nothing is given.
+    w, a : complex, optional
+        The ratio of neighbouring points, and the first point: plain numbers.
+    axis : int, optional
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import jit
+    >>> from functrans.scipy import signal
+    >>> jit(lambda x: np.abs(signal.czt(x, 2)))(np.array([3.0, 1.0])).round(6)
+    array([4., 2.])
+    """
+    if holds_tracer((m, w, a)):
+        raise UnsupportedNumPyError(
+            f"scipy.signal.czt with traced points is not supported{located(user_source())}: "
+            "give plain numbers as m, w and a, or write the sums"
+        )
+    x = array(x)
+    axis = axis_of(axis, x.ndim)
+    rows = moveaxis(x, axis, -1)
+    n = rows.shape[-1]
+    m = n if m is None else operator.index(m)
+    if n < 1 or m < 1:
+        raise ValueError(f"Invalid number of CZT points ({n} given, {m} asked for).")
+    k = np.arange(max(m, n))
+    if w is None:
+        chirps = np.exp(-1j * np.pi * (k**2 % (2 * m)) / m)
+    else:
+        chirps = w ** (k**2 / 2.0)
+    points = next_fast_len(n + m - 1)
+    kernel = np.fft.fft(1 / np.hstack((chirps[n - 1 : 0 : -1], chirps[:m])), points)
+    spread = fft.fft(rows * ((1.0 * a) ** -k[:n] * chirps[:n]), points)
+    met = read_along(fft.ifft(spread * kernel), rows.ndim - 1, n - 1, m)
+    return moveaxis(met * chirps[:m], -1, axis)
