@@ -1,6 +1,6 @@
 """The functions of `scipy.ndimage` under its names, for arrays and for traced values.
 
-What measures and labels objects has no derivative, takes plain arrays, and is SciPy's own.
+What finds and labels objects has no derivative, takes plain arrays, and is SciPy's own.
 """
 
 from typing import Any
@@ -14,12 +14,16 @@ from functrans.scipy.ndimage.gaussian import *  # noqa: F403
 from functrans.scipy.ndimage.gaussian import __all__ as _gaussian
 from functrans.scipy.ndimage.interpolation import *  # noqa: F403
 from functrans.scipy.ndimage.interpolation import __all__ as _interpolation
+from functrans.scipy.ndimage.measurements import *  # noqa: F403
+from functrans.scipy.ndimage.measurements import __all__ as _measurements
 from functrans.scipy.ndimage.ranks import *  # noqa: F403
 from functrans.scipy.ndimage.ranks import __all__ as _ranks
 from functrans.scipy.ndimage.splines import *  # noqa: F403
 from functrans.scipy.ndimage.splines import __all__ as _splines
 
-__all__ = [*_differences, *_filters, *_gaussian, *_interpolation, *_ranks, *_splines]
+__all__ = [
+    *_differences, *_filters, *_gaussian, *_interpolation, *_measurements, *_ranks, *_splines,
+]  # fmt: skip
 
 _scipy = _lazy("scipy:ndimage")
 
