@@ -103,7 +103,14 @@ def _hyperbolic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
     slope = (f0 - f1) / (f1 * t1)
     safe = select(constant, 1.0, slope)
     near = f0 * t * (1 - slope * t / 2 + (slope * t) ** 2 / 3)
-    return select(constant, near, f0 * np.log(np.abs(1 + safe * t)) / safe)
+    change = safe * t
+    small = change > -0.5  # log(1 + x) would round 1 + x
+    logarithm = select(
+        small,
+        np.log1p(select(small, change, 0.0)),
+        np.log(np.abs(1 + select(small, 0.0, change))),
+    )
+    return select(constant, near, f0 * logarithm / safe)
 
 
 _TURNS = {

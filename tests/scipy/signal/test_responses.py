@@ -8,7 +8,7 @@ from functrans import jit
 from functrans.errors import UnsupportedNumPyError
 from functrans.scipy import signal as ours
 from functrans.testing import check_grads
-from tests.scipy.comparison import check
+from tests.scipy.comparison import check, traced
 
 T = np.linspace(0.0, 1.0, 7)
 B, A = np.array([1.0, 0.4, -0.3]), np.array([1.0, 0.5])
@@ -31,7 +31,8 @@ def test_chirps(method, options, ends):
         return scipys.chirp(t, f0, t1, f1, method, **options)
 
     np.testing.assert_allclose(jit(call)(*operands), expected, rtol=1e-12, atol=1e-12)
-    check_grads(call, operands, order=2, max_elements=3)
+    # of our own values: near to equal frequencies SciPy's are rounded
+    check_grads(traced(call), operands, order=2, max_elements=3)
     turning = scipys.chirp(T, f0, t1, f1, method, complex=True)
     found = jit(lambda t: ours.chirp(t, f0, t1, f1, method, complex=True))(T)
     np.testing.assert_allclose(found, turning, rtol=1e-12, atol=1e-12)
