@@ -201,6 +201,17 @@ def is_native(kind: Any) -> bool:
 
 _IMMUTABLE = 1 << 8
 
+_COMPILERS = ("numba.core.", "numba.np.", "numba.cuda.", "llvmlite.")
+
+
+@cached(1024)
+def is_compiled(kind: Any) -> bool:
+    """Whether instances are functions that Numba has compiled, or parts of its compiler.
+
+    What such a function reads besides its arguments are constants of its machine code.
+    """
+    return f"{kind.__module__}.".startswith(_COMPILERS)
+
 
 def _is_of_python(kind: Any) -> bool:
     path = getattr(sys.modules.get(kind.__module__), "__file__", None)

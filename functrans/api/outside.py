@@ -40,6 +40,11 @@ class Moved(Exception):
     """What a function reads has changed while it was about to be traced."""
 
 
+_MOST_MOVES = 8
+"""So many times a call looks again, if something changes all the time: then it is traced for that
+call alone, as things were when they were looked at last."""
+
+
 class Unpresentable(Exception):
     """A function does not take a traced value in the place of an array that it closes over."""
 
@@ -69,6 +74,8 @@ class Outside:
         self._static: Table[int, Any] = Table(64)
         self._latest: State | None = None
         self._traced: State | None = None
+        self._moves = 0
+        self.is_settled = True
         self._lock = lock()
 
     @property
@@ -94,10 +101,14 @@ class Outside:
             If things are in another one.
         """
         state = self._latest
-        if state is None or not state.is_fresh or state.values() is None:
+        moves = self._moves
+        if state is None or not state.is_fresh or (moves < _MOST_MOVES and state.values() is None):
             state, _ = self.look()
         if state.number != number:
+            self._moves += 1
             raise Moved
+        self.is_settled = state.values() is not None
+        self._moves = 0 if self.is_settled else moves
         self._traced = state
         return state
 

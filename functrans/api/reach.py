@@ -48,6 +48,7 @@ from functrans.api.kinds import (
     held,
     held_read,
     holds_objects,
+    is_compiled,
     is_copied,
     is_installed_class,
     is_installed_module,
@@ -147,12 +148,11 @@ class Walk:
         position: int,
     ) -> None:
         say = self.signature.append
-        kind: Any = type(value)
-        # (not `isinstance`, which asks the object for its class)
+        kind: Any = type(value)  # (not `isinstance`, which asks the object for its class)
         if kind in WITHOUT_STATE or issubclass(kind, PLAIN):
             say(key_of(value))
             return
-        if issubclass(kind, Tracer):
+        if issubclass(kind, Tracer) or is_compiled(kind):
             say(Identity(value))
             return
         if issubclass(kind, (np.ndarray, OnDevice, *BUFFERS)) and not holds_objects(value):

@@ -86,6 +86,8 @@ class Remembering(Transformed[P, R]):
 
     def _keep(self, key: Any, entry: tuple[Path, Paths | None]) -> None:
         """Enter a program for the state that it was traced in, and the one that this has left."""
+        if not self._outside.is_settled:  # the program may be one for a later state
+            return
         with self._lock:
             self.forget_calls()
             states = {number for number, *_ in list(self._entries)}

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import threading
 import weakref
 
@@ -279,3 +280,30 @@ def test_threads_see_their_own_changes():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_what_changes_at_each_look_is_traced_at_each_call():
+    """No call waits for it to come to rest."""
+
+    class Restless:
+        looks = itertools.count()
+
+        def __init__(self):
+            self.weights = np.ones(2000)
+
+        def __getattribute__(self, name):
+            if name == "__dict__":
+                return {"weights": self.weights, "looks": next(Restless.looks)}
+            return object.__getattribute__(self, name)
+
+        def __call__(self, x):
+            return np.sum(self.weights * x)
+
+    model = Restless()
+    compiled, slope = jit(model), jit(grad(model))
+    x = np.ones(2000)
+    for _ in range(3):
+        assert compiled(x) == model(x)
+        np.testing.assert_array_equal(slope(x), model.weights)
+        model.weights = model.weights + 1.0
+        model.weights[0] = 7.0
