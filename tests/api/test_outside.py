@@ -307,3 +307,19 @@ def test_what_changes_at_each_look_is_traced_at_each_call():
         np.testing.assert_array_equal(slope(x), model.weights)
         model.weights = model.weights + 1.0
         model.weights[0] = 7.0
+
+
+def test_a_function_that_numba_has_compiled_is_one_object():
+    """Its compiler hangs on it: thousands of objects, which change as it works."""
+    numba = pytest.importorskip("numba")
+    doubled = numba.njit(lambda a: a * 2)
+    table = np.ones(3)
+
+    @jit
+    def function(x):
+        return np.sum(x * doubled(table))
+
+    assert function(np.ones(3)) == 6.0
+    assert len(function._outside._walk().alive) < 50
+    table[0] = 5.0
+    assert function(np.ones(3)) == 14.0
