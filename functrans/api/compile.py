@@ -37,10 +37,10 @@ from functrans.api.options import (
     named,
     where_of,
 )
-from functrans.api.outside import State
+from functrans.api.outside import MOST_ENTRIES, State
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
-from functrans.api.remembering import MISSED, MOST_ENTRIES, Remembering
+from functrans.api.remembering import Remembering
 from functrans.api.static import NO_STATIC, Static, without_static
 from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
@@ -126,10 +126,6 @@ class Jitted(Remembering[P, R]):
         else:
             static = NO_STATIC
         state, closed_over = self._outside.state()
-        if state.native is not None and not kwargs:
-            result = state.native(*args, *closed_over)
-            if result is not MISSED:
-                return result
         if not kwargs and NO_CONTAINERS.issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = structure_of_leaves(len(args))
@@ -158,7 +154,7 @@ class Jitted(Remembering[P, R]):
             return self._repeated(lambda: self._along(key, leaves, structure, static), given, state)
         result = self._called(entry[0], leaves, structure, static)
         if not self._has_static:
-            self._remember(entry[0], structure, leaves, state, None if kwargs else args)
+            self._remember(entry[0], structure, leaves, state)
         return result
 
     def _along(self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:
@@ -314,7 +310,8 @@ class Jitted(Remembering[P, R]):
 
             return Flat(call, structure, name_of(self._function))
 
-        closed = self._outside.fresh(state).closed(flat_of, structure.num_leaves)
+        fresh, is_settled = self._outside.fresh(state)
+        closed = fresh.closed(flat_of, structure.num_leaves)
 
         def with_guards(*tracers: Any) -> list[Any]:
             outs = closed(*tracers)
@@ -337,7 +334,7 @@ class Jitted(Remembering[P, R]):
         captures = fetched(staged.captures) if self._where.is_host else staged.captures
         own, closed_over = arrays[: structure.num_leaves], arrays[structure.num_leaves :]
         backend = backend_of(own, [*closed_over, *captures], self._where.chosen, name)
-        path = Path(staged.graph, captures, closed.result, decisions, donated, backend)
+        path = Path(staged.graph, captures, closed.result, decisions, donated, backend, is_settled)
         return path, staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Any]:

@@ -6,8 +6,8 @@ import sys
 import threading
 import types
 import weakref
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections import deque, namedtuple
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ BUILTIN: tuple[type, ...] = (
     types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
     types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
     types.MemberDescriptorType, types.CodeType, np.ufunc,
+    type(namedtuple("_Pair", "first").__dict__["first"]),
 )  # fmt: skip
 EXACT = (list, tuple, deque)
 OURS = __name__.partition(".")[0]
@@ -64,10 +65,10 @@ class Identity:
         return own is not None and own is other._get()
 
 
-def held(value: Any) -> Callable[[], Any]:
-    """Gives a value, which is not kept alive if that can be."""
+def held(value: Any, callback: Callable[[Any], None] | None = None) -> Callable[[], Any]:
+    """Gives a value, which is not kept alive if that can be; ``callback`` hears of its end."""
     try:
-        return weakref.ref(value)
+        return weakref.ref(value, callback)
     except TypeError:
         return lambda: value
 
@@ -126,26 +127,11 @@ def holds_objects(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None
 
 
-def items_of(value: dict[Any, Any]) -> list[Any]:
-    return [*dict.values(value), *dict.keys(value)]
-
-
 def referent(proxy: Any) -> Any:
     try:
         return proxy.__init__.__self__
     except ReferenceError:
         return None
-
-
-def held_read(value: Any, read: Callable[[Any], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
-    """Reads something of an object that is not kept alive; nothing if it has gone."""
-    get = held(value)
-
-    def look() -> Iterable[Any]:
-        found = get()
-        return () if found is None else read(found)
-
-    return look
 
 
 _known: Table[int, tuple[types.CodeType, frozenset[str]]] = Table(16384)

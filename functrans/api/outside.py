@@ -12,6 +12,7 @@ import itertools
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import gcd
 from typing import Any, Literal
 
@@ -19,15 +20,22 @@ import numpy as np
 
 from functrans.api.flat import Flat
 from functrans.api.kinds import held, is_plain
+from functrans.api.paths import Path
 from functrans.api.places import Place, Ways
 from functrans.api.presented import Presented, fixed
 from functrans.api.reach import Walk
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
 from functrans.locks import lock
+from functrans.run.call import guards
+from functrans.run.call.guards import Guards, Instruction
 
 SMALL = 4096
 """Bytes up to which an array is a constant that folds, as long as it does not change."""
+
+MOST_ENTRIES = 1024
+"""For so many types of arguments, and values of static ones, a function remembers its programs.
+What came first goes first: a static value that changes at every call must not fill the memory."""
 
 _BLOCK = 1 << 17  # which stays in the cache
 _MOST_STATES = 256
@@ -75,7 +83,6 @@ class Outside:
         self._latest: State | None = None
         self._traced: State | None = None
         self._moves = 0
-        self.is_settled = True
         self._lock = lock()
 
     @property
@@ -92,8 +99,8 @@ class Outside:
                 return latest, values
         return self.look()
 
-    def fresh(self, number: int) -> State:
-        """The state of a number, in which the function can be traced.
+    def fresh(self, number: int) -> tuple[State, bool]:
+        """The state of a number, in which the function can be traced; and whether it is settled.
 
         Raises
         ------
@@ -107,10 +114,10 @@ class Outside:
         if state.number != number:
             self._moves += 1
             raise Moved
-        self.is_settled = state.values() is not None
-        self._moves = 0 if self.is_settled else moves
+        is_settled = state.values() is not None
+        self._moves = 0 if is_settled else moves
         self._traced = state
-        return state
+        return state, is_settled
 
     def after(self, number: int) -> int | None:
         """The number of the state that tracing in another one has led to, with the same inputs.
@@ -279,15 +286,15 @@ class State:
         The same for all states in which tracing gives the same program.
     slots : list of Place
         Where the arrays are that are inputs.
-    native : callable, optional
-        Makes calls in this state that are like earlier ones: of the arguments and the inputs.
+    entries : Table
+        What native code knows calls in this state by, for each path through the function.
     inputs, constants : dict
         The bytes of each array that is an input, and of those that are compared, by its path.
     """
 
     def __init__(self, walk: Walk, before: State | None, outside: Outside) -> None:
         self.complete = walk.complete
-        self.native: Callable[..., Any] | None = None
+        self.entries: Table[Path, Any] = Table(MOST_ENTRIES)
         self._gone = walk.gone
         self._holders = walk.holders
         stays = fixed(walk)
@@ -304,7 +311,7 @@ class State:
             if eligible and path not in outside._compared and (large or path in outside._changed):
                 walk.signature[place.line] = ("input", path)
                 if place.holder >= 0:
-                    self._holders[place.holder].slots.append(place.position)
+                    self._holders[place.holder].free(place.position)
                 self.slots.append(place)
             elif isinstance(array, OnDevice) or not _may_change(array):
                 walk.signature[place.line] = _Same(array)
@@ -314,14 +321,16 @@ class State:
                     known = _Copy(array)
                 self.copies[path] = known
                 walk.signature[place.line] = known.key
-                self._constants.append((held(array), known))
+                self._constants.append((held(array, walk.gone.append), known))
         self.slots.sort(key=lambda place: (place.holder, place.position))
         for holder in self._holders:
             holder.slots.sort()
         self.inputs = {place.path: int(place.array.nbytes) for place in self.slots}
         self.constants = {path: copy.nbytes for path, copy in self.copies.items()}
         self.first = [place.array for place in self.slots]
-        self._fixed = [held(place.array) for place in self.slots if place.holder < 0]
+        self._fixed = [
+            held(place.array, walk.gone.append) for place in self.slots if place.holder < 0
+        ]
         self._walk: Walk | None = walk
         self.number = outside.number_of(tuple(walk.signature))
         self.watches = bool(self._holders or self.slots or self._constants)
@@ -332,25 +341,44 @@ class State:
             return None
         values = [get() for get in self._fixed]
         for holder in self._holders:
-            try:
-                now = list(holder.read())
-            except Exception:  # what has gone
+            inputs = holder.inputs()
+            if inputs is None or not all(map(_is_lifted, inputs)):
                 return None
-            ids = [*map(id, now)]
-            if ids != holder.ids:
-                if len(ids) != len(holder.ids) or any(
-                    ids[i] != holder.ids[i] for i in range(len(ids)) if i not in holder.slots
-                ):
-                    return None
-                holder.ids = ids
-            for position in holder.slots:
-                if not _is_lifted(now[position]):
-                    return None
-                values.append(now[position])
+            values += inputs
         for get, copy in self._constants:
             if not copy.same(get()):
                 return None
         return values
+
+    def guards(self) -> Guards | None:
+        """What native code looks at to know that things are in this state; None if it cannot.
+
+        What Python has to look at comes first: after that, no more Python runs.
+        """
+        if self._gone:
+            return None
+        asked: list[Callable[[], bool]] = []
+        looked: list[Instruction] = [(guards.LIST, id(self._gone), 0)]
+        kept: list[Any] = [self._gone, self._holders]
+        for get, copy in self._constants:
+            constant = copy.guard(get())
+            if constant is None:
+                asked.append(partial(_is_copy, get, copy))
+            else:
+                looked.append(constant[0])
+                kept.append(constant[1])
+        looked += [(guards.ITSELF, id(get()), guards.INPUT) for get in self._fixed]
+        for holder in self._holders:
+            found = list(holder.guard())
+            known = [each for each in found if each is not None]
+            if len(known) == len(found):
+                looked += known
+            elif holder.slots:
+                return None
+            else:
+                asked.append(holder.is_same)
+        asking = [(guards.ASK, id(each), 0) for each in asked]
+        return guards.assembled([*asking, *looked], [*kept, asked])
 
     @property
     def is_fresh(self) -> bool:
@@ -367,6 +395,10 @@ class State:
         self._walk = None
         self.first = []
         self.slots = [place._replace(array=None) for place in self.slots]
+
+
+def _is_copy(get: Look, copy: _Copy) -> bool:
+    return copy.same(get())
 
 
 def _is_lifted(array: Any) -> bool:
@@ -431,6 +463,15 @@ class _Copy:
         bits = self._bits_of(array)
         starts = range(0, bits.size, _BLOCK)
         return all(np.array_equal(bits[i : i + _BLOCK], self.bits[i : i + _BLOCK]) for i in starts)
+
+    def guard(self, array: Any) -> tuple[Instruction, Any] | None:
+        """As `guards.constant`."""
+        if type(array) is not np.ndarray or (array.shape, array.dtype) != self.type:
+            return None
+        if self.order == "F" and array.ndim > 1:
+            return None
+        kept: Any = self.bits if self.bytes is None else np.frombuffer(self.bytes, np.uint8)
+        return guards.constant(array, kept)
 
     def _bits_of(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         flat = array.ravel(self.order)

@@ -44,6 +44,9 @@ class Path:
         ran along a wrong path must have destroyed nothing.
     backend : str, optional
         What makes machine code of it; else what `functrans.config` says when that is done.
+    is_settled : bool
+        Whether things stayed as they were until it was traced. Else it may be for a later state,
+        and is good for one call.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class Path:
         decisions: Sequence[Decision],
         donated: tuple[int, ...] = (),
         backend: str | None = None,
+        is_settled: bool = True,
     ) -> None:
+        self.is_settled = is_settled
         self.backend = backend
         self.donated = () if decisions else donated
         self.graph = graph
@@ -63,10 +68,6 @@ class Path:
         self.decisions = decisions
         self.outcomes = tuple(decision.outcome for decision in decisions)
         self.calls = 0
-        self.recalled: tuple[Any, ...] | None = ()
-        """Of a path without guards: what native code knows calls like this by
-        (`functrans.run.call.inline_cache`); empty until that was asked for, None if there is no
-        such thing."""
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -149,7 +150,7 @@ class Paths:
         while outcomes is not None:
             path = self.along(leaves, outcomes)
             outcomes, result = path.try_(leaves)
-        if path is not self.paths[0]:
+        if path in self.paths[1:]:
             with self._lock:  # the next call will probably go the same way
                 self.paths = [path, *(other for other in self.paths if other is not path)]
         return result
@@ -163,7 +164,8 @@ class Paths:
             if len(self.paths) == self.limit:
                 self._refuse(outcomes)
             path = self.trace(leaves, outcomes)
-            self.paths = [path, *self.paths]
+            if path.is_settled:
+                self.paths = [path, *self.paths]
             return path
 
     def _refuse(self, outcomes: Outcomes) -> None:

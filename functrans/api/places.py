@@ -2,33 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any, NamedTuple
-
-
-class Holder:
-    """Something that holds values: how these are read, and which they were.
-
-    ``slots`` are the numbers of those that are arrays which any others of their kind may replace.
-    """
-
-    __slots__ = ("_kept", "ids", "read", "slots")
-
-    def __init__(self, read: Callable[[], Iterable[Any]], gone: list[Any]) -> None:
-        self.read = read
-        values = list(read())
-        self.ids = [*map(id, values)]
-        # without what it stands for, a number might be that of something else
-        self._kept = [_kept(value, gone) for value in values]
-        self.slots: list[int] = []
-
-
-def _kept(value: Any, gone: list[Any]) -> Any:
-    try:
-        return weakref.ref(value, gone.append)
-    except TypeError:
-        return value
 
 
 class Place(NamedTuple):

@@ -20,12 +20,24 @@ import sys
 import types
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from functrans.api.holders import (
+    Attributes,
+    Cell,
+    Defaults,
+    Elements,
+    Globals,
+    Holder,
+    Items,
+    Members,
+    Other,
+    Variables,
+)
 from functrans.api.kinds import (
     ANY_ATTRIBUTE,
     ANY_GLOBAL,
@@ -45,8 +57,6 @@ from functrans.api.kinds import (
     attributes_of,
     dictionary_of,
     has_attributes,
-    held,
-    held_read,
     holds_objects,
     is_compiled,
     is_copied,
@@ -56,14 +66,13 @@ from functrans.api.kinds import (
     is_native,
     is_plain,
     is_protocol,
-    items_of,
     key_of,
     names_of,
     names_of_class,
     referent,
     slots_of,
 )
-from functrans.api.places import Edge, Holder, Place, Ways
+from functrans.api.places import Edge, Place, Ways
 from functrans.api.transformed import Transformed
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
@@ -190,17 +199,19 @@ class Walk:
             self._module(value, path)
         elif kind in weakref.ProxyTypes:
             say("proxy")
-            self._hold(lambda: [referent(value)], ["()"], path, id(value), False)
+            self._hold(Other(value, lambda x: [referent(x)], self.gone), ["()"], path, id(value))
         elif issubclass(kind, weakref.ref):
             say("reference")
-            self._hold(lambda: [value()], ["()"], path, id(value), False)
+            self._hold(Other(value, lambda x: [x()], self.gone), ["()"], path, id(value))
         elif issubclass(kind, ContextVar):
             say("context")
-            self._hold(lambda: [value.get(None)], [".get()"], path, id(value), False)
+            current = Other(value, lambda x: [x.get(None)], self.gone)
+            self._hold(current, [".get()"], path, id(value))
         elif issubclass(kind, np.ndarray):
             say(("objects", value.shape))
             labels = [(i,) for i in range(value.size)]
-            self._hold(held_read(value, lambda x: x.ravel().tolist()), labels, path, id(value))
+            elements = Other(value, lambda x: x.ravel().tolist(), self.gone)
+            self._hold(elements, labels, path, id(value))
         else:
             self._object(value, path)
 
@@ -221,16 +232,15 @@ class Walk:
 
     def _hold(
         self,
-        read: Callable[[], Iterable[Any]],
+        holder: Holder,
         labels: Sequence[Any],
         path: int,
         owner: Hashable,
         presentable: bool = False,
     ) -> None:
         """Look at what something holds before each call, and visit it: as many as labels."""
-        holder = Holder(read, self.gone)
         self.holders.append(holder)
-        for position, (label, value) in enumerate(zip(labels, read(), strict=False)):
+        for position, (label, value) in enumerate(zip(labels, holder.read(), strict=False)):
             self._push(
                 value, self._paths.step(path, label), owner, label, presentable,
                 len(self.holders) - 1, position,
@@ -261,17 +271,13 @@ class Walk:
         if is_plain(given):  # to assign others is to write another function
             self.signature.append(key_of(given))
         else:
-            self._hold(
-                held_read(function, lambda f: (f.__defaults__, f.__kwdefaults__)),
-                [".__defaults__", ".__kwdefaults__"], path, id(function), True,
-            )  # fmt: skip
+            labels = [".__defaults__", ".__kwdefaults__"]
+            self._hold(Defaults(function, self.gone), labels, path, id(function), True)
         attributes = function.__dict__
         if attributes:
             names = [name for name in attributes if name != "__signature__"]
-            self._hold(
-                held_read(function, lambda f: [*map(f.__dict__.get, names), *f.__dict__]),
-                [f".{name}" for name in names], path, id(function),
-            )  # fmt: skip
+            holder = Attributes(function, names, [], self.gone)
+            self._hold(holder, [f".{name}" for name in names], path, id(function))
 
     def _code(self, function: types.FunctionType, path: int) -> None:
         """The globals that a user's function names, and what else its code says."""
@@ -305,7 +311,7 @@ class Walk:
             return
         self._globals.update((id(namespace), name) for name in new)
         self.alive.append(namespace)
-        self.holders.append(Holder(lambda: [*map(namespace.get, new)], self.gone))
+        self.holders.append(Globals(namespace, new, self.gone))
         for position, name in enumerate(new):
             self._push(
                 namespace[name], self._paths.step(0, f".{name}"), (id(namespace), name), name,
@@ -334,14 +340,7 @@ class Walk:
 
     def _cell(self, cell: types.CellType, path: int, label: Any) -> None:
         self.signature.append("cell")
-
-        def read() -> Sequence[Any]:
-            try:
-                return (cell.cell_contents,)
-            except ValueError:  # not assigned yet
-                return ()
-
-        self._hold(read, [label], path, id(cell), True)
+        self._hold(Cell(cell, self.gone), [label], path, id(cell), True)
 
     def _builtin(self, value: Any, path: int) -> None:
         owner = getattr(value, "__self__", None)
@@ -359,7 +358,7 @@ class Walk:
         for name, option in value._options.items():  # which nobody writes to
             self._push(option, path, id(value), name, False)
         if not exact:
-            rules = held_read(value, lambda x: list(x._rules_given().values()))
+            rules = Other(value, lambda x: list(x._rules_given().values()), self.gone)
             self._hold(rules, ["", ""], path, id(value))
 
     # -- classes and modules -------------------------------------------------------------------
@@ -389,11 +388,8 @@ class Walk:
             if name not in unused
             and (self.any_attribute or name in self._wanted or is_protocol(name))
         ]  # fmt: skip
-        owner = held(kind)
-        self._hold(
-            lambda: [*map(owner().__dict__.get, names), len(owner().__dict__) & 255],
-            [f".{name}" for name in names], path, id(kind),
-        )  # fmt: skip
+        holder = Variables(kind, names, self.gone)
+        self._hold(holder, [f".{name}" for name in names], path, id(kind))
         self.signature.append(tuple(names))
 
     def _module(self, module: types.ModuleType, path: int) -> None:
@@ -407,10 +403,8 @@ class Walk:
         ]  # fmt: skip
         names = [name for name in names if not self._is_library(content[name])]
         self.signature.append(tuple(names))
-        self._hold(
-            held_read(module, lambda m: [*map(vars(m).get, names), len(vars(m))]),
-            [f".{name}" for name in names], path, id(module),
-        )  # fmt: skip
+        holder = Variables(module, names, self.gone)
+        self._hold(holder, [f".{name}" for name in names], path, id(module))
 
     # -- everything else -----------------------------------------------------------------------
 
@@ -431,16 +425,23 @@ class Walk:
                     self.signature.append(key_of(key))
                 else:
                     self._push(key, self._paths.step(path, ("key", i)), number, ("key", i), False)
-            self._hold(held_read(value, items_of), labels, path, number, kind is dict)
+            self._hold(Items(value, self.gone), labels, path, number, kind is dict)
         elif isinstance(value, (*EXACT, set, frozenset)):
             self.signature.append((kind.__name__, len(value)))
-            labels = [(i,) for i in range(len(value))]
-            if kind is tuple or kind is frozenset:
-                for label, item in zip(labels, value, strict=True):
-                    step = self._paths.step(path, label)
-                    self._push(item, step, number, label, exact)
+            if isinstance(value, (tuple, frozenset)):  # whose elements stay
+                base: Any = tuple if isinstance(value, tuple) else frozenset
+                for i, item in enumerate(base.__iter__(value)):
+                    self._push(item, self._paths.step(path, (i,)), number, (i,), exact)
             else:
-                self._hold(held_read(value, list), labels, path, number, exact)
+                holder: Holder
+                if isinstance(value, list):
+                    holder = Elements(value, self.gone)
+                elif kind is set:
+                    holder = Members(value, self.gone)
+                else:
+                    holder = Other(value, list, self.gone)
+                labels = [(i,) for i in range(len(holder.ids))]
+                self._hold(holder, labels, path, number, exact)
         elif isinstance(value, functools.partial):
             self.signature.append("partial")
             self._push(value.func, path, number, "func", kind is functools.partial)
@@ -466,17 +467,9 @@ class Walk:
         content, slots = dictionary_of(value), slots_of(kind)
         inside = [name for name in names if name in content]
         others = [name for name in slots if all_count or name in self._wanted]
-
-        def read(x: Any) -> list[Any]:
-            d = dictionary_of(x)
-            return [
-                *map(d.get, inside), *[getattr(x, name, None) for name in others], type(x), *d,
-            ]  # fmt: skip
-
-        self._hold(
-            held_read(value, read), [f".{name}" for name in (*inside, *others)],
-            path, id(value), not installed and is_copied(kind),
-        )  # fmt: skip
+        holder = Attributes(value, inside, others, self.gone)
+        labels = [f".{name}" for name in (*inside, *others)]
+        self._hold(holder, labels, path, id(value), not installed and is_copied(kind))
 
     def _opaque(self, value: Any, path: int) -> None:
         """What consists of no objects that Python's collector does not know of."""
@@ -496,5 +489,5 @@ class Walk:
         def referents(x: Any) -> list[Any]:
             return [y for y in gc.get_referents(x) if not isinstance(y, (type, types.FrameType))]
 
-        labels = [("", i) for i in range(len(referents(value)))]
-        self._hold(held_read(value, referents), labels, path, id(value))
+        holder = Other(value, referents, self.gone)
+        self._hold(holder, [("", i) for i in range(len(holder.ids))], path, id(value))

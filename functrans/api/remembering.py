@@ -7,18 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from functrans.api.arguments import name_of
-from functrans.api.outside import Moved, Outside, OutsideReport, State, Unpresentable
+from functrans.api.outside import (
+    MOST_ENTRIES,
+    Moved,
+    Outside,
+    OutsideReport,
+    State,
+    Unpresentable,
+)
 from functrans.api.paths import Path, Paths
 from functrans.api.transformed import P, R, Transformed
 from functrans.caches import Table
 from functrans.locks import lock
 from functrans.run.call import inline_cache
-from functrans.tree import core as tree
 from functrans.tree.compare import Structure
-
-MOST_ENTRIES = 1024
-"""For so many types of arguments, and values of static ones, a function remembers its programs.
-What came first goes first: a static value that changes at every call must not fill the memory."""
 
 MOST_STATES = 8
 """Of so many states of what it closes over a function remembers programs."""
@@ -27,8 +29,7 @@ MOST_STATES = 8
 class Remembering(Transformed[P, R]):
     """A compiled function whose calls are made by native code where they are like the last ones.
 
-    ``__call__`` is for all others (`functrans.run.call.inline_cache`). What has to be looked at
-    before a call, outside of the function, is Python's to look at: so are all calls then.
+    ``__call__`` is for all others (`functrans.run.call.inline_cache`).
     """
 
     __slots__ = ("_recent",)
@@ -45,7 +46,6 @@ class Remembering(Transformed[P, R]):
         # with the other paths, if there are some
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         self._outside = Outside(function, instance)
-        self._closed: Table[int, _ClosedCalls] = Table(MOST_STATES)
         self._lock = lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -81,12 +81,10 @@ class Remembering(Transformed[P, R]):
     def forget_calls(self) -> None:
         """Have all calls come through Python, until they have been made there again."""
         self._recent = ()
-        for calls in list(self._closed.values()):
-            calls.forget_calls()
 
     def _keep(self, key: Any, entry: tuple[Path, Paths | None]) -> None:
         """Enter a program for the state that it was traced in, and the one that this has left."""
-        if not self._outside.is_settled:  # the program may be one for a later state
+        if not entry[0].is_settled:
             return
         with self._lock:
             self.forget_calls()
@@ -122,71 +120,29 @@ class Remembering(Transformed[P, R]):
             state.release()
 
     def _remember(
-        self,
-        path: Path,
-        structure: Structure,
-        leaves: Sequence[Any],
-        state: State,
-        args: tuple[Any, ...] | None,
+        self, path: Path, structure: Structure, leaves: Sequence[Any], state: State
     ) -> None:
-        """Python has made a call: native code may make those that are like it.
-
-        Where there is something to be looked at, that is done in Python, and then native code
-        makes the call: of positional ``args``, and of the arrays that are closed over.
-        """
-        if path.recalled is None:
-            return
+        """Python has made a call: native code may make those that are like it, in this state."""
         path.calls += 1
         if path.calls == 1:  # one call is no reason to load what that takes
             return
         with self._lock:
-            calls: Remembering[..., Any] | _ClosedCalls = self
-            if self._outside.watches:
-                if args is None:
-                    return
-                # (`leaves` are those of the arguments, and the arrays behind them)
-                count = tree.structure(args).num_leaves
-                structure = tree.structure(((*args, *leaves[count:]), {}))
-                calls = state.native = self._closed.get(state.number) or _ClosedCalls()
-                self._closed.remember(state.number, calls)
-            if not path.recalled:
-                path.recalled = self._entry(path, structure, leaves, calls)
-            if path.recalled is not None:
-                calls._recent = inline_cache.with_first(path.recalled, calls._recent)
+            if path not in state.entries:
+                state.entries.remember(path, self._entry(path, structure, leaves, state))
+            entry = state.entries.get(path)
+            if entry is not None:
+                self._recent = inline_cache.with_first(entry, self._recent)
 
     def _entry(
-        self, path: Path, structure: Structure, leaves: Sequence[Any], calls: Any
+        self, path: Path, structure: Structure, leaves: Sequence[Any], state: State
     ) -> inline_cache.Entry | None:
-        own, program = type(calls), path.run
-        if own.__call__ not in _NATIVE or not inline_cache.takes(program):
+        own, program = type(self), path.run
+        if own.__call__ is not Remembering.__call__ or not inline_cache.takes(program):
             return None
-        if not inline_cache.attach(own, "_recent"):
+        guards = state.guards() if state.watches else None
+        if (guards is None and state.watches) or not inline_cache.attach(own, "_recent"):
             return None
-        inline_cache.add_holder(calls)
-        return inline_cache.entry_of(program, structure, leaves, path.captures, path.structure)
-
-
-MISSED = object()
-"""What comes back of a call that native code does not make."""
-
-
-class _ClosedCalls:
-    """Calls of a function in one state, with the arrays that it closes over behind the arguments.
-
-    That things are in this state is the caller's to know.
-    """
-
-    __slots__ = ("__weakref__", "_recent")
-
-    def __init__(self) -> None:
-        self._recent: tuple[Any, ...] = ()
-
-    def __call__(self, *_: Any) -> Any:
-        return MISSED
-
-    def forget_calls(self) -> None:
-        """As `Remembering.forget_calls`."""
-        self._recent = ()
-
-
-_NATIVE = (Remembering.__call__, _ClosedCalls.__call__)
+        inline_cache.add_holder(self)
+        return inline_cache.entry_of(
+            program, structure, leaves, path.captures, path.structure, guards
+        )

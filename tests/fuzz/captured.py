@@ -115,12 +115,15 @@ class Stale(AssertionError):
     """A compiled function has not seen what changed."""
 
 
+_TOLERANCE = 1e-4  # of slopes; a jump that is crossed must not pass for one
+
+
 def slope_along(plain, x, direction, scale):
     """The derivative in a direction, by central differences; None where they cross a jump."""
     coarse, fine = (
         (plain(x + h * direction) - plain(x - h * direction)) / (2 * h) for h in (1e-6, 2e-7)
     )
-    return coarse if abs(coarse - fine) <= 1e-3 * max(1.0, abs(fine), scale) else None
+    return coarse if abs(coarse - fine) <= 0.5 * _TOLERANCE * max(1.0, abs(fine), scale) else None
 
 
 def compare(module, forms, rng, said):
@@ -147,7 +150,9 @@ def compare(module, forms, rng, said):
         if slopes is not None:
             along = float(np.asarray(slopes) @ direction)
             want = slope_along(module.plain, x, direction, scale)
-            if want is not None and not abs(along - want) <= 1e-4 * max(1.0, abs(want), scale):
+            if want is not None and not abs(along - want) <= _TOLERANCE * max(
+                1.0, abs(want), scale
+            ):
                 raise Stale(f"{said}: {name} has slope {along!r}, not {want!r}")
 
 

@@ -5,6 +5,7 @@
 
 declare ptr @usual(ptr, ptr, ptr)
 declare ptr @data_of(ptr, ptr, ptr)
+declare i1 @guarded(ptr, ptr, ptr, ptr)
 declare i64 @run(ptr, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -36,12 +37,15 @@ define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %sc
   %ndarray.w = getelementptr i64, ptr %state, i64 7
   %ndarray = load ptr, ptr %ndarray.w
   %overflow = alloca i32
-  %nodes = getelementptr i64, ptr %table, i64 12
+  %nodes = getelementptr i64, ptr %table, i64 13
+  %inputs.w = getelementptr i64, ptr %table, i64 12
+  %inputs = load i64, ptr %inputs.w
+  %roots = add i64 %inputs, 3
   br label %node
 node:
   %i = phi i64 [ 0, %0 ], [ %i.next, %next ]
   %at = phi ptr [ %nodes, %0 ], [ %at.next, %next ]
-  %end = phi i64 [ 3, %0 ], [ %end.next, %next ]
+  %end = phi i64 [ %roots, %0 ], [ %end.next, %next ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %look, label %yes
 look:
@@ -516,9 +520,24 @@ collecting:
   %queue.1 = getelementptr ptr, ptr %queue, i64 1
   store ptr %kwargs, ptr %queue.1
   %queue.2 = getelementptr ptr, ptr %queue, i64 2
+  %guards.w = getelementptr i64, ptr %table, i64 1
+  %guards = load ptr, ptr %guards.w
+  %unguarded = icmp eq ptr %guards, null
+  br i1 %unguarded, label %as.guarded, label %guarding
+guarding:
+  %ndarray.w = getelementptr i64, ptr %state, i64 7
+  %ndarray = load ptr, ptr %ndarray.w
+  %true.w = getelementptr i64, ptr %state, i64 8
+  %true = load ptr, ptr %true.w
+  %agreed = call i1 @guarded(ptr %guards, ptr %queue.2, ptr %ndarray, ptr %true)
+  br i1 %agreed, label %as.guarded, label %free.missed
+as.guarded:
+  %inputs.w = getelementptr i64, ptr %table, i64 12
+  %inputs = load i64, ptr %inputs.w
+  %captured.p = getelementptr ptr, ptr %queue.2, i64 %inputs
   %captured.w = getelementptr i64, ptr %table, i64 10
   %captured = load ptr, ptr %captured.w
-  store ptr %captured, ptr %queue.2
+  store ptr %captured, ptr %captured.p
   %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers)
   br i1 %fitting, label %allocating, label %free.missed
 allocating:

@@ -10,7 +10,7 @@ An entry of the cache is a tuple of a table and of what the table has addresses 
 array of 64-bit words:
 
     word  0  address of the state, which is the same for all
-          1  (not used)            2  address of the program (`functrans.run.call.steps`)
+          1  guards, or 0          2  address of the program (`functrans.run.call.steps`)
           3  words of the frame    4  those of them that the program takes
           5  number of nodes       6  number of results
           7  the word where the results begin, and
@@ -18,13 +18,15 @@ array of 64-bit words:
           9  the allocator for large results, or 0
          10  what the program takes behind the arguments: a tuple
          11  what stands for keyword arguments where there are none
-    from 12  for each node: its kind, two words, and more as its kind has it
+         12  number of inputs that the guards find (`functrans.run.call.guards`)
+    from 13  for each node: its kind, two words, and more as its kind has it
     then for each result: its dtype, its number of axes, its slot, its extents
     then operations on a stack: a number, two words, and the keys of a dictionary
 
-The nodes are the three trees of the call (positional arguments, keyword arguments, what the program
-takes behind them), breadth first. The frame is memory for one call: numbers among the results, the
-nodes, Python's integers, the results, the program's own frame, the stack.
+The nodes are the trees of the call (positional arguments, keyword arguments, each input that the
+guards find, what the program takes behind them), breadth first. The frame is memory for one call:
+numbers among the results, the nodes, Python's integers, the results, the program's own frame, the
+stack.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ from functrans.caches import once
 from functrans.ir.primitive import current
 from functrans.ir.types import Aval
 from functrans.locks import lock
-from functrans.run.call import entry, layouts, memory, numpy_interface, steps
+from functrans.run.call import entry, guards, layouts, memory, numpy_interface, steps
+from functrans.run.call.guards import Guards
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import cache
 from functrans.run.code.modules import joined
@@ -60,7 +63,7 @@ Entry = tuple[Any, ...]
 _SAME, _TUPLE, _LIST, _DICT, _ARRAY, _NUMBER, _INTEGER, _TRUTH = range(8)
 _END, _RESULT, _CONSTANT, _MAKE_TUPLE, _MAKE_LIST, _MAKE_DICT, _CALL = range(7)
 
-NODES = 12
+NODES = 13
 
 _OFF = 1
 """The word of the state that says whether calls are left to Python."""
@@ -109,7 +112,7 @@ def _attach(kind: type, slot: str) -> bool:
     place, call = layouts.slot(kind, slot), layouts.call_slot(kind)
     if place is None or call is None:
         return False
-    text = joined(entry.CHECK, _TEXT).replace("PLACE", str(place))
+    text = joined(entry.CHECK, guards.TEXT, _TEXT).replace("PLACE", str(place))
     imports = {"run": steps.code().address, "usual": call.value}
     code = cache.load(text, "lookup", imports)
     # instances may be called as long as there is Python
@@ -179,6 +182,7 @@ def entry_of(
     leaves: Sequence[Any],
     captures: Sequence[Any],
     result: Structure,
+    guarded: Guards | None = None,
 ) -> Entry | None:
     """The entry for calls like one that Python has just made; None if they have to be Python's.
 
@@ -188,14 +192,18 @@ def entry_of(
         What was called with the leaves and what is captured.
     call : Structure
         Of the positional arguments and the keyword arguments.
-    leaves, captures : sequence
+    leaves : sequence
+        Of the arguments, and the inputs that the guards find.
+    captures : sequence
     result : Structure
+    guarded : Guards, optional
+        What else has to be as it is.
     """
     state = _state()
     if state is None:
         return None
     try:
-        return _entry(state, program, call, leaves, tuple(captures), result)
+        return _entry(state, program, call, leaves, tuple(captures), result, guarded)
     except _Unknown:
         return None
 
@@ -207,13 +215,17 @@ def _entry(
     leaves: Sequence[Any],
     captures: tuple[Any, ...],
     result: Structure,
+    guarded: Guards | None,
 ) -> Entry:
-    kept: list[Any] = [program, captures]
+    kept: list[Any] = [program, captures, guarded]
+    inputs = 0 if guarded is None else guarded.inputs
     values = [*leaves, *captures]
     avals, results = program.in_avals, program.out_avals
+    if call.num_leaves + inputs != len(leaves):
+        raise _Unknown
     if len(values) != len(avals) or result.num_leaves != len(results):
         raise _Unknown
-    nodes = list(_nodes(_roots(call, len(captures)), values, avals, kept))
+    nodes = list(_nodes(_roots(call, inputs, len(captures)), values, avals, kept))
     records = [
         [id(_builtin(aval)), len(aval.shape), len(avals) + number, *aval.shape]
         for number, aval in enumerate(results)
@@ -225,10 +237,11 @@ def _entry(
     kept.append(allocator)
     records_at = NODES + sum(map(len, nodes))
     operations_at = records_at + sum(map(len, records))
+    guard = 0 if guarded is None else guarded.program.ctypes.data
     head = [
-        state.ctypes.data, 0, program.steps_table.ctypes.data, total, frame, len(nodes),
+        state.ctypes.data, guard, program.steps_table.ctypes.data, total, frame, len(nodes),
         len(results), records_at, operations_at, 0 if allocator is None else id(allocator),
-        id(captures), id(None),
+        id(captures), id(None), inputs,
     ]  # fmt: skip
     return (np.array([*head, *chain(*nodes, *records, *operations)], np.int64), *kept)
 
@@ -243,10 +256,11 @@ def _builtin(aval: Aval) -> np.dtype[Any]:
 # -- the call -------------------------------------------------------------------------------------
 
 
-def _roots(call: Structure, captured: int) -> list[Structure]:
+def _roots(call: Structure, inputs: int, captured: int) -> list[Structure]:
     positional, keywords = call.children()
     given = keywords if keywords.num_children else tree.structure(None)
-    return [positional, given, tree.structure((0,) * captured)]
+    leaf = tree.structure(0)
+    return [positional, given, *[leaf] * inputs, tree.structure((0,) * captured)]
 
 
 def _nodes(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+import types
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,14 @@ def slot(kind: type, name: str) -> int | None:
 
     None if it is not in one place only.
     """
+    member = getattr(kind, name, None)
+    if type(member) is not types.MemberDescriptorType:
+        return None
     instance: Any = object.__new__(kind)
     places = list(range(NUMBER, kind.__basicsize__, 8))
     for _ in range(2):
         content = object()
-        setattr(instance, name, content)
+        member.__set__(instance, content)  # (`setattr` may be the user's)
         places = [place for place in places if _word(id(instance) + place) == id(content)]
     return places[0] if len(places) == 1 else None
 

@@ -19,11 +19,18 @@ def joined(*files: Path) -> str:
     """One module of several files, each of which is one by itself.
 
     What one file declares and another defines loses its declaration, also if the definition is
-    internal; no two files may define or declare the same otherwise.
+    internal; what several declare is declared once. No two files may define the same.
     """
     text = "".join("\n" + _text(file) for file in files)
-    defined = set(_DEFINED.findall(text))
-    return _DECLARED.sub(lambda found: "" if found[1] in defined else found[0], text)
+    known = set(_DEFINED.findall(text))
+
+    def once(found: re.Match[str]) -> str:
+        if found[1] in known:
+            return ""
+        known.add(found[1])
+        return found[0]
+
+    return _DECLARED.sub(once, text)
 
 
 def _text(file: Path) -> str:

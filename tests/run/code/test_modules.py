@@ -7,7 +7,7 @@ import pytest
 
 import functrans
 from functrans.loop.failures import INTERRUPTED, OUT_OF_MEMORY
-from functrans.run.call import entry, inline_cache, layouts, memory, steps
+from functrans.run.call import entry, guards, inline_cache, layouts, memory, steps
 from functrans.run.code.modules import joined
 from functrans.run.threads import pool
 
@@ -48,6 +48,9 @@ NUMBERS = {
         "not.raised": INTERRUPTED,
         "is.small": entry.LARGEST_ON_STACK,
         "nodes": inline_cache.NODES,
+    },
+    "guards.ll": {
+        "type.p": layouts.TYPE,
     },
     "entry.ll": {
         "data.p": layouts.DATA,
@@ -110,3 +113,11 @@ def test_a_declaration_goes_where_there_is_a_definition(tmp_path):
 @pytest.mark.parametrize("architecture", ["x86_64", "aarch64", "riscv64"])
 def test_threads_need_nothing_else_of_a_cpu(architecture):
     llvm.parse_assembly(pool.text(architecture)).verify()
+
+
+def test_the_instructions_of_guards_are_those_of_the_machine():
+    (cases,) = re.findall(
+        r"switch i64 %op, label %no \[(.*?)\]", FILES["guards.ll"].read_text(), re.S
+    )
+    numbers = [int(number) for number in re.findall(r"i64 (\d+),", cases)]
+    assert numbers == list(range(guards.SET + 1))

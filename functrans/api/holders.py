@@ -1,0 +1,222 @@
+"""Holders: what has values that somebody may replace, and how one sees whether somebody has.
+
+Each kind is read in Python, and most of them by machine code as well, before each call
+(`functrans.run.call.guards`). What is read are the values themselves: nothing is computed of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from functrans.api.kinds import dictionary_of, held
+from functrans.run.call import guards
+from functrans.run.call.guards import ANY, INPUT, Instruction
+
+
+class Holder:
+    """What holds values, and which they were.
+
+    Parameters
+    ----------
+    owner : object
+        Is not kept alive, if that can be.
+    gone : list
+        Gets something when the owner or one of the values is no more: its number may be another
+        one's then.
+
+    Attributes
+    ----------
+    slots : list of int
+        The numbers of the values that are arrays which any others of their kind may replace.
+    """
+
+    def __init__(self, owner: Any, gone: list[Any]) -> None:
+        self._owner = held(owner, gone.append)
+        values = self.read()
+        self.ids = [*map(id, values)]
+        self.slots: list[int] = []
+        self._kept: list[Any] = [held(value, gone.append) for value in values]
+
+    @abstractmethod
+    def read(self) -> Sequence[Any]:
+        """The values, and what else has to stay the same."""
+
+    def guard(self) -> Iterator[Instruction | None]:
+        """The instructions that look at it; or None, if there are none for something."""
+        yield None
+
+    def free(self, position: int) -> None:
+        """Let other arrays take the place of one."""
+        self.slots.append(position)
+        self._kept[position] = None
+
+    def inputs(self) -> list[Any] | None:
+        """The arrays at its ``slots``; None if anything else is not as it was."""
+        try:
+            now = self.read()
+        except Exception:  # of an owner that has gone, or does not let itself be read
+            return None
+        ids = [*map(id, now)]
+        if ids != self.ids:
+            if len(ids) != len(self.ids) or any(
+                ids[i] != self.ids[i] for i in range(len(ids)) if i not in self.slots
+            ):
+                return None
+            self.ids = ids
+        return [now[position] for position in self.slots]
+
+    def is_same(self) -> bool:
+        """Whether all is as it was, but for what is at ``slots``."""
+        return self.inputs() is not None
+
+    def _expected(self, position: int) -> int:
+        return INPUT if position in self.slots else self.ids[position]
+
+
+class Cell(Holder):
+    """A variable of an enclosing function."""
+
+    def read(self) -> Sequence[Any]:
+        try:
+            return (self._owner().cell_contents,)
+        except ValueError:  # not assigned yet
+            return ()
+
+    def guard(self) -> Iterator[Instruction | None]:
+        yield guards.CELL, id(self._owner()), self._expected(0) if self.ids else 0
+
+
+class Globals(Holder):
+    """Some variables of a module, by the dictionary that functions have of it."""
+
+    def __init__(self, namespace: dict[str, Any], names: list[str], gone: list[Any]) -> None:
+        self._names = names
+        super().__init__(namespace, gone)
+
+    def read(self) -> Sequence[Any]:
+        return [*map(self._owner().get, self._names)]
+
+    def guard(self) -> Iterator[Instruction | None]:
+        yield guards.DICT, id(self._owner()), 0
+        for position, name in enumerate(self._names):
+            yield guards.NAMED, id(name), self._expected(position)
+
+
+class Variables(Holder):
+    """Some of what a class or a module has, and how much it has."""
+
+    def __init__(self, owner: Any, names: list[str], gone: list[Any]) -> None:
+        self._names = names
+        self._size = len(owner.__dict__)
+        super().__init__(owner, gone)
+
+    def read(self) -> Sequence[Any]:
+        content = self._owner().__dict__
+        return [*map(content.get, self._names)] if len(content) == self._size else ()
+
+    def guard(self) -> Iterator[Instruction | None]:
+        owner = self._owner()
+        yield guards.OBJECT, id(owner), id(type(owner))
+        yield guards.ATTRIBUTES, 0, 0
+        yield guards.SIZE, 0, self._size
+        for position, name in enumerate(self._names):
+            yield guards.NAMED, id(name), self._expected(position)
+
+
+class Attributes(Holder):
+    """Some attributes of an instance, the names of all, and its class."""
+
+    def __init__(
+        self, instance: Any, names: list[str], in_slots: list[str], gone: list[Any]
+    ) -> None:
+        self._names = names
+        self._in_slots = in_slots
+        super().__init__(instance, gone)
+
+    def read(self) -> Sequence[Any]:
+        instance = self._owner()
+        content = dictionary_of(instance)
+        return [
+            *map(content.get, self._names),
+            *[getattr(instance, name, None) for name in self._in_slots],
+            type(instance),
+            *content,
+        ]
+
+    def guard(self) -> Iterator[Instruction | None]:
+        instance, named = self._owner(), len(self._names)
+        kind, *keys = self.ids[named + len(self._in_slots) :]
+        yield guards.OBJECT, id(instance), kind
+        if keys or type(instance).__dictoffset__:
+            if isinstance(instance, threading.local):  # which has another one in each thread
+                yield None
+            yield guards.ATTRIBUTES, 0, 0
+            yield guards.SIZE, 0, len(keys)
+            positions = {id(name): position for position, name in enumerate(self._names)}
+            for key in keys:
+                yield guards.ENTRY, key, self._expected(positions[key]) if key in positions else ANY
+        for position, name in enumerate(self._in_slots, named):
+            yield guards.slot(type(instance), name, self._expected(position))
+
+
+class Items(Holder):
+    """What is in a dictionary, in its order."""
+
+    def read(self) -> Sequence[Any]:
+        content = self._owner()
+        return [*dict.values(content), *dict.keys(content)]
+
+    def guard(self) -> Iterator[Instruction | None]:
+        size = len(self.ids) // 2
+        yield guards.DICT, id(self._owner()), 0
+        yield guards.SIZE, 0, size
+        for position, key in enumerate(self.ids[size:]):
+            yield guards.ENTRY, key, self._expected(position)
+
+
+class Elements(Holder):
+    """What is in a list."""
+
+    def read(self) -> Sequence[Any]:
+        return [*list.__iter__(self._owner())]
+
+    def guard(self) -> Iterator[Instruction | None]:
+        yield guards.LIST, id(self._owner()), len(self.ids)
+        for position in range(len(self.ids)):
+            yield guards.ELEMENT, 0, self._expected(position)
+
+
+class Members(Holder):
+    """What is in a set; each data class has an empty one, for its ``__repr__``."""
+
+    def read(self) -> Sequence[Any]:
+        return [*self._owner()]
+
+    def guard(self) -> Iterator[Instruction | None]:
+        yield None if self.ids else (guards.SET, id(self._owner()), 0)
+
+
+class Defaults(Holder):
+    """The default values of a function's parameters."""
+
+    def read(self) -> Sequence[Any]:
+        function = self._owner()
+        return function.__defaults__, function.__kwdefaults__
+
+    def guard(self) -> Iterator[Instruction | None]:
+        for op, value in zip((guards.DEFAULTS, guards.KEYWORD_DEFAULTS), self.ids, strict=True):
+            yield op, id(self._owner()), 0 if value == id(None) else value
+
+
+class Other(Holder):
+    """Anything else, by a function that reads it; which machine code has to call."""
+
+    def __init__(self, owner: Any, read: Callable[[Any], Sequence[Any]], gone: list[Any]) -> None:
+        self._read = read
+        super().__init__(owner, gone)
+
+    def read(self) -> Sequence[Any]:
+        return self._read(self._owner())

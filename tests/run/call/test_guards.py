@@ -1,0 +1,367 @@
+"""What compiled code reads besides its arguments: looked at by machine code before each call."""
+
+import contextvars
+import gc
+import sys
+import threading
+import types
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit
+from tests.run.call.test_inline_cache import python_calls
+
+X = np.arange(1.0, 4.0)
+LARGE = 5000
+
+
+class Model:
+    offset = 1.0
+
+    def __init__(self, weights):
+        self.weights = weights
+        self.power = 2
+
+    def __call__(self, x):
+        return np.sum(self.weights) * x**self.power + self.offset
+
+
+class Slotted:
+    __slots__ = ("weights",)
+
+    def __init__(self, weights):
+        object.__setattr__(self, "weights", weights)
+
+    def __setattr__(self, name, value):
+        raise AttributeError("frozen")
+
+    def __call__(self, x):
+        return np.sum(self.weights) * x
+
+
+@dataclass(slots=True)
+class Point:
+    a: float
+    b: np.ndarray
+
+    def __call__(self, x):
+        return self.a * x + np.sum(self.b)
+
+
+class Names(dict):
+    pass
+
+
+def cell():
+    scale = 2.0
+
+    def change():
+        nonlocal scale
+        scale += 1.0
+
+    return lambda x: scale * x, [change]
+
+
+def filled_cell():
+    def change():
+        nonlocal scale
+        scale = np.full(LARGE, 3.0) if scale[0] == 2.0 else np.full(LARGE, 2.0)
+
+    scale = np.full(LARGE, 2.0)
+    return lambda x: np.sum(scale) * x, [change, lambda: scale.__imul__(2.0)]
+
+
+def global_variable():
+    module = types.ModuleType("of_a_user")
+    exec("scale = 2.0\ndef f(x): return scale * x\n", vars(module))
+    return module.f, [lambda: setattr(module, "scale", module.scale + 1.0)]
+
+
+def module():
+    module = types.ModuleType("of_a_user")
+    module.scale = np.full(3, 2.0)
+    for i in range(300):  # more than there are small integers
+        setattr(module, f"a{i}", i)
+    changes = [lambda: setattr(module, "scale", module.scale + 1), lambda: module.scale.fill(9)]
+    return lambda x: module.scale * x, changes
+
+
+def attribute():
+    model = Model(np.ones(3))
+    return model, [
+        lambda: model.weights.__iadd__(1.0),
+        lambda: setattr(model, "weights", np.full(3, 5.0)),
+        lambda: setattr(model, "weights", np.full(LARGE, 5.0)),
+        lambda: setattr(model, "power", model.power + 1),
+        lambda: setattr(model, "other", 3),
+        lambda: setattr(model, "offset", 4.0),
+        lambda: setattr(model, "__dict__", {"weights": np.full(3, 6.0), "power": 2}),
+    ]
+
+
+def class_attribute():
+    class Own(Model):
+        offset = 3.0
+
+    model = Own(np.ones(3))
+
+    def another():
+        model.__class__ = type("Other", (Model,), {"offset": 11.0})
+
+    return model, [
+        lambda: setattr(Own, "offset", 4.0),
+        lambda: setattr(Own, "weights", 4.0),
+        lambda: delattr(Own, "offset"),
+        another,
+    ]
+
+
+def slots():
+    model = Slotted(np.ones(LARGE))
+    put = Slotted.weights.__set__
+    return model, [
+        lambda: put(model, np.full(LARGE, 3.0)),
+        lambda: model.weights.__iadd__(1.0),
+        lambda: put(model, np.full(3, 3.0)),
+    ]
+
+
+def dataclass_with_slots():
+    point = Point(2.0, np.ones(3))
+    return point, [lambda: setattr(point, "a", 3.0), lambda: setattr(point, "b", np.ones(LARGE))]
+
+
+def items():
+    parts = {"a": np.full(3, 2.0), "b": np.ones(LARGE)}
+    return lambda x: sum(np.sum(part) * x**i for i, part in enumerate(parts.values())), [
+        lambda: parts["a"].fill(4.0),
+        lambda: parts.update(b=np.full(LARGE, 0.5)),
+        lambda: parts.update(c=2.0),
+        lambda: parts.pop("a"),
+        lambda: parts.update(a=np.full(3, 2.0)),
+    ]
+
+
+def items_of_a_subclass():
+    parts = Names(a=2.0)
+    return lambda x: parts["a"] * x, [lambda: parts.update(a=3.0)]
+
+
+def elements():
+    parts = [np.full(3, 2.0), np.ones(LARGE), 3.0]
+    return lambda x: sum(np.sum(part) * x**i for i, part in enumerate(parts)), [
+        lambda: parts[0].fill(4.0),
+        lambda: parts.__setitem__(1, np.full(LARGE, 0.5)),
+        lambda: parts.__setitem__(2, 4.0),
+        lambda: parts.append(1.0),
+        parts.reverse,
+        parts.clear,
+    ]
+
+
+def defaults():
+    weights = np.full(3, 2.0)
+
+    def f(x, w=weights, *, v=weights):
+        return x * np.sum(w) * np.sum(v)
+
+    return f, [
+        lambda: weights.fill(3.0),
+        lambda: setattr(f, "__defaults__", (np.full(3, 5.0),)),
+        lambda: setattr(f, "__kwdefaults__", {"v": np.full(3, 5.0)}),
+        lambda: f.__kwdefaults__.update(v=np.full(3, 7.0)),
+    ]
+
+
+def function_attribute():
+    def f(x):
+        return f.scale * x
+
+    f.scale = 2.0
+    return f, [lambda: setattr(f, "scale", 3.0), lambda: setattr(f, "other", 3.0)]
+
+
+def dtype_and_shape():
+    weights = np.ones((2, 3), np.int64)
+    return lambda x: weights * x, [
+        lambda: setattr(weights, "shape", (6, 1)),
+        lambda: setattr(weights, "dtype", np.uint64),
+        lambda: weights.fill(3),
+    ]
+
+
+def odd_bytes():
+    mask = np.array([True, False, True, True, True, False, True, False, True, True, True])
+    changes = [partial(np.logical_not, mask[i], out=mask[i : i + 1]) for i in (0, 9, 10)]
+    return lambda x: np.sum(mask) * x, changes
+
+
+def fortran_order():
+    weights = np.asfortranarray(np.ones((3, 4)))
+    return lambda x: np.sum(weights[1]) * x, [lambda: weights.__setitem__((1, 2), 5.0)]
+
+
+def in_a_set():
+    some = {2.0}
+    return lambda x: sum(some) * x, [lambda: some.add(3.0)]
+
+
+def in_a_deque():
+    some = deque([np.full(3, 2.0)])
+    return lambda x: some[0] * x, [lambda: some[0].fill(3.0), lambda: some.appendleft(4.0)]
+
+
+def in_a_context():
+    scale = contextvars.ContextVar("scale", default=1.0)
+    return lambda x: scale.get() * x, [lambda: scale.set(3.0)]
+
+
+def behind_a_weak_reference():
+    model = Model(np.ones(3))
+    reference = weakref.ref(model)
+    changes = [lambda: setattr(model, "power", 3), lambda: model.weights.fill(4.0)]
+    return lambda x: reference()(x), changes
+
+
+def thread_local():
+    local = threading.local()
+    local.scale = 2.0
+    return lambda x: local.scale * x, [lambda: setattr(local, "scale", 3.0)]
+
+
+PLACES = [
+    cell, filled_cell, global_variable, module, attribute, class_attribute, slots,
+    dataclass_with_slots, items, items_of_a_subclass, elements, defaults, function_attribute,
+    dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
+    behind_a_weak_reference, thread_local,
+]  # fmt: skip
+ASKED = {fortran_order, in_a_set, in_a_deque, in_a_context, behind_a_weak_reference, thread_local}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+def test_each_change_is_seen_at_once(place):
+    function, changes = place()
+    compiled = jit(function)
+    for change in [lambda: None, *changes]:
+        change()
+        for _ in range(4):
+            np.testing.assert_allclose(compiled(X), function(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+def test_without_a_change_machine_code_looks(place):
+    function, changes = place()
+    compiled = jit(function)
+    for _ in range(3):
+        compiled(X)
+    calls = python_calls(compiled, X)
+    assert calls if place in ASKED else not calls
+    assert "_results" not in calls
+    assert changes
+
+
+def test_another_array_costs_no_python():
+    model = Model(np.full(LARGE, 1.0))
+    compiled = jit(grad(lambda x: np.sum(model(x))))
+    for i in range(5):
+        model.weights = np.full(LARGE, float(i))
+        np.testing.assert_allclose(compiled(X), 2 * X * i * LARGE)
+        calls = python_calls(compiled, X)
+    assert not calls
+
+
+def test_what_was_there_before_is_known_again():
+    model = Model(np.ones(3))
+    compiled = jit(model)
+    for power in (1, 2, 1, 2, 1, 2):
+        model.power = power
+        np.testing.assert_allclose(compiled(X), model(X))
+    for power in (1, 2, 1, 2):
+        model.power = power
+        assert not python_calls(compiled, X)
+        np.testing.assert_allclose(compiled(X), model(X))
+
+
+def test_arrays_of_another_kind_are_traced_with():
+    model = Model(np.ones(LARGE))
+    compiled = jit(model)
+    for weights in (
+        np.ones(LARGE),
+        np.ones(LARGE, "f4"),
+        np.ones((LARGE, 2)),
+        np.ones(LARGE)[::-1],
+    ):
+        model.weights = weights
+        for _ in range(3):
+            result = compiled(X)
+            assert result.dtype == model(X).dtype
+            np.testing.assert_allclose(result, model(X))
+
+
+def test_an_array_that_is_read_goes_with_its_owner():
+    model = Model(np.ones(LARGE))
+    compiled = jit(lambda x: model(x))
+    for _ in range(4):
+        compiled(X)
+    first = weakref.ref(model.weights)
+    model.weights = np.ones(LARGE)
+    gc.collect()
+    assert first() is None
+    np.testing.assert_allclose(compiled(X), model(X))
+
+
+def test_what_has_gone_is_not_followed():
+    """Its memory may be another object's by then."""
+    kept = {"model": Model(np.ones(3))}
+    reference = weakref.ref(kept["model"])
+    compiled = jit(lambda x: reference()(x) if reference() is not None else -x)
+    for _ in range(4):
+        compiled(X)
+    del kept["model"]
+    gc.collect()
+    others = [Model(np.full(3, 9.0)) for _ in range(100)]
+    np.testing.assert_allclose(compiled(X), -X)
+    assert len(others) == 100
+
+
+def test_no_reference_is_lost():
+    model = Model(np.ones(LARGE))
+    scale = 3.5
+    compiled = jit(lambda x: model(x) * scale)
+    for _ in range(4):
+        compiled(X)
+    watched = [model, model.weights, vars(model), Model, scale]
+    before = [sys.getrefcount(each) for each in watched]
+    for _ in range(1000):
+        compiled(X)
+    assert [sys.getrefcount(each) for each in watched] == before
+
+
+def test_threads_see_one_array_or_the_other():
+    model = Model(np.full(LARGE, 1.0))
+    compiled = jit(lambda x: model(x))
+    for _ in range(4):
+        compiled(X)
+    stop, wrong = threading.Event(), []
+    expected = [np.asarray(c * LARGE * X**2 + 1.0) for c in (1.0, 2.0)]
+
+    def look():
+        while not stop.is_set():
+            result = compiled(X)
+            if not any(np.allclose(result, each) for each in expected):
+                wrong.append(result)
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for i in range(2000):
+        model.weights = np.full(LARGE, 1.0 + i % 2)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
