@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import itertools
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import gcd
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from functrans.api.constants import SMALL, Copy, Same
 from functrans.api.flat import Flat
 from functrans.api.kinds import held, is_plain
 from functrans.api.paths import Path
@@ -26,20 +26,19 @@ from functrans.api.presented import Presented, fixed
 from functrans.api.reach import Walk
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
+from functrans.ir.primitive import current
 from functrans.locks import lock
 from functrans.run.call import guards
 from functrans.run.call.guards import Guards, Instruction
-
-SMALL = 4096
-"""Bytes up to which an array is a constant that folds, as long as it does not change."""
+from functrans.trace.dependence import inputs_of
+from functrans.trace.trace import Trace
 
 MOST_ENTRIES = 1024
 """For so many types of arguments, and values of static ones, a function remembers its programs.
 What came first goes first: a static value that changes at every call must not fill the memory."""
 
-_BLOCK = 1 << 17  # which stays in the cache
 _MOST_STATES = 256
-_LIFTED = frozenset("fdFD")
+_LIFTED = frozenset("?bhilqBHILQefdFD")
 
 Look = Callable[[], Any]
 
@@ -54,7 +53,13 @@ call alone, as things were when they were looked at last."""
 
 
 class Unpresentable(Exception):
-    """A function does not take a traced value in the place of an array that it closes over."""
+    """A function does not take traced values in the place of arrays that it closes over.
+
+    ``paths`` are those of the arrays.
+    """
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.paths = {place.path for place in places}
 
 
 class Outside:
@@ -167,12 +172,11 @@ class Outside:
             self._latest = None
 
     @contextmanager
-    def compared(self, state: State) -> Iterator[None]:
-        """Compare the arrays that are inputs, which something in the function does not take.
+    def compared(self, paths: set[int]) -> Iterator[None]:
+        """Compare arrays that were inputs, which something in the function does not take.
 
         If it fails with them, too, that was not the reason.
         """
-        paths = {place.path for place in state.slots}
         self._compared |= paths
         self._latest = None
         try:
@@ -261,14 +265,28 @@ class Closed:
     def __call__(self, *tracers: Any) -> list[Any]:
         if not self._slots:
             return self._called(self._walk.root, tracers)
+        instead = tracers[self._count :]
         try:
-            presented = Presented(self._walk, self._slots, tracers[self._count :])
+            presented = Presented(self._walk, self._slots, instead)
             outs = self._called(presented.of(self._walk.root), tracers[: self._count])
         except Exception as error:
-            raise Unpresentable from error
+            raise Unpresentable(self._asked_for(instead)) from error
         if not presented.unchanged():
-            raise Unpresentable
+            raise Unpresentable(self._slots)
         return outs
+
+    def _asked_for(self, instead: Sequence[Any]) -> Sequence[Place]:
+        """The arrays behind the value that Python was refused.
+
+        Where that was not the reason, those that may say which elements or how many; else all.
+        """
+        trace = current.get()
+        found: list[Place] = []
+        if isinstance(trace, Trace) and trace.asked is not None:
+            inputs = inputs_of(trace.asked, trace) or set()
+            pairs = zip(self._slots, instead, strict=True)
+            found = [place for place, tracer in pairs if tracer._variable in inputs]
+        return found or [x for x in self._slots if x.array.dtype.kind in "biu"] or self._slots
 
     def _called(self, function: Any, tracers: Sequence[Any]) -> list[Any]:
         flat = self._flat_of(function)
@@ -299,8 +317,8 @@ class State:
         self._holders = walk.holders
         stays = fixed(walk)
         self.slots: list[Place] = []
-        self.copies: dict[int, _Copy] = {}
-        self._constants: list[tuple[Look, _Copy]] = []
+        self.copies: dict[int, Copy] = {}
+        self._constants: list[tuple[Look, Copy]] = []
         earlier = before.copies if before is not None else {}
         for place in walk.places:
             array, path = place.array, place.path
@@ -314,11 +332,11 @@ class State:
                     self._holders[place.holder].free(place.position)
                 self.slots.append(place)
             elif isinstance(array, OnDevice) or not _may_change(array):
-                walk.signature[place.line] = _Same(array)
+                walk.signature[place.line] = Same(array)
             else:
                 known = earlier.get(path)
                 if known is None or not known.same(array):
-                    known = _Copy(array)
+                    known = Copy(array)
                 self.copies[path] = known
                 walk.signature[place.line] = known.key
                 self._constants.append((held(array, walk.gone.append), known))
@@ -397,7 +415,7 @@ class State:
         self.slots = [place._replace(array=None) for place in self.slots]
 
 
-def _is_copy(get: Look, copy: _Copy) -> bool:
+def _is_copy(get: Look, copy: Copy) -> bool:
     return copy.same(get())
 
 
@@ -413,66 +431,3 @@ def _may_change(array: Any) -> bool:
     if isinstance(array, np.ndarray):
         return bool(array.flags.writeable or not array.flags.owndata)
     return True
-
-
-def _as_array(x: Any) -> np.ndarray[Any, Any]:
-    if isinstance(x, np.ndarray):
-        return np.asarray(x)
-    try:
-        return np.frombuffer(x, np.uint8)
-    except (ValueError, BufferError):  # it is empty, or not contiguous
-        return np.asarray(x)
-
-
-class _Same:
-    """An array that nobody can write to, as a key."""
-
-    def __init__(self, array: Any) -> None:
-        self._get = held(array)
-        self._hash = id(array)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._get() is not None and self._get() is other._get()
-
-
-class _Copy:
-    """An array as it was; ``key`` stands for it in a signature."""
-
-    def __init__(self, array: Any) -> None:
-        array = _as_array(array)
-        self.nbytes: int = array.nbytes
-        self.type = array.shape, array.dtype
-        self.order: Literal["C", "F"] = "F" if array.flags.f_contiguous else "C"
-        small = array.nbytes <= SMALL or array.dtype.hasobject
-        self.bytes = array.tobytes(self.order) if small else None
-        self.bits = None if small else self._bits_of(array).copy()
-        own = array.shape, array.dtype, self.bytes, self.order
-        self.key: Any = self if self.bytes is None else own
-
-    def same(self, array: Any) -> bool:
-        """Whether an array has the same type and the same bits."""
-        array = _as_array(array)
-        if (array.shape, array.dtype) != self.type:
-            return False
-        if self.bytes is not None:
-            return bool(array.tobytes(self.order) == self.bytes)
-        assert self.bits is not None
-        bits = self._bits_of(array)
-        starts = range(0, bits.size, _BLOCK)
-        return all(np.array_equal(bits[i : i + _BLOCK], self.bits[i : i + _BLOCK]) for i in starts)
-
-    def guard(self, array: Any) -> tuple[Instruction, Any] | None:
-        """As `guards.constant`."""
-        if type(array) is not np.ndarray or (array.shape, array.dtype) != self.type:
-            return None
-        if self.order == "F" and array.ndim > 1:
-            return None
-        kept: Any = self.bits if self.bytes is None else np.frombuffer(self.bytes, np.uint8)
-        return guards.constant(array, kept)
-
-    def _bits_of(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        flat = array.ravel(self.order)
-        return flat.view(f"u{gcd(flat.itemsize, 8)}")

@@ -106,15 +106,15 @@ class Remembering(Transformed[P, R]):
         """What a call gives that may trace; where that cannot be, what all of it gives once more.
 
         The state may be another one by now. Or the function does not take a traced value in the
-        place of an array that it closes over: then these are constants, which are compared.
+        place of arrays that it closes over: then these are constants, which are compared.
         """
         again = again or self._results
         try:
             return call()
         except Moved:
             return again(*given)
-        except Unpresentable:
-            with self._outside.compared(state):
+        except Unpresentable as refused:
+            with self._outside.compared(refused.paths):
                 return again(*given)
         finally:
             state.release()

@@ -83,6 +83,8 @@ class Trace:
         self.source: Source | None = None
         self.refusal: Exception | None = None
         """The last error of a conversion to an integer, which NumPy may replace by its own."""
+        self.asked: Tracer | None = None
+        """The value that Python was last refused, here or in a trace within this one."""
         self._captured: dict[Any, tuple[Any, Tracer]] = {}
         self._pending: dict[Var, Eqn] = {}
         self._recorded: dict[Any, tuple[Tracer, ...]] = {}
@@ -109,6 +111,13 @@ class Trace:
         if self.outcomes is not None:
             # the values were those of one call, and rules that were noted keep the trace alive
             self.values.clear()
+
+    def refused(self, value: Tracer) -> None:
+        """Note that Python asks for what a value does not give."""
+        trace: Any = self
+        while isinstance(trace, Trace):
+            trace.asked = value
+            trace = trace.parent
 
     # -- values coming in ----------------------------------------------------------------------
 

@@ -183,6 +183,7 @@ class Tracer(Operators):
         value = self._known_value
         if value is not UNKNOWN:
             return value
+        self._owner.refused(self)
         error = TracerConversionError(
             f"{self._described()} has no value to be formatted{located(user_source())}: "
             f'{self._no_value()}.\nWrite f"{{x}}" or "%s" % x, which show its type, or '
@@ -204,6 +205,7 @@ class Tracer(Operators):
         if value is UNKNOWN:
             value = self._owner.decide(self)
         if value is UNKNOWN:
+            self._owner.refused(self)
             raise TracerBoolError(
                 f"Python cannot branch on this value{located(user_source())}: {self._no_value()}.\n"
                 "Write np.where(condition, a, b), or functrans.lax.cond(condition, f, g, *xs) "
@@ -239,6 +241,7 @@ class Tracer(Operators):
     def _integer(self, wanted: str) -> int:
         value = self._known_value
         if value is UNKNOWN:
+            self._owner.refused(self)
             error = TracerIndexError(
                 f"Python needs one integer here, for {wanted}{located(user_source())}, but "
                 f"{self._no_value()}.\n{instead(integer=True) or _INTEGER}"
@@ -255,6 +258,7 @@ class Tracer(Operators):
 
     def __hash__(self) -> int:
         # not None, which np.ndarray has, and which has Python's words
+        self._owner.refused(self)
         raise TracerConversionError(
             f"{self._described()} cannot be hashed{located(user_source())}: it cannot be a key of "
             "a dict, an element of a set or an argument of functools.cache.\nUse a number or a "
@@ -276,6 +280,7 @@ class Tracer(Operators):
     @property
     def _numba_type_(self) -> NoReturn:
         """What Numba asks an argument of a dispatcher for."""
+        self._owner.refused(self)
         self._check_usable()
         raise TracerConversionError(
             f"{self._described()} cannot be an argument of a function that Numba compiled"
@@ -305,6 +310,7 @@ class Tracer(Operators):
 
     def _refuse_plain(self, target: str) -> NoReturn:
         """Raise: it is to become something plain."""
+        self._owner.refused(self)
         self._check_usable()
         if self._known_value is UNKNOWN:
             reason = self._no_value()

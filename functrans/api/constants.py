@@ -1,0 +1,80 @@
+"""Constants of programs: arrays as they were when a function was traced, to be compared with."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any, Literal
+
+import numpy as np
+
+from functrans.api.kinds import held
+from functrans.run.call import guards
+from functrans.run.call.guards import Instruction
+
+SMALL = 4096
+"""Bytes up to which an array is a constant that folds, as long as it does not change."""
+
+_BLOCK = 1 << 17  # which stays in the cache
+
+
+def _as_array(x: Any) -> np.ndarray[Any, Any]:
+    if isinstance(x, np.ndarray):
+        return np.asarray(x)
+    try:
+        return np.frombuffer(x, np.uint8)
+    except (ValueError, BufferError):  # it is empty, or not contiguous
+        return np.asarray(x)
+
+
+class Same:
+    """An array that nobody can write to, as a key."""
+
+    def __init__(self, array: Any) -> None:
+        self._get = held(array)
+        self._hash = id(array)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self._get() is not None and self._get() is other._get()
+
+
+class Copy:
+    """An array as it was; ``key`` stands for it in a signature."""
+
+    def __init__(self, array: Any) -> None:
+        array = _as_array(array)
+        self.nbytes: int = array.nbytes
+        self.type = array.shape, array.dtype
+        self.order: Literal["C", "F"] = "F" if array.flags.f_contiguous else "C"
+        small = array.nbytes <= SMALL or array.dtype.hasobject
+        self.bytes = array.tobytes(self.order) if small else None
+        self.bits = None if small else self._bits_of(array).copy()
+        own = array.shape, array.dtype, self.bytes, self.order
+        self.key: Any = self if self.bytes is None else own
+
+    def same(self, array: Any) -> bool:
+        """Whether an array has the same type and the same bits."""
+        array = _as_array(array)
+        if (array.shape, array.dtype) != self.type:
+            return False
+        if self.bytes is not None:
+            return bool(array.tobytes(self.order) == self.bytes)
+        assert self.bits is not None
+        bits = self._bits_of(array)
+        starts = range(0, bits.size, _BLOCK)
+        return all(np.array_equal(bits[i : i + _BLOCK], self.bits[i : i + _BLOCK]) for i in starts)
+
+    def guard(self, array: Any) -> tuple[Instruction, Any] | None:
+        """As `guards.constant`."""
+        if type(array) is not np.ndarray or (array.shape, array.dtype) != self.type:
+            return None
+        if self.order == "F" and array.ndim > 1:
+            return None
+        kept: Any = self.bits if self.bytes is None else np.frombuffer(self.bytes, np.uint8)
+        return guards.constant(array, kept)
+
+    def _bits_of(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        flat = array.ravel(self.order)
+        return flat.view(f"u{gcd(flat.itemsize, 8)}")
