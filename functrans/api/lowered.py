@@ -13,8 +13,6 @@ from functrans.errors import DeviceError
 from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
-from functrans.optimise import optimise
-from functrans.run.call.jitted import program
 from functrans.trace.stage import Staged, stage
 from functrans.tree import core as tree
 
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     from functrans.run.cuda.lowering import Lowering, ProgramReport
 
 _lowering = lazy("functrans.run.cuda.lowering:lowering")
+optimise = lazy("functrans.optimise:optimise")
+program = lazy("functrans.run.call.jitted:program")
 
 
 class Lowered:

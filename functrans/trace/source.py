@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-import sysconfig
 import warnings
 from pathlib import Path
 from types import CodeType, FrameType
@@ -19,10 +18,7 @@ from functrans.ir.evaluate import FILE
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
 _LIBRARIES = (_PACKAGE, FILE, str(_NUMPY) + os.sep, str(_NUMPY.parent / "scipy") + os.sep)
-_INSTALLED = (
-    *(os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "purelib", "platlib")),
-    "<frozen ",
-)
+_INSTALLED = (os.path.join(os.path.dirname(os.__file__), ""), "<frozen ")
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 
 

@@ -1,5 +1,6 @@
 """Importing the package loads nothing that is slow to load."""
 
+import os
 import subprocess
 import sys
 
@@ -70,3 +71,48 @@ def test_what_is_not_used_is_not_loaded(code, most):
     loaded = done.stdout.split()
     assert len([name for name in loaded if name.partition(".")[0] == "functrans"]) <= most
     assert not HEAVY & set(loaded)
+
+
+# What a first call whose machine code is on disk has no use for, and what making that code takes.
+MAKING = ("functrans.emit", "functrans.lower", "functrans.optimise", "llvmlite", "numba", "scipy")
+ON_DISK = """
+import numpy as np
+from functrans import grad, jit
+from functrans.scipy import special
+x, a = np.full(20, 0.5), np.eye(3) + 0.1
+import sys
+before = {{*sys.modules}}
+jit(grad(lambda {argument}: np.sum({result})))({argument})
+print(*sys.modules.keys() - before)
+"""
+
+
+@pytest.mark.skipif(
+    (sys.platform, os.uname().machine if hasattr(os, "uname") else "") != ("linux", "x86_64"),
+    reason="elsewhere LLVM loads the code",
+)
+@pytest.mark.parametrize(
+    ("argument", "result", "most"),
+    [("x", "x * x", 80), ("a", "a @ a @ a", 80), ("a", "np.linalg.solve(a, a.T)", 95)],
+)
+def test_what_is_on_disk_is_called_without_what_makes_it(argument, result, most, tmp_path):
+    script = ON_DISK.format(argument=argument, result=result)
+
+    def loaded():
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"FUNCTRANS_CACHE": "1", "FUNCTRANS_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split()
+
+    def making(names):
+        return [name for name in names if name.startswith(MAKING)]
+
+    assert making(loaded())
+    second = loaded()
+    assert not making(second)
+    assert not HEAVY & set(second)
+    assert len([name for name in second if name.partition(".")[0] == "functrans"]) <= most

@@ -10,14 +10,14 @@ from functrans.caches import cached
 from functrans.ir.graph import Graph
 from functrans.lazily import lazy
 from functrans.locks import lock
-from functrans.optimise import optimise
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import programs as kept
 
 if TYPE_CHECKING:
     from functrans.run.call.compiled import Program
 
-# a third of what importing the library takes would be the compiler: it comes with its first use
+# what makes programs comes with its first use: those on disk are found without it
+optimise = lazy("functrans.optimise:optimise")
 compile_graph = lazy("functrans.run.call.compiled:compile_graph")
 
 on_device = lazy("functrans.run.cuda.program:runnable")

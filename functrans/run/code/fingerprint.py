@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,7 @@ def of_code() -> Any:
 
 def of_programs() -> Any:
     """A new hash of all but the graph that a compiled program follows from."""
-    return _for_cpu(_of_library())
-
-
-def of_cubins() -> Any:
-    """A new hash of all but the text that code for a GPU follows from."""
-    return _of_cuda().copy()
+    return _for_cpu(of_library())
 
 
 def _for_cpu(circumstances: Any) -> Any:
@@ -61,33 +55,12 @@ def _of_process() -> Any:
 
 
 @once
-def _of_library() -> Any:
+def of_library() -> Any:
+    """The hash of this library on this machine: to be copied, and the copy updated."""
     # a graph says less than the text that is made of it: what makes it is this library, as it is
     circumstances = _of_process().copy()
     circumstances.update("".join(_sources()).encode())
     return circumstances
-
-
-@once
-def _of_cuda() -> Any:
-    # what a kernel calls is in this library, too
-    circumstances = _of_library().copy()
-    circumstances.update("\n".join(map(str, _cuda())).encode())
-    return circumstances
-
-
-_CUDA_PACKAGES = (
-    "numba-cuda", "cuda-core", "cuda-bindings", "cuda-toolkit", "nvidia-nvvm", "nvidia-nvjitlink",
-)  # fmt: skip
-
-
-def _cuda() -> Iterator[object]:
-    """Which compiler of CUDA kernels is installed, and which other one is asked for."""
-    for package in _CUDA_PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            yield f"{package} {metadata.version(package)}"
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        yield f"{variable} {os.environ.get(variable)}"
 
 
 def _llvm() -> Iterator[object]:

@@ -18,8 +18,8 @@ from functrans.caches import cached, once
 from functrans.emit.cuda.translation import translated
 from functrans.errors import DeviceError
 from functrans.locks import importing
-from functrans.run.code import cache, fingerprint
-from functrans.run.cuda import nvvm
+from functrans.run.code import cache
+from functrans.run.cuda import fingerprint, nvvm
 from functrans.run.cuda.by_numba import ptx_by_numba
 from functrans.run.cuda.resources import Resources, parse
 

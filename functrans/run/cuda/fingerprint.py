@@ -1,0 +1,38 @@
+"""What a GPU's machine code on disk follows from, besides what it was made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
+from typing import Any
+
+from functrans.caches import once
+from functrans.run.code import fingerprint
+
+_PACKAGES = (
+    "numba-cuda", "cuda-core", "cuda-bindings", "cuda-toolkit", "nvidia-nvvm", "nvidia-nvjitlink",
+)  # fmt: skip
+
+
+def of_cubins() -> Any:
+    """A new hash of all but the text that code for a GPU follows from."""
+    return _of_cubins().copy()
+
+
+@once
+def _of_cubins() -> Any:
+    # what a kernel calls is in this library, too
+    circumstances = fingerprint.of_library().copy()
+    circumstances.update("\n".join(map(str, _compilers())).encode())
+    return circumstances
+
+
+def _compilers() -> Iterator[object]:
+    """Which compiler of CUDA kernels is installed, and which other one is asked for."""
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            yield f"{package} {metadata.version(package)}"
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        yield f"{variable} {os.environ.get(variable)}"
