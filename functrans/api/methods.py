@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from functrans.api.arguments import wrap
 from functrans.api.lowered import Lowered
 from functrans.api.outside import OutsideReport
 from functrans.api.paths import PathReport
@@ -14,12 +13,24 @@ if TYPE_CHECKING:
 
 
 class JitMethod:
-    """A compiled method, bound to its instance."""
+    """A compiled method, bound to its instance; its name and all else are the method's.
+
+    One is made at each access, so that takes no longer than Python's own.
+    """
+
+    __slots__ = ("_compiled", "_instance")
 
     def __init__(self, compiled: Jitted[..., Any], instance: Any) -> None:
         self._compiled = compiled
         self._instance = instance
-        wrap(compiled, self, "jit")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in JitMethod.__slots__:  # it has not been made yet
+            raise AttributeError(name)
+        return getattr(self._compiled, name)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self._instance, self._compiled.__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
@@ -35,3 +46,7 @@ class JitMethod:
     def outside(self) -> OutsideReport:
         """As `Jitted.outside`."""
         return self._compiled.outside()
+
+
+# (a class has its own, and says it of its instances)
+JitMethod.__doc__ = property(lambda method: method._compiled.__doc__)  # type: ignore[assignment]

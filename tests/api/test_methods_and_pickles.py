@@ -1,6 +1,8 @@
 """Jitted methods whose instances change, and jitted functions in pickles."""
 
+import copy
 import gc
+import inspect
 import pickle
 import subprocess
 import sys
@@ -173,3 +175,25 @@ def test_a_class_that_raises_something_else_for_what_it_has_not(transform):
 def test_such_a_class_as_an_argument():
     with pytest.raises(TypeError, match="not a number or an array"):
         jit(lambda x, c: c(x))(np.ones(3), Unhelpful())
+
+
+def test_a_bound_compiled_method_is_what_its_method_is():
+    scaled = Scaled(2.0)
+    method = scaled.compiled
+    assert (method.__name__, method.__doc__) == ("compiled", "Of `scale`.")
+    assert str(inspect.signature(method)) == "(x, *, power=1)"
+    assert method(3.0, power=2) == 18.0
+    for other in (pickle.loads(pickle.dumps(method)), copy.copy(method)):
+        assert other(3.0, power=2) == 18.0
+    with pytest.raises(AttributeError, match="nothing"):
+        method.nothing  # noqa: B018
+
+
+class Scaled:
+    def __init__(self, scale):
+        self.scale = scale
+
+    @jit
+    def compiled(self, x, *, power=1):
+        """Of `scale`."""
+        return self.scale * x**power

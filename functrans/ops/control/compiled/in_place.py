@@ -30,8 +30,8 @@ class Updates(NamedTuple):
     Parameters
     ----------
     body : Graph
-        It gives the first value in the place of a carry that is updated. Behind all its results are
-        the other operands of the updates, for one carry after the other.
+        In the place of a carry that is updated it gives the value of the first update. Behind all
+        its results are the other operands of the updates, for one carry after the other.
     of : dict
         The equations that update a carry, one after the other, by the carry's number.
     """
@@ -59,7 +59,9 @@ def updates_in_place(body: Graph, carry: Sequence[Var], least: int) -> Updates:
     if not found:
         return Updates(body, {})
     outputs = [found[i][0].inputs[1] if i in found else x for i, x in enumerate(body.outputs)]
-    more = [x for chain in found.values() for eqn in chain for x in eqn.inputs[1:]]
+    more = [
+        x for chain in found.values() for eqn in chain for x in eqn.inputs[1 + (eqn is chain[0]) :]
+    ]
     return Updates(prune(Graph(body.inputs, body.eqns, [*outputs, *more])), found)
 
 

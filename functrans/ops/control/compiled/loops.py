@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.nodes import INDEX, ZERO, index, required
@@ -364,14 +364,13 @@ class _Loop:
     def _updated(self) -> tuple[Statement, ...]:
         """The updates in place, when nothing of the step has to read the old carry any more."""
         given = iter(self.written)
-        return tuple(
-            statement
-            for number, chain in self.updates.items()
-            for eqn in chain
-            for statement in written(
-                eqn, self.carry_out[number], [next(given) for _ in eqn.inputs[1:]], self.simplify
-            )
-        )
+        statements: list[Statement] = []
+        for number, chain in self.updates.items():
+            for eqn in chain:
+                first = [self.next_carry[number]] if eqn is chain[0] else []
+                operands = [*first, *islice(given, len(eqn.inputs) - 1 - len(first))]
+                statements += written(eqn, self.carry_out[number], operands, self.simplify)
+        return tuple(statements)
 
 
 def _positions(one: Buffer, but: int | None = None) -> list[Position]:
