@@ -140,7 +140,7 @@ def test_operations_of_the_users_own_are_kept_by_their_definitions(folder):
 def test_another_state_of_the_library_has_other_keys(monkeypatch):
     graph = graph_of(np.sin, np.ones(3))
     # worked out each time
-    monkeypatch.setattr(circumstances, "_of_library", circumstances._of_library.__wrapped__)
+    monkeypatch.setattr(circumstances, "of_library", circumstances.of_library.__wrapped__)
     usual = kept.key_of(graph)
     assert kept.key_of(graph) == usual
     monkeypatch.setattr(circumstances, "_sources", lambda: ["sin.py 1 2"])
