@@ -12,6 +12,7 @@ from importlib import import_module as _import_module
 from typing import Any
 
 from functrans.lazily import lazy as _lazy
+from functrans.scipy.source import FROM_SOURCE as _FROM_SOURCE
 from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
 
@@ -56,5 +57,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-for _name in [*__all__, "sparse.linalg", "spatial.distance"]:
-    _protocols.late[f"scipy.{_name}"] = _partial(_take_the_place, _name)
+_namespaces = [*__all__, "sparse.linalg", "spatial.distance"]
+for _name in {*_namespaces, *_FROM_SOURCE, "spatial.transform"}:
+    _protocols.late[f"scipy.{_name}"] = _partial(_take_the_place, _name, _name in _namespaces)

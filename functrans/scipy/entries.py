@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from operator import attrgetter
 from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import Any
 
+from functrans.lazily import lazy
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.scipy.source import FROM_SOURCE
 from functrans.trace import protocols
 from functrans.trace.asking import Condition, let_ask
 from functrans.trace.source import is_installed
@@ -40,9 +43,41 @@ def enter(path: str, ours: Function, concerned: Condition = with_tracers) -> Non
     _entries.setdefault(module, {})[inside] = ours, concerned
 
 
-def take_the_place(name: str) -> None:
-    """Let the functions of one of SciPy's modules, which has been imported, ask us."""
-    import_module(f"functrans.scipy.{name}")
+_by_source = lazy("functrans.scipy.source.reinterpret:by_source")
+_answer_for_rotations = lazy("functrans.scipy.source.rotations:answer_for_rotations")
+
+
+def of_scipys(module: str, name: str) -> Any:
+    """What SciPy has and our namespace has not; if its source is enough, for traced values, too."""
+    found = getattr(import_module(f"scipy.{module}"), name)
+    if name not in FROM_SOURCE[module].split():
+        return found
+
+    @wraps(found)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+        return _by_source(found, args, kwargs) if traced else found(*args, **kwargs)
+
+    return public
+
+
+def _entered_by_source(module: str, name: str) -> None:
+    found = getattr(import_module(f"scipy.{module}"), name, None)
+    if found is not None:  # this SciPy has it
+        enter(f"scipy.{module}:{name}", lambda *args, **kwargs: _by_source(found, args, kwargs))
+
+
+def take_the_place(name: str, namespace: bool = True) -> None:
+    """Let the functions of one of SciPy's modules, which has been imported, ask us.
+
+    ``namespace`` says whether there is one of ours for it.
+    """
+    if namespace:
+        import_module(f"functrans.scipy.{name}")
+    for function in FROM_SOURCE.get(name, "").split():
+        _entered_by_source(name, function)
+    if name == "spatial.transform":
+        _answer_for_rotations()
     public = f"scipy.{name}"
     for module in [m for m in _entries if m == public or m.startswith(f"{public}._")]:
         for inside, (ours, concerned) in _entries[module].items():

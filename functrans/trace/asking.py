@@ -23,6 +23,9 @@ Condition = Callable[[FrameType, tuple[Any, ...], dict[str, Any]], bool]
 _codes: dict[FunctionType, tuple[CodeType, CodeType]] = {}
 """The code of each function, and the one that asks."""
 
+_answers: dict[FunctionType, Function] = {}
+"""What the code that asks calls, for each function."""
+
 _own: dict[FunctionType, Function] = {}
 """Each function as its library wrote it, whatever is traced."""
 
@@ -60,10 +63,15 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
     if not hasattr(function, "__wrapped__"):
         # what is asked for its signature is asked for that of its code, otherwise
         function.__signature__ = inspect.signature(theirs)  # type: ignore[attr-defined]
-    _own[function] = theirs
+    _own[function], _answers[function] = theirs, answer
     _codes[function] = code, _calling(answer, code)
     if _in_place[0]:
         function.__code__ = _codes[function][1]
+
+
+def asking(function: FunctionType) -> Function | None:
+    """What a function does while something is traced, if it asks us, whether or not it does now."""
+    return _answers.get(function)
 
 
 def own(function: Any) -> Any:

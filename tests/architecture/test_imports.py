@@ -59,6 +59,8 @@ COMPUTED |= {Path("functrans/scipy/define.py"), Path("functrans/scipy/inside.py"
 COMPUTED |= {Path("functrans/scipy/optimize/searches.py")}
 # A package whose modules are imported when they are first named, from a list of their names.
 COMPUTED |= {Path("functrans/scipy/__init__.py"), Path("functrans/scipy/entries.py")}
+# Modules of SciPy's whose functions are computed with traced values.
+COMPUTED |= {Path("functrans/scipy/source") / name for name in ("reinterpret.py", "rotations.py")}
 # Functions of SciPy's of which there are several alike.
 COMPUTED |= {
     Path("functrans/scipy") / name

@@ -21,7 +21,7 @@ def stored(x):
 
 
 def through_a_library(x):
-    return scipy.stats.mode([x]).mode
+    return scipy.stats.anderson([x]).statistic
 
 
 def converted(x):
@@ -32,7 +32,7 @@ def converted(x):
     ("function", "line"),
     [
         (stored, "y[0] = x"),
-        (through_a_library, "return scipy.stats.mode"),
+        (through_a_library, "return scipy.stats.anderson"),
         (converted, "return math.sin(x)"),
     ],
 )

@@ -161,7 +161,7 @@ def test_installed_packages_see_numpy_unchanged():
     def function(x):
         root = scipy.optimize.brentq(lambda t: float(np.array([t**2 - 2.0])[0]), 0.0, 2.0)
         with pytest.raises(TracerConversionError):
-            scipy.stats.mode([x[0], x[1]])
+            scipy.stats.anderson([x[0], x[1]])
         assert type(np.random.default_rng(0).normal(size=3)) is np.ndarray
         return x[0] * root
 

@@ -6,6 +6,7 @@ What finds and labels objects has no derivative, takes plain arrays, and is SciP
 from typing import Any
 
 from functrans.lazily import lazy as _lazy
+from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.ndimage.differences import *  # noqa: F403
 from functrans.scipy.ndimage.differences import __all__ as _differences
 from functrans.scipy.ndimage.filters import *  # noqa: F403
@@ -31,7 +32,7 @@ _scipy = _lazy("scipy:ndimage")
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(_scipy.resolve(), name)
+    return _of_scipys("ndimage", name)
 
 
 def __dir__() -> list[str]:

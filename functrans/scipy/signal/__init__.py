@@ -6,6 +6,7 @@ What designs filters and windows takes plain numbers, and is SciPy's own.
 from typing import Any
 
 from functrans.lazily import lazy as _lazy
+from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.signal.convolution import *  # noqa: F403
 from functrans.scipy.signal.convolution import __all__ as _convolution
 from functrans.scipy.signal.filters import *  # noqa: F403
@@ -25,7 +26,7 @@ _scipy = _lazy("scipy:signal")
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(_scipy.resolve(), name)
+    return _of_scipys("signal", name)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,14 @@
-"""Of `scipy.spatial`, what has derivatives: distances."""
+"""Of `scipy.spatial`, what has derivatives: distances, and rotations by SciPy's own names."""
 
+from typing import Any
+
+from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.spatial import distance
 
 __all__ = ["distance"]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _of_scipys("spatial", name)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
-from functrans.lazily import lazy
 from functrans.numpy.arrays import array, astype, inexact
 from functrans.numpy.contraction import cov
 from functrans.numpy.joining import concatenate
@@ -25,6 +24,7 @@ from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers, double
+from functrans.scipy.entries import of_scipys
 from functrans.trace.source import located, user_source
 
 __all__ = [
@@ -32,13 +32,11 @@ __all__ = [
     "euclidean", "mahalanobis", "minkowski", "pdist", "seuclidean", "sqeuclidean", "squareform",
 ]  # fmt: skip
 
-_scipy = lazy("scipy.spatial:distance")
-
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(_scipy.resolve(), name)
+    return of_scipys("spatial.distance", name)
 
 
 # -- along the last axis ---------------------------------------------------------------------------

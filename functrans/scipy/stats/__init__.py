@@ -10,6 +10,7 @@ from typing import Any
 
 from functrans.lazily import lazy
 from functrans.scipy.entries import enter as _enter
+from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.stats import counted as _counted
 from functrans.scipy.stats import densities as _densities
 from functrans.scipy.stats import discrete as _discrete
@@ -61,7 +62,7 @@ _stats = lazy("scipy:stats")
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    found = getattr(_stats.resolve(), name)
+    found = _of_scipys("stats", name)
     is_distribution = hasattr(found, "logpdf") or hasattr(found, "logpmf")
     return _Untraced(name, found) if is_distribution and not isinstance(found, type) else found
 

@@ -1,0 +1,261 @@
+"""Non-standard interpretation of SciPy's source: its functions, in which NumPy's names are ours.
+
+What SciPy writes in Python, by NumPy's functions, is a formula: it says what to compute, whatever
+the numbers are. So a copy of a function has the same code and other globals. In these, ``np`` and
+the namespaces of array libraries are `functrans.numpy`; ``float`` and `math` let traced values
+pass; and other functions of SciPy's are such copies, too, but for those that ask us by themselves.
+"""
+
+from __future__ import annotations
+
+import builtins
+import cmath
+import math
+import operator
+from collections.abc import Callable
+from importlib import import_module
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from functrans import numpy as ours
+from functrans.errors import FunctransError, UnsupportedNumPyError
+from functrans.lazily import lazy
+from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.arrays.structural import astype
+from functrans.trace.absent import UNKNOWN
+from functrans.trace.asking import asking, own
+from functrans.trace.replacement import OF_MATH
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+Function = Callable[..., Any]
+
+_OTHER = {
+    "scipy.signal._filter_design": lazy("functrans.scipy.source.sections:NAMES"),
+    "scipy.spatial.transform._rotation": lazy("functrans.scipy.source.rotations:NAMES"),
+    "scipy.spatial.transform._rotation_xp": lazy("functrans.scipy.source.rotations:FORMULAS"),
+}
+"""By the name of a module of SciPy's: where it is said what is something else here."""
+
+_WITH_PRIVATE_KEYWORDS = {
+    "scipy.stats._stats_py": ("kurtosis", "kurtosistest", "skew", "skewtest"),
+}
+"""Functions that ask, but that are called here by keywords which SciPy has for itself."""
+
+_ARRAYS = "scipy._lib.array_api_compat.numpy"
+_AS_THEY_ARE = ("scipy._lib.array_api_compat", "scipy.special", "scipy.optimize")
+
+
+def reinterpreted(function: Any) -> Any:
+    """A function of SciPy's, in Python, that computes with traced values."""
+    function = own(function)
+    copies = _globals_of(function.__globals__["__name__"]).copies
+    return copies.get(function) or copies.setdefault(function, _copied(function))
+
+
+def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function of SciPy's gives for traced values."""
+    try:
+        return reinterpreted(function)(*args, **kwargs)
+    except TypeError as error:
+        # what is compiled says no more than that it does not know the type
+        if isinstance(error, FunctransError) or Tracer.__name__ not in str(error):
+            raise
+        raise UnsupportedNumPyError(
+            f"scipy's {function.__name__} with these arguments is not supported on traced values"
+            f"{located(user_source())}: what it calls is compiled, and takes plain arrays only"
+        ) from error
+
+
+def _copied(function: FunctionType) -> FunctionType:
+    space = _globals_of(function.__globals__["__name__"])
+    cells = function.__closure__ and tuple(map(_cell, function.__closure__))
+    copy = FunctionType(function.__code__, space, function.__name__, function.__defaults__, cells)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _cell(cell: CellType) -> CellType:
+    try:
+        held = cell.cell_contents
+    except ValueError:  # nothing is in it yet
+        return cell
+    return CellType(_translated(held)) if isinstance(held, FunctionType) else cell
+
+
+_spaces: dict[str, _Globals] = {}
+"""By the names of modules. Two threads that come at once get the same, here and in what they hold:
+SciPy compares functions by their identity."""
+
+
+def _globals_of(module: str) -> _Globals:
+    return _spaces.get(module) or _spaces.setdefault(module, _Globals(module))
+
+
+class _Globals(dict[str, Any]):
+    """The names of a module of SciPy's, each translated when it is first read."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(__name__=module, __builtins__=_BUILTINS)
+        self.copies: dict[FunctionType, FunctionType] = {}
+        self._of = vars(import_module(module))
+        self._other = _NAMES | (_OTHER[module].resolve() if module in _OTHER else {})
+        self._private = _WITH_PRIVATE_KEYWORDS.get(module, ())
+
+    def __missing__(self, name: str) -> Any:
+        value = self._of[name]
+        if name in self._other:
+            value = self._other[name]
+        elif name in self._private:
+            value = reinterpreted(value)
+        else:
+            value = _translated(value)
+        return self.setdefault(name, value)
+
+
+class _Module:
+    """A module of SciPy's, as an attribute of which a name is read."""
+
+    def __init__(self, module: str) -> None:
+        self._globals = _globals_of(module)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._globals[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def module(name: str) -> Any:
+    """A module of SciPy's whose functions compute with traced values."""
+    return _Module(name)
+
+
+def _translated(value: Any) -> Any:
+    """What takes the place of something that a module of SciPy's names."""
+    if isinstance(value, ModuleType):
+        return _of_module(value)
+    if isinstance(value, FunctionType) and _is_scipys(value.__globals__.get("__name__", "")):
+        return asking(value) or reinterpreted(value)
+    if isinstance(value, dict):
+        return {key: _translated(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_translated, value))
+    if callable(value) and getattr(value, "__module__", None) in ("numpy", "numpy.linalg"):
+        owner = ours if value.__module__ == "numpy" else ours.linalg
+        name = getattr(value, "__name__", "")
+        return getattr(owner, name) if getattr(np, name, None) is value else value
+    return value
+
+
+def _of_module(value: ModuleType) -> Any:
+    if value is np or value.__name__ == _ARRAYS:
+        return ours
+    if value is np.linalg:
+        return ours.linalg
+    if value in (math, cmath):
+        return _MATH[value]
+    return module(value.__name__) if _is_scipys(value.__name__) else value
+
+
+def _is_scipys(name: str) -> bool:
+    return name.startswith("scipy.") and not name.startswith(_AS_THEY_ARE)
+
+
+class _OfOneNumber(type):
+    """The class of Python's number types as SciPy's code meets them: traced values pass."""
+
+    kind: type
+
+    def __call__(cls, *given: Any) -> Any:
+        if len(given) == 1 and isinstance(given[0], Tracer):
+            return astype(given[0].reshape(()), np.dtype(cls.kind))
+        return cls.kind(*given)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.kind)
+
+    @property
+    def dtype(cls) -> Any:
+        """What NumPy takes such a type for."""
+        return np.dtype(cls.kind)
+
+
+class _Float(metaclass=_OfOneNumber):
+    kind = float
+
+
+class _Complex(metaclass=_OfOneNumber):
+    kind = complex
+
+
+_BUILTINS = {**vars(builtins), "float": _Float, "complex": _Complex}
+
+
+class _Math:
+    """`math` or `cmath`, of traced values, too."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        plain = getattr(self._module, name)
+        numpys = vars(np).get(OF_MATH.get(name, "").removeprefix("np."))
+
+        def function(*args: Any) -> Any:
+            return (numpys or plain if any(map(holds_tracer, args)) else plain)(*args)
+
+        return function if callable(plain) else plain
+
+
+_MATH = {each: _Math(each) for each in (math, cmath)}
+
+
+def _is_unknown(x: Any) -> bool:
+    return isinstance(x, Tracer) and x._known_value is UNKNOWN
+
+
+class _At:
+    """``at(x)[index].set(y)``, as SciPy writes it for all array libraries.
+
+    It assigns where that can be, and SciPy has code that counts on it.
+    """
+
+    def __init__(self, x: Any, index: Any = ...) -> None:
+        self._x, self._index = x, index
+
+    def __getitem__(self, index: Any) -> _At:
+        return _At(self._x, index)
+
+    def _with(self, operation: Function, y: Any, copy: bool | None) -> Any:
+        fixed = holds_tracer(y) and not isinstance(self._x, Tracer)
+        x = ours.array(self._x) if copy or fixed else self._x
+        x[self._index] = operation(x[self._index], y)
+        return x
+
+    def set(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
+        return self._with(lambda old, new: new, y, copy)
+
+    def add(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
+        return self._with(operator.add, y, copy)
+
+    def subtract(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
+        return self._with(operator.sub, y, copy)
+
+    def multiply(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
+        return self._with(operator.mul, y, copy)
+
+    def divide(self, y: Any, copy: bool | None = None, xp: Any = None) -> Any:
+        return self._with(operator.truediv, y, copy)
+
+
+_NAMES = {
+    "array_namespace": lambda *arrays, **options: ours,
+    "at": _At,
+    "is_jax": lambda xp: False,
+    "is_lazy_array": _is_unknown,
+    "is_numpy": lambda xp: False,
+}
+"""What SciPy asks of the arrays that it is given, and of their library."""
