@@ -18,6 +18,7 @@ import numpy as np
 
 from functrans.api.transformed import Transformed, global_name
 from functrans.caches import cached
+from functrans.lazily import Lazy
 from functrans.trace.codes import codes
 
 _LIBRARIES = frozenset(
@@ -99,6 +100,8 @@ def _is_fixed(value: Any) -> bool:
     kind = type(value)
     if kind in _PLAIN or isinstance(value, (np.generic, np.dtype)):
         return True
+    if isinstance(value, Lazy):
+        return value.module.partition(".")[0] in _LIBRARIES
     if isinstance(value, ModuleType):
         names = value.__name__.split(".")
         return names[0] in _LIBRARIES and _STATES.isdisjoint(names)

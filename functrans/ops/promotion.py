@@ -123,17 +123,26 @@ def scipy_promotion(name: str, resolve: Callable[[], np.ufunc]) -> Promotion:
     asked = ufunc_promotion(resolve)
     if name in _WITHOUT_LOOPS_OF_FLOATS:
         return asked
+    weak = {float} if name in _WITH_LOOPS_OF_INTEGERS else {int, float}
 
     def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-        first, *others = keys
-        if isinstance(first, np.dtype) and first in _FLOATS and all(x == first for x in others):
-            return (first,) * len(keys)
+        kinds = set(keys)
+        if _FLOAT64 in kinds:
+            kinds -= weak
+        if len(kinds) == 1 and (kind := kinds.pop()) in _FLOATS:
+            return (np.dtype(kind),) * len(keys)
         return asked(keys)
 
     return promotion
 
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_FLOAT64 = np.dtype(np.float64)
+_FLOATS = (np.dtype(np.float32), _FLOAT64)
+_WITH_LOOPS_OF_INTEGERS = frozenset(
+    "bdtr bdtrc bdtri eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer "
+    "eval_genlaguerre eval_jacobi eval_laguerre eval_legendre eval_sh_chebyt eval_sh_chebyu "
+    "eval_sh_jacobi eval_sh_legendre expn kn nbdtr nbdtrc nbdtri pdtri smirnov smirnovi yn".split()
+)
 _WITHOUT_LOOPS_OF_FLOATS = frozenset(
     ["eval_hermite", "eval_hermitenorm", "hankel1", "hankel1e", "hankel2", "hankel2e", "wofz"]
 )

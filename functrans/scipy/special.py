@@ -1,7 +1,8 @@
 """The functions of `scipy.special` under its names, for arrays and for traced values.
 
-SciPy's ufuncs take traced values themselves, and are what this module gives under their names. What
-SciPy writes in Python does not; these functions take its place. On plain arrays SciPy computes.
+SciPy's ufuncs take traced values themselves; under their names this module gives stand-ins, so that
+SciPy need not be imported for traced values. What SciPy writes in Python does not take them; these
+functions take its place. On plain arrays SciPy computes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from functrans.scipy.polynomials import (
     sph_harm_y,
     sph_legendre_p,
 )
+from functrans.scipy.ufuncs import UFUNCS, StandIn
 
 __all__ = [
     "assoc_laguerre", "assoc_legendre_p", "comb", "diric", "factorial", "factorial2", "ivp", "jvp",
@@ -53,6 +55,8 @@ log_softmax = answers("scipy.special:log_softmax")(_special.log_softmax)
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in UFUNCS:
+        return globals().setdefault(UFUNCS[name], StandIn(UFUNCS[name]))
     found = getattr(_scipy.resolve(), name)
     return refused(found, _INSTEAD[name]) if name in _INSTEAD else found
 

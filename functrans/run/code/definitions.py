@@ -164,6 +164,8 @@ def _others(value: Any) -> list[Any]:
         return [value.__self__, value.__name__]
     if type(value) is _lru_cache_wrapper and _is_ours(value.__wrapped__):
         return [value.__wrapped__]
+    if isinstance(value, Lazy):
+        return _of_lazy(value)
     if isinstance(value, _BY_NAME):
         module, name = name_of(value)
         return [module, name, state_of(module)]
@@ -188,7 +190,6 @@ _PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
     FunctionType: _of_function,
     CodeType: _of_code,
     Primitive: _of_primitive,
-    Lazy: _of_lazy,
 }
 """What a value consists of, by its type."""
 

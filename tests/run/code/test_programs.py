@@ -212,8 +212,15 @@ def frames_of(call):
     return seen
 
 
+@jit
+def _once_in_a_process(x, y):
+    return x - y
+
+
 @pytest.mark.parametrize("donated", [(), (0,)])
 def test_a_call_takes_the_same_way_whether_compiled_here_or_found_on_disk(folder, donated):
+    for _ in range(2):
+        _once_in_a_process(np.ones(30), 1.0)
     clear_caches()
     ways, planned = [], []
     for _ in range(2):

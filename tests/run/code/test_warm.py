@@ -12,6 +12,10 @@ PROGRAMS = {
     "spectrum": "lambda x: np.linalg.eigh(x.T @ x)[0]",
     "logaddexp": "grad(lambda x: np.sum(np.logaddexp(x, 1.0)))",
     "logsumexp": "grad(lambda x: special.logsumexp(x))",
+    "expit": "grad(lambda x: np.sum(special.expit(x)))",
+    "gammaln": "grad(lambda x: np.sum(special.gammaln(x * x + 1)))",
+    "gammainc": "grad(lambda x: np.sum(special.gammainc(2.0, x * x + 1)))",
+    "xlogy": "lambda x: special.xlogy(2, special.digamma(x * x + 1))",
     "normal": "grad(lambda x: np.sum(norm.logpdf(x)))",
     "normal, below": "grad(lambda x: np.sum(norm.cdf(x)))",
 }

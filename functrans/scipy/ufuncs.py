@@ -1,0 +1,91 @@
+"""Stand-ins (proxies) for the ufuncs of `scipy.special`, which import SciPy when it is asked.
+
+To import `scipy.special` takes longer than all else of a first call whose code is on disk. A traced
+value asks SciPy for nothing: only what is computed with plain arrays does, and who asks for an
+attribute of the ufunc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.lazily import Lazy, homes
+from functrans.ops import HOME
+from functrans.trace.tracer import Tracer
+
+_ELSEWHERE = homes(
+    {
+        "functrans.ops.elementwise.exponential": "exp2 expit expm1 log1p logit",
+        "functrans.ops.elementwise.log_ndtr": "log_ndtr",
+        "functrans.ops.elementwise.power": "cbrt",
+    }
+)
+_FAMILIES = "functrans.ops.elementwise.special."
+_NO_UFUNCS = {"spherical_in", "spherical_jn", "spherical_kn", "spherical_yn", "zeta"}
+
+UFUNCS = {
+    **{name: name for name, home in HOME.items() if home.startswith(_FAMILIES)},
+    **{name: name for name in _ELSEWHERE},
+    "digamma": "psi",
+    "jn": "jv",
+}
+"""The ufuncs of `scipy.special` that have a traced form: their own names, by the others'."""
+
+for _name in [name for name in UFUNCS if name.startswith("_") or name in _NO_UFUNCS]:
+    del UFUNCS[_name]
+
+_PLAIN = (np.ndarray, np.float64, np.float32, int, float, complex, bool, np.int64)
+
+
+class StandIn(Lazy):
+    """What is called as a ufunc of `scipy.special`, and has its attributes."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"scipy.special:{name}")
+        self.__qualname__ = name
+        self.__module__ = "functrans.scipy.special"
+        self.__doc__ = (
+            f"SciPy's ufunc ``scipy.special.{name}``, for arrays and for traced values.\n\n"
+            f"What it computes is said there: ``help(scipy.special.{name})``."
+        )
+
+    def resolve(self) -> Any:
+        """SciPy's ufunc."""
+        return _resolved(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tracer = None
+        for x in args:
+            if isinstance(x, Tracer):
+                tracer = x
+            elif type(x) not in _PLAIN:
+                break
+        else:
+            if tracer is not None and not kwargs:
+                try:
+                    return tracer.__array_ufunc__(self, "__call__", *args)  # type: ignore[arg-type]
+                except (TypeError, ValueError):
+                    pass  # SciPy's says it in NumPy's words: so many arguments, such an `out`
+        return self.resolve()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what only looks what this is
+            raise AttributeError(name)
+        return getattr(self.resolve(), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self.resolve())
+
+    def __repr__(self) -> str:
+        return f"<functrans.scipy.special.{self.name}>"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+@cached(512)
+def _resolved(of: StandIn) -> Any:
+    return Lazy.resolve(of)
