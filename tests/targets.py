@@ -19,4 +19,4 @@ def target(base=CPU, **changes):
 def take_host_for(monkeypatch, **changes):
     """Plan for the host as if it were another machine."""
     other = target(host.kind(), **changes)
-    monkeypatch.setattr(host, "kind", lambda: other)
+    monkeypatch.setattr(host, "other", other)

@@ -123,12 +123,12 @@ def scipy_promotion(name: str, resolve: Callable[[], np.ufunc]) -> Promotion:
     asked = ufunc_promotion(resolve)
     if name in _WITHOUT_LOOPS_OF_FLOATS:
         return asked
-    weak = {float} if name in _WITH_LOOPS_OF_INTEGERS else {int, float}
+    weak: tuple[type, ...] = (float,) if name in _WITH_LOOPS_OF_INTEGERS else (int, float)
 
     def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
         kinds = set(keys)
         if _FLOAT64 in kinds:
-            kinds -= weak
+            kinds.difference_update(weak)
         if len(kinds) == 1 and (kind := kinds.pop()) in _FLOATS:
             return (np.dtype(kind),) * len(keys)
         return asked(keys)

@@ -114,13 +114,12 @@ def draw(rng, like=CPU):
 @contextmanager
 def drawn(rng):
     """Compile with thresholds that are drawn anew; gives those that are not as usual."""
-    usual = host.kind
-    own, changed = draw(rng, usual())
-    host.kind = lambda: own
+    usual = host.other
+    host.other, changed = draw(rng, host.kind())
     before = config.parallel_threshold
     config.parallel_threshold = int(rng.choice([0, 0, 1000, before]))
     try:
         yield changed
     finally:
-        host.kind = usual
+        host.other = usual
         config.parallel_threshold = before

@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
-from functrans.loop.target import Target
 from functrans.ops import is_built_in
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
 from functrans.run.code import cache, definitions, fingerprint, host
@@ -70,14 +68,9 @@ def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
     except Nameless:
         return None
     digest = fingerprint.of_programs()
-    # the rest of the target follows from the CPU, which is one of the circumstances
-    digest.update(f"{text}{_all_of(host.kind())}".encode())
+    # the target follows from the library and the CPU, which are among the circumstances
+    digest.update(f"{text}{host.other}".encode())
     return str(digest.hexdigest())
-
-
-@cached(16)
-def _all_of(target: Target) -> str:
-    return repr(target)
 
 
 class _Writer:
