@@ -74,6 +74,13 @@ def _names(module: str) -> dict[str, Any]:
 LABELLED = ("pandas", "polars", "xarray")
 """Libraries whose arrays have labels, which arithmetic goes by."""
 
+_LOSSES = {
+    "dask": "it is computed later, when that value is gone",
+    "pandas": "its labels would be lost",
+    "polars": "its labels would be lost",
+}
+"""Why arrays of a library cannot meet a traced value."""
+
 _NUMBERS = "Take the numbers in it: np.asarray(series) * x, np.asarray(frame) @ x"
 
 
@@ -83,15 +90,16 @@ def library_of(x: Any) -> str:
 
 
 def refuse_labelled(x: Any) -> None:
-    """Raise if what meets a traced value is a labelled array, which cannot hold it.
+    """Raise if what meets a traced value is an array of another library, which cannot hold it.
 
     Those of xarray can: they keep their labels, and ask what they hold to do the arithmetic.
     """
     library = library_of(x)
-    if library in ("pandas", "polars"):
+    loss = _LOSSES.get(library)
+    if loss:
         raise TracerConversionError(
-            f"a {library} {type(x).__name__} meets a traced value{located(user_source())}: its "
-            f"labels would be lost.\n{_NUMBERS}."
+            f"a {library} {type(x).__name__} meets a traced value{located(user_source())}: {loss}."
+            f"\n{_NUMBERS}."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,9 +45,9 @@ def _defined(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
 
 def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
     if not is_operand(other):
-        if not isinstance(other, (list, tuple)):
-            return _refused(other)
-        other = protocols.operators["asarray"](other)
+        other = _taken(other)
+        if other is NotImplemented:
+            return other
     operation = protocols.operators[name] if name in _MORE_THAN_PRIMITIVES else registry[name]
     operands = (other, self) if reflected else (self, other)
     try:
@@ -67,9 +68,9 @@ def _unary(name: str) -> Callable[[Any], Any]:
 def _in_place(name: str) -> Callable[[Any, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         if not is_operand(other):
-            if not isinstance(other, (list, tuple)):
-                return _refused(other)
-            other = protocols.operators["asarray"](other)
+            other = _taken(other)
+            if other is NotImplemented:
+                return other
         result = _applied(name, self, other, False)
         if self.ndim == 0 and self._as_view is None:
             # NumPy's scalars are immutable: the name is bound to a new one
@@ -88,12 +89,28 @@ def is_operand(x: Any) -> bool:
     )  # fmt: skip
 
 
-def _refused(x: Any) -> Any:
-    """What an operator gives for a value that is no operand."""
+def _taken(x: Any) -> Any:
+    """What an operator takes a value for that is no operand; whatever else goes by its own."""
     if isinstance(x, np.ndarray):
         raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
     refuse_labelled(x)
+    if isinstance(x, Number):
+        raise DtypeError(
+            f"a {type(x).__name__} meets a traced value{located(user_source())}: NumPy makes an "
+            "array of objects of them, which have no derivatives.\nWrite float(number)."
+        )
+    if isinstance(x, (list, tuple, memoryview)) or _is_left_to_numpy(type(x)):
+        return protocols.operators["asarray"](x)
     return NotImplemented
+
+
+def _is_left_to_numpy(kind: type) -> bool:
+    """Whether a class has arrays as its instances, and leaves to NumPy's what operators do."""
+    return (
+        hasattr(kind, "__array__")
+        and not hasattr(kind, "__array_ufunc__")
+        and getattr(kind, "__array_priority__", 0) <= 0
+    )
 
 
 class Operators:

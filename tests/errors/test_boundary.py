@@ -2,8 +2,11 @@
 
 import functools
 import math
+import operator
 import sysconfig
 import types
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -350,3 +353,115 @@ def test_a_message_points_at_the_users_line_and_not_into_an_installed_package():
 
     said = message_of(UnsupportedNumPyError, lambda: grad(uses)(1.0))
     assert said.startswith(located("np.save is not supported on traced values{here}", uses))
+
+
+OPERATORS = [
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
+    operator.pow, operator.matmul, operator.eq, operator.ne, operator.lt, operator.le, operator.gt,
+    operator.ge,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", [grad, jit])
+@pytest.mark.parametrize("operate", OPERATORS)
+def test_polars_on_either_side_of_a_traced_value(operate, transform):
+    polars = pytest.importorskip("polars")
+    for kind, labelled in (
+        ("Series", polars.Series(X)), ("DataFrame", polars.DataFrame({"a": X})),
+        ("Expr", polars.lit(2.0)),
+    ):  # fmt: skip
+        if not hasattr(labelled, f"__{operate.__name__}__"):
+            continue
+        for f in (lambda x, y=labelled: operate(y, x), lambda x, y=labelled: operate(x, y)):
+            said = message_of(TracerConversionError, lambda f=f: transform(f)(X))
+            assert said.startswith(f"a polars {kind} meets a traced value at test_boundary.py:")
+            assert NUMBERS in said
+    series = polars.Series(X)
+    assert (series * X).to_list() == (X * X).tolist()
+    np.testing.assert_allclose(jit(lambda x: np.asarray(series) * x)(X), X * X)
+
+
+@pytest.mark.parametrize("operate", OPERATORS)
+def test_arrays_of_dask_beside_a_traced_value(operate):
+    dask = pytest.importorskip("dask.array").from_array(X)
+    for f in (lambda x: operate(dask, x), lambda x: operate(x, dask)):
+        said = message_of(TracerConversionError, lambda f=f: jit(f)(X))
+        assert said.startswith("a dask Array meets a traced value at test_boundary.py:")
+        assert said.endswith("`: it is computed later, when that value is gone." + NUMBERS)
+
+
+class LeftToNumPy:
+    def __array__(self, dtype=None, copy=None):
+        return X
+
+
+@pytest.mark.parametrize("operate", OPERATORS)
+@pytest.mark.parametrize("compiled", [jit, lambda f: lambda x: jvp(f, (x,), (x,))[0]])
+def test_what_is_left_to_numpy_is_taken_as_an_array(operate, compiled):
+    for given in (LeftToNumPy(), memoryview(X)):
+        for f in (lambda x, y=given: operate(y, x), lambda x, y=given: operate(x, y)):
+            found = compiled(f)(X)
+            numpys = f(X) if not isinstance(given, memoryview) else operate(X, X)
+            np.testing.assert_array_equal(found, numpys)
+
+
+def test_what_has_operators_of_its_own_keeps_them():
+    class Doubling:
+        __array__, __array_priority__ = LeftToNumPy.__array__, 1.0
+
+        def __rmul__(self, other):
+            return 2 * other
+
+    class Prior(Doubling):
+        __array_ufunc__ = None
+        __array_priority__ = 0
+
+    for given in (Doubling(), Prior()):
+        np.testing.assert_array_equal(jit(lambda x, y=given: x * y)(X), 2 * X)
+        np.testing.assert_array_equal(X * given, 2 * X)
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 2), Decimal(2)])
+def test_exact_numbers_beside_a_traced_value(number):
+    """`==` was False, where NumPy compares."""
+    kind = type(number).__name__
+    for operate in OPERATORS:
+        if operate is operator.pow:  # which fractions see to
+            continue
+        for f in (lambda x, o=operate: o(number, x), lambda x, o=operate: o(x, number)):
+            said = message_of(DtypeError, lambda f=f: jit(f)(X))
+            assert said.startswith(f"a {kind} meets a traced value at test_boundary.py:")
+            assert said.endswith("\nWrite float(number).")
+
+    def assigned(x):
+        y = 1.0 * x
+        y[0] = number
+        return y
+
+    np.testing.assert_array_equal(jit(assigned)(X), assigned(X))
+
+
+def test_a_class_that_raises_for_names_that_it_has_not():
+    class Raising:
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise KeyError(name)
+
+    class Number:
+        def __getattr__(self, name):
+            raise KeyError(name)
+
+        def __float__(self):
+            return 2.0
+
+    for f in (lambda x: np.array([x[0], Raising()]), lambda x: np.sum([x[0], Raising()])):
+        said = message_of(DtypeError, lambda f=f: jit(f)(X))
+        assert "expected an array of bool, integer, float or complex dtype" in said
+
+    def assigned(x):
+        y = 1.0 * x
+        y[0] = Number()
+        return y
+
+    np.testing.assert_array_equal(jit(assigned)(X), assigned(X))

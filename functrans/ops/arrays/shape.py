@@ -176,7 +176,9 @@ def _shape_of_numbers(x: Any, numbers: list[Any]) -> Shape | None:
     """The shape of nested sequences of numbers, which are listed; None if they have none."""
     if not isinstance(x, (list, tuple)):
         numbers.append(x)
-        return () if np.ndim(x) == 0 else None
+        # (what a class does for names that its instances have not is its own affair)
+        rank = x.ndim if hasattr(type(x), "ndim") else np.asarray(x).ndim
+        return None if rank else ()
     shapes = {_shape_of_numbers(part, numbers) for part in x}
     inner = shapes.pop() if len(shapes) == 1 else None
     return None if inner is None else (len(x), *inner)

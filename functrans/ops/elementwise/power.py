@@ -20,7 +20,7 @@ from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import log
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import DtypeKey, floating, promote, strong_dtype, ufunc_promotion
+from functrans.ops.promotion import DtypeKey, cast, floating, promote, strong_dtype, ufunc_promotion
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
@@ -116,6 +116,9 @@ def power_of_float(x: Any, n: int) -> Any:
     """``x**n`` for floats and an exponent that is known while tracing."""
     if n == 1:
         return x
+    if x.dtype == np.float16 and n not in (-1, 0, 2):
+        # as NumPy: products of halves are out of range before their quotient is
+        return cast(power_of_float(cast(x, np.dtype(np.float32)), n), x.dtype)
     return square(x) if n == 2 else integer_power(x, n=n)
 
 

@@ -438,8 +438,8 @@ def _setitem(x: Any, index: Any, value: Any) -> Any:
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
     """As NumPy's assignment converts: to the array's dtype, whatever is lost."""
-    if isinstance(value, (bool, int, float)):
-        return np.asarray(value, dtype)
+    if hasattr(type(value), "__float__") and not hasattr(type(value), "__array__"):
+        return np.asarray(value if isinstance(value, int) else float(value), dtype)
     if isinstance(value, Tracer):
         # it may become the array's value as it is: a view has to be up to date
         value._refresh()

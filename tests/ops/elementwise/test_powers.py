@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from functrans import grad, jit, vmap
+from functrans import grad, jit, jvp, vmap
 
 SPECIAL = [0.0, 1.0, 2.0, 0.5, 1 / 3, 3.0, 1.5, np.inf, 1e-3, 1e3, np.nan]
 VALUES = [sign * x for x in SPECIAL for sign in (1, -1)]
@@ -69,3 +69,21 @@ def test_slopes_of_half_powers():
         for slope in (grad(lambda x: x**0.5), jit(grad(lambda x: x**0.5))):
             np.testing.assert_allclose(slope(x), 0.5 / np.sqrt(x))
     np.testing.assert_allclose(grad(grad(lambda x: x**0.5))(4.0), -0.25 * 4.0**-1.5)
+
+
+@pytest.mark.parametrize("n", [-12, -3, -2, -1, 2, 3, 7, 31])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_powers_of_halves_are_numpys(n, shape):
+    """They are computed in single precision: 1000**-2 is a half though 1000**2 is none."""
+    for number in (1000.0, 300.0, 3.0, 1.1, -0.7, 65504.0, 0.0, np.inf):
+        x = np.full(shape, number, np.float16)[()]
+        with np.errstate(all="ignore"):
+            expected = x**n
+            slope = float(n) * x.astype(np.float64) ** (n - 1)
+            found, tangent = jvp(lambda x: x**n, (x,), (np.ones_like(x),))
+            compiled = jit(lambda x: x**n)(x)
+            narrow = slope.astype(np.float16)
+        for y in (found, compiled):
+            assert y.dtype == np.float16
+            np.testing.assert_array_equal(y, expected)
+        np.testing.assert_allclose(tangent, narrow, rtol=2e-3, atol=1e-7)

@@ -1,0 +1,38 @@
+"""Operators of polars that meet a traced value on their right.
+
+They take it for a number of theirs, and do not leave the operation to it. So they ask us, and it is
+refused as it is on their left.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType, FunctionType
+from typing import Any
+
+from functrans.trace.asking import let_ask
+from functrans.trace.foreign import refuse_labelled
+from functrans.trace.tracer import Tracer
+
+_OPERATORS = (
+    "add sub mul truediv floordiv mod pow matmul and or xor eq ne lt le gt ge "
+    "radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul rand ror rxor"
+)
+
+
+def answer_for_polars() -> None:
+    """Enter the operators of series, frames and expressions."""
+    polars = sys.modules["polars"]
+    for kind in (polars.Series, polars.DataFrame, polars.Expr):
+        for name in _OPERATORS.split():
+            operator = vars(kind).get(f"__{name}__")
+            if isinstance(operator, FunctionType):
+                let_ask(operator, _refuse, _meets_a_traced_value)
+
+
+def _refuse(self: Any, other: Any) -> None:
+    refuse_labelled(self)
+
+
+def _meets_a_traced_value(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(isinstance(x, Tracer) for x in args)
