@@ -33,7 +33,7 @@ ORDER = [
     {"emit"},
     {"run"},
     {"api"},
-    {"numpy", "lax", "testing", "debug"},
+    {"numpy", "lax", "testing"},
     {"scipy", "random"},
     {"__init__"},
     {"__main__"},

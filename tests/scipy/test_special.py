@@ -121,9 +121,28 @@ def test_a_log_sum_knows_what_the_small_terms_add():
         np.testing.assert_array_equal(jit(special.softmax)(x), sc.softmax(x))
 
 
-def test_an_order_is_refused_by_its_operand():
-    with pytest.raises(NotDifferentiableError, match=r"^jv is not differentiable in operand 0 at"):
-        grad(lambda v: sc.jv(v, 1.0))(0.5)
+_NO_ORDER = (
+    "the derivative of a Bessel function in its order has no closed form; hold the order fixed"
+)
+_OF_ORDERS = {
+    **dict.fromkeys("jv yv iv kv jve yve ive kve struve modstruve".split(), _NO_ORDER),
+    **dict.fromkeys("jn jvp yvp ivp kvp hankel1 hankel2 hankel1e hankel2e".split(), _NO_ORDER),
+    **dict.fromkeys(
+        "spherical_jn spherical_yn spherical_in spherical_kn".split(), "the order is an integer"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _OF_ORDERS)
+@pytest.mark.parametrize("transform", [grad, lambda f: jit(grad(f)), lambda f: grad(jit(f))])
+def test_an_order_is_refused_by_its_operand(name, transform):
+    function = getattr(sc, name)
+    words = r"^\w+ is not differentiable in operand 0 at test_special.py:\d+ [^\n]*"
+    with pytest.raises(NotDifferentiableError, match=words + _OF_ORDERS[name]):
+        transform(lambda v: np.real(function(v, 1.0)))(2.0)
+    # the values are known
+    found = jit(lambda v: function(v, 1.0))(2.0)
+    np.testing.assert_allclose(found, function(2, 1.0), rtol=1e-12)
 
 
 ARRAY_API = """

@@ -88,7 +88,9 @@ def _hankel(name: str, kind: int, scaled: bool) -> Function:
         # at the pole SciPy says nothing
         first = select(equal(z, 0), np.nan, first)
         value = complex_p(first, select(equal(z, 0), np.nan, sign * second))
-        turn = math.pi * v + zeros_like(z)  # in the dtype of both
+        turn = math.pi * v
+        if not isinstance(z, (int, float)):
+            turn = turn + zeros_like(z)  # in the dtype of both
         if kind == 1:
             turned = -complex_p(cos(turn), -sin(turn)) * complex_p(first, -second)
         else:
