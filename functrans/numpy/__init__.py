@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from functrans.numpy.polynomials import *  # noqa: F403
     from functrans.numpy.quantiles import *  # noqa: F403
     from functrans.numpy.reductions import *  # noqa: F403
+    from functrans.numpy.sequences import *  # noqa: F403
     from functrans.numpy.sets import *  # noqa: F403
     from functrans.numpy.shapes import *  # noqa: F403
     from functrans.numpy.special import *  # noqa: F403

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import array, astype, common_dtype, counting, inexact, known
-from functrans.numpy.contraction import convolve
 from functrans.numpy.define import answers, refuse
+from functrans.numpy.sequences import convolve
 from functrans.ops.arrays.shape import concatenate, read_along, stack
 from functrans.ops.arrays.structural import expand_axes, full_p, zeros
 

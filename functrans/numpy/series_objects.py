@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import array, inexact
-from functrans.numpy.contraction import convolve, tensordot
+from functrans.numpy.contraction import tensordot
 from functrans.numpy.polynomial_roots import poly
+from functrans.numpy.sequences import convolve
 from functrans.numpy.series import BASES, Basis, value
 from functrans.ops.arrays.shape import concatenate, holds_tracer
 from functrans.ops.arrays.structural import expand_axes, zeros

@@ -27,10 +27,7 @@ NAMES = {
         "allclose argwhere array_equal array_equiv choose clip flatnonzero isclose nan_to_num "
         "nonzero select where"
     ),
-    "contraction": (
-        "convolve corrcoef correlate cov cross diff dot ediff1d einsum einsum_path gradient "
-        "inner interp kron outer tensordot trace trapezoid vdot"
-    ),
+    "contraction": "cross dot einsum einsum_path inner kron outer tensordot trace vdot",
     "counting": (
         "bincount isin trim_zeros unique unique_all unique_counts unique_inverse unique_values"
     ),
@@ -63,6 +60,7 @@ NAMES = {
         "nanmin nanprod nanstd nansum nanvar prod ptp std sum var"
     ),
     "polynomial_roots": "poly polyfit roots",
+    "sequences": "convolve corrcoef correlate cov diff ediff1d gradient interp trapezoid",
     "sets": "intersect1d setdiff1d setxor1d union1d",
     "shapes": (
         "atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to diag_indices_from "

@@ -14,11 +14,11 @@ import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import array, astype, inexact
-from functrans.numpy.contraction import cov
 from functrans.numpy.joining import concatenate
 from functrans.numpy.linalg import inv
 from functrans.numpy.norms import norm
 from functrans.numpy.reductions import max, mean, sum, var
+from functrans.numpy.sequences import cov
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.power import sqrt
