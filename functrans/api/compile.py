@@ -6,7 +6,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Concatenate, overload
+from typing import Any, Concatenate, NamedTuple, overload
 
 from functrans.api.arguments import (
     Argnums,
@@ -53,6 +53,14 @@ from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
+
+
+class _Given(NamedTuple):
+    """A call: the leaves of its arguments and the inputs behind them; static arguments apart."""
+
+    leaves: Sequence[Any]
+    structure: Structure
+    static: Static
 
 
 class Jitted(Remembering[P, R]):
@@ -161,7 +169,7 @@ class Jitted(Remembering[P, R]):
         """The result of a call for which something may have to be traced."""
         path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
         if paths is not None:
-            return paths(leaves)
+            return paths(leaves, key[0])
         result = self._called(path, leaves, structure, static)
         path.calls += 1
         return result
@@ -222,9 +230,8 @@ class Jitted(Remembering[P, R]):
         state, closed_over = self._outside.state()
 
         def trace() -> tuple[Path, Sequence[Any], Structure]:
-            inputs = [*leaves, *closed_over]
-            path, _ = self._stage(inputs, structure, static, outcomes, state.number)
-            return path, closed_over, structure
+            given = _Given([*leaves, *closed_over], structure, static)
+            return self._stage(given, outcomes, state.number)[0], closed_over, structure
 
         found: tuple[Path, Sequence[Any], Structure]
         found = self._repeated(trace, (args, kwargs, outcomes), state, self._staged)
@@ -239,13 +246,9 @@ class Jitted(Remembering[P, R]):
             Prints as a tree; ``programs`` is how many there are.
         """
         with self._lock:
-            return PathReport(
-                name_of(self._function),
-                [
-                    [path] if paths is None else paths.paths
-                    for path, paths in list(self._entries.values())
-                ],
-            )
+            entries = dict.fromkeys(self._entries.values())
+            known = [[path] if paths is None else paths.paths for path, paths in entries]
+            return PathReport(name_of(self._function), known)
 
     def _record(
         self, leaves: Sequence[Any], structure: Structure, static: Static, state: State
@@ -258,15 +261,14 @@ class Jitted(Remembering[P, R]):
         key = (state.number, structure, static.key, *(aval_of_leaf(x) for x in leaves))
         path, _ = self._entries.get(key, (None, None))
         if path is None:
-            path, staged = self._stage(leaves, structure, static, None, state.number)
+            path, staged = self._stage(_Given(leaves, structure, static), None, state.number)
             # where Python branched, the graph is good for the enclosing trace alone
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
-                self._keep(key, (path, None))
+                self._keep(key, (path, None), path.states)
         operands = [*leaves, *path.captures]
         if not any(isinstance(x, Tracer) for x in operands):
-            return path.structure.unflatten(
-                compiled_call(*operands, graph=path.graph, backend=self._where.chosen)
-            )
+            outs = compiled_call(*operands, graph=path.graph, backend=self._where.chosen)
+            return path.structure.unflatten(outs)
         chosen = {"backend": self._where.chosen} if self._where.chosen is not None else {}
         outs = jit_call(*operands, graph=path.graph, name=name_of(self._function), **chosen)
         return path.structure.unflatten(outs)
@@ -276,30 +278,33 @@ class Jitted(Remembering[P, R]):
     ) -> tuple[Path, Paths | None]:
         """The first path through the function for arguments like these, and all, if it branches."""
 
-        def trace(leaves: Sequence[Any], outcomes: Outcomes) -> Path:
-            return self._stage(leaves, structure, static, outcomes, key[0])[0]
+        def trace(leaves: Sequence[Any], outcomes: Outcomes, state: int) -> Path:
+            path, _ = self._stage(_Given(leaves, structure, static), outcomes, state)
+            known = self._entries.get((state, *key[1:]))
+            if known is not None and state in path.states:
+                self._keep(key, known, path.states)
+            return path
 
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
-                paths = Paths(trace, self._max_paths, name_of(self._function))
-                path = paths.along(leaves, ())
+                path = trace(leaves, (), key[0])
+                paths = Paths(path, trace, self._max_paths, name_of(self._function))
                 entry = path, paths if path.decisions else None
-                self._keep(key, entry)
+                self._keep(key, entry, path.states)
             return entry
 
-    def _stage(
-        self,
-        leaves: Sequence[Any],
-        structure: Structure,
-        static: Static,
-        outcomes: Outcomes | None,
-        state: int,
-    ) -> tuple[Path, Staged]:
+    def _stage(self, given: _Given, outcomes: Outcomes | None, state: int) -> tuple[Path, Staged]:
         """The path of a call whose first decisions come out as given, in the ``state`` so numbered.
 
         Without ``outcomes`` the call is part of an enclosing trace, which decides.
         """
+        return self._outside.traced(state, lambda fresh: self._staged_in(fresh, given, outcomes))
+
+    def _staged_in(
+        self, state: State, given: _Given, outcomes: Outcomes | None
+    ) -> tuple[Path, Staged]:
+        leaves, structure, static = given
         arrays = self._arrays(leaves, structure, static)
         speculates = outcomes is not None
 
@@ -310,8 +315,7 @@ class Jitted(Remembering[P, R]):
 
             return Flat(call, structure, name_of(self._function))
 
-        fresh, is_settled = self._outside.fresh(state)
-        closed = fresh.closed(flat_of, structure.num_leaves)
+        closed = state.closed(flat_of, structure.num_leaves)
 
         def with_guards(*tracers: Any) -> list[Any]:
             outs = closed(*tracers)
@@ -334,8 +338,7 @@ class Jitted(Remembering[P, R]):
         captures = fetched(staged.captures) if self._where.is_host else staged.captures
         own, closed_over = arrays[: structure.num_leaves], arrays[structure.num_leaves :]
         backend = backend_of(own, [*closed_over, *captures], self._where.chosen, name)
-        path = Path(staged.graph, captures, closed.result, decisions, donated, backend, is_settled)
-        return path, staged
+        return Path(staged.graph, captures, closed.result, decisions, donated, backend), staged
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Any]:
         try:

@@ -9,11 +9,12 @@ calls nothing is compared but the identity of what is held, and the arrays that 
 from __future__ import annotations
 
 import itertools
+import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +42,8 @@ _MOST_STATES = 256
 _LIFTED = frozenset("?bhilqBHILQefdFD")
 
 Look = Callable[[], Any]
+
+Traced = TypeVar("Traced")
 
 
 class Moved(Exception):
@@ -86,7 +89,6 @@ class Outside:
 
         self._static: Table[int, Any] = Table(64)
         self._latest: State | None = None
-        self._traced: State | None = None
         self._moves = 0
         self._lock = lock()
 
@@ -104,14 +106,25 @@ class Outside:
                 return latest, values
         return self.look()
 
-    def fresh(self, number: int) -> tuple[State, bool]:
-        """The state of a number, in which the function can be traced; and whether it is settled.
+    def traced(
+        self, number: int, trace: Callable[[State], tuple[Path, Traced]]
+    ) -> tuple[Path, Traced]:
+        """The path that is traced in the state of a number, and what comes with it.
 
         Raises
         ------
         Moved
-            If things are in another one.
+            If things are in another state.
         """
+        state, is_settled = self._fresh(number)
+        others = threading.active_count() > 1
+        path, more = trace(state)
+        others = others or threading.active_count() > 1
+        path.states = self._states(state, path, trace, others) if is_settled else ()
+        return path, more
+
+    def _fresh(self, number: int) -> tuple[State, bool]:
+        """The state of a number, and whether it is that for certain."""
         state = self._latest
         moves = self._moves
         if state is None or not state.is_fresh or (moves < _MOST_MOVES and state.values() is None):
@@ -121,21 +134,39 @@ class Outside:
             raise Moved
         is_settled = state.values() is not None
         self._moves = 0 if is_settled else moves
-        self._traced = state
         return state, is_settled
 
-    def after(self, number: int) -> int | None:
-        """The number of the state that tracing in another one has led to, with the same inputs.
+    def _states(
+        self,
+        before: State,
+        path: Path,
+        trace: Callable[[State], tuple[Path, Traced]],
+        others: bool,
+    ) -> tuple[int, ...]:
+        """The states that a path holds for which was traced in one.
 
-        A function that keeps what it has computed, or counts its calls, is as it was then.
+        If things have moved meanwhile, that was the function itself: what it counts, or keeps of
+        what it has computed, makes no other program of it. Or it was one of ``others``, threads of
+        which nobody knows what they did before something was read, and what after. Then it is
+        traced once more, in the next state; for the one before, nothing is known.
         """
-        before, self._traced = self._traced, None  # (another thread may have looked since)
-        if before is None or before.number != number or before.values() is not None:
-            return None
-        state, _ = self.look()
-        state.release()
-        inputs = [[place.path for place in each.slots] for each in (before, state)]
-        return state.number if inputs[0] == inputs[1] else None
+        if before.values() is not None:
+            return (before.number,)
+        after, _ = self.look()
+        try:
+            if _inputs(before) != _inputs(after):
+                return () if others else (before.number,)
+            if not others:
+                return before.number, after.number
+            if not trace(after)[0].is_like(path):
+                return ()
+        except Exception:  # of the user's function: the first trace is good for this call
+            return ()
+        finally:
+            after.release()
+        last, _ = self.look()
+        last.release()
+        return after.number, *([last.number] if _inputs(last) == _inputs(after) else ())
 
     def report(self, name: str) -> OutsideReport:
         """What `Jitted.outside` gives."""
@@ -413,6 +444,10 @@ class State:
         self._walk = None
         self.first = []
         self.slots = [place._replace(array=None) for place in self.slots]
+
+
+def _inputs(state: State) -> list[int]:
+    return [place.path for place in state.slots]
 
 
 def _is_copy(get: Look, copy: Copy) -> bool:

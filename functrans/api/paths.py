@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functrans import config
 from functrans.caches import cached_property
 from functrans.errors import PathLimitError
@@ -44,9 +46,12 @@ class Path:
         ran along a wrong path must have destroyed nothing.
     backend : str, optional
         What makes machine code of it; else what `functrans.config` says when that is done.
-    is_settled : bool
-        Whether things stayed as they were until it was traced. Else it may be for a later state,
-        and is good for one call.
+
+    Attributes
+    ----------
+    states : tuple of int
+        The states of what the function reads, by their numbers, for which it is certain to hold. If
+        there are none it is good for the call at hand.
     """
 
     def __init__(
@@ -57,9 +62,8 @@ class Path:
         decisions: Sequence[Decision],
         donated: tuple[int, ...] = (),
         backend: str | None = None,
-        is_settled: bool = True,
     ) -> None:
-        self.is_settled = is_settled
+        self.states: tuple[int, ...] = ()
         self.backend = backend
         self.donated = () if decisions else donated
         self.graph = graph
@@ -73,6 +77,17 @@ class Path:
     def run(self) -> Callable[..., Sequence[Any]]:
         """The compiled program."""
         return runnable(self.graph, self.donated, self.backend)
+
+    def is_like(self, other: Path) -> bool:
+        """Whether another path has the same program, of the same captured values."""
+        return (
+            self.graph == other.graph
+            and len(self.captures) == len(other.captures)
+            and all(
+                a is b or (isinstance(a, np.ndarray) and np.array_equal(a, b, equal_nan=False))
+                for a, b in zip(self.captures, other.captures, strict=True)
+            )
+        )
 
     def results(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """What the program gives for arguments."""
@@ -127,8 +142,10 @@ class Paths:
 
     Parameters
     ----------
+    first : Path
     trace : callable
-        ``trace(leaves, outcomes)`` gives the `Path` of a call whose first decisions come out so.
+        ``trace(leaves, outcomes, state)`` gives the `Path` of a call whose first decisions come out
+        so, in the state of a number.
     limit : int
         How many paths there may be.
     name : str
@@ -136,26 +153,30 @@ class Paths:
     """
 
     def __init__(
-        self, trace: Callable[[Sequence[Any], Outcomes], Path], limit: int, name: str
+        self,
+        first: Path,
+        trace: Callable[[Sequence[Any], Outcomes, int], Path],
+        limit: int,
+        name: str,
     ) -> None:
         self.trace = trace
         self.limit = limit
         self.name = name
-        self.paths: list[Path] = []
+        self.paths = [first]
         self._lock = lock()
 
-    def __call__(self, leaves: Sequence[Any]) -> Any:
-        """The result of the function, along whichever path is the call's."""
+    def __call__(self, leaves: Sequence[Any], state: int) -> Any:
+        """The result of the function in a state, along whichever path is the call's."""
         outcomes: Outcomes | None = ()
         while outcomes is not None:
-            path = self.along(leaves, outcomes)
+            path = self._along(leaves, outcomes, state)
             outcomes, result = path.try_(leaves)
         if path in self.paths[1:]:
             with self._lock:  # the next call will probably go the same way
                 self.paths = [path, *(other for other in self.paths if other is not path)]
         return result
 
-    def along(self, leaves: Sequence[Any], outcomes: Outcomes) -> Path:
+    def _along(self, leaves: Sequence[Any], outcomes: Outcomes, state: int) -> Path:
         """A path that begins with the given outcomes; a new one if there is none."""
         with self._lock:
             for path in self.paths:
@@ -163,8 +184,8 @@ class Paths:
                     return path
             if len(self.paths) == self.limit:
                 self._refuse(outcomes)
-            path = self.trace(leaves, outcomes)
-            if path.is_settled:
+            path = self.trace(leaves, outcomes, state)
+            if state in path.states:
                 self.paths = [path, *self.paths]
             return path
 

@@ -82,19 +82,15 @@ class Remembering(Transformed[P, R]):
         """Have all calls come through Python, until they have been made there again."""
         self._recent = ()
 
-    def _keep(self, key: Any, entry: tuple[Path, Paths | None]) -> None:
-        """Enter a program for the state that it was traced in, and the one that this has left."""
-        if not entry[0].is_settled:
-            return
+    def _keep(self, key: Any, entry: tuple[Path, Paths | None], states: Sequence[int]) -> None:
+        """Enter a program for the states that it holds for."""
         with self._lock:
             self.forget_calls()
-            states = {number for number, *_ in list(self._entries)}
-            if key[0] not in states and len(states) >= MOST_STATES:
+            known = {number for number, *_ in list(self._entries)}
+            if not known.issuperset(states) and len(known) >= MOST_STATES:
                 self._entries.clear()
-            self._entries.remember(key, entry)
-            after = self._outside.after(key[0])
-            if after is not None:
-                self._entries.remember((after, *key[1:]), entry)
+            for number in states:
+                self._entries.remember((number, *key[1:]), entry)
 
     def _repeated(
         self,

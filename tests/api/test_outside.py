@@ -3,6 +3,7 @@
 import functools
 import gc
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -325,3 +326,72 @@ def test_a_function_that_numba_has_compiled_is_one_object():
     assert len(function._outside._walk().alive) < 50
     table[0] = 5.0
     assert function(np.ones(3)) == 14.0
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_another_thread_changes_a_constant_during_a_trace(ends):
+    """The program is not kept for the state that the trace began in."""
+    holder = {"scale": 1.0}
+    during, changed, over = threading.Event(), threading.Event(), threading.Event()
+
+    def f(x):
+        during.set()
+        changed.wait(0.2)
+        return holder["scale"] * x
+
+    def meanwhile():
+        while not during.is_set():  # (who waits is part of an event)
+            time.sleep(0.001)
+        holder["scale"] = 2.0
+        changed.set()
+        if not ends:
+            over.wait()
+
+    compiled = jit(f)
+    threading.Thread(target=meanwhile, daemon=True).start()
+    compiled(1.0)
+    for scale in (2.0, 1.0, 2.0, 1.0):
+        during.clear()
+        changed.clear()
+        holder["scale"] = scale
+        for _ in range(3):
+            assert compiled(1.0) == scale
+    over.set()
+
+
+def test_what_counts_its_traces_is_traced_twice_where_there_are_threads():
+    counter = Counter()
+    compiled = jit(counter)
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    assert [compiled(2.0) for _ in range(5)] == [4.0] * 5
+    stop.set()
+    thread.join()
+    assert counter.calls == 2
+
+
+class Counter:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return x * 2.0
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_function_that_counts_may_branch(threads):
+    """Each path through it is traced in another state, and holds for those that it leads to."""
+
+    class Branching(Counter):
+        def __call__(self, x):
+            return super().__call__(x) if x > 0 else -x
+
+    over = threading.Event()
+    if threads:
+        threading.Thread(target=over.wait, daemon=True).start()
+    compiled = jit(Branching())
+    values = [1.0, 1.0, -1.0, -1.0, 2.0, -3.0, 3.0]
+    assert [compiled(v) for v in values] == [2.0, 2.0, 1.0, 1.0, 4.0, 3.0, 6.0]
+    over.set()
