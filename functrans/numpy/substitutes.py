@@ -150,10 +150,13 @@ def _substitute(numpys: Function) -> Function:
     return _of_others(numpys)
 
 
-def _substitutes(module: ModuleType) -> dict[str, Any]:
-    """What takes the places of those functions, ufuncs and dtypes of a module that have one."""
+def _substitutes(module: ModuleType, content: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What takes the places of those functions, ufuncs and dtypes of a module that have one.
+
+    ``content`` is what to look at, if that is not all of it.
+    """
     found: dict[str, Any] = {}
-    for name, numpys in vars(module).items():
+    for name, numpys in (vars(module) if content is None else content).items():
         if isinstance(numpys, np.ufunc):
             if numpys.__name__ in UFUNCS:
                 found[name] = Made(partial(_of_ufunc, numpys))
@@ -236,8 +239,7 @@ def answer_for_namespace() -> None:
     """
     own = sys.modules["functrans.numpy"]
     # what NumPy imports when it is asked for it is not asked for
-    others = {name: x for name, x in vars(np).items() if name in np.__all__ and name not in HOME}
-    numpys = {name: x for name, x in others.items() if _is_taken(x)}
+    theirs = {*np.__all__} - HOME.keys()
+    numpys = {name: x for name, x in vars(np).items() if name in theirs and _is_taken(x)}
     vars(own).update(numpys)
-    every = _substitutes(np)
-    protocols.replacements[own] = {name: every[name] for name in numpys if name in every}
+    protocols.replacements[own] = _substitutes(np, numpys)
