@@ -75,7 +75,7 @@ def test_what_is_not_used_is_not_loaded(code, most):
 
 # What a first call whose machine code is on disk has no use for, and what making that code takes.
 MAKING = ("functrans.emit", "functrans.lower", "functrans.optimise", "functrans.loop.target")
-MAKING += ("llvmlite", "numba", "scipy")
+MAKING += ("functrans.run.code.native", "llvmlite", "numba", "scipy")
 ON_DISK = """
 import numpy as np
 from functrans import grad, jit

@@ -23,7 +23,7 @@ from functrans.loop.statements import (
     local,
     size,
 )
-from functrans.run.code import native
+from functrans.run.code import loading, native
 
 F8 = np.dtype(np.float64)
 ZERO = const(0, INDEX)
@@ -35,7 +35,7 @@ NO_SIGNALS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda flag: None)
 
 
 def by_llvm(kernel, arrays, sizes, part=(0, 0)):
-    code = native.link(native.compile_object(emit_llvm.emit(kernel)), emit_llvm.ENTRY, {})
+    code = loading.link(native.compile_object(emit_llvm.emit(kernel)), emit_llvm.ENTRY, {})
     flag = np.array([0, ctypes.cast(NO_SIGNALS, ctypes.c_void_p).value], np.int64)
     words = np.array([flag.ctypes.data, *(array.ctypes.data for array in arrays), *sizes], np.int64)
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(code.address)

@@ -9,7 +9,7 @@ from functrans import config, vecmath
 from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For, Kernel, Store, buffer, load
-from functrans.run.code import native
+from functrans.run.code import loading, native
 from tests.vecmath.reference import DTYPES, apply, random_bits
 
 BINARY = ("atan2", "hypot", "logaddexp", "logaddexp2", "power", "xlogy")
@@ -43,7 +43,7 @@ def kernel(name, dtype, arity):
 
 
 def call(text, arrays):
-    code = native.link(native.compile_object(text), ENTRY, {})
+    code = loading.link(native.compile_object(text), ENTRY, {})
     flag = ctypes.c_int64(0)
     words = [ctypes.addressof(flag), *(array.ctypes.data for array in arrays)]
     data = (ctypes.c_int64 * len(words))(*words)

@@ -18,7 +18,7 @@ from functrans import config
 from functrans.ir.types import Aval
 from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
 from functrans.run.call import entry, memory, steps
-from functrans.run.code.native import Code
+from functrans.run.code.loading import Code
 from functrans.run.foreign import blas
 from functrans.run.threads import workers as threads
 

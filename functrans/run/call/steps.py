@@ -46,8 +46,8 @@ import numpy as np
 
 from functrans.caches import once
 from functrans.run.code import cache
+from functrans.run.code.loading import Code
 from functrans.run.code.modules import joined
-from functrans.run.code.native import Code
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
 

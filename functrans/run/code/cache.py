@@ -12,10 +12,11 @@ from weakref import WeakValueDictionary
 
 from functrans import config
 from functrans.caches import once
+from functrans.lazily import lazy
 from functrans.locks import lock
-from functrans.run.code import fingerprint, native
+from functrans.run.code import fingerprint
+from functrans.run.code.loading import Code, link
 from functrans.run.code.modules import joined
-from functrans.run.code.native import Code
 from functrans.run.code.store import Store
 
 
@@ -27,6 +28,8 @@ class Statistics(NamedTuple):
     shared: int
     """It was in memory already."""
 
+
+_compile_object = lazy("functrans.run.code.native:compile_object")
 
 # weak, so that code goes with the last program that needs it
 _linked: WeakValueDictionary[tuple[Any, ...], Code] = WeakValueDictionary()
@@ -82,7 +85,7 @@ def _loaded(key: str, image: bytes, symbol: str, imports: dict[str, int]) -> Cod
     addresses = imports
     if any(name in image for name in _HALVES):
         addresses = imports | {name.decode(): code.address for name, code in _halves().items()}
-    code = _linked[_place(key, symbol, imports)] = native.link(image, symbol, addresses)
+    code = _linked[_place(key, symbol, imports)] = link(image, symbol, addresses)
     return code
 
 
@@ -103,7 +106,7 @@ def _place(key: str, symbol: str, imports: dict[str, int]) -> tuple[Any, ...]:
 def _compile(key: str, text: str) -> bytes:
     """The object code for LLVM text, which is kept."""
     _counts["compiled"] += 1
-    image = native.compile_object(text)
+    image: bytes = _compile_object(text)
     store = disk()
     if store is not None:
         store.put(key, image)

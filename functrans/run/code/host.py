@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from functrans.lazily import lazy
-from functrans.run.code import native
 
 if TYPE_CHECKING:
     from functrans.loop.target import Target
@@ -14,7 +13,8 @@ if TYPE_CHECKING:
 other: Target | None = None
 """What is compiled for in the place of the usual one: tests and experiments set it."""
 
-# a process that finds its code on disk has no use for it
+# a process that finds its code on disk has no use for these
+_vector_bytes = lazy("functrans.run.code.native:vector_bytes")
 _usual = lazy("functrans.loop.target:CPU")
 
 
@@ -26,4 +26,4 @@ def kind() -> Target:
 
 def target() -> Target:
     """The machine."""
-    return replace(kind(), vector_bytes=native.vector_bytes())
+    return replace(kind(), vector_bytes=_vector_bytes())

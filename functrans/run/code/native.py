@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from functrans.caches import cached, once
-from functrans.run.code import elf, machine
+from functrans.run.code import machine
 from functrans.run.code.aside import aside
 from functrans.run.code.binding import compiling, llvm
 from functrans.run.code.machine import Machine
 
 _numbers = itertools.count()
-
-
-@dataclass(frozen=True)
-class Code:
-    """Machine code that has been loaded.
-
-    Parameters
-    ----------
-    address : int
-        Where the function starts, valid as long as this object lives.
-    """
-
-    address: int
-    _library: Any
 
 
 @once
@@ -90,18 +74,14 @@ def _image(text: str, target: Machine) -> bytes:
     return image
 
 
-def link(image: bytes, symbol: str, imports: dict[str, int]) -> Code:
-    """Load an object file; `imports` are the addresses of the external functions that it calls."""
-    if elf.SUPPORTED:
-        with suppress(elf.NotUnderstood):
-            loaded = elf.load(image, imports)
-            return Code(loaded.symbols[symbol], loaded)
-    return aside(partial(_link_by_llvm, image, symbol, imports))
+def link(image: bytes, symbol: str, imports: dict[str, int]) -> tuple[int, Any]:
+    """Load an object file: the address of a function in it, and what must be kept for that."""
+    return aside(partial(_linked, image, symbol, imports))
 
 
-def _link_by_llvm(image: bytes, symbol: str, imports: dict[str, int]) -> Code:
+def _linked(image: bytes, symbol: str, imports: dict[str, int]) -> tuple[int, Any]:
     builder = llvm().JITLibraryBuilder().add_object_img(image).add_current_process()
     for name, address in imports.items():
         builder.import_symbol(name, address)
     library = builder.export_symbol(symbol).link(_linker(), f"functrans{next(_numbers)}")
-    return Code(library[symbol], library)
+    return library[symbol], library

@@ -20,7 +20,7 @@ from functrans.ir.types import Aval
 from functrans.ops import is_built_in
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
 from functrans.run.code import cache, definitions, fingerprint, host
-from functrans.run.code.native import Code
+from functrans.run.code.loading import Code
 from functrans.run.code.references import Nameless
 
 

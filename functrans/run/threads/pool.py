@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from functrans.run.code import cache
+from functrans.run.code.loading import Code
 from functrans.run.code.modules import joined
-from functrans.run.code.native import Code
 
 THREADS, BUSY, SHARE, WORKER = range(4)
 SHARES = 56

@@ -176,11 +176,11 @@ def test_both_linkers_do_the_same():
     image = native.compile_object(TEXT)
     ours = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)
     loaded = elf.load(image, {})
-    by_llvm = native._link_by_llvm(image, "far", {})
+    by_llvm, _library = native.link(image, "far", {})
     for i in range(3):
         expected = np.hypot(1.5 + i, 2.0)
         assert ours(loaded.symbols["far"])(i) == expected
-        assert ours(by_llvm.address)(i) == expected
+        assert ours(by_llvm)(i) == expected
 
 
 @pytest.mark.skipif(not elf.SUPPORTED, reason="LLVM loads code here")
