@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from functrans.api.arguments import name_of
 from functrans.api.constants import SMALL, Copy, Same
 from functrans.api.flat import Flat
 from functrans.api.kinds import held, is_plain
@@ -25,6 +26,7 @@ from functrans.api.paths import Path
 from functrans.api.places import Place, Ways
 from functrans.api.presented import Presented, fixed
 from functrans.api.reach import Walk
+from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
@@ -90,6 +92,7 @@ class Outside:
         self._static: Table[int, Any] = Table(64)
         self._latest: State | None = None
         self._moves = 0
+        self._has_looked = False
         self._lock = lock()
 
     @property
@@ -191,8 +194,12 @@ class Outside:
     def look(self) -> tuple[State, list[Any]]:
         """As `state`, by a walk over everything."""
         with self._lock:
-            state = State(self._walk(), self._latest, self)
+            walk = self._walk()
+            first, self._has_looked = not self._has_looked, True
+            state = State(walk, self._latest, self)
             self._latest = state
+        if first:
+            warn_of_unseen(walk, name_of(self._function))
         values = state.values()
         return state, state.first if values is None else values
 

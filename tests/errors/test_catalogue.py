@@ -13,7 +13,7 @@ from functrans import errors
 CLASSES = [
     value
     for _, value in sorted(vars(errors).items())
-    if isinstance(value, type) and issubclass(value, Exception)
+    if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, Warning)
 ]
 
 

@@ -1,0 +1,10 @@
+"""Warnings of which something follows for a program's results."""
+
+
+class UnseenStateWarning(RuntimeWarning):
+    """A compiled function may not see all that changes in what it reads from outside.
+
+    It is given at the first call, once for a function: an object that is written in C keeps its
+    state to itself, or the function reaches more objects than are looked at. Pass what changes as
+    an argument; if nothing changes, filter the warning.
+    """
