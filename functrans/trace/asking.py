@@ -99,7 +99,7 @@ _SOURCE = """
 def around({variables}):
     def asking(*args, **kwargs):
         answer = "what is called"
-        return answer(*args, **kwargs)
+        return {answered}
         {variables}
     return asking
 """
@@ -108,10 +108,14 @@ def around({variables}):
 def _calling(answer: Function, like: CodeType) -> CodeType:
     """Code that calls a function, and in tracebacks is where the code that it is like is.
 
-    A function keeps its closure, so the code has the same free variables.
+    A function keeps its closure, so the code has the same free variables; and a generator function
+    stays one.
     """
     made: dict[str, Any] = {}
-    exec(_SOURCE.format(variables=", ".join(like.co_freevars)), made)
+    answered = "answer(*args, **kwargs)"
+    if like.co_flags & inspect.CO_GENERATOR:
+        answered = f"(yield from {answered})"
+    exec(_SOURCE.format(variables=", ".join(like.co_freevars), answered=answered), made)
     code: CodeType = made["around"](*like.co_freevars).__code__
     return code.replace(
         co_consts=tuple(answer if x == "what is called" else x for x in code.co_consts),

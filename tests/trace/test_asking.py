@@ -171,3 +171,22 @@ def test_a_function_of_a_library():
     grad(function)(1.0)
     assert seen == [("theirs", 1, 2), ("ours", 1, 3), ("theirs", 1, 3)]
     assert theirs(1, 3) == ("theirs", 1, 3)
+
+
+def test_a_generator_function_stays_one():
+    """Python 3.13 warns where a function of another kind takes the place of one."""
+
+    def theirs(x):
+        yield from ("theirs", x)
+
+    asking.let_ask(theirs, lambda x: iter(("ours", x)), lambda frame, args, kwargs: args == (1,))
+    seen = []
+
+    def function(a):
+        assert inspect.isgeneratorfunction(theirs)
+        seen.extend([*theirs(1), *theirs(2)])
+        return a
+
+    grad(function)(1.0)
+    assert seen == ["ours", 1, "theirs", 2]
+    assert list(theirs(1)) == ["theirs", 1]
