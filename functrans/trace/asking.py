@@ -3,7 +3,9 @@
 ``from scipy.integrate import quad`` binds SciPy's function long before anything is traced, and what
 it makes of its arguments is a plain array. So the function itself has to ask. It stays the object
 that it is, with its name and its place; while something is traced it has other *code*, which hands
-a call that concerns traced values to us, and all others to its own code.
+a call that concerns traced values to us, and all others to its own code. There are hundreds of such
+functions, so all get their own code back not when a trace ends, but when one of them is called
+while nothing is traced: traces that follow one another find the other code in place.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from functrans.ir.primitive import current
+from functrans.locks import lock
 from functrans.trace.trace import Trace
 
 Function = Callable[..., Any]
@@ -29,7 +32,10 @@ _answers: dict[FunctionType, Function] = {}
 _own: dict[FunctionType, Function] = {}
 """Each function as its library wrote it, whatever is traced."""
 
+_changing = lock()
 _in_place: list[bool] = [False]
+_wanted: list[bool] = [False]
+"""Whether the functions have the code that asks, and whether something is traced."""
 
 
 def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> None:
@@ -54,7 +60,9 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         trace = current.get()
-        if isinstance(trace, Trace) and not trace.rewriting:
+        if not _wanted[0]:
+            _restore()
+        elif isinstance(trace, Trace) and not trace.rewriting:
             # of the frames, this is the first, and that of the function itself the second
             if concerned(sys._getframe(2), args, kwargs):
                 return ours(*args, **kwargs)
@@ -64,9 +72,10 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
         # what is asked for its signature is asked for that of its code, otherwise
         function.__signature__ = inspect.signature(theirs)  # type: ignore[attr-defined]
     _own[function], _answers[function] = theirs, answer
-    _codes[function] = code, _calling(answer, code)
-    if _in_place[0]:
-        function.__code__ = _codes[function][1]
+    with _changing:
+        _codes[function] = code, _calling(answer, code)
+        if _in_place[0]:
+            function.__code__ = _codes[function][1]
 
 
 def asking(function: FunctionType) -> Function | None:
@@ -81,18 +90,25 @@ def own(function: Any) -> Any:
 
 def exchange() -> None:
     """Let all of the functions ask."""
-    if not _in_place[0]:
-        for function, (_, asking) in _codes.items():
-            function.__code__ = asking
-        _in_place[0] = True
+    with _changing:
+        _wanted[0] = True
+        if not _in_place[0]:
+            _in_place[0] = True  # before the first: Ctrl-C may come after it
+            for function, (_, asking) in _codes.items():
+                function.__code__ = asking
 
 
-def restore() -> None:
-    """Give all of the functions their code back."""
-    if _in_place[0]:
-        for function, (own, _) in _codes.items():
-            function.__code__ = own
-        _in_place[0] = False
+def release() -> None:
+    """Nothing is traced any more: the next call of one of the functions gives all their code back."""
+    _wanted[0] = False
+
+
+def _restore() -> None:
+    with _changing:
+        if _in_place[0] and not _wanted[0]:
+            for function, (own, _) in _codes.items():
+                function.__code__ = own
+            _in_place[0] = False
 
 
 _SOURCE = """

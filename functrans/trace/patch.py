@@ -67,7 +67,7 @@ def leave(trace: Trace) -> None:
                 module.__class__ = own
             for (owner, name), (numpys, _) in protocols.replaced_methods.items():
                 setattr(owner, name, numpys)
-            asking.restore()
+            asking.release()
 
 
 def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:

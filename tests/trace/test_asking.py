@@ -23,6 +23,7 @@ from functrans import config, errors, grad, jit, testing
 from functrans.trace import asking
 
 TIMES = np.linspace(0.0, 1.0, 6)
+assert quad(lambda x: x, 0.0, 2.0)[0] == 2.0  # a call from outside: all have their own code
 CODES = {f: f.__code__ for f in (quad, cholesky, nnls, CubicSpline.__init__)}
 SIGNATURES = {f: inspect.signature(f) for f in CODES}
 
@@ -30,6 +31,7 @@ SIGNATURES = {f: inspect.signature(f) for f in CODES}
 @pytest.fixture(autouse=True)
 def restored():
     yield
+    assert quad(lambda x: x, 0.0, 2.0)[0] == 2.0
     assert all(f.__code__ is code for f, code in CODES.items())
 
 
@@ -121,6 +123,19 @@ def test_they_are_restored_after_errors():
 
     with pytest.raises(KeyError):
         jit(function)(1.0)
+    assert quad(lambda x: x, 0.0, 2.0)[0] == 2.0  # the first call from outside
+    assert {f: f.__code__ for f in CODES} == CODES
+
+
+def test_traces_that_follow_one_another_exchange_nothing(monkeypatch):
+    """Each function whose code is set takes time: there are hundreds, and a gradient is two traces."""
+    slope = grad(lambda a: a * 2.0)
+    slope(1.0)
+    assert quad.__code__ is not CODES[quad]
+    with monkeypatch.context() as patched:
+        patched.setattr(asking, "_codes", None)  # which is not gone through
+        assert slope(1.0) == 2.0
+    assert quad(lambda x: x, 0.0, 2.0)[0] == 2.0
     assert quad.__code__ is CODES[quad]
 
 
