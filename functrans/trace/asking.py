@@ -60,12 +60,12 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         trace = current.get()
-        if not _wanted[0]:
-            _restore()
-        elif isinstance(trace, Trace) and not trace.rewriting:
+        if isinstance(trace, Trace) and not trace.rewriting:
             # of the frames, this is the first, and that of the function itself the second
             if concerned(sys._getframe(2), args, kwargs):
                 return ours(*args, **kwargs)
+        else:
+            restore()
         return theirs(*args, **kwargs)
 
     if not hasattr(function, "__wrapped__"):
@@ -99,11 +99,14 @@ def exchange() -> None:
 
 
 def release() -> None:
-    """Nothing is traced any more: the next call of one of the functions gives all their code back."""
+    """Nothing is traced any more: all get their own code back when one is called."""
     _wanted[0] = False
 
 
-def _restore() -> None:
+def restore() -> None:
+    """Give all of the functions their code back, unless something is traced."""
+    if not _in_place[0] or _wanted[0]:
+        return
     with _changing:
         if _in_place[0] and not _wanted[0]:
             for function, (own, _) in _codes.items():

@@ -33,6 +33,7 @@ _changing = lock()
 def enter(trace: Trace) -> None:
     """Patch NumPy's modules, if that is not switched off."""
     if not config.patch_numpy:
+        asking.restore()
         return
     for name in [name for name in protocols.late if name in sys.modules]:
         with importing:

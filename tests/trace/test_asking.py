@@ -128,7 +128,7 @@ def test_they_are_restored_after_errors():
 
 
 def test_traces_that_follow_one_another_exchange_nothing(monkeypatch):
-    """Each function whose code is set takes time: there are hundreds, and a gradient is two traces."""
+    """There are hundreds of functions, and a gradient is two traces."""
     slope = grad(lambda a: a * 2.0)
     slope(1.0)
     assert quad.__code__ is not CODES[quad]
