@@ -44,7 +44,7 @@ class Unrolling(NamedTuple):
     """Vectors go along the axis before the last one if the last is so short, else along it."""
     largest_body: int = 16_000
     """About so many operations at most are written out for the elements along small axes."""
-    largest_program: int = 20_000  # and so many for a program's: past that, all axes are loops
+    largest_program: int = 13_000  # and so many for a program's: past that, all axes are loops
     sums: int = 7
     """So many long sums at most are written out in a loop's body; vectors go along more of them."""
     elements: int = 64
