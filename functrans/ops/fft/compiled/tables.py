@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert
-from functrans.loop.statements import For
+from functrans.loop.statements import Buffer, For, Store, load
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.lines import Body, Parts, Stored, stored, vector_loop
@@ -56,6 +56,19 @@ class Tables:
             return table
 
         return self.at.shared((Tables, self.dtype, rows, columns), make)
+
+    def number(self, value: float) -> Scalar:
+        """A number, from memory: transforms that differ in it are one kernel, compiled once."""
+        if self.at.target.grid is not None:  # where that would be a launch
+            return const(value, self.dtype)
+
+        def make() -> Buffer:
+            memory = self.at.scratch("scale", self.dtype, ())
+            put = Store(memory, (), const(value, self.dtype))
+            self.at.call((put,), work=1, writes=(memory,))
+            return memory
+
+        return load(self.at.shared((Tables, self.dtype, value), make), ())
 
     def _shared(self, body: Body) -> Body:
         """A loop over points, each a thread's where there is a grid."""

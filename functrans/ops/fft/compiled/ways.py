@@ -80,6 +80,8 @@ class _Transform:
         self.limits = at.target.transforms
         self.lanes = at.target.lanes(self.dtype.itemsize)
         self.tables = Tables(at, self.dtype)
+        scale: float = at.eqn.params["scale"]
+        self.scale = None if scale == 1 else self.tables.number(scale)
         self.x = Parts(at.operand(0), at.operand(1))
         self.out = Parts(at.result(0), at.result(1))
 
@@ -342,8 +344,8 @@ class _Transform:
         return self.tables.multiples(points) if len(radices(points)) > 1 else None
 
     def _result(self, position: Position, y: Pair) -> Stored:
-        scale: float = self.at.eqn.params["scale"]
-        return Stored(self.out, position, y if scale == 1 else Pair(y.re * scale, y.im * scale))
+        scale = self.scale
+        return Stored(self.out, position, y if scale is None else Pair(y.re * scale, y.im * scale))
 
     def _numbers(self, number: Scalar, extents: tuple[int, ...]) -> Position:
         """The indices along axes of the element of a number, row by row."""
