@@ -30,6 +30,7 @@ from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
+from functrans.ir.types import may_change
 from functrans.locks import lock
 from functrans.run.call import guards
 from functrans.run.call.guards import Guards, Instruction
@@ -369,7 +370,7 @@ class State:
                 if place.holder >= 0:
                     self._holders[place.holder].free(place.position)
                 self.slots.append(place)
-            elif isinstance(array, OnDevice) or not _may_change(array):
+            elif isinstance(array, OnDevice) or not may_change(array):
                 walk.signature[place.line] = Same(array)
             else:
                 known = earlier.get(path)
@@ -466,10 +467,3 @@ def _is_lifted(array: Any) -> bool:
     return (type(array) is np.ndarray and array.dtype.char in _LIFTED) or isinstance(
         array, OnDevice
     )
-
-
-def _may_change(array: Any) -> bool:
-    """Whether somebody may write to an array."""
-    if isinstance(array, np.ndarray):
-        return bool(array.flags.writeable or not array.flags.owndata)
-    return True

@@ -237,3 +237,14 @@ def complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if is_complex(dtype):
         return dtype
     return _PAIRS.get(dtype) or np.result_type(dtype, np.complex64)
+
+
+def may_change(array: Any) -> bool:
+    """Whether somebody may write to an array: to itself, or to what it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        if array.base is None:
+            return not array.flags.owndata
+        array = array.base
+    return not isinstance(array, bytes)

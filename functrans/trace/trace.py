@@ -17,7 +17,7 @@ from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import Piecewise, Primitive, bind, compute, current
-from functrans.ir.types import Aval, aval_of, interned, is_inexact
+from functrans.ir.types import Aval, aval_of, interned, is_inexact, may_change
 from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.foreign import check_plain
 from functrans.trace.source import Source, located, user_source
@@ -163,11 +163,13 @@ class Trace:
         if aval.shape == ():
             return self._capture(x, aval, x)
         known = self._captured.get(id(x))
-        if known is not None and (not x.flags.writeable or np.array_equal(known[1]._value, x)):
+        # (arguments are read-only views of a class of ours)
+        changes = x.flags.writeable or (type(x) is _ndarray and may_change(x))
+        if known is not None and (not changes or np.array_equal(known[1]._value, x)):
             return known[1]
         # the user may write to the array later: what the graph means is the array as it is now
         frozen = x if type(x) is _ndarray else np.asarray(x)
-        if x.flags.writeable or not x.dtype.isnative:
+        if changes or not x.dtype.isnative:
             frozen = np.array(x, aval.dtype, order="K")
         known = (x, self._capture(frozen, aval, frozen))
         self._captured[id(x)] = known

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from functrans import grad, vjp
 from functrans.errors import LeakedTracerError
 from functrans.ir.graph import Literal
 from functrans.ir.primitive import bind, current, registry
@@ -142,3 +143,28 @@ def test_what_is_known_is_not_computed_again():
 
 def test_without_a_trace_primitives_compute():
     np.testing.assert_array_equal(bind(registry["sin"], (X,), {}), np.sin(X))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda base: base.view(),
+        lambda base: base[::1],
+        lambda base: base.reshape(3, 1)[:, 0],
+        lambda base: np.broadcast_to(base, (2, 3))[0],
+        lambda base: np.frombuffer(memoryview(base).toreadonly()),
+    ],
+)
+@pytest.mark.parametrize("transform", [grad, lambda f: lambda w: vjp(f, w)[1](1.0)[0]])
+def test_a_read_only_view_of_what_is_written_to_later_is_taken_as_it_was(view, transform):
+    base = np.ones(3)
+    seen = view(base)
+    seen.flags.writeable = False
+
+    def function(w):
+        base[:] = 1.0
+        result = np.sum(seen * w**2)
+        base[:] = 5.0
+        return result
+
+    np.testing.assert_array_equal(transform(function)(np.ones(3)), [2.0, 2.0, 2.0])
