@@ -27,18 +27,28 @@ _MORE_THAN_PRIMITIVES = ("divmod", "matmul", "pow")
 
 
 def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    # (a form notes the line of its caller's caller, so each operator asks for it itself)
+    may_have_form = name not in _MORE_THAN_PRIMITIVES
+
     def operator(self: Tracer, other: Any) -> Any:
-        result = binary(name, self, other, reflected)
+        result = binary(name, self, other, reflected) if may_have_form else None
         return _applied(name, self, other, reflected) if result is None else result
 
     return operator
 
 
-def _defined(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    """An operator that is more than the primitive of that name."""
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    may_have_form = name not in _MORE_THAN_PRIMITIVES
 
     def operator(self: Tracer, other: Any) -> Any:
-        return _applied(name, self, other, reflected)
+        result = binary(name, self, other) if may_have_form else None
+        if result is None:
+            result = _applied(name, self, other, False)
+        if result is NotImplemented or (self.ndim == 0 and self._as_view is None):
+            # NumPy's scalars are immutable: the name is bound to a new one
+            return result
+        assign(self, result, f"{name} in place")
+        return self
 
     return operator
 
@@ -61,22 +71,6 @@ def _unary(name: str) -> Callable[[Any], Any]:
     def operator(self: Tracer) -> Any:
         result = unary(name, self)
         return registry[name](self) if result is None else result
-
-    return operator
-
-
-def _in_place(name: str) -> Callable[[Any, Any], Any]:
-    def operator(self: Tracer, other: Any) -> Any:
-        if not is_operand(other):
-            other = _taken(other)
-            if other is NotImplemented:
-                return other
-        result = _applied(name, self, other, False)
-        if self.ndim == 0 and self._as_view is None:
-            # NumPy's scalars are immutable: the name is bound to a new one
-            return result
-        assign(self, result, f"{name} in place")
-        return self
 
     return operator
 
@@ -134,9 +128,9 @@ class Operators:
     __mod__, __rmod__, __imod__ = (
         _operator("remainder"), _operator("remainder", True), _in_place("remainder"),
     )  # fmt: skip
-    __pow__, __rpow__, __ipow__ = _defined("pow"), _defined("pow", True), _in_place("pow")
+    __pow__, __rpow__, __ipow__ = _operator("pow"), _operator("pow", True), _in_place("pow")
     __matmul__, __rmatmul__, __imatmul__ = (
-        _defined("matmul"), _defined("matmul", True), _in_place("matmul"),
+        _operator("matmul"), _operator("matmul", True), _in_place("matmul"),
     )  # fmt: skip
     __and__, __rand__, __iand__ = (
         _operator("bitwise_and"), _operator("bitwise_and", True), _in_place("bitwise_and"),
@@ -153,7 +147,7 @@ class Operators:
     __rshift__, __rrshift__, __irshift__ = (
         _operator("right_shift"), _operator("right_shift", True), _in_place("right_shift"),
     )  # fmt: skip
-    __divmod__, __rdivmod__ = _defined("divmod"), _defined("divmod", True)
+    __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", True)
     __eq__ = _operator("equal")
     __ne__ = _operator("not_equal")
     __lt__, __le__ = _operator("less"), _operator("less_equal")

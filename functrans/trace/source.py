@@ -68,8 +68,16 @@ def user_source() -> Source | None:
 def source_of(frame: FrameType | None) -> Source | None:
     """As `user_source`, from a frame on."""
     found = _users(frame)
-    # (what a NamedTuple has for `__new__` is a function of Python's)
-    return None if found is None else _new(Source, (found.f_code, found.f_lasti))
+    if found is None:
+        return None
+    code, at = found.f_code, found.f_lasti
+    # a loop records one place again and again, and what is kept is looked at by Python's collector
+    source: Source | None = _sources.get((id(code), at))
+    if source is None:
+        # (what a NamedTuple has for `__new__` is a function of Python's)
+        source = _new(Source, (code, at))
+        _sources.remember((id(code), at), source)
+    return source
 
 
 def user_frame() -> FrameType | None:
@@ -78,6 +86,9 @@ def user_frame() -> FrameType | None:
 
 
 _new = tuple.__new__
+
+_sources: Table[tuple[int, int], Source] = Table(4096)
+"""By the id of the code, which the place keeps alive: to hash code is to hash all that is in it."""
 
 _USER, _INSTALLED_CODE, _LIBRARY = 1, 2, 3
 

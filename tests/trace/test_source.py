@@ -88,3 +88,26 @@ def test_check_grads_is_no_place_of_the_users():
 
     check_grads(function, (1.0,))
     assert all("test_source.py" in line for line in seen)
+
+
+def test_a_place_is_one_object_however_often_it_is_recorded():
+    def function(x):
+        for _ in range(5):
+            x = x * 2.0
+        return x + 1.0
+
+    for eqns in (trace(function)(1.0).eqns, trace(function)(2.0).eqns):
+        steps = [eqn.source for eqn in eqns if eqn.primitive.name == "multiply"]
+        assert len(steps) == 5
+        assert all(source is steps[0] for source in steps)
+        assert eqns[-1].source.text == "return x + 1.0"
+        assert steps[0].text == "x = x * 2.0"
+
+
+def test_places_of_code_that_has_gone_are_not_taken_for_others():
+    for number in range(200):
+        source = f"def function(x):\n    return x * {number}.0\n"
+        scope = {}
+        exec(compile(source, f"made{number}.py", "exec"), scope)
+        (eqn,) = trace(scope["function"])(1.0).eqns
+        assert eqn.source.code.co_filename == f"made{number}.py"
