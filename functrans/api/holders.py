@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from functrans.api.kinds import dictionary_of, held
+from functrans.api.kinds import ABSENT, dictionary_of, held
 from functrans.run.call import guards
 from functrans.run.call.guards import ANY, INPUT, Instruction
 
@@ -73,7 +73,9 @@ class Holder:
         return self.inputs() is not None
 
     def _expected(self, position: int) -> int:
-        return INPUT if position in self.slots else self.ids[position]
+        if position in self.slots:
+            return INPUT
+        return 0 if self.ids[position] == id(ABSENT) else self.ids[position]
 
 
 class Cell(Holder):
@@ -90,17 +92,28 @@ class Cell(Holder):
 
 
 class Globals(Holder):
-    """Some variables of a module, by the dictionary that functions have of it."""
+    """Some variables of a module, by the dictionary that functions have of it.
 
-    def __init__(self, namespace: dict[str, Any], names: list[str], gone: list[Any]) -> None:
+    If any may be read, how many there are must stay the same, too.
+    """
+
+    def __init__(
+        self, namespace: dict[str, Any], names: list[str], is_any: bool, gone: list[Any]
+    ) -> None:
         self._names = names
+        self._size = len(namespace) if is_any else None
         super().__init__(namespace, gone)
 
     def read(self) -> Sequence[Any]:
-        return [*map(self._owner().get, self._names)]
+        content = self._owner()
+        if self._size not in (None, len(content)):
+            return ()
+        return [content.get(name, ABSENT) for name in self._names]
 
     def guard(self) -> Iterator[Instruction | None]:
         yield guards.DICT, id(self._owner()), 0
+        if self._size is not None:
+            yield guards.SIZE, 0, self._size
         for position, name in enumerate(self._names):
             yield guards.NAMED, id(name), self._expected(position)
 
@@ -115,7 +128,9 @@ class Variables(Holder):
 
     def read(self) -> Sequence[Any]:
         content = self._owner().__dict__
-        return [*map(content.get, self._names)] if len(content) == self._size else ()
+        if len(content) != self._size:
+            return ()
+        return [content.get(name, ABSENT) for name in self._names]
 
     def guard(self) -> Iterator[Instruction | None]:
         owner = self._owner()
@@ -140,8 +155,8 @@ class Attributes(Holder):
         instance = self._owner()
         content = dictionary_of(instance)
         return [
-            *map(content.get, self._names),
-            *[getattr(instance, name, None) for name in self._in_slots],
+            *[content.get(name, ABSENT) for name in self._names],
+            *[getattr(instance, name, ABSENT) for name in self._in_slots],
             type(instance),
             *content,
         ]

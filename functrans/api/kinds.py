@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import Table, cached
-from functrans.trace.codes import codes
+from functrans.trace.codes import codes, global_names
 from functrans.trace.source import is_installed
 
 PLAIN: tuple[type, ...] = (
@@ -72,6 +72,14 @@ def held(value: Any, callback: Callable[[Any], None] | None = None) -> Callable[
     except TypeError:
         return lambda: value
 
+
+class Absent:
+    """What is read where there is nothing: a variable that was deleted is not one that is None."""
+
+    __slots__ = ()
+
+
+ABSENT = Absent()
 
 WITHOUT_STATE = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
@@ -134,22 +142,34 @@ def referent(proxy: Any) -> Any:
         return None
 
 
-_known: Table[int, tuple[types.CodeType, frozenset[str]]] = Table(16384)
+_known: Table[int, tuple[types.CodeType, frozenset[str], frozenset[str]]] = Table(16384)
 """By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
 
 
 def names_of(code: types.CodeType) -> frozenset[str]:
     """The names in a function's code: globals, attributes, modules; and what `match` reads."""
+    return _names_in(code)[1]
+
+
+def globals_of(code: types.CodeType) -> frozenset[str]:
+    """Those that are looked for among the globals, whether or not there is such a variable now."""
+    return _names_in(code)[2]
+
+
+def _names_in(
+    code: types.CodeType,
+) -> tuple[types.CodeType, frozenset[str], frozenset[str]]:
     known = _known.get(id(code))
     if known is not None:
-        return known[1]
+        return known
     names = {name for each in codes(code) for name in each.co_names}
     for each in codes(code):
         for constant in each.co_consts:
             if isinstance(constant, tuple):  # the keywords of a pattern
                 names.update(x for x in constant if isinstance(x, str))
-    _known.remember(id(code), (code, frozenset(names)))
-    return frozenset(names)
+    known = code, frozenset(names), frozenset(global_names(code))
+    _known.remember(id(code), known)
+    return known
 
 
 @cached(1024)

@@ -53,9 +53,11 @@ from functrans.api.kinds import (
     READS_GLOBALS,
     TRUSTED,
     WITHOUT_STATE,
+    Absent,
     Identity,
     attributes_of,
     dictionary_of,
+    globals_of,
     has_attributes,
     holds_objects,
     is_compiled,
@@ -158,7 +160,7 @@ class Walk:
     ) -> None:
         say = self.signature.append
         kind: Any = type(value)  # (not `isinstance`, which asks the object for its class)
-        if kind in WITHOUT_STATE or issubclass(kind, PLAIN):
+        if kind in WITHOUT_STATE or issubclass(kind, (Absent, *PLAIN)):
             say(key_of(value))
             return
         if issubclass(kind, Tracer) or is_compiled(kind):
@@ -293,6 +295,8 @@ class Walk:
         wanted = set(names & namespace.keys())
         if self.any_global:
             wanted = {name for name in namespace if not name.startswith("__")}
+        # one that is not there may come, and take the place of one of Python's own
+        wanted |= globals_of(function.__code__) - namespace.keys()
         self._named(namespace, sorted(wanted), path, id(function))
         # modules that are imported within the function
         for name in unknown:
@@ -302,7 +306,7 @@ class Walk:
 
     def _named(self, namespace: dict[str, Any], names: list[str], path: int, by: int) -> None:
         """Global variables; each is a place of its own, whichever functions name it."""
-        names = [name for name in names if not self._is_library(namespace[name])]
+        names = [name for name in names if not self._is_library(namespace.get(name))]
         for name in names:
             self.edges.append(Edge(by, (id(namespace), name), True))
         self.signature.append(tuple(names))
@@ -311,10 +315,11 @@ class Walk:
             return
         self._globals.update((id(namespace), name) for name in new)
         self.alive.append(namespace)
-        self.holders.append(Globals(namespace, new, self.gone))
-        for position, name in enumerate(new):
+        holder = Globals(namespace, new, self.any_global, self.gone)
+        self.holders.append(holder)
+        for position, (name, value) in enumerate(zip(new, holder.read(), strict=False)):
             self._push(
-                namespace[name], self._paths.step(0, f".{name}"), (id(namespace), name), name,
+                value, self._paths.step(0, f".{name}"), (id(namespace), name), name,
                 True, len(self.holders) - 1, position,
             )  # fmt: skip
 

@@ -90,6 +90,10 @@ size:
   br label %test
 named:
   %named.value = call ptr @PyDict_GetItemWithError(ptr %in.hand, ptr %first)
+  %is.absent = icmp eq ptr %named.value, null
+  br i1 %is.absent, label %named.absent, label %check
+named.absent:                                      ; or a key of the user's has raised
+  call void @PyErr_Clear()
   br label %check
 entry:
   %some = call i32 @PyDict_Next(ptr %in.hand, ptr %position.p, ptr %key.p, ptr %value.p)
@@ -182,7 +186,8 @@ test:
                   [ %same.bits, %compared ], [ %same.type, %object ], [ 1, %go.on ]
   br i1 %holds, label %next, label %no
 check:
-  %value = phi ptr [ %content, %cell ], [ %named.value, %named ], [ %entry.value, %entry.key ],
+  %value = phi ptr [ %content, %cell ], [ %named.value, %named ],
+                   [ null, %named.absent ], [ %entry.value, %entry.key ],
                    [ %element.value, %element ], [ %slot.value, %slot ], [ %first, %itself ],
                    [ %defaults.value, %defaults ], [ %keyword.defaults.value, %keyword.defaults ]
   %same = icmp eq ptr %value, %second

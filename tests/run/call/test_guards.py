@@ -136,6 +136,40 @@ def dataclass_with_slots():
     return point, [lambda: setattr(point, "a", 3.0), lambda: setattr(point, "b", np.ones(LARGE))]
 
 
+def unset_slot():
+    point = Point(2.0, np.ones(3))
+    point.a = None
+
+    def f(x):
+        return x * 2.0 if hasattr(point, "a") else x * 3.0
+
+    changes = [lambda: delattr(point, "a"), lambda: setattr(point, "a", None)]
+    return f, changes
+
+
+def deleted_global():
+    module = types.ModuleType("of_a_user")
+    text = "scale = None\ndef f(x):\n try: return x * 2.0 if scale is None else x\n"
+    exec(text + " except NameError: return x * 3.0\n", vars(module))
+    return module.f, [lambda: delattr(module, "scale"), lambda: setattr(module, "scale", 1)]
+
+
+def shadowed_builtin():
+    module = types.ModuleType("of_a_user")
+    exec("def f(x): return abs(x) + max(1.0, 2.0)\n", vars(module))
+    return module.f, [
+        lambda: setattr(module, "abs", lambda x: 3.0 * x),
+        lambda: setattr(module, "max", min),
+        lambda: delattr(module, "abs"),
+    ]
+
+
+def any_global():
+    module = types.ModuleType("of_a_user")
+    exec("def f(x): return x * globals().get('scale', 2.0)\n", vars(module))
+    return module.f, [lambda: setattr(module, "scale", 3.0), lambda: setattr(module, "scale", 4.0)]
+
+
 def items():
     parts = {"a": np.full(3, 2.0), "b": np.ones(LARGE)}
     return lambda x: sum(np.sum(part) * x**i for i, part in enumerate(parts.values())), [
@@ -236,7 +270,8 @@ def thread_local():
 
 PLACES = [
     cell, filled_cell, global_variable, module, attribute, class_attribute, slots,
-    dataclass_with_slots, items, items_of_a_subclass, elements, defaults, function_attribute,
+    dataclass_with_slots, unset_slot, deleted_global, shadowed_builtin, any_global, items,
+    items_of_a_subclass, elements, defaults, function_attribute,
     dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
     behind_a_weak_reference, thread_local,
 ]  # fmt: skip
