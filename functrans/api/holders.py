@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from functrans.api.kinds import ABSENT, dictionary_of, held
+from functrans.api.kinds import ABSENT, dictionary_of, held, keys_of
 from functrans.run.call import guards
 from functrans.run.call.guards import ANY, INPUT, Instruction
 
@@ -182,9 +183,12 @@ class Items(Holder):
 
     def read(self) -> Sequence[Any]:
         content = self._owner()
-        return [*dict.values(content), *dict.keys(content)]
+        keys = keys_of(content)
+        return [*[dict.__getitem__(content, key) for key in keys], *keys]
 
     def guard(self) -> Iterator[Instruction | None]:
+        if isinstance(self._owner(), OrderedDict):  # whose order is not that of its entries
+            yield None
         size = len(self.ids) // 2
         yield guards.DICT, id(self._owner()), 0
         yield guards.SIZE, 0, size

@@ -6,7 +6,7 @@ import sys
 import threading
 import types
 import weakref
-from collections import deque, namedtuple
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -133,6 +133,14 @@ def is_label(key: Any) -> bool:
 
 def holds_objects(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None
+
+
+def keys_of(value: dict[Any, Any]) -> list[Any]:
+    """The keys in the order in which Python goes through them, whatever a subclass says.
+
+    An `OrderedDict` has an order of its own, beside that of its entries.
+    """
+    return list((OrderedDict if isinstance(value, OrderedDict) else dict).keys(value))
 
 
 def referent(proxy: Any) -> Any:

@@ -69,6 +69,7 @@ from functrans.api.kinds import (
     is_plain,
     is_protocol,
     key_of,
+    keys_of,
     names_of,
     names_of_class,
     referent,
@@ -423,7 +424,7 @@ class Walk:
         exact = kind in EXACT
         if isinstance(value, dict):
             self.signature.append(("dict", len(value)))
-            keys = list(dict.keys(value))
+            keys = keys_of(value)
             labels = [(key,) if is_label(key) else (i,) for i, key in enumerate(keys)]
             for i, key in enumerate(keys):
                 if isinstance(key, PLAIN):

@@ -6,7 +6,7 @@ import sys
 import threading
 import types
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from functools import partial
 
@@ -186,6 +186,14 @@ def items_of_a_subclass():
     return lambda x: parts["a"] * x, [lambda: parts.update(a=3.0)]
 
 
+def items_in_an_order():
+    parts = OrderedDict(a=1.0, b=2.0)
+    return lambda x: sum(i * part for i, part in enumerate(parts.values())) * x, [
+        lambda: parts.move_to_end("a"),
+        lambda: parts.update(a=5.0),
+    ]
+
+
 def elements():
     parts = [np.full(3, 2.0), np.ones(LARGE), 3.0]
     return lambda x: sum(np.sum(part) * x**i for i, part in enumerate(parts)), [
@@ -271,11 +279,19 @@ def thread_local():
 PLACES = [
     cell, filled_cell, global_variable, module, attribute, class_attribute, slots,
     dataclass_with_slots, unset_slot, deleted_global, shadowed_builtin, any_global, items,
-    items_of_a_subclass, elements, defaults, function_attribute,
+    items_of_a_subclass, items_in_an_order, elements, defaults, function_attribute,
     dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
     behind_a_weak_reference, thread_local,
 ]  # fmt: skip
-ASKED = {fortran_order, in_a_set, in_a_deque, in_a_context, behind_a_weak_reference, thread_local}
+ASKED = {
+    items_in_an_order,
+    fortran_order,
+    in_a_set,
+    in_a_deque,
+    in_a_context,
+    behind_a_weak_reference,
+    thread_local,
+}
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
