@@ -24,11 +24,14 @@ class Lazy:
     def __init__(self, path: str) -> None:
         self.module, self.name = path.split(":")
         self.__name__ = self.name
+        self._imported: Any = None
 
     def resolve(self) -> Any:
         """The function itself."""
-        with importing:
-            return getattr(import_module(self.module), self.name)
+        if self._imported is None:  # else nobody need wait for what others import
+            with importing:
+                self._imported = import_module(self.module)
+        return getattr(self._imported, self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.resolve()(*args, **kwargs)

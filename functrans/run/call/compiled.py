@@ -209,10 +209,12 @@ def _native(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> 
     )
     overwritten = tuple(plan.overwritten.items())
     listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten)
-    codes = [
-        cache.load(text, each.symbol, each.addresses())
-        for each, text in zip(listings, texts, strict=True)
-    ]
+    codes = cache.load_all(
+        [
+            cache.Wanted(text, each.symbol, each.addresses())
+            for each, text in zip(listings, texts, strict=True)
+        ]
+    )
     return native_program(listing, codes, in_avals, out_avals)
 
 

@@ -54,6 +54,14 @@ def _method() -> tuple[_MethodDef, Any]:
     return _MethodDef(b"functrans_program", code.address, _METH_FASTCALL, None), code
 
 
+def prepare() -> None:
+    """Load what every program needs, so that it is there when the first one is."""
+    if layouts.hold():
+        _method()
+    else:
+        steps.code()
+
+
 def function(table: Table, inputs: Sequence[Aval]) -> Callable[..., int]:
     """The program in a table as a Python function of its input and output arrays."""
     return _native(table) if layouts.hold() else _portable(table, inputs)

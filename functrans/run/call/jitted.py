@@ -10,13 +10,16 @@ from functrans.caches import cached
 from functrans.ir.graph import Graph
 from functrans.lazily import lazy
 from functrans.locks import lock
+from functrans.run.call import entry
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import programs as kept
+from functrans.run.code.aside import ahead
 
 if TYPE_CHECKING:
     from functrans.run.call.compiled import Program
 
 # what makes programs comes with its first use: those on disk are found without it
+load_llvm = lazy("functrans.run.code.native:llvm")
 optimise = lazy("functrans.optimise:optimise")
 compile_graph = lazy("functrans.run.call.compiled:compile_graph")
 
@@ -28,6 +31,9 @@ _compiling = lock()
 @cached(1024)
 def _program(graph: Graph, donated: tuple[int, ...], backend: str) -> Program:
     kept.note(graph)
+    if backend == "native":
+        load_llvm()
+        ahead(entry.prepare)  # LLVM is at work on that while what plans programs is imported
     compiled: Program = compile_graph(optimise(graph), donated, backend)
     if isinstance(compiled.whole, NativeProgram):
         kept.keep(graph, compiled.whole, donated)

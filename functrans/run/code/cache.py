@@ -6,6 +6,7 @@ it: a library function that code calls is found again by every process.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -29,7 +30,7 @@ class Statistics(NamedTuple):
     """It was in memory already."""
 
 
-_compile_object = lazy("functrans.run.code.native:compile_object")
+_compile_objects = lazy("functrans.run.code.native:compile_objects")
 
 # weak, so that code goes with the last program that needs it
 _linked: WeakValueDictionary[tuple[Any, ...], Code] = WeakValueDictionary()
@@ -37,21 +38,43 @@ _lock = lock()
 _counts = dict.fromkeys(Statistics._fields, 0)
 
 
-def load(text: str, symbol: str, imports: dict[str, int]) -> Code:
-    """The code for LLVM text: loaded before, kept on disk, or compiled now.
+class Wanted(NamedTuple):
+    """Code that is wanted.
 
     Parameters
     ----------
     text : str
+        Its LLVM module.
     symbol : str
-        The function in it that is wanted.
+        The function in it.
     imports : dict of str to int
         The addresses of the functions that it calls.
     """
-    key = key_of(text)
+
+    text: str
+    symbol: str
+    imports: dict[str, int]
+
+
+def load(text: str, symbol: str, imports: dict[str, int]) -> Code:
+    """The code for LLVM text: loaded before, kept on disk, or compiled now."""
+    return load_all([Wanted(text, symbol, imports)])[0]
+
+
+def load_all(wanted: Sequence[Wanted]) -> list[Code]:
+    """The code for several modules; what must be compiled, threads compile side by side."""
+    keys = {text: key_of(text) for text, *_ in wanted}
+    places = [(keys[text], symbol, imports) for text, symbol, imports in wanted]
     with _lock:
-        code = find(key, symbol, imports)
-        return code if code is not None else _loaded(key, _compile(key, text), symbol, imports)
+        found = [find(*place) for place in places]
+        missing = {text for (text, *_), code in zip(wanted, found, strict=True) if code is None}
+        images = _compile({text: keys[text] for text in missing})
+        return [
+            _linked.get(_place(*place)) or _loaded(place[0], images[text], *place[1:])
+            if code is None
+            else code
+            for (text, *_), place, code in zip(wanted, places, found, strict=True)
+        ]
 
 
 def find(key: str, symbol: str, imports: dict[str, int]) -> Code | None:
@@ -103,14 +126,17 @@ def _place(key: str, symbol: str, imports: dict[str, int]) -> tuple[Any, ...]:
     return (key, symbol, *sorted(imports.items()))
 
 
-def _compile(key: str, text: str) -> bytes:
-    """The object code for LLVM text, which is kept."""
-    _counts["compiled"] += 1
-    image: bytes = _compile_object(text)
+def _compile(keys: dict[str, str]) -> dict[str, bytes]:
+    """The object code for LLVM texts with these keys, which is kept."""
+    if not keys:
+        return {}
+    _counts["compiled"] += len(keys)
+    images: dict[str, bytes] = dict(zip(keys, _compile_objects(list(keys)), strict=True))
     store = disk()
     if store is not None:
-        store.put(key, image)
-    return image
+        for text, key in keys.items():
+            store.put(key, images[text])
+    return images
 
 
 def key_of(text: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +46,19 @@ class Machine:
         return {each[1:] for each in self.features.split(",") if each.startswith("+")}
 
     @cached_property
-    def generator(self) -> Any:
-        """The one LLVM target machine that makes code: it takes longer than a small kernel."""
-        return self.target_machine()
+    def _idle(self) -> list[Any]:
+        return []
+
+    @contextmanager
+    def generator(self) -> Iterator[Any]:
+        """An LLVM target machine for one thread, which another has used before: to make one takes
+        longer than a small kernel."""
+        try:
+            generator = self._idle.pop()
+        except IndexError:
+            generator = self.target_machine()
+        yield generator
+        self._idle.append(generator)
 
     def target_machine(self) -> Any:
         """A new LLVM target machine."""

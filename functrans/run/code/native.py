@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from functrans import config
 from functrans.caches import cached, once
+from functrans.locks import lock
 from functrans.run.code import machine
-from functrans.run.code.aside import aside
-from functrans.run.code.binding import compiling, llvm
+from functrans.run.code.aside import aside, side_by_side
+from functrans.run.code.binding import inside, llvm, unlocked
 from functrans.run.code.machine import Machine
 
 _numbers = itertools.count()
@@ -25,16 +29,16 @@ def vector_bytes() -> int:
     return machine.current().vector_bytes
 
 
-def optimise_module(text: str, target: Machine) -> Any:
+def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     """Parse LLVM text and run the optimisation passes over it."""
     binding = llvm()
-    module = binding.parse_assembly(text)
+    module = binding.parse_assembly(text, binding.create_context())
     module.triple = target.triple
-    module.data_layout = str(target.generator.target_data)
+    module.data_layout = str(generator.target_data)
     # The emitter has written the vectors and shared what is equal. LLVM's whole pipeline takes
     # twice as long to compile, and the code is not faster (docs/performance.md).
     options = binding.create_pipeline_tuning_options(speed_level=1)
-    builder = binding.create_pass_builder(target.generator, options)
+    builder = binding.create_pass_builder(generator, options)
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
@@ -44,15 +48,11 @@ def optimise_module(text: str, target: Machine) -> Any:
 
 def assembly(text: str) -> str:
     """The machine code that LLVM text becomes, in the assembler's language."""
-    target = machine.current()
-    result: str = aside(lambda: target.generator.emit_assembly(optimise_module(text, target)))
-    return result
+    return aside(partial(_made, text, machine.current(), False)).decode()
 
 
 def compile_object(text: str, target: Machine | None = None) -> bytes:
     """Machine code for LLVM text, as an object file in memory.
-
-    If a signal breaks this off, the work goes on, and who asks again waits for the rest of it.
 
     Parameters
     ----------
@@ -60,18 +60,54 @@ def compile_object(text: str, target: Machine | None = None) -> bytes:
     target : Machine, optional
         What it is for, if not for this process.
     """
-    return aside(partial(_compiled, text, target or machine.current()))
+    return compile_objects([text], target)[0]
 
 
-def _compiled(text: str, target: Machine) -> bytes:
-    with compiling:
-        return _image(text, target)
+def compile_objects(texts: Sequence[str], target: Machine | None = None) -> list[bytes]:
+    """Machine code for several modules, as object files in memory: threads make them side by side.
+
+    If a signal breaks this off, what has been begun goes on, and who asks for that again waits for
+    the rest of it.
+    """
+    target = target or machine.current()
+    # the longest first, so that no thread is left with it alone at the end
+    modules = [_module(text, target) for text in sorted(set(texts), key=len, reverse=True)]
+    side_by_side([module.image for module in modules], config.threads)
+    return [_module(text, target).image() for text in texts]
 
 
-@cached(4)
-def _image(text: str, target: Machine) -> bytes:
-    image: bytes = target.generator.emit_object(optimise_module(text, target))
-    return image
+class _Module:
+    """A module on its way to machine code, which one thread makes while others wait for it."""
+
+    def __init__(self, text: str, target: Machine) -> None:
+        self._make = partial(_made, text, target, True)
+        self._making = lock()
+        self._image: bytes | None = None
+
+    def image(self) -> bytes:
+        with self._making:
+            if self._image is None:
+                self._image = self._make()
+            return self._image
+
+
+_module = cached(256)(_Module)
+
+
+def _made(text: str, target: Machine, as_object: bool) -> bytes:
+    """Machine code of a module, or its text in the assembler's language."""
+    library = llvm().ffi.lib
+    with inside, target.generator() as generator:
+        module = optimise_module(text, target, generator)
+        with llvm().ffi.OutputString() as error:
+            memory = unlocked()(generator, module, int(as_object), error)
+            if not memory:
+                raise RuntimeError(str(error))
+        start, size = library.LLVMPY_GetBufferStart(memory), library.LLVMPY_GetBufferSize(memory)
+        try:
+            return ctypes.string_at(start, size)
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(memory)
 
 
 def link(image: bytes, symbol: str, imports: dict[str, int]) -> tuple[int, Any]:
