@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,40 @@ NO_WORK = frozenset({"load", "probe", "checked", "required"})
 Known = ChainMap[Scalar, None]
 """What has been computed, in the scopes around."""
 
-At = Mapping[Scalar, int]
-"""Where the loops around are."""
+Count = int | np.ndarray[Any, Any]
+"""Numbers of operations at several places in loops, or what is one number at all of them."""
+
+AT_ONCE = 1 << 16
+"""Steps of a loop that are looked at together."""
+
+
+class At(NamedTuple):
+    """Places in the loops around: the values of their indices at each, and how many there are."""
+
+    indices: Mapping[Scalar, Count]
+    places: int
+
+    def along(self, index: Scalar, value: Count) -> At:
+        return At({**self.indices, index: value}, self.places)
+
+    def summed(
+        self, index: Scalar, start: Count, stop: Count, inside: Callable[[At], Count]
+    ) -> Count:
+        """The operations of a loop at each place, for what is ``inside`` at each of its steps."""
+        starts = np.broadcast_to(start, self.places)
+        steps = np.maximum(np.broadcast_to(stop, self.places) - starts, 0)
+        ends = np.cumsum(steps)
+        total = np.zeros(self.places, np.int64)
+        for first in range(0, int(ends[-1]), AT_ONCE):
+            step = np.arange(first, min(first + AT_ONCE, int(ends[-1])))
+            place = np.searchsorted(ends, step, side="right")
+            indices = {
+                other: np.broadcast_to(value, self.places)[place]
+                for other, value in self.indices.items()
+            }
+            indices[index] = step - (ends - steps)[place] + starts[place]
+            np.add.at(total, place, inside(At(indices, len(step))))
+        return total if self.places > 1 else int(total[0])
 
 
 def operations(roots: Iterable[Scalar]) -> int:
@@ -41,7 +74,7 @@ def operations_of(body: Sequence[Statement], sizes: Sequence[int] = ()) -> int:
     Of branches the dearest counts; a loop that runs until something holds counts for one step. What
     a library does is not counted.
     """
-    return _Tally(body, sizes).body(body, {}, ChainMap())
+    return int(_Tally(body, sizes).body(body, At({}, 1), ChainMap()))
 
 
 class _Operations:
@@ -102,26 +135,27 @@ class _Tally:
         }
         """The indices of loops that the extents of others depend on."""
 
-    def body(self, body: Iterable[Statement], at: At, known: Known) -> int:
-        return sum(self.statement(each, at, known) for each in body)
+    def body(self, body: Iterable[Statement], at: At, known: Known) -> Count:
+        return sum((self.statement(each, at, known) for each in body), 0)
 
-    def statement(self, one: Statement, at: At, known: Known) -> int:
+    def statement(self, one: Statement, at: At, known: Known) -> Count:
         match one:
             case For():
                 loops = [(one.index, one.start, one.stop)]
                 return self.loops(loops, at, lambda at: self.body(one.body, at, known.new_child()))
             case Reduce():
 
-                def step(at: At) -> int:
+                def step(at: At) -> Count:
                     inner = known.new_child()
                     own = self.body(one.body, at, inner)
                     return own + self.operations(one.values, inner) + len(one.values)
 
                 return self.loops(one.loops, at, step)
             case If():
-                arms = (one.body, one.otherwise)
-                own = self.operations([one.condition], known)
-                return own + max(self.body(arm, at, known.new_child()) for arm in arms)
+                first, second = (
+                    self.body(arm, at, known.new_child()) for arm in (one.body, one.otherwise)
+                )
+                return self.operations([one.condition], known) + _larger(first, second)
             case While():
                 inner = known.new_child()
                 own = self.body(one.prepare, at, inner) + self.operations([one.condition], inner)
@@ -132,30 +166,37 @@ class _Tally:
         return self.operations(expressions(one), known) + combined
 
     def loops(
-        self, loops: Sequence[tuple[Scalar, Scalar, Scalar]], at: At, inside: Callable[[At], int]
-    ) -> int:
+        self, loops: Sequence[tuple[Scalar, Scalar, Scalar]], at: At, inside: Callable[[At], Count]
+    ) -> Count:
         """The operations of loops, for what is ``inside`` of them."""
         if not loops:
             return inside(at)
         (index, *bounds), *rest = loops
         start, stop = (self.number(bound, at) for bound in bounds)
         if start is None or stop is None:
-            return self.loops(rest, {**at, index: 0}, inside)
+            return self.loops(rest, at.along(index, 0), inside)
         if index in self.bounding:
-            return sum(self.loops(rest, {**at, index: i}, inside) for i in range(start, stop))
-        return max(stop - start, 0) * self.loops(rest, {**at, index: start}, inside)
+            return at.summed(index, start, stop, lambda at: self.loops(rest, at, inside))
+        return _larger(stop - start, 0) * self.loops(rest, at.along(index, start), inside)
 
-    def number(self, bound: Scalar, at: At) -> int | None:
+    def number(self, bound: Scalar, at: At) -> Count | None:
         """What an extent is, if that is not a matter of data, or of loops further out."""
         if bound.op == "const":
             return int(bound.attribute)
-        values = {node: np.int64(number) for node, number in at.items()}
+        values: dict[Scalar, Any] = {node: np.int64(x) for node, x in at.indices.items()}
         for node in postorder([bound]):
             if node.op in ("load", "local") or (node.op == "index" and node not in values):
                 return None
             if node.op == "size":
                 values[node] = np.int64(self.sizes[node.attribute])
-        return int(evaluate(bound, values))
+        result = evaluate(bound, values)
+        return result if np.ndim(result) else int(result)
+
+
+def _larger(first: Count, second: Count) -> Count:
+    if isinstance(first, int) and isinstance(second, int):  # of any size
+        return max(first, second)
+    return np.maximum(first, second)
 
 
 def _bounds(statement: Statement) -> list[Scalar]:

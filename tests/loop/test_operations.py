@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from functrans.loop import operations as counting
 from functrans.loop.nodes import INDEX, fold, guard, index
-from functrans.loop.operations import operations, operations_of
-from functrans.loop.scalar import const
+from functrans.loop.operations import AT_ONCE, operations, operations_of
+from functrans.loop.scalar import const, irem
 from functrans.loop.statements import (
     Assign,
     For,
@@ -62,3 +63,46 @@ def test_expressions(roots, number):
 )
 def test_statements(body, number):
     assert operations_of(body, (6,)) == number
+
+
+def triangles(outer):
+    """A loop whose extent depends on the index of one around it, and one within that does."""
+    i, j, k = index("i", outer), index("j", outer), index("k", outer)
+    inner = For(k, j, const(outer, INDEX), (SQUARE,))
+    return [For(i, ZERO, const(outer, INDEX), (For(j, i, const(outer, INDEX), (inner, SQUARE)),))]
+
+
+@pytest.mark.parametrize("outer", [1, 2, 17, 300])
+def test_loops_whose_extents_depend_on_others(outer):
+    expected = sum(outer - j + 1 for i in range(outer) for j in range(i, outer))
+    assert operations_of(triangles(outer)) == expected
+
+
+def test_more_steps_than_are_looked_at_together():
+    i, j = index("i", 3 * AT_ONCE), index("j", 10)
+    inner = (For(j, ZERO, irem(i, TEN), (SQUARE,)),)
+    rows = For(P, ZERO, TEN, (For(i, P, const(3 * AT_ONCE, INDEX), inner),))
+    expected = sum(i % 10 for p in range(10) for i in range(p, 3 * AT_ONCE))
+    assert operations_of([rows]) == expected
+
+
+def test_the_dearer_branch_is_another_at_each_step():
+    few = For(J, ZERO, P, (SQUARE,))
+    many = For(J, P, TEN, (SQUARE,))
+    branch = If(V < 0.0, (few,), (many,))
+    expected = sum(1 + max(p, 10 - p) for p in range(10))
+    assert operations_of([For(P, ZERO, TEN, (branch,))]) == expected
+
+
+def test_numbers_of_operations_of_any_size():
+    long = const(1 << 62, INDEX)
+    loops = For(J, ZERO, long, (For(P, ZERO, long, (SQUARE,)),))
+    assert operations_of([loops]) == 1 << 124
+
+
+def test_loops_are_not_gone_through_step_by_step(monkeypatch):
+    calls = []
+    evaluate = counting.evaluate
+    monkeypatch.setattr(counting, "evaluate", lambda *args: calls.append(1) or evaluate(*args))
+    operations_of(triangles(300))
+    assert len(calls) < 50

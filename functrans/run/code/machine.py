@@ -51,8 +51,10 @@ class Machine:
 
     @contextmanager
     def generator(self) -> Iterator[Any]:
-        """An LLVM target machine for one thread, which another has used before: to make one takes
-        longer than a small kernel."""
+        """An LLVM target machine that no other thread uses meanwhile.
+
+        It was used before, if there is one: to make it takes longer than a small kernel.
+        """
         try:
             generator = self._idle.pop()
         except IndexError:
