@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from functrans import config
 from functrans.caches import once
 from functrans.ir.types import Aval
 from functrans.run.call import layouts, steps
 from functrans.run.call.steps import FRAME, TOTAL, Table
 from functrans.run.code import cache
 from functrans.run.code.modules import joined
+from functrans.run.threads import pool
 
 LARGEST_ON_STACK = 1024
 """Words of a frame that are still put on the thread's stack: 8 KiB."""
@@ -55,11 +57,11 @@ def _method() -> tuple[_MethodDef, Any]:
 
 
 def prepare() -> None:
-    """Load what every program needs, so that it is there when the first one is."""
+    """Load what programs need besides their kernels, so that it is there when the first one is."""
     if layouts.hold():
         _method()
-    else:
-        steps.code()
+    if config.threads > 1:
+        pool.code()
 
 
 def function(table: Table, inputs: Sequence[Aval]) -> Callable[..., int]:

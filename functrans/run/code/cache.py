@@ -65,10 +65,10 @@ def load_all(wanted: Sequence[Wanted]) -> list[Code]:
     """The code for several modules; what must be compiled, threads compile side by side."""
     keys = {text: key_of(text) for text, *_ in wanted}
     places = [(keys[text], symbol, imports) for text, symbol, imports in wanted]
+    found = [find(*place) for place in places]
+    missing = {text for (text, *_), code in zip(wanted, found, strict=True) if code is None}
+    images = _compile({text: keys[text] for text in missing})
     with _lock:
-        found = [find(*place) for place in places]
-        missing = {text for (text, *_), code in zip(wanted, found, strict=True) if code is None}
-        images = _compile({text: keys[text] for text in missing})
         return [
             _linked.get(_place(*place)) or _loaded(place[0], images[text], *place[1:])
             if code is None
@@ -130,7 +130,8 @@ def _compile(keys: dict[str, str]) -> dict[str, bytes]:
     """The object code for LLVM texts with these keys, which is kept."""
     if not keys:
         return {}
-    _counts["compiled"] += len(keys)
+    with _lock:
+        _counts["compiled"] += len(keys)
     images: dict[str, bytes] = dict(zip(keys, _compile_objects(list(keys)), strict=True))
     store = disk()
     if store is not None:

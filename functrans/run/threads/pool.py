@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from functrans.caches import once
 from functrans.run.code import cache
 from functrans.run.code.loading import Code
 from functrans.run.code.modules import joined
@@ -25,6 +26,7 @@ _X86, _ARM, _OTHER = "pause_x86.ll", "pause_arm.ll", "no_pause.ll"
 _PAUSES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM, "ARM64": _ARM}
 
 
+@once
 def code() -> Code:
     """The function ``init(record)``, which makes a record of zeros ready.
 
