@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from functrans.tree.compare import Structure, difference
 
 def positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, ...]:
     """All arguments by position, defaults filled in, as a rule takes them."""
+    if not kwargs and _takes_just(function, len(args)):
+        return tuple(args)
     try:
         # what a ufunc takes after its operands (out, where, ...) is no business of a rule
         signature = None if isinstance(function, np.ufunc) else inspect.signature(function)
@@ -45,6 +48,14 @@ def positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[An
         )
     bound.apply_defaults()  # keyword-only ones keep theirs: they are not in bound.args
     return bound.args
+
+
+def _takes_just(function: Callable[..., Any], count: int) -> bool:
+    """Whether so many arguments by position are all that a plain function takes."""
+    if type(function) is not FunctionType or function.__dict__:  # it may go by another signature
+        return False
+    code = function.__code__
+    return code.co_argcount == count and not code.co_kwonlyargcount
 
 
 class CustomCall:

@@ -75,7 +75,9 @@ LIBRARIES = {"functrans": functrans_library, "jax": jax_library}
 
 def measure(name: str, library: str, seconds: float) -> tuple[dict[str, float], list[Any]]:
     """The times of a workload, in seconds, and its results."""
+    start = time.perf_counter()
     lib, compiled, flat = LIBRARIES[library]()
+    imported = time.perf_counter() - start
     job = ALL[name][0](lib)
     start = time.perf_counter()
     run = compiled(job.function)
@@ -90,7 +92,12 @@ def measure(name: str, library: str, seconds: float) -> tuple[dict[str, float], 
         run(*job.arguments)
         times.append(time.perf_counter() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    record = {"first": first, "median": float(np.median(times)), "peak_kib": float(peak)}
+    record = {
+        "import": imported,
+        "first": first,
+        "median": float(np.median(times)),
+        "peak_kib": float(peak),
+    }
     return record, flat(result)
 
 
