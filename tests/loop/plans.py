@@ -4,11 +4,11 @@ import ctypes
 
 import numpy as np
 
-from functrans.loop.evaluate import Memory, evaluate
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.walk import stored
 from functrans.lower.plan import called
 from functrans.run.foreign import blas
+from tests.loop.evaluate import Memory, evaluate
+from tests.loop.evaluate_grid import evaluate_grid
 
 
 def gemm_batch_strided(arguments):

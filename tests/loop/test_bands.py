@@ -5,7 +5,6 @@ import pytest
 
 from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses, Fault
-from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.footprints import footprint
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const, eq, irem
@@ -22,6 +21,7 @@ from functrans.loop.statements import (
     serial,
 )
 from functrans.loop.verify import verify
+from tests.loop.evaluate import Memory, evaluate
 from tests.loop.plans import shuffled
 
 F8 = np.dtype(np.float64)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from functrans.loop.collect import Fault
-from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Kernel, Reduce, Store, buffer, load, local
@@ -13,6 +12,7 @@ from functrans.lower import pipeline
 from functrans.lower.select.partition import compiled
 from functrans.run.call.compiled import compile_graph
 from tests.amount import one_of_each
+from tests.loop.evaluate import Memory, evaluate
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.primitives.harness import cases, kind
 from tests.targets import target

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from functrans.loop.domain import Fault
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, eq
 from functrans.loop.statements import (
@@ -22,6 +20,8 @@ from functrans.loop.statements import (
     load,
     local,
 )
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import evaluate_grid
 
 F8 = np.dtype(np.float64)
 BARRIER = Barrier()

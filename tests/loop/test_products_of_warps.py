@@ -6,8 +6,6 @@ import pytest
 from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses
 from functrans.loop.domain import Fault
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.footprints import footprint
 from functrans.loop.fragments import own_columns, own_rows, own_sums
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -28,6 +26,8 @@ from functrans.loop.statements import (
 from functrans.loop.text import text
 from functrans.loop.verify import verify
 from functrans.loop.walk import loaded, stored
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import evaluate_grid
 
 TEAM = 64
 X, Y = buffer("x", np.float32, (16, 8)), buffer("y", np.float32, (16, 8))

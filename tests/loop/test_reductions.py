@@ -5,7 +5,6 @@ from math import prod
 import numpy as np
 import pytest
 
-from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.nodes import INDEX, fold
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import const, postorder
@@ -14,6 +13,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Kernel, Reduce, Store, buffer, load
 from functrans.loop.target import CPU
 from functrans.loop.walk import walk
+from tests.loop.evaluate import Memory, evaluate
 
 F8, F4 = np.dtype(float), np.dtype("f4")
 RNG = np.random.default_rng(0)

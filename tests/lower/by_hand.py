@@ -4,10 +4,10 @@ import inspect
 
 import numpy as np
 
-from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.statements import Kernel
 from functrans.loop.target import CPU
 from functrans.lower.select.root import Root
+from tests.loop.evaluate import Memory, evaluate
 
 
 def done_by(stage, *args, **kwargs):

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import Fault, evaluate_grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import (
@@ -21,6 +19,8 @@ from functrans.loop.statements import (
 )
 from functrans.loop.walk import walk
 from functrans.lower.grid.barrier_insertion import with_barriers
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import Fault, evaluate_grid
 
 F8, BOOL = np.dtype(np.float64), np.dtype(bool)
 TEAM, N = 4, 6

@@ -7,8 +7,6 @@ import pytest
 
 from functrans import jit, lax
 from functrans.emit.cuda.kernel import emit
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.nodes import INDEX, ZERO, fold, index
 from functrans.loop.reductions import lower_folds, unblocked
 from functrans.loop.scalar import const
@@ -25,6 +23,8 @@ from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.programs import emulate_plan, stored_as
 from tests.emit.cuda.special import needs_compiler
 from tests.emit.cuda.transactions import transactions
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import evaluate_grid
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 

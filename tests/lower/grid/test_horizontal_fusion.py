@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Kernel, Store, buffer, load
 from functrans.loop.target import CUDA
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.nest.bodies import Nest
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import evaluate_grid
 
 F8 = np.dtype(np.float64)
 SHAPES = {"a": (7,), "b": (3, 5), "c": (2, 3, 4), "d": (40,)}

@@ -9,8 +9,6 @@ from functrans import jit
 from functrans.emit.cuda.kernel import emit
 from functrans.errors import PlanError
 from functrans.loop.domain import Fault
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import (
@@ -32,6 +30,8 @@ from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify
 from tests.emit.cuda.programs import emulate_plan
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import evaluate_grid
 from tests.loop.plans import evaluate_plan, shuffled
 
 

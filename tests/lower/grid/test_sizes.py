@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For, Kernel, Store, buffer, load, size
 from functrans.lower.grid.sizes import Sizes, called, with_leaves, with_places
 from functrans.lower.plan import Step
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import evaluate_grid
 
 F8 = np.dtype(np.float64)
 X, Y = buffer("x", F8, (0,)), buffer("y", F8, (0,))

@@ -9,8 +9,6 @@ import pytest
 from functrans import jit
 from functrans.emit.cuda.kernel import emit
 from functrans.loop.domain import Fault
-from functrans.loop.evaluate import Memory
-from functrans.loop.evaluate_grid import evaluate_grid
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, guard, index
 from functrans.loop.scalar import const
@@ -26,6 +24,8 @@ from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.programs import emulate_plan, stored_as
 from tests.emit.cuda.special import needs_compiler
 from tests.emit.cuda.transactions import transactions
+from tests.loop.evaluate import Memory
+from tests.loop.evaluate_grid import evaluate_grid
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from functrans.loop.evaluate import Memory, evaluate
 from functrans.loop.nodes import INDEX, bounded, index
 from functrans.loop.scalar import const, idiv
 from functrans.loop.statements import For, Kernel, Store, buffer, load, size
 from functrans.loop.text import text
 from functrans.lower.kernel.symbolic_sizes import parametrise
 from functrans.lower.nest.bodies import Nest
+from tests.loop.evaluate import Memory, evaluate
 from tests.lower.by_hand import done_by
 
 F8 = np.dtype(float)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from functrans.loop.evaluate import Memory as Known
-from functrans.loop.evaluate import evaluate
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert
 from functrans.loop.statements import Address, Call, Kernel, buffer, size
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.steps import Place, library_step
+from tests.loop.evaluate import Memory as Known
+from tests.loop.evaluate import evaluate
 from tests.run.cuda.libraries.memory import Memory
 from tests.run.cuda.libraries.stub import Machine
 from tests.run.cuda.libraries.test_plans import FUNCTIONS, plan_of

@@ -16,7 +16,6 @@ import numpy as np
 
 from functrans.loop.dealing import check_rounds
 from functrans.loop.domain import Fault
-from functrans.loop.evaluate import Interpreter, Memory, combined, combined_in_pairs, evaluate
 from functrans.loop.fragments import WARP
 from functrans.loop.statements import (
     Assign,
@@ -33,6 +32,7 @@ from functrans.loop.statements import (
     While,
 )
 from functrans.loop.walk import may_fail
+from tests.loop.evaluate import Interpreter, Memory, combined, combined_in_pairs, evaluate
 
 Order = Callable[[int], Iterable[int]]
 
