@@ -20,13 +20,13 @@ from functrans.ir.primitive import (
 from functrans.ir.primitive import unregister as _leave_registry
 from functrans.lazily import lazy
 from functrans.loop import nodes, scalar
+from functrans.ops.arrays.promotion import common, floating
 from functrans.ops.arrays.structural import full_p as full
 from functrans.ops.arrays.structural import iota
 from functrans.ops.compiled.emission import Emission, Emit
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import common, floating
 from functrans.ops.samples import (
     away_from_integers,
     booleans,

@@ -21,8 +21,8 @@ from functrans.api.inner import Inner
 from functrans.api.problem import with_absent_parts
 from functrans.errors import CustomRuleError
 from functrans.ir.types import Aval, is_complex
+from functrans.ops.arrays.promotion import cast
 from functrans.ops.arrays.structural import zeros_like
-from functrans.ops.promotion import cast
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 

@@ -13,7 +13,7 @@ from functrans.api.problem import forward_problem, matching
 from functrans.errors import IntegerInputError
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import zeros_like
-from functrans.ops.calls.call import spread
+from functrans.ops.control.layout import spread
 from functrans.run.call.ownership import own
 from functrans.trace.stage import stage
 from functrans.transform.transpose import check_linear, transpose_graph

@@ -10,8 +10,8 @@ from functrans.caches import cached_property
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Graph
 from functrans.ir.primitive import current
-from functrans.ops.calls.call import compact, spread
 from functrans.ops.calls.custom import resolve
+from functrans.ops.control.layout import compact, spread
 from functrans.run.call.ownership import own
 from functrans.trace.floating_point import UNWRITTEN, warning_users
 from functrans.trace.stage import replay, replay_known, replay_values, stage

@@ -21,8 +21,8 @@ from functrans.api.linearization import Linear, Point
 from functrans.errors import DtypeError, ShapeError, TreeMismatchError
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, describe, is_complex, is_inexact
+from functrans.ops.arrays.promotion import cast
 from functrans.ops.arrays.structural import zeros_like
-from functrans.ops.promotion import cast
 from functrans.run.call.ownership import own
 from functrans.trace.assignable import held, plain
 from functrans.trace.tracer import Tracer

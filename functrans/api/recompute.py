@@ -15,8 +15,8 @@ from functrans.caches import cached
 from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
-from functrans.ops.arrays.stop import stop_gradient as stop_gradient_p
 from functrans.ops.calls.call import checkpoint_p
+from functrans.ops.elementwise.stop import stop_gradient as stop_gradient_p
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 

@@ -28,10 +28,10 @@ from functrans.ir.graph import Graph
 from functrans.ir.serial import UndefinedOperation, dtype_from_data, graph_from_data, graph_to_data
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.ops.arrays.promotion import cast
 from functrans.ops.calls.constant import Constant
 from functrans.ops.calls.custom import Rule, Traced
 from functrans.ops.control.layout import exact_sizes
-from functrans.ops.promotion import cast
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference

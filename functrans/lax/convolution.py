@@ -10,12 +10,12 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.lax.sliding import dilated, numbers, paddings, window
+from functrans.ops.arrays.promotion import dtype_key, result_type
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, reshape, transpose
-from functrans.ops.arrays.views import flip
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import windows_of
-from functrans.ops.promotion import dtype_key, result_type
+from functrans.ops.indexing.views import flip
 from functrans.trace.source import located, user_source
 
 Axes = tuple[int, ...]

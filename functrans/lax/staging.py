@@ -12,8 +12,8 @@ from functrans.api.flat import Flat
 from functrans.errors import BranchError, CarryError
 from functrans.ir.graph import Graph, Var
 from functrans.ir.types import Aval, describe
+from functrans.ops.arrays.promotion import result_type
 from functrans.ops.arrays.structural import astype
-from functrans.ops.promotion import result_type
 from functrans.trace.stage import replay, rewrite, stage
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree

@@ -10,10 +10,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from functrans.ir.graph import Literal
 from functrans.ir.primitive import current
 from functrans.ir.types import Shape
+from functrans.ops.arrays.promotion import dtype_key, result_type
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape
-from functrans.ops.arrays.views import copy
-from functrans.ops.promotion import dtype_key, result_type
+from functrans.ops.indexing.views import copy
 from functrans.trace import protocols
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.dtypes import dtype_of

@@ -13,8 +13,8 @@ from functrans.numpy.arrays import astype as to_dtype
 from functrans.numpy.creation import arange, linspace
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
-from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.ops.indexing import views
 from functrans.trace.tracer import Tracer
 
 __all__ = ["c_", "fromiter", "mgrid", "ogrid", "r_"]

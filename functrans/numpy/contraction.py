@@ -10,7 +10,7 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import sum
-from functrans.ops.arrays import views
+from functrans.ops.indexing import views
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
 from functrans.trace.tracer import Tracer

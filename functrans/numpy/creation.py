@@ -29,7 +29,6 @@ from functrans.numpy.arrays import (
     shape_of,
 )
 from functrans.numpy.define import ORDERS, answers, refuse_keyword
-from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
 from functrans.ops.arrays.slicing import embed, update_slice
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, move_axis, reshape
@@ -37,6 +36,7 @@ from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.power import raise_to
 from functrans.ops.elementwise.rounding import floor
+from functrans.ops.indexing import views
 from functrans.subclasses import lost
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer

@@ -15,9 +15,9 @@ from functrans.ir.types import is_complex, is_inexact
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact, operand
 from functrans.numpy.define import answers
-from functrans.ops.arrays import views
+from functrans.ops.arrays.promotion import dtype_key
+from functrans.ops.arrays.promotion import result_type as promoted
 from functrans.ops.arrays.shape import concatenate, read_along
-from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.elementwise import complex_numbers
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import absolute, select
@@ -26,9 +26,9 @@ from functrans.ops.elementwise.complex_numbers import complex_p
 from functrans.ops.elementwise.logic import isinf, signbit
 from functrans.ops.elementwise.rounding import rint, trunc
 from functrans.ops.elementwise.sinc import sinc_derivative
+from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.elementwise.trigonometric import arctan2
-from functrans.ops.promotion import dtype_key
-from functrans.ops.promotion import result_type as promoted
+from functrans.ops.indexing import views
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.ops.reductions.reduce import reduce_and
 from functrans.trace.source import located, user_source

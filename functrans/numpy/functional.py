@@ -10,9 +10,9 @@ import numpy as np
 from functrans.numpy.arrays import array, astype, axis_of
 from functrans.numpy.define import answers
 from functrans.numpy.joining import stack
-from functrans.ops.arrays import views
 from functrans.ops.arrays.structural import broadcast_to, reshape
 from functrans.ops.elementwise.choice import select
+from functrans.ops.indexing import views
 
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise"]
 

@@ -13,7 +13,6 @@ from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.sized import places_of
-from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
 from functrans.ops.elementwise.arithmetic import remainder
@@ -21,6 +20,7 @@ from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, less, not_equal
 from functrans.ops.elementwise.complex_numbers import imag, real
 from functrans.ops.elementwise.logic import isnan
+from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather, gather_along
 from functrans.ops.indexing.index import getitem
 from functrans.ops.reductions.sorting import argsort as argsort_p

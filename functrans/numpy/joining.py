@@ -14,9 +14,10 @@ from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known, s
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.shapes import at_least
 from functrans.ops.arrays import shape as ops
-from functrans.ops.arrays import structural, views
+from functrans.ops.arrays import structural
 from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.structural import expand_axes
+from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather
 
 __all__ = [

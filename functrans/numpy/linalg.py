@@ -27,9 +27,9 @@ from functrans.numpy.define import answers
 from functrans.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from functrans.numpy.reductions import max, squared_size, sum
 from functrans.numpy.shapes import matrix_transpose
-from functrans.ops.arrays import views
 from functrans.ops.arrays.structural import astype, broadcast_to, expand_axes, reshape, zeros
 from functrans.ops.elementwise.compare import greater
+from functrans.ops.indexing import views
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg import products
 from functrans.ops.linalg.least_squares import lstsq_p, pinv_p

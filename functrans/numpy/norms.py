@@ -27,12 +27,12 @@ from functrans.numpy.reductions import (
     sum,
 )
 from functrans.ops.arrays.shape import asarray
-from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.arrays.structural import astype, expand_axes, reshape, transpose
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, not_equal
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.power import raise_to
+from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.eigen import eigvalsh_p
 from functrans.ops.linalg.matrices import check_square, identity, negligible, on_rows

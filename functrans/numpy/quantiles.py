@@ -12,13 +12,13 @@ from functrans.ir.types import is_bfloat16, is_complex, is_float
 from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, inexact
 from functrans.numpy.define import answers
 from functrans.numpy.reductions import any, mean, restored
-from functrans.ops.arrays import views
+from functrans.ops.arrays.promotion import dtype_key
 from functrans.ops.arrays.shape import read_along, stack
 from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.logic import isnan
+from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather, gather_along
-from functrans.ops.promotion import dtype_key
 from functrans.ops.reductions.sorting import sort as sort_p
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer

@@ -21,7 +21,6 @@ from functrans.numpy.arrays import (
 from functrans.numpy.define import answers
 from functrans.numpy.indexing import searchsorted, take
 from functrans.numpy.reductions import average, sum
-from functrans.ops.arrays import views
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, zeros
 from functrans.ops.convolution import convolution
@@ -30,6 +29,7 @@ from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.elementwise.logic import isnan
+from functrans.ops.indexing import views
 from functrans.ops.linalg import products
 from functrans.trace.source import located, user_source
 

@@ -11,8 +11,9 @@ from functrans.ir.types import broadcast_shape
 from functrans.numpy.arrays import INDEX, array, axes_of, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.ops.arrays import shape as ops
-from functrans.ops.arrays import structural, views
+from functrans.ops.arrays import structural
 from functrans.ops.elementwise.arithmetic import remainder
+from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather
 
 __all__ = [

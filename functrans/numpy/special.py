@@ -13,13 +13,13 @@ import numpy as np
 from functrans.ir.types import is_bfloat16, is_complex
 from functrans.numpy.arrays import array, astype, axes_of, inexact, inexact_pair
 from functrans.numpy.reductions import max, restored, sum
-from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.elementwise.choice import absolute, select, sign
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import real
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.logic import isfinite
+from functrans.ops.elementwise.stop import stop_gradient
 from functrans.trace import protocols
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]

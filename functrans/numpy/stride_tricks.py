@@ -14,8 +14,8 @@ from functrans.numpy.define import answers, refuse
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import broadcast_to, reshape
-from functrans.ops.arrays.views import unlinked
 from functrans.ops.convolution.windows import Window, windows_of
+from functrans.ops.indexing.views import unlinked
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer

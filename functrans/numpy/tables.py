@@ -149,12 +149,12 @@ _ATTRIBUTES = {
     "numpy.flat": "flat",
     "numpy.methods": "base device",
     "numpy.stride_tricks": "strides",
-    "ops.arrays.views": "T imag mT real",
+    "ops.indexing.views": "T imag mT real",
     "ops.indexing.at": "at",
 }
 _METHODS = {
     "numpy.standard": "__dlpack__ __dlpack_device__ to_device",
-    "ops.arrays.views": (
+    "ops.indexing.views": (
         "__copy__ __deepcopy__ copy diagonal flatten ravel reshape squeeze swapaxes transpose"
     ),
 }

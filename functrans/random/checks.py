@@ -15,8 +15,8 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe, is_float
 from functrans.numpy.arrays import shape_of
+from functrans.ops.arrays.promotion import cast, strong_dtype
 from functrans.ops.arrays.structural import broadcast_to
-from functrans.ops.promotion import cast, strong_dtype
 from functrans.trace.dtypes import dtype_of
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer

@@ -12,7 +12,7 @@ from importlib import import_module as _import_module
 from typing import Any
 
 from functrans.lazily import lazy as _lazy
-from functrans.scipy.source import FROM_SOURCE as _FROM_SOURCE
+from functrans.scipy.from_source import FROM_SOURCE as _FROM_SOURCE
 from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from functrans.lazily import lazy
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.scipy.source import FROM_SOURCE
+from functrans.scipy.from_source import FROM_SOURCE
 from functrans.trace import protocols
 from functrans.trace.asking import Condition, let_ask
 from functrans.trace.source import is_installed

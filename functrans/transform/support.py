@@ -3,7 +3,7 @@
 The tangent of ``where(mask, x, 1)`` is 0 outside of the mask, and so is that of its square root,
 even where the root's slope is infinite. A tangent that is known to be 0 at some elements has a
 support: truths, False there. It follows the elements that operations move, and is applied where a
-slope may be infinite. (Reverse mode has `functrans.ops.indexing.masked` for the same.)
+slope may be infinite. (Reverse mode has `functrans.ops.arrays.masked` for the same.)
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, rewriting
 from functrans.ir.types import Aval
+from functrans.ops.arrays.masked import Masked, added, applied
 from functrans.ops.arrays.structural import cast, full_p, zeros_like
-from functrans.ops.indexing.masked import Masked, added, applied
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, at_source_of, replay, rewrite
 from functrans.transform.split import split

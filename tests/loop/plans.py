@@ -6,7 +6,7 @@ import numpy as np
 
 from functrans.loop.walk import stored
 from functrans.lower.plan import called
-from functrans.run.foreign import blas
+from functrans.run import blas
 from tests.loop.evaluate import Memory, evaluate
 from tests.loop.evaluate_grid import evaluate_grid
 

@@ -7,9 +7,10 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.primitive import registry
 from functrans.ir.types import Aval
-from functrans.ops.calls.call import applied_once, checkpoint_p, compact, spread
+from functrans.ops.calls.call import checkpoint_p
 from functrans.ops.calls.constant import Constant
 from functrans.ops.calls.external import Elements
+from functrans.ops.control.layout import applied_once, compact, spread
 from functrans.transform.batch import batch_graph
 from functrans.transform.forward import jvp_graph
 from functrans.transform.split import split

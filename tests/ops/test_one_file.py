@@ -33,7 +33,7 @@ from functrans.ops.compiled.statements import nest
 from functrans.lazily import lazy
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import floating
+from functrans.ops.arrays.promotion import floating
 from functrans.ops.samples import cases, reals
 
 extend = SimpleNamespace(**vars(_ir) | {k: v for k, v in globals().items() if k[0] != "_"})

@@ -14,7 +14,7 @@ from functrans import grad, is_traced, jit
 from functrans.api.dependencies import dependencies
 from functrans.errors import DtypeError
 from functrans.ops import import_all
-from functrans.ops.promotion import scipy_promotion, ufunc_promotion
+from functrans.ops.arrays.promotion import scipy_promotion, ufunc_promotion
 from functrans.run.code import definitions
 from functrans.scipy import special
 from functrans.scipy.ufuncs import UFUNCS, StandIn

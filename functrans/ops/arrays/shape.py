@@ -19,12 +19,12 @@ from functrans.ir.on_device import OnDevice, holds_device
 from functrans.ir.primitive import ALL_LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import UNROLLED, as_index, guard
+from functrans.ops.arrays.promotion import common, promote
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import expand_axes, place, reshape
 from functrans.ops.compiled.emission import Emission, Emit
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
-from functrans.ops.promotion import common, promote
 from functrans.ops.samples import cases, integers
 from functrans.trace.foreign import check_plain
 from functrans.trace.tracer import Tracer

@@ -300,7 +300,7 @@ def loses_part(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 
 def _transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
     if hasattr(ct, "mask"):
-        # a cotangent behind a mask (`functrans.ops.indexing.masked`, which is built on this module)
+        # a cotangent behind a mask (`functrans.ops.arrays.masked`, which is built on this module)
         return ct.over(_to(ct.value, x.dtype))
     return _to(ct, x.dtype)
 

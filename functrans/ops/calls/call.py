@@ -14,11 +14,11 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
-from functrans.ops.arrays.stop import barrier
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
-from functrans.ops.control.layout import check_operands
+from functrans.ops.control.layout import applied_once, check_operands, compact, spread
 from functrans.ops.define import primitive
+from functrans.ops.elementwise.stop import barrier
 
 
 def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primitive:
@@ -49,17 +49,6 @@ def results_of_graph(*avals: Aval, graph: Graph, **params: Any) -> tuple[Aval, .
     """The type rule of what applies ``graph`` to its operands."""
     check_operands("a call", graph.in_avals, avals)
     return graph.out_avals
-
-
-def compact(values: Sequence[Any]) -> list[Any]:
-    """The values that are not absent."""
-    return [x for x in values if x is not None]
-
-
-def spread(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
-    """Values in the places of the flags that hold, None in the others."""
-    remaining = iter(values)
-    return [next(remaining) if flag else None for flag in flags]
 
 
 def _jvp(
@@ -139,13 +128,6 @@ def _trim(eqn: Eqn, wanted: Sequence[bool]) -> Eqn:
         {**eqn.params, "graph": closed},
         eqn.source,
     )
-
-
-def applied_once(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Graph:
-    """The graph of one equation."""
-    inputs = [Var(aval) for aval in avals]
-    outputs = [Var(aval) for aval in primitive.infer_all(avals, params)]
-    return Graph(inputs, [Eqn(primitive, inputs, outputs, params)], outputs)
 
 
 # -- checkpoint ------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from functrans.ir.graph import Eqn, Graph, Var, any_eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.calls.call import compact, results_of_graph, spread
+from functrans.ops.calls.call import results_of_graph
 from functrans.ops.calls.constant import Constant, constant
-from functrans.ops.control.layout import check_operands, cut
+from functrans.ops.control.layout import check_operands, compact, cut, spread
 from functrans.ops.define import primitive
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import Staged, replay, rewrite, stage

@@ -20,17 +20,18 @@ from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval, interned
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import full_p, place
-from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
     GROWS,
     Flags,
     check_operands,
+    compact,
     cut,
     either,
     elsewhere,
     has_fixed_sizes,
+    spread,
     strong,
     undivided,
     unused,

@@ -42,6 +42,17 @@ def cut(values: Sequence[T], *lengths: int) -> list[Sequence[T]]:
     return [*parts, values[start:]]
 
 
+def compact(values: Sequence[Any]) -> list[Any]:
+    """The values that are not absent."""
+    return [x for x in values if x is not None]
+
+
+def spread(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    """Values in the places of the flags that hold, None in the others."""
+    remaining = iter(values)
+    return [next(remaining) if flag else None for flag in flags]
+
+
 def where(flags: Sequence[bool], values: Iterable[T]) -> list[T]:
     """The values whose flag holds."""
     return [x for x, flag in zip(values, flags, strict=True) if flag]
@@ -220,3 +231,10 @@ def unused_like(aval: Aval) -> Any:
 def elsewhere(aval: Aval) -> Any:
     """Zeros for a result that only other branches compute; nobody reads that of a stack."""
     return unused_like(aval) if GROWS in aval.shape else zeros_like(aval)
+
+
+def applied_once(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Graph:
+    """The graph of one equation."""
+    inputs = [Var(aval) for aval in avals]
+    outputs = [Var(aval) for aval in primitive.infer_all(avals, params)]
+    return Graph(inputs, [Eqn(primitive, inputs, outputs, params)], outputs)

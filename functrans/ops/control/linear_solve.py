@@ -15,8 +15,7 @@ from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.calls.call import compact, spread
-from functrans.ops.control.layout import check_operands, cut, strong
+from functrans.ops.control.layout import check_operands, compact, cut, spread, strong
 from functrans.ops.define import primitive
 from functrans.trace.stage import replay
 

@@ -24,7 +24,6 @@ from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, interned
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
@@ -33,11 +32,13 @@ from functrans.ops.control.layout import (
     Flags,
     Scan,
     check_operands,
+    compact,
     cut,
     fixpoint,
     has_fixed_sizes,
     new_stack,
     refit,
+    spread,
     stacked,
     strong,
     where,

@@ -24,7 +24,6 @@ from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
-from functrans.ops.calls.call import compact, spread
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
@@ -34,11 +33,13 @@ from functrans.ops.control.layout import (
     Scan,
     T,
     check_operands,
+    compact,
     cut,
     fixpoint,
     has_fixed_sizes,
     new_stack,
     refit,
+    spread,
     stacked,
     strong,
     undivided,

@@ -19,6 +19,7 @@ from functrans.ir.types import Aval, Shape
 from functrans.lazily import lazy
 from functrans.loop.nodes import fold, widened
 from functrans.loop.scalar import convert
+from functrans.ops.arrays.promotion import common, promote
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.convolution.windows import (
     Window,
@@ -32,7 +33,6 @@ from functrans.ops.convolution.windows import (
 )
 from functrans.ops.define import primitive
 from functrans.ops.linalg.contraction import contract_labelled, numpy_labelled
-from functrans.ops.promotion import common, promote
 from functrans.ops.samples import cases, integers
 
 Labels = tuple[int, ...]

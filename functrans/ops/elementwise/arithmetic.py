@@ -9,10 +9,10 @@ import numpy as np
 from functrans.ir.primitive import BILINEAR, LINEAR, ZERO_DERIVATIVE
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.promotion import promote, ufunc_promotion
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.rounding import trunc
-from functrans.ops.promotion import promote, ufunc_promotion
 from functrans.ops.samples import away_from_integers, integers, reals
 from functrans.trace import protocols
 

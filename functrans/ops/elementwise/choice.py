@@ -17,6 +17,8 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_bfloat16, is_complex
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.masked import Masked
+from functrans.ops.arrays.promotion import DtypeKey, common, strong_dtype, ufunc_promotion
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.compare import equal, greater
 from functrans.ops.elementwise.complex_numbers import (
@@ -29,8 +31,6 @@ from functrans.ops.elementwise.complex_numbers import (
 )
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.indexing.masked import Masked
-from functrans.ops.promotion import DtypeKey, common, strong_dtype, ufunc_promotion
 from functrans.ops.samples import booleans, complexes, reals
 from functrans.trace import protocols
 

@@ -15,11 +15,11 @@ import numpy as np
 from functrans.errors import DtypeError
 from functrans.ir.primitive import LINEAR, Primitive, not_differentiable
 from functrans.ir.types import Aval, complex_dtype, is_complex, real_dtype
+from functrans.ops.arrays.promotion import DtypeKey, promote, result_type, ufunc_promotion
 from functrans.ops.arrays.structural import cast, zeros
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.arithmetic import positive
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import DtypeKey, promote, result_type, ufunc_promotion
 from functrans.ops.samples import cases, complexes, reals
 from functrans.trace import protocols
 

@@ -9,11 +9,11 @@ import numpy as np
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.promotion import promote, ufunc_promotion
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.choice import masked, sign
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import promote, ufunc_promotion
 from functrans.ops.samples import integers, reals
 from functrans.trace import protocols
 

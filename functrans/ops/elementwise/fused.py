@@ -9,8 +9,8 @@ import numpy as np
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex
 from functrans.loop import scalar
+from functrans.ops.arrays.promotion import DtypeKey, floating
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import DtypeKey, floating
 from functrans.ops.samples import reals
 
 

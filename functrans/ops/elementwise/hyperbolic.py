@@ -10,11 +10,11 @@ import numpy as np
 from functrans import vecmath
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex
+from functrans.ops.arrays.promotion import floating
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.choice import where_of_numbers
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.power import sqrt
-from functrans.ops.promotion import floating
 from functrans.ops.samples import reals
 
 sinh = elementwise(

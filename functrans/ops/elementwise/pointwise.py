@@ -11,6 +11,14 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
 from functrans.lazily import Lazy
+from functrans.ops.arrays.masked import Masked, masked_sum_to
+from functrans.ops.arrays.promotion import (
+    Promotion,
+    common,
+    promote,
+    scipy_promotion,
+    ufunc_promotion,
+)
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
 from functrans.ops.define import (
     OperandRule,
@@ -19,8 +27,6 @@ from functrans.ops.define import (
     refused_operands,
     sum_of_parts,
 )
-from functrans.ops.indexing.masked import Masked, masked_sum_to
-from functrans.ops.promotion import Promotion, common, promote, scipy_promotion, ufunc_promotion
 from functrans.ops.samples import Domain, broadcasting
 from functrans.trace import protocols
 

@@ -15,12 +15,19 @@ from functrans.errors import DtypeError
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_bfloat16, is_complex, is_float, is_inexact
 from functrans.loop import scalar
+from functrans.ops.arrays.promotion import (
+    DtypeKey,
+    cast,
+    floating,
+    promote,
+    strong_dtype,
+    ufunc_promotion,
+)
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import log
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import DtypeKey, cast, floating, promote, strong_dtype, ufunc_promotion
 from functrans.ops.samples import cases, integers, reals
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer

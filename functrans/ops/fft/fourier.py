@@ -17,12 +17,12 @@ from functrans.errors import DtypeError, ShapeError
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval, Shape, complex_dtype, is_complex, real_dtype
 from functrans.lazily import lazy
+from functrans.ops.arrays.promotion import DtypeKey, promote, result_type
 from functrans.ops.arrays.structural import iota, reshape
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import as_complex, conj
-from functrans.ops.promotion import DtypeKey, promote, result_type
 from functrans.ops.samples import cases, complexes
 from functrans.trace.source import located, user_source
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.ops.arrays.promotion import promote
 from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.slicing import update_slice
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.fft.fourier import check_points, in_floats
-from functrans.ops.promotion import promote
 from functrans.ops.samples import cases
 
 _TRANSFORMS = {"cos": lazy("scipy.fft:dct"), "sin": lazy("scipy.fft:dst")}

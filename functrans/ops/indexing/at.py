@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.on_device import OnDevice
+from functrans.ops.arrays.promotion import dtype_key
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative
@@ -32,7 +33,6 @@ from functrans.ops.indexing.index import (
 )
 from functrans.ops.indexing.positions import index_shape
 from functrans.ops.indexing.windows import Window, read_window
-from functrans.ops.promotion import dtype_key
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 

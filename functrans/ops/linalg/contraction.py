@@ -15,10 +15,10 @@ from functrans.ir.types import Aval, Shape, is_float
 from functrans.lazily import lazy
 from functrans.loop.nodes import fold, widened
 from functrans.loop.scalar import convert
+from functrans.ops.arrays.promotion import common, promote
 from functrans.ops.arrays.structural import inverse, reshape, transpose
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
-from functrans.ops.promotion import common, promote
 from functrans.ops.samples import booleans, cases, integers
 
 Axes = tuple[int, ...]

@@ -12,7 +12,7 @@ from functrans.ir.types import Shape
 from functrans.locks import importing
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import broadcast_to, reduce_sum, transpose
-from functrans.ops.arrays.views import diagonal_of
+from functrans.ops.indexing.views import diagonal_of
 from functrans.ops.linalg.contraction import contract_labelled
 from functrans.trace.source import located, user_source
 

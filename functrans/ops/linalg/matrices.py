@@ -16,6 +16,7 @@ from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape, broadcast_shape, is_bfloat16, is_complex
 from functrans.lazily import Lazy
+from functrans.ops.arrays.promotion import DtypeKey, floating, promote
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import (
     broadcast_to,
@@ -34,7 +35,6 @@ from functrans.ops.elementwise.choice import absolute, masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
 from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.products import matmul
-from functrans.ops.promotion import DtypeKey, floating, promote
 from functrans.ops.reductions.reduce import reduce_max
 from functrans.ops.samples import Domain
 from functrans.trace.source import located, user_source

@@ -13,9 +13,9 @@ from functrans.errors import ShapeError
 from functrans.ir.types import is_bfloat16
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import cast, expand_axes, move_axis, reduce_sum, reshape
-from functrans.ops.arrays.views import diagonal
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.indexing.views import diagonal
 from functrans.ops.linalg.contraction import Labels, contract_labelled, dot_general
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source

@@ -16,8 +16,8 @@ from functrans.errors import DtypeError
 from functrans.ir.primitive import ZERO_DERIVATIVE
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.promotion import DtypeKey
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import DtypeKey
 from functrans.ops.samples import Domain
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)

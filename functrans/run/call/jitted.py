@@ -11,8 +11,8 @@ from functrans.ir.graph import Graph
 from functrans.lazily import lazy
 from functrans.locks import lock
 from functrans.run.call import entry
+from functrans.run.call import on_disk as kept
 from functrans.run.call.program import NativeProgram
-from functrans.run.code import programs as kept
 from functrans.run.code.aside import ahead
 
 if TYPE_CHECKING:

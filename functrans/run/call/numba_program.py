@@ -19,9 +19,9 @@ from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
 from functrans.lower.plan import Plan
 from functrans.optimise.machine.complex_parts import interleaved
+from functrans.run import blas
 from functrans.run.call.program import ArrayProgram, Overwriting
 from functrans.run.code import numba_code
-from functrans.run.foreign import blas
 
 MOST_ARRAYS = 64
 """With more arrays, the steps are called from Python: Numba takes more than linear time for one

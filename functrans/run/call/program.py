@@ -17,9 +17,9 @@ from numpy.lib.array_utils import byte_bounds
 from functrans import config
 from functrans.ir.types import Aval
 from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
+from functrans.run import blas
 from functrans.run.call import entry, memory, steps
 from functrans.run.code.loading import Code
-from functrans.run.foreign import blas
 from functrans.run.threads import workers as threads
 
 GIL_THRESHOLD = 20_000

@@ -9,7 +9,7 @@ array of int64)::
           5  number of temporaries 6  number of steps
           7  whether to release the GIL
           8  address of the record of threads (`functrans.run.threads.pool`), or 0
-          9  address of the BLAS record (`functrans.run.foreign.blas`), or 0
+          9  address of the BLAS record (`functrans.run.blas`), or 0
          10  words of the frame    11  the word where the offsets of the temporaries begin
          12  address of the number of the thread that looks at signals, or 0
     then for each input what `functrans.run.call.entry` checks it by

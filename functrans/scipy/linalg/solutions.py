@@ -11,9 +11,9 @@ import scipy.linalg
 from functrans import numpy as fnp
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, common_dtype, inexact, known
-from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.arrays.structural import astype, broadcast_to, expand_axes, reshape, zeros
 from functrans.ops.elementwise.complex_numbers import conj
+from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.least_squares import lstsq_p, pinv_p
 from functrans.ops.linalg.matrices import (

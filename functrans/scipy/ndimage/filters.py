@@ -9,9 +9,9 @@ import numpy as np
 
 from functrans.numpy.arrays import array, axes_of, axis_of, common_dtype
 from functrans.ops.arrays.structural import astype
-from functrans.ops.arrays.views import flip, unlinked
 from functrans.ops.convolution.convolution import convolve as contracted
 from functrans.ops.convolution.windows import Window
+from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.boundaries import (
     delivered,

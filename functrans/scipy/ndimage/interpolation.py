@@ -12,9 +12,9 @@ from functrans.errors import ShapeError, UnsupportedNumPyError
 from functrans.numpy.arrays import array, astype, inexact
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.structural import broadcast_to, expand_axes
-from functrans.ops.arrays.views import unlinked
 from functrans.ops.elementwise.choice import select
 from functrans.ops.indexing.gather import gather
+from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.boundaries import check_mode, extended, per_axis, result_dtype

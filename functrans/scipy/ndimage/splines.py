@@ -15,7 +15,7 @@ from functrans.lax.loops import scan
 from functrans.numpy.arrays import array, astype, axis_of
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.structural import reshape
-from functrans.ops.arrays.views import unlinked
+from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.boundaries import check_mode, delivered, result_dtype

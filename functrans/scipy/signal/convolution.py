@@ -16,9 +16,9 @@ from functrans.numpy.arrays import array, astype, axes_of, common_dtype, inexact
 from functrans.numpy.padding import pad
 from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.structural import reshape
-from functrans.ops.arrays.views import flip, unlinked
 from functrans.ops.convolution.convolution import convolve as contracted
 from functrans.ops.convolution.windows import Window
+from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 

@@ -13,9 +13,9 @@ from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact
 from functrans.numpy.shapes import broadcast_to, moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import expand_axes, reshape, zeros
-from functrans.ops.arrays.views import flip, unlinked
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import Window
+from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 

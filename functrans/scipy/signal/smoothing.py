@@ -16,9 +16,9 @@ from functrans.numpy.reductions import mean
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import reshape
-from functrans.ops.arrays.views import unlinked
 from functrans.ops.convolution.convolution import convolve
 from functrans.ops.convolution.windows import Window, windows_of
+from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.filters import convolve1d

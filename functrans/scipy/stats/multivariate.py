@@ -23,7 +23,6 @@ from functrans.numpy.joining import concatenate
 from functrans.numpy.reductions import all, sum
 from functrans.numpy.shapes import moveaxis, squeeze
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.ops.arrays.stop import stop_gradient
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -32,6 +31,7 @@ from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import gammaln, gammaln_difference
+from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg.factorisations import solve_triangular
 from functrans.scipy.stats.degenerate import range_of
 from functrans.trace.source import located, user_source

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from functrans import config, grad, jit, lax, tree, value_and_grad, vmap
+from functrans.run.call import on_disk as kept
 from functrans.run.call.jitted import program
 from functrans.run.call.program import OverwritingProgram
-from functrans.run.code import programs as kept
 from tests.amount import examples
 
 RNG = np.random.default_rng(0)

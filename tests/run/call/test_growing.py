@@ -7,8 +7,8 @@ import pytest
 
 from functrans import grad, jit, lax, trace, vmap
 from functrans.errors import StepLimitError
-from functrans.ops.calls.call import applied_once
 from functrans.ops.control.compiled import growing
+from functrans.ops.control.layout import applied_once
 from functrans.ops.control.while_loop import while_p
 from functrans.run.call.compiled import compiled_part
 

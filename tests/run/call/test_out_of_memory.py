@@ -68,7 +68,7 @@ def test_temporaries(threads, tmp_path):
 BLAS = (
     LIMIT
     + """
-from functrans.run.foreign import blas
+from functrans.run import blas
 import threading, ctypes
 f = jit(lambda x: np.sum(np.sin(x @ x) @ np.cos(x @ x), axis=0))
 small = np.ones((300, 300))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from functrans import config, extend, jit, trace
+from functrans.run.call import on_disk as kept
 from functrans.run.call.jitted import runnable
 from functrans.run.code import definitions, elf
-from functrans.run.code import programs as kept
 from tests.run.processes import run
 
 DEFINITION = """

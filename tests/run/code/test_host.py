@@ -4,7 +4,8 @@ import numpy as np
 
 from functrans import clear_caches, jit, trace
 from functrans.loop.target import CPU
-from functrans.run.code import host, native, programs
+from functrans.run.call import on_disk
+from functrans.run.code import host, native
 from tests.targets import take_host_for, target
 
 
@@ -25,10 +26,10 @@ def test_programs_are_planned_for_the_host(monkeypatch):
 
 def test_a_program_on_disk_is_one_for_a_target(monkeypatch):
     graph = trace(np.sin)(np.ones(3))
-    usual = programs.key_of(graph)
+    usual = on_disk.key_of(graph)
     found = []
     for long_row in (3, 4, 3):
         take_host_for(monkeypatch, fusion={"long_row": long_row})
-        found.append(programs.key_of(graph))
+        found.append(on_disk.key_of(graph))
     assert found[0] == found[2]
     assert len({usual, *found}) == 3

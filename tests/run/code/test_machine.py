@@ -8,9 +8,9 @@ import pytest
 import functrans
 from functrans import config, jit
 from functrans.emit.llvm import kernel as emit_llvm
-from functrans.run.call import memory, steps
+from functrans.run.call import memory, on_disk, steps
 from functrans.run.call.compiled import compile_graph
-from functrans.run.code import cache, machine, native, programs
+from functrans.run.code import cache, machine, native
 from functrans.run.code.machine import LEVELS
 from functrans.run.code.modules import joined
 from functrans.run.threads import pool
@@ -81,7 +81,7 @@ def test_code_and_programs_are_kept_for_each_cpu(compiled_for):
     keys = set()
     for level in (None, *LEVELS):
         compiled_for(level)
-        keys |= {cache.key_of("define void @f() {\n  ret void\n}"), programs.key_of(graph)}
+        keys |= {cache.key_of("define void @f() {\n  ret void\n}"), on_disk.key_of(graph)}
     assert len(keys) == 2 * (1 + len(LEVELS))
 
 

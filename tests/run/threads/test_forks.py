@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from functrans.run.foreign import blas
+from functrans.run import blas
 from tests.run.processes import run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -146,7 +146,7 @@ def test_a_fork_by_the_thread_that_traces(tmp_path):
 
 BLAS = """
 import threadpoolctl
-from functrans.run.foreign import blas
+from functrans.run import blas
 rows = np.ones((1500, 1500))
 product = jit(lambda a: a @ a)
 product(rows)

@@ -255,7 +255,7 @@ for call, given in ((long, x), (blas, square)):
             pass
         sender.join()
 print((long(x), blas(square)) == expected)
-from functrans.run.foreign import blas
+from functrans.run import blas
 from functrans.run.threads import pool
 from functrans.run.threads import workers as threads
 print(int(blas._record[0]), int(blas._record[4]), int(threads._record[pool.BUSY]))

@@ -9,7 +9,7 @@ import scipy
 from functrans import grad, jit, jvp, vmap
 from functrans.errors import FunctransError, TracerBoolError, UnsupportedNumPyError
 from functrans.scipy import signal as our_signal
-from functrans.scipy.source import FROM_SOURCE
+from functrans.scipy.from_source import FROM_SOURCE
 from functrans.scipy.source.reinterpret import by_source
 from tests.scipy.source.cases import CASES, OPTIONS, UNCOMPILED
 

@@ -17,8 +17,7 @@ from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Compile, Primitive
 from functrans.ir.types import Aval
-from functrans.ops.calls.call import applied_once
-from functrans.ops.control.layout import GROWS, Scan
+from functrans.ops.control.layout import GROWS, Scan, applied_once
 from functrans.ops.control.scan import step_by_step
 from functrans.ops.control.while_loop import While, while_p
 

@@ -11,11 +11,11 @@ from functrans.errors import DtypeError
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_differentiable
 from functrans.ir.types import is_complex
 from functrans.lazily import Lazy, lazy
+from functrans.ops.arrays.promotion import DtypeKey, Promotion, floating
 from functrans.ops.define import OperandRule, Rule
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.pointwise import elementwise, promotion_of
-from functrans.ops.promotion import DtypeKey, Promotion, floating
 from functrans.ops.samples import Domain
 from functrans.trace import protocols
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
+from functrans.ops.arrays.promotion import unchanged
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.promotion import unchanged
 from functrans.ops.samples import reals
 
 stop_gradient: Primitive = elementwise(

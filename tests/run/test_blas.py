@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.linalg import cython_blas, cython_lapack
 
+from functrans.run import blas
 from functrans.run.cuda.libraries.table import has
-from functrans.run.foreign import blas
 
 
 def called(symbol, *arguments):

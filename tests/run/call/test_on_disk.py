@@ -8,11 +8,11 @@ import pytest
 
 from functrans import clear_caches, config, extend, grad, jit, lax, trace
 from functrans.ops import is_built_in
+from functrans.run.call import on_disk as kept
 from functrans.run.call.jitted import _program, program, runnable
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import cache, elf, native
 from functrans.run.code import fingerprint as circumstances
-from functrans.run.code import programs as kept
 from tests.run.processes import run
 
 

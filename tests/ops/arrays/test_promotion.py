@@ -8,7 +8,7 @@ from scipy import special
 
 import functrans
 from functrans.ir.types import aval_of
-from functrans.ops.promotion import _WITHOUT_LOOPS_OF_FLOATS
+from functrans.ops.arrays.promotion import _WITHOUT_LOOPS_OF_FLOATS
 from functrans.trace import protocols
 from functrans.trace.stage import stage
 from tests.primitives.harness import PRIMITIVES

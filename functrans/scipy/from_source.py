@@ -1,0 +1,34 @@
+"""SciPy's own source, computed with traced values: which functions, by the modules that have them.
+
+They are written in Python, by NumPy's functions and by others of SciPy's, and so say themselves
+what to compute. A test compares the values and the slopes of each with those of SciPy's.
+"""
+
+FROM_SOURCE = {
+    "cluster.vq": "whiten",
+    "constants": "convert_temperature lambda2nu nu2lambda",
+    "ndimage": "extrema histogram labeled_comprehension maximum maximum_position median minimum "
+    "minimum_position standard_deviation variance vectorized_filter",
+    "signal": "abcd_normalize argrelmax argrelmin bessel bilinear bilinear_zpk butter buttord "
+    "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 cspline1d cspline1d_eval deconvolve dlsim "
+    "ellip ellipap ellipord findfreqs firwin firwin2 freqs freqs_zpk freqz_sos freqz_zpk gammatone "
+    "gauss_spline group_delay hilbert2 iircomb iirdesign iirfilter iirnotch iirpeak lp2bp "
+    "lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk minimum_phase normalize "
+    "order_filter qspline1d residue residuez sos2tf sos2zpk sosfreqz square ss2tf ss2zpk tf2sos "
+    "tf2ss tf2zpk vectorstrength wiener zpk2sos zpk2ss zpk2tf",
+    "signal.windows": "chebwin dpss general_cosine general_hamming kaiser kaiser_bessel_derived "
+    "taylor",
+    "sparse.csgraph": "laplacian",
+    "spatial": "distance_matrix geometric_slerp minkowski_distance minkowski_distance_p procrustes",
+    "spatial.distance": "jensenshannon",
+    "stats": "alexandergovern anderson_ksamp ansari bartlett brunnermunzel chatterjeexi "
+    "chi2_contingency combine_pvalues cramervonmises_2samp differential_entropy directional_stats "
+    "epps_singleton_2samp expectile false_discovery_control fligner friedmanchisquare gzscore "
+    "kstat kstatvar kurtosistest levene lmoment median_test mode mood normaltest obrientransform "
+    "page_trend_test percentileofscore probplot quantile ranksums relfreq scoreatpercentile "
+    "sigmaclip skewtest somersd spearmanrho theilslopes tmax tmean tmin tsem tstd "
+    "ttest_ind_from_stats tvar yeojohnson_llf",
+    "stats.contingency": "chi2_contingency expected_freq",
+    "stats.qmc": "geometric_discrepancy scale",
+}
+"""Functions, by modules of SciPy's."""
