@@ -125,7 +125,7 @@ def room(parts):
 
 
 def may_compile(path):
-    """Whether Numba may be touched here: in emit/, run/code/, run/foreign/ and run/threads/."""
+    """Whether Numba may be touched here: in emit/ and run/."""
     parts = path.parts[1:]
     return parts[0] in ("emit", "run")
 

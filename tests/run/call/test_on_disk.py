@@ -150,7 +150,7 @@ def test_another_state_of_the_library_has_other_keys(monkeypatch):
 def test_the_librarys_files_are_looked_at():
     sources = list(circumstances._sources())
     assert len(sources) > 100
-    assert any(line.startswith("programs.py ") for line in sources)
+    assert any(line.startswith("on_disk.py ") for line in sources)
 
 
 TEXT = """
