@@ -181,6 +181,11 @@ check_floats: bool = _default_truth("FUNCTRANS_CHECK_FLOATS", False)
 its warnings about overflow and invalid values come, and `numpy.errstate` counts. That is slow, and
 for finding out where a NaN comes from. From the environment variable FUNCTRANS_CHECK_FLOATS."""
 
+full_tracebacks: bool = _default_truth("FUNCTRANS_FULL_TRACEBACKS", False)
+"""Whether tracebacks show the library's own frames. Otherwise they are taken out, and what is left
+are the lines of the program that calls it. From the environment variable
+FUNCTRANS_FULL_TRACEBACKS."""
+
 
 def _positive(value: Any) -> Any:
     return value if type(value) is int and value > 0 else _WRONG
@@ -234,6 +239,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "check_plans": (_truth, "True or False"),
     "deterministic": (_truth, "True or False"),
     "check_floats": (_truth, "True or False"),
+    "full_tracebacks": (_truth, "True or False"),
 }
 
 

@@ -12,6 +12,8 @@ from tests import amount
 os.environ.setdefault("FUNCTRANS_CACHE", "0")
 # Whatever is compiled in any test is verified after each pass.
 os.environ.setdefault("FUNCTRANS_CHECK_PLANS", "1")
+# Who looks for a fault of the library wants to see all frames.
+os.environ.setdefault("FUNCTRANS_FULL_TRACEBACKS", "1")
 # Threads of BLAS wait for each other by spinning: where several processes share the cores, for most
 # of the time. Matrices are small here.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -15,6 +15,7 @@ from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.ops.calls.external import Elements, external
 from functrans.trace.stage import stage
+from functrans.tracebacks import boundary
 
 if TYPE_CHECKING:
     from functrans.run.foreign.export import Exported
@@ -79,10 +80,12 @@ class Compiled:
             return exported.ctypes_value_function()
         return exported.ctypes_function()
 
+    @boundary
     def __call__(self, *args: Any) -> Any:
         return self.numba(*args)
 
 
+@boundary
 def compile(function: Callable[..., Any], *examples: Any, backend: str | None = None) -> Compiled:
     """Compile a function for callers that are compiled themselves.
 
@@ -146,6 +149,7 @@ def compile(function: Callable[..., Any], *examples: Any, backend: str | None = 
     return Compiled(staged.graph, name_of(function), several[0], backend or config.backend)
 
 
+@boundary
 def from_numba(
     function: Callable[..., Any],
     out_types: Any,

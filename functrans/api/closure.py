@@ -19,9 +19,11 @@ from functrans.api.transformed import P
 from functrans.errors import CustomRuleError
 from functrans.ir.types import describe
 from functrans.trace.stage import replay, stage
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 
+@boundary
 def closure_convert(
     function: Callable[..., Any], *examples: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
@@ -79,6 +81,7 @@ def closure_convert(
     return converted, list(staged.captures)
 
 
+@boundary
 def custom_gradient(function: Callable[P, Any], /) -> CustomVjp[P, Any]:
     """A function that returns its result together with its derivative in reverse mode.
 

@@ -51,6 +51,7 @@ from functrans.ir.primitive import current
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
@@ -384,6 +385,7 @@ def jit(
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
+@boundary
 def jit(
     function: Callable[..., Any] | None = None,
     /,

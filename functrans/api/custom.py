@@ -24,6 +24,7 @@ from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls import custom as ops
 from functrans.trace.stage import Staged
+from functrans.tracebacks import hide
 from functrans.tree import core as tree
 
 Argnums = int | Sequence[int]
@@ -92,7 +93,11 @@ class _Custom(Transformed[P, R]):
             ) from None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast(R, self._results(args, kwargs))
+        try:
+            return cast(R, self._results(args, kwargs))
+        except BaseException as error:
+            hide(error)
+            raise
 
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = positional(self._function, args, kwargs)

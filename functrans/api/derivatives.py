@@ -23,6 +23,7 @@ from functrans.api.selection import Argnames, Which
 from functrans.api.transformed import P, R, Transformed
 from functrans.errors import DtypeError, NonScalarOutputError
 from functrans.ir.types import is_complex, is_inexact
+from functrans.tracebacks import boundary
 from functrans.tree.compare import described
 
 
@@ -50,6 +51,7 @@ def grad(
 ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
+@boundary
 def grad(
     function: Callable[..., Any] | None = None,
     /,
@@ -155,6 +157,7 @@ def value_and_grad(
 ) -> Callable[[Callable[P, R]], Transformed[P, tuple[R, Any]]]: ...
 
 
+@boundary
 def value_and_grad(
     function: Callable[..., Any] | None = None,
     /,
@@ -277,6 +280,7 @@ def check_holomorphic_results(problem: Problem, holomorphic: bool) -> None:
             )
 
 
+@boundary
 def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function, and its derivative as a function that pulls cotangents back.
 
@@ -322,6 +326,7 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
+@boundary
 def jvp(
     function: Callable[..., Any],
     primals: Sequence[Any],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrans.lazily import lazy
+from functrans.tracebacks import boundary
 
 _count = lazy("functrans.run.cuda.driver:count")
 _put = lazy("functrans.run.cuda.placement:put_leaves")
@@ -29,6 +30,7 @@ def devices() -> tuple[str, ...]:
     return "cpu", *(f"cuda:{ordinal}" for ordinal in range(_count()))
 
 
+@boundary
 def device_put(x: Any, device: str = "cuda:0") -> Any:
     """Put arrays on a device.
 

@@ -20,6 +20,7 @@ from functrans.api.transformed import P, Transformed
 from functrans.errors import TreeMismatchError
 from functrans.ir.types import Aval
 from functrans.ops.calls.external import Elements, external
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
@@ -61,6 +62,7 @@ def callback(
 ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
+@boundary
 def callback(
     function: Callable[..., Any] | None = None,
     /,

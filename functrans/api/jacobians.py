@@ -38,6 +38,7 @@ from functrans.ir.types import is_complex, is_inexact
 from functrans.ops.arrays.structural import reshape, zeros
 from functrans.ops.calls.custom import is_reverse_only
 from functrans.run.call.ownership import own
+from functrans.tracebacks import boundary
 from functrans.transform.jacobian import forward_block, reverse_block
 from functrans.tree import core as tree
 
@@ -63,6 +64,7 @@ def jacfwd(
 ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
+@boundary
 def jacfwd(
     function: Callable[..., Any] | None = None,
     /,
@@ -136,6 +138,7 @@ def jacrev(
 ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
+@boundary
 def jacrev(
     function: Callable[..., Any] | None = None,
     /,
@@ -333,6 +336,7 @@ def hessian(
 ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
+@boundary
 def hessian(
     function: Callable[..., Any] | None = None,
     /,
@@ -396,6 +400,7 @@ def hvp(
 ) -> Callable[[Callable[..., Any]], Transformed[..., Any]]: ...
 
 
+@boundary
 def hvp(
     function: Callable[..., Any] | None = None, /, argnums: int = 0, has_aux: bool = False
 ) -> Any:

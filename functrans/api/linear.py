@@ -16,10 +16,12 @@ from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.control.layout import spread
 from functrans.run.call.ownership import own
 from functrans.trace.stage import stage
+from functrans.tracebacks import boundary
 from functrans.transform.transpose import check_linear, transpose_graph
 from functrans.tree import core as tree
 
 
+@boundary
 def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function, and its derivative as a linear function of tangents.
 
@@ -60,6 +62,7 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     return (result, pushforward, aux) if has_aux else (result, pushforward)
 
 
+@boundary
 def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callable[..., Any]:
     """The transpose of a linear function, without a point to differentiate at.
 

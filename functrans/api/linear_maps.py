@@ -18,6 +18,7 @@ from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.control.layout import GROWS
 from functrans.run.call.ownership import own
+from functrans.tracebacks import boundary
 from functrans.tree.registration import register
 
 
@@ -55,6 +56,7 @@ class Pullback(_LinearMap):
     It is a pytree, whose leaves are the arrays that it keeps of the point.
     """
 
+    @boundary
     def __call__(self, cotangent: Any, *more: Any) -> tuple[Any, ...]:
         form = self._form
         if more:
@@ -76,6 +78,7 @@ class Pushforward(_LinearMap):
     It is a pytree, whose leaves are the arrays that it keeps of the point.
     """
 
+    @boundary
     def __call__(self, *tangents: Any) -> Any:
         form = self._form
         given = matching(tangents, form.arguments, form.in_avals, "the tangents", "the primals")

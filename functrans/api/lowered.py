@@ -14,6 +14,7 @@ from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.trace.stage import Staged, stage
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def _staged(function: Callable[..., Any], args: Any, kwargs: Any, kind: str) -> 
     return stage(flat, avals, kind=kind), flat.result
 
 
+@boundary
 def trace(function: Callable[P, Any]) -> Transformed[P, Graph]:
     """The graph of a function.
 
@@ -164,6 +166,7 @@ def trace(function: Callable[P, Any]) -> Transformed[P, Graph]:
     return Transformed(trace, function, {}, graph_of)
 
 
+@boundary
 def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The shapes and dtypes of a function's results, without computing them.
 

@@ -26,6 +26,7 @@ from functrans.ir.types import Aval, describe, is_supported
 from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.stage import stage
+from functrans.tracebacks import boundary
 from functrans.transform.batch import batch_graph
 from functrans.tree import core as tree
 
@@ -55,6 +56,7 @@ def vmap(
 ) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
 
 
+@boundary
 def vmap(
     function: Callable[..., Any] | None = None,
     /,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from functrans.api.lowered import Lowered
 from functrans.api.outside import OutsideReport
 from functrans.api.paths import PathReport
+from functrans.tracebacks import boundary
 
 if TYPE_CHECKING:
     from functrans.api.compile import Jitted
@@ -32,6 +33,7 @@ class JitMethod:
     def __reduce__(self) -> Any:
         return getattr, (self._instance, self._compiled.__name__)
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
 

@@ -18,6 +18,7 @@ from functrans.ir.primitive import current
 from functrans.ops.calls.call import checkpoint_p
 from functrans.ops.elementwise.stop import stop_gradient as stop_gradient_p
 from functrans.trace.tracer import Tracer
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 
@@ -75,6 +76,7 @@ def checkpoint(function: Callable[P, R], /, policy: Policy = "nothing") -> Trans
 def checkpoint(*, policy: Policy = "nothing") -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
 
 
+@boundary
 def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "nothing") -> Any:
     """Keep nothing inside a function for the backward pass, but compute it again there.
 

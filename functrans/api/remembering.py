@@ -20,6 +20,7 @@ from functrans.api.transformed import P, R, Transformed
 from functrans.caches import Table
 from functrans.locks import lock
 from functrans.run.call import inline_cache
+from functrans.tracebacks import hide
 from functrans.tree.compare import Structure
 
 MOST_STATES = 8
@@ -49,7 +50,11 @@ class Remembering(Transformed[P, R]):
         self._lock = lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast(R, self._results(args, kwargs))
+        try:
+            return cast(R, self._results(args, kwargs))
+        except BaseException as error:
+            hide(error)
+            raise
 
     @abstractmethod
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...

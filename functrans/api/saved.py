@@ -33,6 +33,7 @@ from functrans.ops.calls.constant import Constant
 from functrans.ops.calls.custom import Rule, Traced
 from functrans.ops.control.layout import exact_sizes
 from functrans.trace.tracer import Tracer
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
@@ -44,6 +45,7 @@ _PROGRAM = "program.json"
 _check_untrusted = lazy("functrans.run.call.untrusted:check_untrusted")
 
 
+@boundary
 def save(
     function: Callable[..., Any], path: str | os.PathLike[str], /, *args: Any, **kwargs: Any
 ) -> None:
@@ -173,6 +175,7 @@ class LoadedProgram:
         """The program as a graph, whose last inputs are the arrays in the file."""
         return self._graph
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
         if structure not in self._taken and not self._takes(structure):
@@ -213,6 +216,7 @@ class LoadedProgram:
         return cast(x, expected.dtype)
 
 
+@boundary
 def load(path: str | os.PathLike[str], /, *, trusted: bool = False) -> LoadedProgram:
     """The program that `save` wrote to a file.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from functrans.api.arguments import name_of, wrap
+from functrans.tracebacks import hide
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -48,7 +49,11 @@ class Transformed(Generic[P, R]):
         self._call = call
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._call(*args, **kwargs)  # type: ignore[no-any-return]
+        try:
+            return self._call(*args, **kwargs)  # type: ignore[no-any-return]
+        except BaseException as error:
+            hide(error)
+            raise
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Transformed[P, R]: ...
@@ -71,10 +76,11 @@ class Transformed(Generic[P, R]):
         return again, (self._transform, self._function, self._options)
 
     def _not_default(self) -> dict[str, Any]:
-        defaults: dict[str, Any] = getattr(self._transform, "__kwdefaults__", None) or {}
-        code = getattr(self._transform, "__code__", None)
+        transform = getattr(self._transform, "__wrapped__", self._transform)
+        defaults: dict[str, Any] = getattr(transform, "__kwdefaults__", None) or {}
+        code = getattr(transform, "__code__", None)
         if code is not None:
-            values = getattr(self._transform, "__defaults__", None) or ()
+            values = getattr(transform, "__defaults__", None) or ()
             names = code.co_varnames[: code.co_argcount]
             defaults = dict(zip(names[len(names) - len(values) :], values, strict=True)) | defaults
         return {

@@ -104,7 +104,7 @@ def _interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     return list(map(read, graph.outputs))
 
 
-FILE = "<a graph, evaluated by NumPy>"
+FILE = "<functrans graph, evaluated by NumPy>"
 """What the functions that graphs are printed as have for a file."""
 
 

@@ -9,12 +9,14 @@ import numpy as np
 
 from functrans.errors import AxisSizeError, TreeMismatchError
 from functrans.lax.staging import apart, check_function, flattened
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
 
 Leaves = list[Any]
 
 
+@boundary
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:

@@ -21,10 +21,12 @@ from functrans.lax.staging import (
 from functrans.ops.arrays.structural import astype
 from functrans.ops.control.cond import cond_p
 from functrans.ops.elementwise import choice
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
 
 
+@boundary
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
@@ -67,6 +69,7 @@ def cond(
     return _branch(pred, [false_fun, true_fun], operands, "cond")
 
 
+@boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """``branches[index](*operands)``; of an index that is out of range, the nearest branch.
 

@@ -16,12 +16,14 @@ from functrans.lax.staging import Body, Tree, check_function, closed, converted,
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.control.linear_solve import Solver
 from functrans.trace.stage import replay, stage
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
 Function = Callable[..., Any]
 
 
+@boundary
 def custom_linear_solve(
     matvec: Function,
     b: Any,
@@ -155,6 +157,7 @@ def _check_like(expected: Tree, structure: Structure, avals: Any, what: str, mod
             )
 
 
+@boundary
 def custom_root(
     f: Function,
     initial_guess: Any,

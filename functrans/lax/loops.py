@@ -29,9 +29,11 @@ from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.control.scan import scan_p
 from functrans.ops.control.while_loop import While
 from functrans.trace.tracer import Tracer
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 
+@boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -212,6 +214,7 @@ def _joined(y: Any) -> Any:
     return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
 
 
+@boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply a function to one element after the other, and stack the results.
 
@@ -263,6 +266,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     return tree.map(joined, done, rest)
 
 
+@boundary
 def while_loop(
     cond: Callable[[Any], Any],
     body: Callable[[Any], Any],
@@ -359,6 +363,7 @@ def _while(
     return first.structure.unflatten(apart(results, [*captures, *start]))
 
 
+@boundary
 def fori_loop(
     lower: Any,
     upper: Any,

@@ -18,7 +18,7 @@ PACKAGE = "functrans"
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
     {"errors", "config", "version", "locks", "spelling", "subclasses", "probing"},
-    {"lazily"},
+    {"lazily", "tracebacks"},
     {"caches"},
     {"tree"},
     {"ir"},

@@ -1,0 +1,99 @@
+"""Traceback filtering: an error that leaves the library shows the user's frames, and none of ours.
+
+Between the line that calls `grad(f)` and the lines of `f` lie some twenty frames of this library,
+which say nothing about the fault. `hide` takes them out of the traceback itself, so terminals,
+notebooks, pytest and debuggers all show the rest. ``functrans.config.full_tracebacks`` keeps them.
+
+Python enters a frame into a traceback when an exception reaches it, and not again when the frame
+raises the same exception further by a bare ``raise``. So a function that ends with ::
+
+    except BaseException as error:
+        hide(error)
+        raise
+
+is not seen itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from functrans import config
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OURS = (str(Path(__file__).parent) + os.sep, "<functrans ")
+"""How the names of our files begin, and those of code that the library has written itself."""
+
+_FAULTS = {AssertionError, AttributeError, IndexError, KeyError, NameError, UnboundLocalError}
+"""What a mistake in the library raises. Reports of it need all frames."""
+
+
+def boundary(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a public function raise errors whose tracebacks show only the user's frames."""
+
+    @wraps(function)
+    def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    return bounded
+
+
+def hide(error: BaseException) -> None:
+    """Take the library's frames out of the tracebacks of an error and of those it came from.
+
+    An error that a mistake in the library raised keeps them.
+    """
+    if config.full_tracebacks or _is_fault(error):
+        return
+    for each in _chain(error):
+        each.__traceback__ = _users(each.__traceback__)
+
+
+def _is_fault(error: BaseException) -> bool:
+    """Whether a line of the library raised what only a mistake in it raises."""
+    return type(error) in _FAULTS and all(map(_is_ours, [*_entries(error.__traceback__)][-1:]))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error, and the errors that it was raised from or while they were handled."""
+    found: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and each not in found:
+            found.append(each)
+            waiting += [each.__cause__, each.__context__]
+    return found
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_ours(entry: TracebackType) -> bool:
+    return entry.tb_frame.f_code.co_filename.startswith(_OURS)
+
+
+def _users(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the library's frames."""
+    entries = [*_entries(traceback)]
+    kept = [entry for entry in entries if not _is_ours(entry)]
+    if len(kept) == len(entries):
+        return traceback
+    rest: TracebackType | None = None
+    for entry in reversed(kept):
+        rest = TracebackType(rest, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return rest
