@@ -1,4 +1,4 @@
-"""Grids: what a GPU is to the compiler, and from where on each form of a kernel pays there.
+"""GPU parameters and profitability thresholds of the forms of kernels.
 
 A team is the threads that do one iteration of a kernel's band: one of them, a warp, or a block. No
 number was measured, since no GPU was there: what each follows from is said beside it.

@@ -1,4 +1,4 @@
-"""Target description: what a machine is, and from where on each form of code pays there.
+"""Target description: machine parameters and profitability thresholds.
 
 Every stage between a graph and machine code is handed a `Target` and asks nothing else about the
 machine, so the plan of a program for a target is a function of the two. The numbers of `CPU` are

@@ -4,7 +4,7 @@ Expects a step. Leaves the kernel of a team, if a thread each would go down colu
 each other, and so there would be few threads:
 
     for each group of columns, by a team:
-        each thread: some of the columns, every so manieth row, into shared memory
+        each thread: some of the columns, every n-th row, into shared memory
         in stages: a few of these partial results together, until there is one for each column
         each thread: what is computed of a column's result
 
@@ -273,7 +273,7 @@ class _Sharing:
         return statements
 
     def _some_rows(self, statement: Reduce, group: Scalar) -> Reduce:
-        """The rows of a group: every so manieth."""
+        """The strided slice of the rows that a group reduces."""
         number, groups = _longest(statement), self.columns.groups
         counter, _, stop = statement.loops[number]
         turn = index(counter.attribute[0], -(-counter.attribute[2] // groups))

@@ -3,7 +3,7 @@
 Expects a loop of independent iterations, each with long sums, which a team shares. Leaves two
 loops that are dealt to its threads. Where a step of a recurrent network multiplies a matrix and a
 vector, there are fewer sums than a team may have threads, and each is long: in the first loop a
-thread has a slice of the terms of one sum, every so manieth, and puts what they come to into a row
+thread has a strided slice of the terms of one sum, and puts their partial sum into a row
 of shared memory; in the second a thread combines the slices of an iteration, and does the rest.
 (In products of matrices this is known as slice-K.)
 """
@@ -200,7 +200,7 @@ class Slicer:
         return deal(thread, body, self.team)
 
     def _slice(self, statement: Reduce, part: Scalar, count: int) -> Reduce:
-        """A sum of every so manieth term: what neighbouring threads read is side by side."""
+        """The sum of a strided slice of the terms, so that neighbouring threads read neighbours."""
         *outer, (counter, _, _) = statement.loops
         extent = extent_of_terms(statement)
         turn = index(counter.attribute[0], -(-extent // count))

@@ -20,7 +20,7 @@ Known = dict[Scalar, Scalar]
 
 
 class Mismatch(Exception):
-    """What is looked for is something else."""
+    """The pattern does not match."""
 
 
 def require(condition: bool) -> None:

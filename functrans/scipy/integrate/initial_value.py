@@ -402,7 +402,7 @@ def odeint(
     Returns
     -------
     array of shape (m, n)
-        NaN from where on the steps became too small.
+        NaN from the step on that became too small.
 
     Raises
     ------
