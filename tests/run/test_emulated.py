@@ -13,7 +13,7 @@ import pytest
 
 from functrans.emit.llvm import kernel as emit_llvm
 from functrans.run.call import entry, steps
-from functrans.run.code import native
+from functrans.run.code import cache, native
 from functrans.run.code.machine import LEVELS, Machine, x86_64
 from functrans.run.threads import pool
 from tests.primitives.harness import cases
@@ -107,9 +107,9 @@ def build(cpu, kernels, folder):
         name: text.replace("@kernel(", f"@{name}(")
         for name, text in zip(names, kernels, strict=True)
     }
-    halves = HALVES.read_text(encoding="utf-8")
-    halves = halves.replace("@half_to_float", "@__extendhfsf2")
-    sources["halves"] = halves.replace("@float_to_half", "@__truncsfhf2")
+    sources["halves"] = HALVES.read_text(encoding="utf-8")
+    for called, ours in cache.HALVES.items():
+        sources["halves"] = sources["halves"].replace(f"@{ours}", f"@{called.decode()}")
     sources["steps"] = steps.text()
     sources["pool"] = pool.text(cpu.architecture)
     for name, text in sources.items():

@@ -106,20 +106,24 @@ def disk() -> Store | None:
 
 def _loaded(key: str, image: bytes, symbol: str, imports: dict[str, int]) -> Code:
     addresses = imports
-    if any(name in image for name in _HALVES):
+    if any(name in image for name in HALVES):
         addresses = imports | {name.decode(): code.address for name, code in _halves().items()}
     code = _linked[_place(key, symbol, imports)] = link(image, symbol, addresses)
     return code
 
 
-_HALVES = {b"__extendhfsf2": "half_to_float", b"__truncsfhf2": "float_to_half"}
+HALVES = {
+    b"__extendhfsf2": "half_to_float",
+    b"__truncsfhf2": "float_to_half",
+    b"__truncdfhf2": "double_to_half",
+}
 """What LLVM calls where a CPU has no instructions for half floats, and our functions for it."""
 
 
 @once
 def _halves() -> dict[bytes, Code]:
     text = joined(Path(__file__).with_name("half.ll"))
-    return {name: load(text, symbol, {}) for name, symbol in _HALVES.items()}
+    return {name: load(text, symbol, {}) for name, symbol in HALVES.items()}
 
 
 def _place(key: str, symbol: str, imports: dict[str, int]) -> tuple[Any, ...]:

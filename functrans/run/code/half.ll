@@ -1,7 +1,8 @@
 ; Conversions of half floats for CPUs without instructions for them.
 ;
 ; LLVM calls them by the names that they have in compilers' libraries, which a process need not have:
-; __extendhfsf2 and __truncsfhf2. They do bit for bit what the instructions do.
+; __extendhfsf2, __truncsfhf2 and __truncdfhf2. They do bit for bit what the instructions do. There is
+; none from float64 to half on any x86: LLVM comes to that where it takes a sign from a float64.
 
 define float @half_to_float(half %x) {
   %half = bitcast half %x to i16
@@ -53,3 +54,22 @@ define half @float_to_half(float %x) {
   %result = bitcast i16 %half to half
   ret half %result
 }
+
+define half @double_to_half(double %x) {
+  %near = fptrunc double %x to float
+  %back = fpext float %near to double
+  %inexact = fcmp one double %back, %x
+  %size = call double @llvm.fabs.f64(double %x)
+  %size.back = call double @llvm.fabs.f64(double %back)
+  %beyond = fcmp ogt double %size.back, %size
+  %word = bitcast float %near to i32
+  %one.less = zext i1 %beyond to i32
+  %inwards = sub i32 %word, %one.less              ; towards zero, and to an odd number:
+  %last.bit = zext i1 %inexact to i32              ; rounding that again is rounding once
+  %odd = or i32 %inwards, %last.bit
+  %float = bitcast i32 %odd to float
+  %result = call half @float_to_half(float %float)
+  ret half %result
+}
+
+declare double @llvm.fabs.f64(double)
