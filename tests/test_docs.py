@@ -64,18 +64,6 @@ def test_a_pages_links_lead_somewhere(path):
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-SOURCE = re.compile(r"`((?:\w+/)*\w+\.py)`")
-NOT_THERE = {"run/eager.py"}  # which docs/architecture.md says of it
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_that_a_page_names_are_there(path):
-    folders = [ROOT / name for name in ("examples", "functrans", "tests")]
-    found = {f"/{file.relative_to(ROOT).as_posix()}" for x in folders for file in x.rglob("*.py")}
-    named = set(SOURCE.findall(path.read_text("utf-8"))) - NOT_THERE
-    assert [name for name in named if not any(f.endswith(f"/{name}") for f in found)] == []
-
-
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}

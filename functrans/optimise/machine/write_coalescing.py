@@ -2,7 +2,7 @@
 
 A chain of concatenations, a chain of assignments to one array, and a sum of many embedded slices
 (the gradient of reading an array piece by piece) each become one equation, whose parts are written
-one after another (`functrans.optimise.machine.joins`).
+one after another (`functrans.lower.select.assembly`).
 """
 
 from __future__ import annotations
