@@ -9,7 +9,6 @@ What names stand for may change as well, so it is written down, and compared by 
 from __future__ import annotations
 
 import builtins
-import dis
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import numpy as np
 from functrans.api.transformed import Transformed, global_name
 from functrans.caches import cached
 from functrans.lazily import Lazy
-from functrans.trace.codes import codes
+from functrans.trace import bytecode
 
 _LIBRARIES = frozenset(
     ("numpy", "scipy", "functrans", "math", "cmath", "operator", "itertools", "functools")
@@ -43,14 +42,6 @@ _BUILTINS = frozenset(
         "ZeroDivisionError",
     )
 )  # fmt: skip
-
-_WRITES = frozenset(
-    (
-        "DELETE_GLOBAL", "IMPORT_NAME", "LOAD_BUILD_CLASS", "STORE_ATTR", "DELETE_ATTR",
-        "STORE_GLOBAL",
-    )
-)  # fmt: skip
-"""Instructions by which a function reaches what its names do not say, or changes it."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.dtype)
 _ABSENT: Any = object()
@@ -160,14 +151,15 @@ def _inside_function(function: FunctionType) -> list[Dependency] | None:
 def _global_names(code: CodeType) -> tuple[str, ...] | None:
     """The globals that code reads; None if it does what is not looked into."""
     names: dict[str, None] = {}
-    for one in codes(code):
-        for instruction in dis.get_instructions(one):
+    for one in bytecode.codes(code):
+        for instruction in bytecode.instructions(one):
             operation, name = instruction.opname, instruction.argval
-            if operation in _WRITES or (operation == "STORE_DEREF" and name in one.co_freevars):
+            assigns = operation == bytecode.STORES_CELL and name in one.co_freevars
+            if operation in bytecode.ESCAPES or assigns:
                 return None
-            if operation in ("LOAD_GLOBAL", "LOAD_NAME"):
+            if operation in bytecode.READS_GLOBAL:
                 names[name] = None
-            elif isinstance(name, str) and name in _STATES and operation != "LOAD_CONST":
+            elif isinstance(name, str) and name in _STATES and operation != bytecode.CONSTANT:
                 return None
     return tuple(names)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import Table, cached
-from functrans.trace.codes import codes, global_names
+from functrans.trace.bytecode import codes, global_names
 from functrans.trace.source import is_installed
 
 PLAIN: tuple[type, ...] = (

@@ -8,7 +8,6 @@ containers.
 
 from __future__ import annotations
 
-import dis
 import functools
 import sys
 import warnings
@@ -19,7 +18,7 @@ from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleT
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import name_of
-from functrans.trace.codes import closure, codes
+from functrans.trace.bytecode import closure, codes, instructions
 from functrans.trace.source import is_installed
 
 MOST_OBJECTS = 2000
@@ -170,7 +169,7 @@ def _line(function: Any, place: _Place) -> tuple[str, int]:
         for code in codes(value.__code__)
     ]
     for code in [place.code] if place.code else own:
-        for instruction in dis.get_instructions(code):
+        for instruction in instructions(code):
             named, position = instruction.argval, instruction.positions
             names = named if isinstance(named, tuple) else (named,)  # one may load two variables
             if place.name in names and position is not None and position.lineno:

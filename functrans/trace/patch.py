@@ -10,7 +10,6 @@ traced function's own lines call NumPy's by its full name, and NumPy's to whoeve
 from __future__ import annotations
 
 import sys
-from opcode import opname
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -20,6 +19,7 @@ from functrans.ir.primitive import current
 from functrans.lazily import Made
 from functrans.locks import importing, lock
 from functrans.trace import asking, protocols
+from functrans.trace.bytecode import Reads, attribute_reads
 from functrans.trace.source import is_installed
 from functrans.trace.trace import Trace
 
@@ -135,9 +135,6 @@ def _submodule(module: ModuleType, name: str) -> property:
     return property(read, write)
 
 
-Reads = dict[int, tuple[bool, ...]]
-"""Where code reads attributes, and whether it does so in order to call them at once, if known."""
-
 _known: Table[int, tuple[CodeType, Reads]] = Table(16384)
 """By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
 
@@ -146,36 +143,6 @@ def _reads_in(code: CodeType) -> Reads:
     """Where a user's code reads attributes; nothing of the code of installed packages."""
     known = _known.get(id(code))
     if known is None:
-        known = code, {} if is_installed(code.co_filename) else _attribute_reads(code)
+        known = code, {} if is_installed(code.co_filename) else attribute_reads(code)
         _known.remember(id(code), known)
     return known[1]
-
-
-def _attribute_reads(code: CodeType) -> Reads:
-    """As `_reads_in`.
-
-    In ``a.b(...)``, the call starts where the expression that is called starts, which is the
-    longest attribute there that ends before the call does.
-    """
-    reads: Reads = {}
-    ends: dict[Place, list[tuple[Place, int]]] = {}
-    calls: list[tuple[Place, Place]] = []
-    for i, (operation, place) in enumerate(
-        zip(code.co_code[::2], code.co_positions(), strict=False)
-    ):
-        first, last, column, end = (-1 if n is None else n for n in place)
-        name = opname[operation]
-        if name in ("LOAD_ATTR", "LOAD_METHOD"):
-            # there are no columns under python -X no_debug_ranges
-            reads[2 * i] = (True, False) if column == -1 else (False,)
-            ends.setdefault((first, column), []).append(((last, end), 2 * i))
-        elif name.startswith("CALL"):
-            calls.append(((first, column), (last, end)))
-    for start, call_end in calls if calls and calls[0][0][1] != -1 else ():
-        inside = [found for found in ends.get(start, ()) if found[0] < call_end]
-        reads.update((offset, (True,)) for end, offset in inside if end == max(inside)[0])
-    return reads
-
-
-Place = tuple[int, int]
-"""Line and column."""

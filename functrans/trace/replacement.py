@@ -13,14 +13,12 @@ import cmath
 import linecache
 import math
 import sys
-from itertools import islice
-from opcode import opname
 from types import BuiltinFunctionType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from functrans.trace import protocols
+from functrans.trace import bytecode, protocols
 from functrans.trace.source import user_frame
 
 _SPECIAL = "functrans.scipy.special."
@@ -64,10 +62,8 @@ def instead(integer: bool = False) -> str:
 def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
     """The expression that a frame's instruction computes, or stores into, and which it does."""
     code = frame.f_code
-    operation = opname[code.co_code[frame.f_lasti]]
-    place = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-    first, last, start, end = place
-    stores = operation in ("STORE_SUBSCR", "STORE_SLICE")
+    first, last, start, end = bytecode.positions_at(frame)
+    stores = bytecode.operation_at(frame) in bytecode.STORES_ITEM
     if first is None or last is None or start is None or end is None:
         return None, stores
     lines = [linecache.getline(code.co_filename, n).encode() for n in range(first, last + 1)]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.caches import Table, cached, once
+from functrans.caches import Table, cached
 from functrans.ir.evaluate import FILE
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
@@ -142,23 +142,6 @@ def _module_of(file: str) -> str | None:
 
 _warned: dict[Any, Any] = {}
 """Of what has been warned, as the module `warnings` writes it down."""
-
-
-def is_formatting(frame: FrameType) -> bool:
-    """Whether a frame is at the operator ``%`` (of a string, if a C function asks for a float)."""
-    at = frame.f_lasti
-    return frame.f_code.co_code[at : at + 2] in _remainders()
-
-
-@once
-def _remainders() -> list[bytes]:
-    """The instructions that ``%`` and ``%=`` are: they stand where ``+`` and ``+=`` do."""
-    found = []
-    for other, text in (("a + b", "a % b"), ("a += b", "a %= b")):
-        plus, code = (compile(source, "", "exec").co_code for source in (other, text))
-        (at,) = [i for i, pair in enumerate(zip(plus, code, strict=True)) if pair[0] != pair[1]]
-        found.append(code[at - 1 : at + 1])
-    return found
 
 
 def located(source: Source | None) -> str:

@@ -21,11 +21,12 @@ from functrans.ir.primitive import current
 from functrans.ir.types import Aval, Shape, is_complex, is_inexact
 from functrans.trace import protocols
 from functrans.trace.absent import PENDING, UNKNOWN
+from functrans.trace.bytecode import is_formatting
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators
 from functrans.trace.replacement import instead
-from functrans.trace.source import is_formatting, located, user_source
+from functrans.trace.source import located, user_source
 from functrans.trace.views import View, assign
 
 if TYPE_CHECKING:

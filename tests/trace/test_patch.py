@@ -21,7 +21,7 @@ from functrans import numpy as fnp
 from functrans.errors import TracerConversionError
 from functrans.testing import check_grads
 from functrans.trace.assignable import Assignable
-from functrans.trace.patch import _attribute_reads
+from functrans.trace.bytecode import attribute_reads
 
 X = np.array([1.0, 2.0, 3.0])
 NUMPYS = {name: getattr(np, name) for name in ("array", "zeros", "sum", "asarray", "exp", "r_")}
@@ -297,7 +297,7 @@ def test_what_is_read_to_be_called():
             parts,
         ), np.r_[x]
 
-    reads = _attribute_reads(function.__code__)
+    reads = attribute_reads(function.__code__)
     names = {i.argval: reads[i.offset] for i in get_instructions(function) if i.offset in reads}
     called = {name for name, at_once in names.items() if at_once == (True,)}
     assert called == {"zeros", "max", "reduce", "norm"}

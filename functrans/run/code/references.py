@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import cached
-from functrans.trace.codes import codes
+from functrans.trace.bytecode import dotted_globals
 
 _INSTALLED = tuple(
     os.path.realpath(os.path.dirname(inside)) + os.sep
@@ -29,20 +28,10 @@ class Nameless(Exception):
 @cached(1024)
 def globals_of(code: CodeType) -> tuple[tuple[str, ...], ...]:
     """The globals that a function reads, each with the attributes that are taken of it at once."""
-    names: list[list[str]] = []
-    for part in codes(code):
-        is_global = False
-        for step in dis.get_instructions(part):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                names.append([])
-                is_global = True
-            elif step.opname not in ("LOAD_ATTR", "LOAD_METHOD", "EXTENDED_ARG"):
-                if step.opcode in dis.hasname or step.opname == "LOAD_BUILD_CLASS":
-                    raise Nameless(code)  # it imports, or writes
-                is_global = False
-            if is_global and step.opname != "EXTENDED_ARG":
-                names[-1].append(step.argval)
-    return tuple(map(tuple, names))
+    names = dotted_globals(code)
+    if names is None:
+        raise Nameless(code)
+    return names
 
 
 def name_of(value: Any) -> tuple[str, str]:

@@ -1,0 +1,148 @@
+"""Byte code of CPython: the only file that knows opcodes, and how instructions are laid out.
+
+The tables at the top name the instructions that analyses look for. A version of Python that has
+other instructions for the same needs its names here (docs/recipes/a-new-python.md).
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from opcode import opmap, opname
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from functrans.caches import once
+
+READS_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+READS_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+STORES_ITEM = frozenset({"STORE_SUBSCR", "STORE_SLICE"})
+STORES_CELL = "STORE_DEREF"
+CONSTANT = "LOAD_CONST"
+CALL = "CALL"
+"""How the names of the instructions begin that call."""
+
+ESCAPES = frozenset(
+    (
+        "DELETE_GLOBAL", "IMPORT_NAME", "LOAD_BUILD_CLASS", "STORE_ATTR", "DELETE_ATTR",
+        "STORE_GLOBAL",
+    )
+)  # fmt: skip
+"""Instructions by which a function reaches what its names do not say, or changes it."""
+
+_EXTENDED, _GLOBAL, _NAME = (opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME"))
+
+instructions = dis.get_instructions
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of functions, classes and comprehensions inside of it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
+
+
+def closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The names and values that a function has from the functions around it."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not assigned yet
+            yield name, cell.cell_contents
+
+
+def global_names(code: CodeType) -> Iterator[str]:
+    """The variables that code looks up among the globals, and then among the builtins."""
+    for part in codes(code):
+        before = 0
+        for operation, argument in zip(part.co_code[::2], part.co_code[1::2], strict=True):
+            number = before << 8 | argument
+            before = number if operation == _EXTENDED else 0
+            if operation == _GLOBAL:  # whose last bit says whether it is called
+                yield part.co_names[number >> 1]
+            elif operation == _NAME:
+                yield part.co_names[number]
+
+
+def dotted_globals(code: CodeType) -> tuple[tuple[str, ...], ...] | None:
+    """The globals that code reads, each with the attributes that are taken of it at once.
+
+    None if it imports, or writes to what has a name.
+    """
+    names: list[list[str]] = []
+    for part in codes(code):
+        is_global = False
+        for step in instructions(part):
+            if step.opcode == _EXTENDED:
+                continue
+            if step.opname in READS_GLOBAL:
+                names.append([])
+                is_global = True
+            elif step.opname not in READS_ATTRIBUTE:
+                if step.opcode in dis.hasname or step.opname == "LOAD_BUILD_CLASS":
+                    return None
+                is_global = False
+            if is_global:
+                names[-1].append(step.argval)
+    return tuple(map(tuple, names))
+
+
+Reads = dict[int, tuple[bool, ...]]
+"""Where code reads attributes, and whether it does so in order to call them at once, if known."""
+
+Place = tuple[int, int]
+"""Line and column."""
+
+
+def attribute_reads(code: CodeType) -> Reads:
+    """The instructions of code that read attributes.
+
+    In ``a.b(...)``, the call starts where the expression that is called starts, which is the
+    longest attribute there that ends before the call does.
+    """
+    reads: Reads = {}
+    ends: dict[Place, list[tuple[Place, int]]] = {}
+    calls: list[tuple[Place, Place]] = []
+    for i, (operation, place) in enumerate(
+        zip(code.co_code[::2], code.co_positions(), strict=False)
+    ):
+        first, last, column, end = (-1 if n is None else n for n in place)
+        name = opname[operation]
+        if name in READS_ATTRIBUTE:
+            # there are no columns under python -X no_debug_ranges
+            reads[2 * i] = (True, False) if column == -1 else (False,)
+            ends.setdefault((first, column), []).append(((last, end), 2 * i))
+        elif name.startswith(CALL):
+            calls.append(((first, column), (last, end)))
+    for start, call_end in calls if calls and calls[0][0][1] != -1 else ():
+        inside = [found for found in ends.get(start, ()) if found[0] < call_end]
+        reads.update((offset, (True,)) for end, offset in inside if end == max(inside)[0])
+    return reads
+
+
+def operation_at(frame: FrameType) -> str:
+    """The name of the instruction that a frame is at."""
+    return opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def positions_at(frame: FrameType) -> tuple[int | None, int | None, int | None, int | None]:
+    """First and last line, start and end column of the instruction that a frame is at."""
+    return next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+
+
+def is_formatting(frame: FrameType) -> bool:
+    """Whether a frame is at the operator ``%`` (of a string, if a C function asks for a float)."""
+    at = frame.f_lasti
+    return frame.f_code.co_code[at : at + 2] in _remainders()
+
+
+@once
+def _remainders() -> list[bytes]:
+    """The instructions that ``%`` and ``%=`` are: they stand where ``+`` and ``+=`` do."""
+    found = []
+    for other, text in (("a + b", "a % b"), ("a += b", "a %= b")):
+        plus, code = (compile(source, "", "exec").co_code for source in (other, text))
+        (at,) = [i for i, pair in enumerate(zip(plus, code, strict=True)) if pair[0] != pair[1]]
+        found.append(code[at - 1 : at + 1])
+    return found
