@@ -49,6 +49,11 @@ class Unrolling(NamedTuple):
     """So many long sums at most are written out in a loop's body; vectors go along more of them."""
     elements: int = 64
     """So many elements of small axes at most are written out in a loop's body."""
+    alone: int = 7
+    """So few elements of a program's value are written out even if nothing else needs them: code
+    without a loop. On a grid each has a team of threads instead."""
+    body_bytes: int = 1 << 62
+    """So many bytes of elements at most are written out in a loop's body: a thread's registers."""
 
 
 class Materialisation(NamedTuple):
@@ -65,6 +70,9 @@ class Materialisation(NamedTuple):
     """So many times an element is rather made again than kept, where one expression makes it."""
     deepest: int = 40
     """So many movements of elements at most are done one inside another."""
+    narrower: bool = False
+    """Whether the narrower float is kept that a wider one is a conversion of, and not the wider
+    one: it takes less memory, and products on tensor cores want numbers of 16 bits as they are."""
 
 
 class Recomputation(NamedTuple):
@@ -140,6 +148,9 @@ class Fusion(NamedTuple):
     """The same for the elements of joins: many stores to one array take more than linear time."""
     long_row: int = 64
     """A row so long pays for what is done once for it without vectors."""
+    unrelated_rows: bool = False
+    """Whether loops over rows are joined that read nothing in common: a launch less. If that is
+    slow, a grid distributes them again."""
     worth_a_kernel: int = 256
     """A piece of a loop with so many iterations may be shared by threads."""
     small_part: int = 100_000
@@ -383,6 +394,9 @@ class Kernels(NamedTuple):
     largest_constant: int = 16
     """Numbers that are no larger stay in a kernel: they decide how code is written. Extents above
     are arguments, so that one kernel serves many sizes."""
+    constant_scratch: bool = False
+    """Whether scratch has the sizes of this one program: shared memory is laid out when a kernel is
+    compiled."""
 
 
 class Arena(NamedTuple):
@@ -460,6 +474,14 @@ class Target:
         """What arrays lie at multiples of, in bytes."""
         return max(self.cache_line, self.vector_bytes)
 
+    @property
+    def lanes_are_threads(self) -> bool:
+        """Whether the lanes of a loop are threads of a grid, and not elements of a register.
+
+        Neighbouring threads load and store neighbouring elements, and share loops inside of others.
+        """
+        return self.grid is not None
+
     def lanes(self, itemsize: int) -> int:
         """How many numbers of so many bytes are done at once."""
         if self.grid is not None:
@@ -480,6 +502,8 @@ CUDA = Target(
     stages=("vectorise", "split_reductions", "batch_partition"),
     routines=False,
     grid=Grid(),
+    unrolling=Unrolling(alone=1, body_bytes=Grid().registers),
+    materialisation=Materialisation(narrower=True),
     reductions=Reductions(
         # a block of threads sums up so much in about the time that another launch takes
         blocks=256,
@@ -488,13 +512,15 @@ CUDA = Target(
         longest_alone=1 << 17,
         blocks_of_lanes=False,
     ),
-    fusion=Fusion(worth_a_kernel=1),
-    loops=Loops(largest_scratch=1 << 16, wide_columns=1, most_pieces=1),
+    fusion=Fusion(worth_a_kernel=1, unrelated_rows=True),
+    # rows that are too large for shared memory get memory of their own
+    loops=Loops(largest_scratch=1 << 16, largest_stack=1 << 62, wide_columns=1, most_pieces=1),
     products=Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory
     transforms=Transforms(long=2048, wide=1, largest_tile=24 << 10),
     batch_partition=BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
     control=Control(most_addends=64, least_sum=512),
+    kernels=Kernels(constant_scratch=True),
     arena=Arena(word=256),
 )
 """A GPU of NVIDIA's, of compute capability 8.0 or later."""

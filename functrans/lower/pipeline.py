@@ -1,40 +1,39 @@
 """The compiler as one list of stages: Graph -> Graph -> roots -> nests -> kernels -> plan.
 
-`STAGES` is the list. Each stage takes a `Draft` and gives one with more in it; its docstring says
-in two lines what it expects and what it leaves, and it names what it is checked by, and how what it
-leaves is printed. `plan` goes through the list; whoever watches is told of each stage.
+`STAGES` is the list for a CPU; that for a GPU is in `lower/grid/pipeline.py`. Each stage takes a
+`Draft` and gives one with more in it; its docstring says in two lines what it expects and what it
+leaves, and it names what it is checked by, and how what it leaves is printed. `plan` goes through
+the list; whoever watches is told of each stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
 from functrans.ir import check
 from functrans.ir.graph import Graph
+from functrans.lazily import lazy
 from functrans.loop.operations import operations_of
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
-from functrans.lower.grid import stages
-from functrans.lower.grid.tiled_products import tiled_product
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
 from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
-from functrans.lower.nest.fusion import fuse
+from functrans.lower.nest.fusion import Loop, fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.root import Root
 from functrans.lower.select.selection import select
-from functrans.lower.select.split_reductions import split_reductions
-from functrans.lower.select.tile_sums import tile_sums
+from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
 from functrans.ops.compiled.emission import Inner
 from functrans.optimise.machine.passes import rewritten
 
@@ -90,16 +89,20 @@ def selection(draft: Draft) -> Draft:
 def reduction_splitting(draft: Draft) -> Draft:
     """Split long reductions to few results into blocks, which threads share.
 
-    `select/split_reductions.py`; and `select/tile_sums.py`, for sums over products in tiles.
+    `select/split_reductions.py`.
 
     Expects roots.
     Leaves roots, of which those with long sums are two: of partial results, and of their sum.
     """
+    return splitting(draft, ON_CORES)
+
+
+def splitting(draft: Draft, rules: Splitting) -> Draft:
+    """The draft after reduction splitting, by the rules of one kind of machine."""
     if "split_reductions" not in draft.target.stages:
         return draft
     loops, simplify = draft.chosen.loops, draft.chosen.puller.simplify
-    roots = tile_sums(draft.roots, loops, draft.target, simplify)
-    split = [split_reductions(root, loops, draft.target, simplify) for root in roots]
+    split = [split_reductions(root, loops, draft.target, simplify, rules) for root in draft.roots]
     return replace(draft, roots=tuple(root for parts in split for root in parts))
 
 
@@ -117,12 +120,22 @@ def fusion(draft: Draft) -> Draft:
 def loop_generation(draft: Draft) -> Draft:
     """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
 
-    `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`;
-    on a grid, products of matrices are tiled by `grid/tiled_products.py`.
+    `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`.
     What only its own nest reads is kept in locals or in rows on the stack.
 
     Expects nests of loops with roots in them.
     Leaves statements of the loop language; loops whose iterations are independent say so.
+    """
+    return generated(draft, lambda loop, readers: None)
+
+
+Readers = Mapping[Buffer, Sequence[Root]]
+
+
+def generated(draft: Draft, kernel: Callable[[Loop, Readers], Nest | None]) -> Draft:
+    """The draft after loop generation.
+
+    ``kernel`` gives the statements of a nest of which it knows better ones.
     """
     readers: dict[Buffer, list[Root]] = {}
     for root in draft.roots:
@@ -131,8 +144,8 @@ def loop_generation(draft: Draft) -> Draft:
     bodies = NestBuilder(readers, draft.target, draft.chosen.puller.simplify)
     nests: list[Nest] = []
     for loop in draft.loops:
-        tiled = tiled_product(loop, readers, draft.target, draft.chosen.puller.simplify)
-        nests += bodies.build(loop) if tiled is None else [tiled]
+        known = kernel(loop, readers)
+        nests += bodies.build(loop) if known is None else [known]
     work = sum(operations_of(nest.body) for nest in nests)
     return replace(draft, nests=tuple(nests), work=work)
 
@@ -156,9 +169,7 @@ def work_sharing(draft: Draft) -> Draft:
     Expects nests, whose independent loops say so.
     Leaves nests with no more on a thread's stack than fits; their outermost loops are shared.
     """
-    nests = list(draft.nests)
-    if draft.target.grid is None:  # (on a grid, rows that are too large get memory of their own)
-        nests = [limit_stack(nest, draft.target) for nest in nests]
+    nests = [limit_stack(nest, draft.target) for nest in draft.nests]
     if "batch_partition" in draft.target.stages:
         nests = [partition_batch(nest, draft.target) for nest in nests]
     return replace(draft, nests=tuple(nests))
@@ -202,77 +213,66 @@ def memory_planning(draft: Draft) -> Draft:
     return replace(draft, plan=Plan(draft.inputs, outputs, draft.steps, offsets, arena))
 
 
-GRAPH = (
-    Stage("rewriting", rewriting, checks.graph_is_typed, printing.graph),
-    Stage("materialisation", materialisation, checks.kept_is_made, printing.kept),
-)
+class Pipeline(NamedTuple):
+    """The stages for one kind of machine, in order, in sections.
 
-LOOPS = (
-    Stage("selection", selection, checks.roots_read_what_is_made, printing.roots),
-    Stage("reduction splitting", reduction_splitting, checks.roots_read_what_is_made,
-          printing.roots),
-    Stage("fusion", fusion, checks.each_root_has_a_loop, printing.loops),
-    Stage("loop generation", loop_generation, checks.nests_read_what_is_made, printing.nests),
-    Stage("merging", merging, checks.nests_read_what_is_made, printing.nests),
+    Parameters
+    ----------
+    graph, loops, kernels, memory : tuple of Stage
+        Those of ``loops`` are gone through again with more values kept, if too much would be
+        computed too often.
+    inside : callable
+        The machine as it is for graphs inside of another one.
+    """
+
+    graph: tuple[Stage, ...]
+    loops: tuple[Stage, ...]
+    kernels: tuple[Stage, ...]
+    memory: tuple[Stage, ...]
+    inside: Callable[[Target], Target] = lambda target: target
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All of them."""
+        return (*self.graph, *self.loops, *self.kernels, *self.memory)
+
+
+CPU_PIPELINE = Pipeline(
+    graph=(
+        Stage("rewriting", rewriting, checks.graph_is_typed, printing.graph),
+        Stage("materialisation", materialisation, checks.kept_is_made, printing.kept),
+    ),
+    loops=(
+        Stage("selection", selection, checks.roots_read_what_is_made, printing.roots),
+        Stage("reduction splitting", reduction_splitting, checks.roots_read_what_is_made,
+              printing.roots),
+        Stage("fusion", fusion, checks.each_root_has_a_loop, printing.loops),
+        Stage("loop generation", loop_generation, checks.nests_read_what_is_made, printing.nests),
+        Stage("merging", merging, checks.nests_read_what_is_made, printing.nests),
+    ),
+    kernels=(
+        Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
+        Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
+        Stage("kernel construction", kernel_construction, checks.steps_fit_kernels,
+              printing.kernels),
+    ),
+    memory=(Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),),
 )  # fmt: skip
-"""What is done again with more values kept, if too much would be computed too often."""
+"""The stages for a CPU."""
 
-GRID_LOOPS = (
-    LOOPS[0],
-    Stage("attention", stages.attention, checks.roots_read_what_is_made, printing.roots),
-    Stage("library calls", stages.library_calls, checks.roots_read_what_is_made, printing.roots),
-    *LOOPS[1:],
-)
-"""The same for a grid of threads."""
-
-KERNELS = (
-    Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
-    Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
-    Stage("kernel construction", kernel_construction, checks.steps_fit_kernels, printing.kernels),
-)
-
-GRID_KERNELS = (
-    *KERNELS[:2],
-    Stage(
-        "loop distribution",
-        stages.loop_distribution,
-        checks.nests_read_what_is_made,
-        printing.nests,
-    ),
-    Stage(
-        "horizontal fusion",
-        stages.horizontal_fusion,
-        checks.nests_read_what_is_made,
-        printing.nests,
-    ),
-    Stage("thread mapping", stages.thread_mapping, checks.nests_read_what_is_made, printing.nests),
-    KERNELS[2],
-    Stage("loop coalescing", stages.loop_coalescing, checks.steps_fit_kernels, printing.kernels),
-    Stage("transposition", stages.transposition, checks.steps_fit_kernels, printing.kernels),
-    Stage("column reduction", stages.column_reduction, checks.steps_fit_kernels, printing.kernels),
-    Stage("register rows", stages.register_rows, checks.steps_fit_kernels, printing.kernels),
-    Stage("strip mining", stages.strip_mining, checks.steps_fit_kernels, printing.kernels),
-    Stage(
-        "barrier insertion", stages.barrier_insertion, checks.steps_fit_kernels, printing.kernels
-    ),
-)
-"""The same for a grid of threads."""
-
-MEMORY = (Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),)
-
-STAGES = (*GRAPH, *LOOPS, *KERNELS, *MEMORY)
+STAGES = CPU_PIPELINE.stages
 """All stages for a CPU, in order."""
 
-GRID_STAGES = (*GRAPH, *GRID_LOOPS, *GRID_KERNELS, *MEMORY)
-"""All stages for a GPU."""
+# the wing of GPUs is imported with its first program
+_on_a_grid = lazy("functrans.lower.grid.pipeline:pipeline")
 
 
-def _loops(target: Target) -> Sequence[Stage]:
-    return LOOPS if target.grid is None else GRID_LOOPS
-
-
-def _kernels(target: Target) -> Sequence[Stage]:
-    return KERNELS if target.grid is None else GRID_KERNELS
+def pipeline_of(target: Target) -> Pipeline:
+    """The stages for a machine."""
+    if target.grid is None:
+        return CPU_PIPELINE
+    found: Pipeline = _on_a_grid()
+    return found
 
 
 Watch = Callable[[Stage, Draft, float], None]
@@ -297,8 +297,9 @@ def plan(
     inputs = _inputs(graph, "in")
     given = tuple(inputs[number] for number in donated)
     draft = Draft(target, graph, inputs, _Inner(target).lower, given, whole=True)
-    draft = _with_loops(_run(GRAPH, draft, watch), watch)
-    done = _run((*_kernels(target), *MEMORY), draft, watch).plan
+    stages = pipeline_of(target)
+    draft = _with_loops(_run(stages.graph, draft, watch), watch)
+    done = _run((*stages.kernels, *stages.memory), draft, watch).plan
     assert done is not None
     return done
 
@@ -335,9 +336,9 @@ def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> D
 
 
 def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
-    """The draft after `LOOPS`, gone through again while too much is computed too often."""
+    """The draft with loops, which are made again while too much is computed too often."""
     target, limits = draft.target, draft.target.recomputation
-    loops = _loops(target)
+    loops = pipeline_of(target).loops
     best = last = _run(loops, draft, watch)
     for _ in range(limits.rounds):
         if best.work <= limits.bound * draft.asked:
@@ -362,12 +363,7 @@ class _Inner:
     """
 
     def __init__(self, target: Target, *known: Inner) -> None:
-        if target.grid is not None:
-            # what is inside of a loop of the graph shares the team of that loop
-            grid = target.grid._replace(tiles=(), attention_tiles=())
-            reductions = target.reductions._replace(most_columns=grid.largest_team)
-            target = replace(target, libraries=False, grid=grid, reductions=reductions)
-        self.target = target
+        self.target = pipeline_of(target).inside(target)
         self._known = iter(known)
 
     def lower(self, graph: Graph) -> Inner:
@@ -375,7 +371,7 @@ class _Inner:
         if found is not None:
             return found
         draft = Draft(self.target, graph, _inputs(graph, "x"), _Inner(self.target).lower)
-        done = _with_loops(_run(GRAPH, draft))
+        done = _with_loops(_run(pipeline_of(self.target).graph, draft))
         return Inner(
             tuple(statement for nest in done.nests for statement in nest.body),
             tuple(dict.fromkeys(row for nest in done.nests for row in nest.scratch)),
@@ -390,7 +386,8 @@ def _formal(target: Target) -> Callable[[Graph], Formal]:
 
     def lower(graph: Graph) -> Formal:
         draft = Draft(target, graph, _inputs(graph, "x"), _Inner(target).lower)
-        done = _run(_kernels(target), _with_loops(_run(GRAPH[1:], draft)))
+        stages = pipeline_of(target)
+        done = _run(stages.kernels, _with_loops(_run(stages.graph[1:], draft)))
         return done.steps, (*done.inputs, *done.chosen.outputs)
 
     return lower

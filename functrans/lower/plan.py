@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import prod
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
+
+MOST_NARROW = 2**31 - 2**11
+"""With so many threads at most, the number of each fits into 31 bits, in the last block too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +136,18 @@ class Plan:
         """The inputs that results are written into, by number, and those outputs."""
         numbers = {x: number for number, x in enumerate(self.inputs)}
         return {numbers[x]: i for i, x in enumerate(self.outputs) if x in numbers}
+
+
+def iterations(kernel: Kernel, sizes: Sequence[int]) -> int:
+    """How many iterations the band of a kernel has; one without a band."""
+
+    def number(bound: Scalar) -> int:
+        value: int = bound.attribute
+        return sizes[value] if bound.op == "size" else value
+
+    return prod(number(loop.stop) - number(loop.start) for loop in kernel.band)
+
+
+def threads(kernel: Kernel, sizes: Sequence[int]) -> int:
+    """How many threads do the band of a kernel, those not counted that fill the last block."""
+    return iterations(kernel, sizes) * kernel.team

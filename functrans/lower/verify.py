@@ -25,8 +25,7 @@ from functrans.loop.substitution import substituted
 from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
 from functrans.loop.walk import stored
-from functrans.lower.grid.launch import NARROW, threads
-from functrans.lower.plan import Plan, Repeat, Step
+from functrans.lower.plan import MOST_NARROW, Plan, Repeat, Step, threads
 
 SCENARIOS = (
     Scenario(None, (True,)),
@@ -114,8 +113,8 @@ class _Plan:
         if step.extent != (_stop(step, loop) if loop is not None else 0):
             raise Fault(f"its parallel loop is called for {step.extent} iterations")
         own = dict(zip(step.kernel.buffers, step.buffers, strict=True))
-        if step.kernel.narrow and threads(step.kernel, step.sizes) > NARROW:
-            raise Fault(f"there are more threads than {NARROW}")
+        if step.kernel.narrow and threads(step.kernel, step.sizes) > MOST_NARROW:
+            raise Fault(f"there are more threads than {MOST_NARROW}")
         if len(set(step.buffers)) < len(step.buffers):
             raise Fault("two of its buffers are one")
         changed = [own[inner] for inner in stored(step.kernel.body) if inner in own]

@@ -116,7 +116,8 @@ def on_a_gpu(graph):
     # (tiles of products are written out, which makes long kernels)
     machine = replace(CUDA, grid=CUDA.grid._replace(tiles=()))
     shown = {stage.name: (stage, text) for stage, _, text in pipeline.shown(graph, machine)}
-    own = [stage.name for stage in pipeline.GRID_STAGES if stage not in pipeline.STAGES]
+    stages = pipeline.pipeline_of(CUDA).stages
+    own = [stage.name for stage in stages if stage not in pipeline.STAGES]
     kernel = pipeline.plan(graph, machine).kernels[-1]
     yield (
         "## On a GPU\n\nFor a GPU (`CUDA` in `functrans/loop/target.py`) the stages up to loops\n"
@@ -140,7 +141,7 @@ def test_the_page_is_what_the_list_makes():
 
 
 def test_every_stage_says_what_it_expects_and_leaves():
-    for stage in pipeline.STAGES:
+    for stage in {*pipeline.STAGES, *pipeline.pipeline_of(CUDA).stages}:
         words = inspect.getdoc(stage.run)
         assert "Expects " in words and "Leaves " in words, stage.name
 

@@ -8,7 +8,8 @@ from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of
 from functrans.loop.target import CUDA
 from functrans.lower import pipeline
-from functrans.lower.grid.launch import iterations, launch
+from functrans.lower.grid.launch import launch
+from functrans.lower.plan import iterations
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin
 from functrans.trace.stage import rewrite

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
 from functrans.loop.grid import Grid
-from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Kernel, MatrixMultiply
 from functrans.loop.walk import walk
-from functrans.lower.plan import Step
-
-NARROW = 2**31 - 2**11
-"""With so many threads at most, the number of each fits into 31 bits, in the last block too."""
+from functrans.lower.plan import MOST_NARROW, Step, threads
 
 
 class Launch(NamedTuple):
@@ -60,23 +54,8 @@ def least_blocks(kernel: Kernel) -> int:
     return 2 if any(isinstance(each, MatrixMultiply) for each in walk(kernel.body)) else 1
 
 
-def iterations(kernel: Kernel, sizes: Sequence[int]) -> int:
-    """How many iterations the band of a kernel has; one without a band."""
-
-    def number(bound: Scalar) -> int:
-        value: int = bound.attribute
-        return sizes[value] if bound.op == "size" else value
-
-    return prod(number(loop.stop) - number(loop.start) for loop in kernel.band)
-
-
-def threads(kernel: Kernel, sizes: Sequence[int]) -> int:
-    """How many threads do the band of a kernel, those not counted that fill the last block."""
-    return iterations(kernel, sizes) * kernel.team
-
-
 def narrowed(step: Step) -> Step:
     """The step, whose kernel knows whether 32 bits are enough for the numbers of its threads."""
-    if threads(step.kernel, step.sizes) > NARROW:
+    if threads(step.kernel, step.sizes) > MOST_NARROW:
         return step
     return replace(step, kernel=replace(step.kernel, narrow=True))

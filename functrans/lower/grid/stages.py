@@ -1,6 +1,6 @@
-"""The stages that make kernels for a grid of threads, each Draft -> Draft.
+"""The stages that only a grid of threads has, or has in another form, each Draft -> Draft.
 
-`functrans.lower.pipeline` has them in its list, in order.
+`functrans.lower.grid.pipeline` has them in its list, in order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from functrans.loop.statements import Kernel, size
+from functrans.lower import pipeline
 from functrans.lower.draft import Draft
+from functrans.lower.grid.attention.fusion import with_fused_pairs
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.coalescing import coalesced
 from functrans.lower.grid.column_reduction import shared_columns
@@ -17,20 +19,24 @@ from functrans.lower.grid.distribution import distributed
 from functrans.lower.grid.horizontal_fusion import side_by_side
 from functrans.lower.grid.launch import narrowed
 from functrans.lower.grid.library_calls import with_library_calls
-from functrans.lower.grid.pair_fusion import with_fused_pairs
+from functrans.lower.grid.products import tile_sums as products
+from functrans.lower.grid.products.epilogues import epilogues
+from functrans.lower.grid.products.tiling import tiled_product
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.sizes import with_leaves
+from functrans.lower.grid.splitting import ON_A_GRID
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.grid.transposition import transposed
+from functrans.lower.nest.fusion import fuse
 from functrans.lower.plan import Step
 
 
 def attention(draft: Draft) -> Draft:
     """Fuse attention, and its gradients: kernels of tiles, without scores or weights in memory.
 
-    `grid/pair_fusion.py`, with `grid/attention.py` for a softmax-weighted sum, and
-    `grid/pair_sums.py` for sums that make scores and weights again.
+    `grid/attention/fusion.py`, with `grid/attention/softmax_kernel.py` for a softmax-weighted sum,
+    and `grid/attention/gradient_kernel.py` for sums that make scores and weights again.
 
     Expects roots.
     Leaves fewer of them: what only these kernels need is not made.
@@ -48,6 +54,55 @@ def library_calls(draft: Draft) -> Draft:
     Leaves roots that are elements, or calls.
     """
     return replace(draft, roots=with_library_calls(draft.roots))
+
+
+def tile_sums(draft: Draft) -> Draft:
+    """Sum over products by tiles, where the products are: in the registers of a team's threads.
+
+    `grid/products/tile_sums.py`. Here a squared norm of a product comes to need no memory for it.
+
+    Expects roots that are elements, or calls.
+    Leaves roots of partial sums, one number for each tile, in the place of such sums.
+    """
+    loops, simplify = draft.chosen.loops, draft.chosen.puller.simplify
+    roots = products.tile_sums(draft.roots, loops, draft.target, simplify)
+    return replace(draft, roots=tuple(roots))
+
+
+def reduction_splitting(draft: Draft) -> Draft:
+    """Split long reductions to few results into blocks, as many as keep the teams of a grid busy.
+
+    `select/split_reductions.py`, by the rules of `grid/splitting.py`.
+
+    Expects roots.
+    Leaves roots, of which those with long sums are two: of partial results, and of their sum.
+    """
+    return pipeline.splitting(draft, ON_A_GRID)
+
+
+def fusion(draft: Draft) -> Draft:
+    """Fuse loops; what is made of a product's elements one by one joins the loops of its tiles.
+
+    `nest/fusion.py`, with the rule of `grid/products/epilogues.py`.
+
+    Expects roots, each after those that it reads.
+    Leaves nests of loops with the roots in them.
+    """
+    return replace(draft, loops=tuple(fuse(draft.roots, draft.target, epilogues(draft.target))))
+
+
+def loop_generation(draft: Draft) -> Draft:
+    """Generate the statements of nests; products of matrices become kernels of tiles.
+
+    `grid/products/tiling.py`, and `nest/bodies.py` for all other nests.
+
+    Expects nests of loops with roots in them.
+    Leaves statements of the loop language; loops whose iterations are independent say so.
+    """
+    target, simplify = draft.target, draft.chosen.puller.simplify
+    return pipeline.generated(
+        draft, lambda loop, readers: tiled_product(loop, readers, target, simplify)
+    )
 
 
 def loop_distribution(draft: Draft) -> Draft:

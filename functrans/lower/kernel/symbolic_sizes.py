@@ -43,8 +43,7 @@ class _Parametriser:
     def __init__(self, nest: Nest, homes: Mapping[Buffer, Buffer], target: Target) -> None:
         self.largest = max(target.kernels.largest_constant, nest.largest_constant)
         self.scratch = set(nest.scratch)
-        # shared memory is laid out when a kernel is compiled
-        self.constant = self.scratch if target.grid is not None else set()
+        self.constant = self.scratch if target.kernels.constant_scratch else set()
         self.homes = homes
         self.slots: dict[int, Scalar] = {}
         self.buffers: dict[Buffer, Buffer] = {}

@@ -275,7 +275,7 @@ class NestBuilder:
             inner = For(rows, ZERO, const(extent_of(rows), INDEX), (inner,))
         elif outermost and "tile" in self.target.stages:
             inner = tiled(inner, self.target)
-        if outermost or self.target.grid is not None:
+        if outermost or self.target.lanes_are_threads:
             # in a grid, the iterations of all loops may be shared
             inner = _mark_parallel(inner, self.target.parallel_loops)
         yield inner
@@ -389,7 +389,7 @@ def _distribute(
         else:
             short += unit
     bodies = [body for body in (*long, tuple(short)) if body]
-    if len(bodies) > 1 and target.grid is None:
+    if len(bodies) > 1 and not target.lanes_are_threads:
         bodies = [body if is_shared(body) else tuple(map(_serial, body)) for body in bodies]
     return bodies
 

@@ -7,14 +7,12 @@ nest's own indices down to that depth: then iteration by iteration is as good as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from functrans.loop.grid import ProductTile, WarpTile
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
-from functrans.lower.select.products import product_of
 from functrans.lower.select.root import Root, extent_of, fold_steps
 
 
@@ -95,14 +93,27 @@ class Loop:
         self.plain &= not root.folds
 
 
-def fuse(roots: Sequence[Root], target: Target) -> list[Loop]:
-    """Nests that compute all roots, in order."""
-    return _Fusion(target).run(roots)
+Rule = Callable[[Loop, Root], bool | None]
+"""Whether a root may join a nest; None where the other rules decide."""
+
+
+def fuse(roots: Sequence[Root], target: Target, rule: Rule = lambda nest, root: None) -> list[Loop]:
+    """Nests that compute all roots, in order.
+
+    Parameters
+    ----------
+    roots : sequence of Root
+    target : Target
+    rule : callable
+        What is asked first.
+    """
+    return _Fusion(target, rule).run(roots)
 
 
 class _Fusion:
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, rule: Rule) -> None:
         self.target = target
+        self.rule = rule
         self.limits = target.fusion
         self.nests: list[Loop] = []
         self.makers: dict[Buffer, Root] = {}
@@ -160,12 +171,9 @@ class _Fusion:
             return False
         if nest.parameters >= self.limits.most_buffers:
             return False
-        first = next(iter(nest.roots))
-        if product_of(root, self.target) is not None:
-            return False
-        product = product_of(first, self.target)
-        if product is not None:
-            return self._is_epilogue(root, first, nest, product.tile)
+        decided = self.rule(nest, root)
+        if decided is not None:
+            return decided
         if index is None:
             most = self.limits.few_stores if root.part else self.limits.largest_block
             return nest.unexpanded <= most
@@ -174,23 +182,9 @@ class _Fusion:
         if len(root.loops) == 1 and nest.vectorisable and nest.plain and not root.folds:
             # nothing is lost, and what reads both will find them in one place
             return nest.node_count <= self.limits.largest_nest
-        if self.target.grid is not None and not nest.plain and root.folds:
-            # so are rows, on a grid: a launch less, and if that is slow, they are distributed again
+        if self.limits.unrelated_rows and not nest.plain and root.folds:
             return nest.node_count <= self.limits.largest_nest
         return not nest.sources.isdisjoint(root.loads)
-
-    def _is_epilogue(
-        self, root: Root, product: Root, nest: Loop, tile: ProductTile | WarpTile
-    ) -> bool:
-        """Whether a root is made, element by element, of those of a product that goes in tiles."""
-        assert self.target.grid is not None
-        others = nest.node_count - product.node_count + root.node_count
-        largest = self.target.grid.largest_epilogue
-        if root.summand is not None:
-            return product.target in root.loads and others * tile.sums <= largest
-        if others * tile.copies > largest:
-            return False
-        return root.loops == product.loops and len(root.elements) == 1 and not root.folds
 
     def _fuse_into(self, loop: Loop, root: Root, read: Sequence[Root], depth: int) -> bool:
         """Fuse the root with a loop of the nest that has its index at this depth, if legal."""

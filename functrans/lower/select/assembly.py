@@ -145,7 +145,7 @@ def _stores(
     """
     before, (value,) = lower_folds([value], 1, roots.puller.simplify, roots.target)
     store = Store(target, place, value, op)
-    if roots.target.grid is not None:
+    if roots.target.lanes_are_threads:
         # the elements of one part go to places of their own
         return nest(loops, (*before, store), parallel=True)
     if before or not dense:

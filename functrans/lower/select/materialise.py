@@ -84,11 +84,8 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
 def _narrower(
     eqn: Eqn, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern], target: Target
 ) -> Var | None:
-    """The float that a wider one is made of and nothing else, to be kept on a grid in its place.
-
-    It takes less memory, and in tiles of products numbers of 16 bits are wanted as they are.
-    """
-    if target.grid is None or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
+    """The float that a wider one is a conversion of, to be kept in its place; or None."""
+    if not target.materialisation.narrower or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
         return None
     (x,), (out,) = eqn.inputs, eqn.outputs
     if not isinstance(x, Var) or not is_float(x.aval.dtype) or not is_float(out.aval.dtype):

@@ -53,8 +53,8 @@ class Root:
     largest_constant : int
         Numbers up to this are about its tiles, and not about the program's arrays.
     summand : Scalar or None
-        Of the sum over each tile of a product (`functrans.lower.select.tile_sums`): a term, by the
-        loops of the product.
+        Of the sum over each tile of a product (`functrans.lower.grid.products.tile_sums`): a term,
+        by the loops of the product.
     """
 
     target: Buffer
@@ -104,12 +104,12 @@ class Root:
             return False
         if not self.loops or extent_of(self.loops[-1]) < target.unrolling.one_vector:
             return True
-        across, along = self._strided_loads(target.grid is not None)
+        across, along = self._strided_loads(target.lanes_are_threads)
         return self._has_ragged_folds or along < across
 
     def has_strided_folds(self, target: Target) -> bool:
         """Whether folds have a stride where the innermost loop is contiguous: sums of columns."""
-        across, along = self._strided_loads(target.grid is not None)
+        across, along = self._strided_loads(target.lanes_are_threads)
         return across < along and not self.vectorises_folds(target)
 
     @cached_property

@@ -116,17 +116,15 @@ class Roots:
         """The axes of a value that become loops, by itself."""
         shape = atom.aval.shape
         limits = self.target.unrolling
-        on_grid = self.whole and self.target.grid is not None
-        if prod(shape) <= (1 if on_grid else limits.sums):
+        if prod(shape) <= (limits.alone if self.whole else limits.sums):
             return ()
         trial = self.loops(shape)
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
-        if on_grid and reduces and prod(shape) <= limits.sums:
+        if reduces and prod(shape) <= limits.sums:
             return tuple(range(len(shape)))  # a team of threads each
         most = limits.sums if reduces else limits.elements
-        if self.target.grid is not None:
-            most = min(most, self.target.grid.registers // atom.aval.dtype.itemsize)
+        most = min(most, limits.body_bytes // atom.aval.dtype.itemsize)
         most = min(most, max(limits.largest_body // node_count(nodes), 1))
         unrolled, front = axes_to_unroll(shape, limits.longest, most)
         if any(branches_on(nodes, trial[axis]) for axis in front):
@@ -158,7 +156,7 @@ class Roots:
         target = buffer(name, atom.aval.dtype, shape)
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
             return target
-        streams = output and self.whole and self.target.grid is not None and self._streams(atom)
+        streams = output and self.whole and self.target.lanes_are_threads and self._streams(atom)
         axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
         loops, elements = self.evaluated(atom, axes)
         self.all.append(Root(target, loops, axes, elements, output))

@@ -13,17 +13,48 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import Target
-from functrans.lower.select.products import Product, product_of
 from functrans.lower.select.root import Root, extent_of
 
 T = TypeVar("T")
+
+
+class Splitting(NamedTuple):
+    """What decides, on one kind of machine, how reductions are split.
+
+    Parameters
+    ----------
+    blocks : callable
+        Into how many blocks the reductions of a root are cut; 1: into none.
+    is_busy : callable
+        Whether the iterations of a root, whose folds have so many steps in all, are enough for the
+        threads as it is.
+    blocks_first : bool
+        Whether the partial results of a block lie next to each other in memory.
+    """
+
+    blocks: Callable[[Root, Target], int]
+    is_busy: Callable[[Root, int, Target], bool]
+    blocks_first: bool
+
+
+def iterations(root: Root) -> int:
+    """How many iterations the loops of a root have."""
+    return prod(map(extent_of, root.loops))
+
+
+ON_CORES = Splitting(
+    blocks=lambda _, target: target.reductions.blocks,
+    is_busy=lambda root, _, target: iterations(root) > target.reductions.few_iterations,
+    blocks_first=False,
+)
+"""A few threads share the blocks, and each goes along memory."""
 
 
 def split_reductions(
@@ -31,6 +62,7 @@ def split_reductions(
     loops: Callable[[Sequence[int]], tuple[Scalar, ...]],
     target: Target,
     simplify: Simplifier,
+    splitting: Splitting = ON_CORES,
 ) -> list[Root]:
     """The root, or a root of partial results and one that combines them.
 
@@ -41,28 +73,22 @@ def split_reductions(
         The indices of loops of given extents.
     target : Target
     simplify : Simplifier
+    splitting : Splitting
     """
-    limits = target.reductions
-    product = product_of(root, target)
     extents = [extent_of(loop) for loop in root.loops]
-    blocks = _blocks(root, prod(extents), target) if product is None else _parts(product, target)
+    blocks = splitting.blocks(root, target)
     if blocks == 1:
         return [root]
     folds = [fold for fold in root.folds if _is_splittable(fold, root.folds, blocks)]
     steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
-    if steps < limits.long:
-        return [root]
-    if product is None and _is_shared(root, prod(extents), target):
-        return [root]
-    alone = product is None and root.vectorises_folds(target)
-    if alone and steps <= limits.longest_alone * prod(extents):
+    if steps < target.reductions.long or splitting.is_busy(root, steps, target):
         return [root]
     inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))
-    by_fold = target.grid is not None  # (where neighbouring threads store to neighbouring places)
+    first = splitting.blocks_first
 
     def element(position: Sequence[T], number: T) -> tuple[T, ...]:
-        return (number, *position) if by_fold else (*position, number)
+        return (number, *position) if first else (*position, number)
 
     # one buffer for all folds over the same extents, which are then done in one loop
     dtypes = dict.fromkeys(fold.dtype for fold in folds)
@@ -83,34 +109,11 @@ def split_reductions(
             op = fold.attribute[0]
             count = const(blocks, INDEX)
             known[fold] = Scalar("fold", (term, count), dtype, (op, (block,)))
-        axes = tuple(range(by_fold, by_fold + len(inner)))
+        axes = tuple(range(first, first + len(inner)))
         new.append(Root(partial, inner, axes, tuple(elements)))
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
-
-
-def _parts(product: Product, target: Target) -> int:
-    assert target.grid is not None
-    return product.parts(target.grid)
-
-
-def _blocks(root: Root, iterations: int, target: Target) -> int:
-    """Into how many blocks a reduction is cut."""
-    blocks = target.reductions.blocks
-    if target.grid is None or root.vectorises_folds(target):
-        return blocks
-    # of columns, a team does as many as a warp has threads, and shares their rows
-    return max(-(-blocks * target.grid.warp // max(iterations, target.grid.warp)), 2)
-
-
-def _is_shared(root: Root, iterations: int, target: Target) -> bool:
-    """Whether the iterations of a root are enough for threads, or blocks of a grid, as it is."""
-    limits = target.reductions
-    if target.grid is None or root.vectorises_folds(target):
-        return iterations > limits.few_iterations
-    # sums of columns are a thread's each
-    return iterations >= min((limits.few_iterations + 1) * target.grid.block, limits.most_columns)
 
 
 def _trip_count(fold: Scalar) -> int:

@@ -22,8 +22,8 @@ from functrans.loop.scalar import BOOL
 from functrans.loop.statements import Buffer, Call, Kernel
 from functrans.loop.target import CUDA, Target
 from functrans.loop.walk import may_fail
-from functrans.lower.grid.launch import iterations, launch, least_blocks
-from functrans.lower.plan import Plan, Step, called
+from functrans.lower.grid.launch import launch, least_blocks
+from functrans.lower.plan import Plan, Step, called, iterations
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
 from functrans.run.cuda.libraries.bindings import are_installed

@@ -20,8 +20,8 @@ from functrans.ir.graph import Graph
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
 from functrans.lower import overview, pipeline, report
-from functrans.lower.grid.launch import iterations, launch
-from functrans.lower.plan import Plan, Step, called
+from functrans.lower.grid.launch import launch
+from functrans.lower.plan import Plan, Step, called, iterations
 from functrans.lower.select.partition import partition
 from functrans.optimise import optimise
 from functrans.optimise.machine.complex_parts import without_complex

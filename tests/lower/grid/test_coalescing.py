@@ -8,7 +8,8 @@ import pytest
 from functrans import jit
 from functrans.loop.target import CUDA
 from functrans.lower import pipeline
-from functrans.lower.grid.launch import NARROW, iterations, narrowed
+from functrans.lower.grid.launch import narrowed
+from functrans.lower.plan import MOST_NARROW, iterations
 from functrans.lower.verify import verify
 from tests.loop.plans import evaluate_plan, shuffled
 
@@ -55,7 +56,9 @@ def test_numbers_of_threads_that_do_not_fit_are_not_narrow():
     (step,) = plan(lambda x: x * 2, np.broadcast_to(1.0, (100, 50))).steps
     assert step.kernel.narrow
     loop = step.kernel.band[0]
-    slots = [NARROW + 1 if loop.stop.attribute == n else old for n, old in enumerate(step.sizes)]
+    slots = [
+        MOST_NARROW + 1 if loop.stop.attribute == n else old for n, old in enumerate(step.sizes)
+    ]
     wide = replace(step, kernel=replace(step.kernel, narrow=False), sizes=tuple(slots))
-    assert iterations(wide.kernel, wide.sizes) > NARROW
+    assert iterations(wide.kernel, wide.sizes) > MOST_NARROW
     assert not narrowed(wide).kernel.narrow

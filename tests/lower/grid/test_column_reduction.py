@@ -16,8 +16,7 @@ from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.column_reduction import shared_columns
-from functrans.lower.grid.launch import threads
-from functrans.lower.plan import Step
+from functrans.lower.plan import Step, threads
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.programs import emulate_plan, stored_as

@@ -9,8 +9,7 @@ from functrans import grad, jit, lax, vmap
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.loop.target import CUDA
 from functrans.lower import pipeline
-from functrans.lower.grid.launch import iterations
-from functrans.lower.plan import Repeat, Step
+from functrans.lower.plan import Repeat, Step, iterations
 from functrans.lower.verify import verify
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.lower.test_targets import SMALL_CUDA

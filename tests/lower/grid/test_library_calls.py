@@ -10,7 +10,7 @@ from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.verify import verify
 from tests.loop.plans import evaluate_plan, shuffled
-from tests.lower.grid.test_attention import (
+from tests.lower.grid.attention.test_softmax_kernel import (
     FORMS,
     SMALL,
     attend,

@@ -8,7 +8,8 @@ from functrans.loop.statements import For, Reduce
 from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
-from functrans.lower.grid.launch import iterations, launch
+from functrans.lower.grid.launch import launch
+from functrans.lower.plan import iterations
 from functrans.lower.verify import verify
 
 

@@ -1,10 +1,10 @@
 """Attention among roots: which of them are one softmax-weighted sum together.
 
-Expects the roots of a program. Leaves what `functrans.lower.select.attention` describes, where only
-its result is kept. Several roots make it, of which the first have an element for each query and
-each key. What is matched are expressions of the loop language: scaling, masking, biases and the
-like may stand anywhere in the scores, and whether weights or results are divided, or by what, makes
-no difference.
+Expects the roots of a program. Leaves what `functrans.lower.grid.attention.softmax` describes,
+where only its result is kept. Several roots make it, of which the first have an element for each
+query and each key. What is matched are expressions of the loop language: scaling, masking, biases
+and the like may stand anywhere in the scores, and whether weights or results are divided, or by
+what, makes no difference.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.statements import local
-from functrans.lower.select.attention import Attention, Statistic, tile_for
-from functrans.lower.select.pairs import PairProduct, Pairs, Values, pair_product, told_apart
-from functrans.lower.select.products import extents
-from functrans.lower.select.readers import (
+from functrans.lower.grid.attention.def_use import (
     Among,
     Known,
     Mismatch,
@@ -32,7 +29,16 @@ from functrans.lower.select.readers import (
     summed_as,
     value_of,
 )
-from functrans.lower.select.rerolling import rerolled
+from functrans.lower.grid.attention.pairs import (
+    PairProduct,
+    Pairs,
+    Values,
+    pair_product,
+    told_apart,
+)
+from functrans.lower.grid.attention.rerolling import rerolled
+from functrans.lower.grid.attention.softmax import Attention, Statistic, tile_for
+from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Root, extent_of
 
 

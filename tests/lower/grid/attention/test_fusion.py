@@ -4,7 +4,7 @@ import numpy as np
 
 from functrans.loop.nodes import index
 from functrans.loop.statements import buffer, load
-from functrans.lower.grid.pair_fusion import in_order
+from functrans.lower.grid.attention.fusion import in_order
 from functrans.lower.select.root import Root
 
 i = index("i", 5)

@@ -2,9 +2,9 @@
 
 Expects roots. Leaves them, and roots of partial sums, one number for each tile of a product, in the
 place of sums over its rows and columns. The kernel of the tiles makes these of the sums that its
-threads have in registers (`functrans.lower.grid.product_tiling`), and the product is never in
-memory: so it goes with the squared norms of the gradients of a layer that is applied at each place
-of a sequence.
+threads have in registers (`functrans.lower.grid.products.register_tiling`), and the product is
+never in memory: so it goes with the squared norms of the gradients of a layer that is applied at
+each place of a sequence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, buffer, load
 from functrans.loop.target import Target
-from functrans.lower.select.products import Product, product_of
+from functrans.lower.grid.products.recognition import Product, product_of
 from functrans.lower.select.root import Root, extent_of
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -44,7 +44,9 @@ def tile_sums(
     roots: Sequence[Root], loops: Loops, target: Target, simplify: Simplifier
 ) -> list[Root]:
     """The roots, with sums over the elements of products made of the sums over tiles."""
-    if target.grid is None or not target.grid.tiles:
+    grid = target.grid
+    assert grid is not None
+    if not grid.tiles:
         return list(roots)
     readers: dict[Buffer, list[Root]] = {}
     for root in roots:
@@ -66,7 +68,7 @@ def tile_sums(
         found.append(root)
         product = product_of(root, target)
         if product is not None and not root.output and len(readers.get(root.target, ())) == 1:
-            if isinstance(product.tile, ProductTile) and product.parts(target.grid) == 1:
+            if isinstance(product.tile, ProductTile) and product.parts(grid) == 1:
                 products[root.target] = root, product
     return found
 

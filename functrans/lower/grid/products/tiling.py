@@ -9,11 +9,11 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
-from functrans.lower.grid.product_tiling import Tiling
-from functrans.lower.grid.tensor_cores import WarpTiling
+from functrans.lower.grid.products.recognition import product_of
+from functrans.lower.grid.products.register_tiling import Tiling
+from functrans.lower.grid.products.tensor_cores import WarpTiling
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.select.products import product_of
 from functrans.lower.select.root import Root
 
 

@@ -1,7 +1,8 @@
 """Fused attention: softmax-weighted sums of rows, without the weights in memory.
 
 Expects roots. Leaves one instead of those that are attention together
-(`functrans.lower.select.attention`): the kernel of a team, whose band goes over tiles of queries:
+(`functrans.lower.grid.attention.softmax`): the kernel of a team, whose band goes over tiles of
+queries:
 
     for each tile of queries, by a team:
         the queries' operands, into shared memory
@@ -28,7 +29,8 @@ from functrans.loop.nodes import combine_pairwise
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Let, Statement, Store, load, local
-from functrans.lower.grid.pair_tiles import (
+from functrans.lower.grid.attention.softmax import Attention
+from functrans.lower.grid.attention.tiles import (
     Element,
     PairTiles,
     counted,
@@ -36,7 +38,6 @@ from functrans.lower.grid.pair_tiles import (
     named_loads,
     team_root,
 )
-from functrans.lower.select.attention import Attention
 from functrans.lower.select.root import Root
 
 LOWEST = float("-inf")

@@ -1,7 +1,8 @@
 """Pairs of rows: what is made of each row and each of its partners, by products of the two.
 
 In attention rows are queries, and partners keys; in its gradient for keys it is the other way
-round. A kernel of tiles (`functrans.lower.grid.pair_tiles`) keeps to itself what is made of pairs.
+round. A kernel of tiles (`functrans.lower.grid.attention.tiles`) keeps to itself what is made of
+pairs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from functrans.loop.nodes import identity
 from functrans.loop.scalar import Number, Scalar, postorder
-from functrans.lower.select.products import extents, operands_of
+from functrans.lower.grid.products.recognition import extents, operands_of
 
 
 class Pairs(NamedTuple):

@@ -1,8 +1,8 @@
 """Tiled products on tensor cores: each warp of a team multiplies fragments, from shared memory.
 
-The loops are those of `functrans.lower.grid.product_tiling`: tiles of the operands are in shared
-memory, and the next ones on their way meanwhile. Operands are computed where they are loaded, and
-then rounded to what tensor cores take. What differs:
+The loops are those of `functrans.lower.grid.products.register_tiling`: tiles of the operands are in
+shared memory, and the next ones on their way meanwhile. Operands are computed where they are
+loaded, and then rounded to what tensor cores take. What differs:
 
 - a thread loads numbers that lie side by side, as many as 16 bytes have, and an operand lies in
   shared memory as it does in the array that it is read from: fragments are read either way;
@@ -39,8 +39,8 @@ from functrans.loop.statements import (
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.linearisation import delinearised
-from functrans.lower.grid.product_tiling import Side, Tiling, where_inside
-from functrans.lower.select.products import Product
+from functrans.lower.grid.products.recognition import Product
+from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
 from functrans.lower.select.root import Root, extent_of
 
 

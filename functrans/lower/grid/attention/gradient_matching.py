@@ -24,9 +24,7 @@ from functrans.loop.functions import node_count
 from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.statements import local
-from functrans.lower.select.pairs import PairProduct, Pairs, Values, pair_product, told_apart
-from functrans.lower.select.products import extents
-from functrans.lower.select.readers import (
+from functrans.lower.grid.attention.def_use import (
     Among,
     Known,
     Last,
@@ -40,7 +38,15 @@ from functrans.lower.select.readers import (
     summed_as,
     value_of,
 )
-from functrans.lower.select.rerolling import rerolled
+from functrans.lower.grid.attention.pairs import (
+    PairProduct,
+    Pairs,
+    Values,
+    pair_product,
+    told_apart,
+)
+from functrans.lower.grid.attention.rerolling import rerolled
+from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Root, extent_of
 
 

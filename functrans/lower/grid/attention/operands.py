@@ -13,10 +13,10 @@ from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, buffer, local
+from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
 from functrans.lower.grid.contiguity import lies_along
 from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
-from functrans.lower.select.pairs import PairProduct, Pairs, Values
-from functrans.lower.select.products import extents
+from functrans.lower.grid.products.recognition import extents
 
 Known = dict[Scalar, Scalar]
 Load = Callable[[Scalar, Scalar], Sequence[Statement]]

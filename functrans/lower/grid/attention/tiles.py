@@ -3,8 +3,8 @@
 A team has a tile of rows, and goes over their partners tile by tile. What is made of pairs is never
 in memory: each thread has a small tile of products, and one of sums of as many rows. This says
 which rows, partners and columns are a thread's, multiplies, adds up and hands results on; what is
-made of a pair is up to the kernels (`functrans.lower.grid.attention`,
-`functrans.lower.grid.pair_sums`).
+made of a pair is up to the kernels (`functrans.lower.grid.attention.softmax_kernel`,
+`functrans.lower.grid.attention.gradient_kernel`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.walk import loaded
+from functrans.lower.grid.attention.operands import Operands
+from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.linearisation import delinearised
-from functrans.lower.grid.pair_operands import Operands
-from functrans.lower.select.pairs import PairProduct, Pairs, Values
-from functrans.lower.select.products import extents
+from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Root, extent_of
 
 Known = dict[Scalar, Scalar]

@@ -4,8 +4,8 @@
     weights[q, k] = exp(scores[q, k] - max over k of scores[q, k])
     result[q, c]  = sum over k of weights[q, k] * values[k, c] / sum over k of weights[q, k]
 
-On a grid this is one kernel (`functrans.lower.grid.attention`), which keeps no scores in memory.
-`functrans.lower.select.attention_matching` finds it among roots.
+On a grid this is one kernel (`functrans.lower.grid.attention.softmax_kernel`), which keeps no
+scores in memory. `functrans.lower.grid.attention.softmax_matching` finds it among roots.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from functrans.loop.functions import Function
 from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.scalar import Scalar
-from functrans.lower.select.pairs import PairProduct, Pairs, Values
-from functrans.lower.select.products import extents
+from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
+from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Root
 
 

@@ -14,7 +14,15 @@ from functrans.scipy.special import logsumexp, softmax
 from tests.emit.cuda.programs import emulate_plan
 from tests.emit.cuda.special import needs_compiler
 from tests.loop.plans import evaluate_plan, shuffled
-from tests.lower.grid.test_attention import SMALL, attend, drawn, grouped, planned, scores, weights
+from tests.lower.grid.attention.test_softmax_kernel import (
+    SMALL,
+    attend,
+    drawn,
+    grouped,
+    planned,
+    scores,
+    weights,
+)
 
 
 def attention(q, k, v):

@@ -1,7 +1,7 @@
 """Totals of tiles: what is summed over all elements of a tile of a product, which are in registers.
 
 Each thread adds up the terms that it makes of its sums, and a reduction over the team adds up those
-of all threads (`functrans.lower.select.tile_sums` says which sums are made so).
+of all threads (`functrans.lower.grid.products.tile_sums` says which sums are made so).
 """
 
 from __future__ import annotations

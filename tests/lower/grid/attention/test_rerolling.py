@@ -7,7 +7,7 @@ from functrans.loop.nodes import combine_pairwise, index
 from functrans.loop.scalar import postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
-from functrans.lower.select.rerolling import rerolled
+from functrans.lower.grid.attention.rerolling import rerolled
 
 SIMPLIFY = Simplifier()
 X, Y = buffer("x", np.float64, (50, 60)), buffer("y", np.float64, (50, 60))

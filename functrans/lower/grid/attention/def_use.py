@@ -13,7 +13,7 @@ from functrans.loop.functions import Function, closed
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
-from functrans.lower.select.products import HALF
+from functrans.lower.grid.products.recognition import HALF
 from functrans.lower.select.root import Root
 
 Known = dict[Scalar, Scalar]

@@ -1,8 +1,9 @@
 """Fusion of pairs: attention and its gradients, without an array of scores or weights in memory.
 
 Expects roots. Leaves kernels of teams instead of those that are attention together
-(`functrans.lower.grid.attention`), and instead of sums over pairs, if there are several that are
-weighted by pairs, as in gradients (`functrans.lower.grid.pair_sums`).
+(`functrans.lower.grid.attention.softmax_kernel`), and instead of sums over pairs, if there are
+several that are weighted by pairs, as in gradients
+(`functrans.lower.grid.attention.gradient_kernel`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from functrans.loop.grid import Grid
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
-from functrans.lower.grid.attention import fused_attention
-from functrans.lower.grid.pair_sums import fused_sums
-from functrans.lower.select.attention import Attention
-from functrans.lower.select.attention_matching import attention_of
-from functrans.lower.select.pair_sums import PairRoots, PairSum
-from functrans.lower.select.readers import Among, Mismatch, is_exponential
+from functrans.lower.grid.attention.def_use import Among, Mismatch, is_exponential
+from functrans.lower.grid.attention.gradient_kernel import fused_sums
+from functrans.lower.grid.attention.gradient_matching import PairRoots, PairSum
+from functrans.lower.grid.attention.softmax import Attention
+from functrans.lower.grid.attention.softmax_kernel import fused_attention
+from functrans.lower.grid.attention.softmax_matching import attention_of
 from functrans.lower.select.root import Root
 
 
@@ -26,7 +27,7 @@ def with_fused_pairs(
     roots: Sequence[Root], target: Target, simplify: Simplifier
 ) -> tuple[Root, ...]:
     """Roots, of which those that are attention together, or its gradients, are few kernels."""
-    if target.grid is None or not target.grid.attention_tiles:
+    if not target.grid or not target.grid.attention_tiles:
         return tuple(roots)
     fusion = _Fusion(target.grid, simplify, target.materialisation.cheap)
     among = fusion.among(roots)

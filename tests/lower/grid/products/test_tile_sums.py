@@ -8,7 +8,7 @@ from functrans.loop.grid import ProductTile
 from functrans.lower.report import cost
 from functrans.lower.verify import verify
 from tests.emit.cuda.special import needs_compiler
-from tests.lower.grid.test_product_tiling import SMALL, check, drawn, plan
+from tests.lower.grid.products.test_register_tiling import SMALL, check, drawn, plan
 from tests.targets import target
 
 KEEPS = target(

@@ -7,7 +7,7 @@ from functrans.loop.nodes import fold, guard, index
 from functrans.loop.scalar import maximum
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import CPU, CUDA
-from functrans.lower.select.products import product_of
+from functrans.lower.grid.products.recognition import product_of
 from tests.lower.by_hand import root
 
 F4 = np.dtype(np.float32)

@@ -1,7 +1,7 @@
 """Tiled products of matrices: a team computes a tile, from tiles of the operands in shared memory.
 
-Expects a nest of a product (`functrans.lower.select.products`) and of what is computed of its
-elements one by one. Leaves the kernel of a team, whose band goes over the tiles of the result:
+Expects a nest of a product (`functrans.lower.grid.products.recognition`) and of what is computed of
+its elements one by one. Leaves the kernel of a team, whose band goes over the tiles of the result:
 
     for each tile of the result, by a team:
         tiles of both operands, for the first terms
@@ -39,9 +39,9 @@ from functrans.loop.statements import (
 from functrans.lower.grid.contiguity import lies_along
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
-from functrans.lower.grid.tile_totals import Element, totals_of_tile
+from functrans.lower.grid.products.recognition import Product, count_of, extents
+from functrans.lower.grid.products.tile_totals import Element, totals_of_tile
 from functrans.lower.nest.bodies import Nest
-from functrans.lower.select.products import Product, count_of, extents
 from functrans.lower.select.root import Root
 
 Values = dict[Scalar, Scalar]

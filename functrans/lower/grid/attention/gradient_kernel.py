@@ -1,7 +1,7 @@
 """Sums over pairs, which make the values of pairs themselves: the gradients of attention.
 
-Expects sums over the same partners (`functrans.lower.select.pair_sums`). Leaves the root of one
-kernel for all of them, that of a team, whose band goes over tiles of rows:
+Expects sums over the same partners (`functrans.lower.grid.attention.gradient_matching`). Leaves the
+root of one kernel for all of them, that of a team, whose band goes over tiles of rows:
 
     for each tile of rows, by a team:
         the rows' operands, into shared memory
@@ -25,16 +25,16 @@ from functrans.loop.nodes import combine_pairwise, identity
 from functrans.loop.scalar import Scalar, const, convert, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
-from functrans.lower.grid.pair_tiles import (
+from functrans.lower.grid.attention.gradient_matching import PairSum, PairSums
+from functrans.lower.grid.attention.softmax import chosen_tile
+from functrans.lower.grid.attention.tiles import (
     Element,
     PairTiles,
     counted,
     filled,
     team_root,
 )
-from functrans.lower.select.attention import chosen_tile
-from functrans.lower.select.pair_sums import PairSum, PairSums
-from functrans.lower.select.products import extents
+from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.root import Root
 
 

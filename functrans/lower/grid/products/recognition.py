@@ -2,8 +2,8 @@
 
 A root is one if it sums, for each row and each column, over terms of which each load knows either
 the row or the column: a contraction, but as well the distances between two sets of points. On a
-grid such a root is computed in tiles (`functrans.lower.grid.product_tiling`): what is loaded for a
-row is used for all columns of the tile, and the other way round.
+grid such a root is computed in tiles (`functrans.lower.grid.products.register_tiling`): what is
+loaded for a row is used for all columns of the tile, and the other way round.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Attention and its gradients, as kernels of tiles that keep no scores in memory."""

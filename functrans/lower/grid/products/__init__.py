@@ -1,0 +1,1 @@
+"""Products of matrices, in tiles that teams of threads compute."""

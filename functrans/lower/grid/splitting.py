@@ -1,0 +1,40 @@
+"""Reduction splitting on a grid: how many blocks keep all of its teams busy.
+
+Products in tiles are split along their terms, and sums down columns so that a team has a warp's
+threads of them. What `functrans.lower.select.split_reductions` asks is answered here.
+"""
+
+from __future__ import annotations
+
+from functrans.loop.target import Target
+from functrans.lower.grid.products.recognition import product_of
+from functrans.lower.select.root import Root
+from functrans.lower.select.split_reductions import Splitting, iterations
+
+
+def _blocks(root: Root, target: Target) -> int:
+    grid, blocks = target.grid, target.reductions.blocks
+    assert grid is not None
+    product = product_of(root, target)
+    if product is not None:
+        return product.parts(grid)
+    if root.vectorises_folds(target):
+        return blocks
+    # of columns, a team does as many as a warp has threads, and shares their rows
+    return max(-(-blocks * grid.warp // max(iterations(root), grid.warp)), 2)
+
+
+def _is_busy(root: Root, steps: int, target: Target) -> bool:
+    grid, limits = target.grid, target.reductions
+    assert grid is not None
+    if product_of(root, target) is not None:
+        return False
+    if root.vectorises_folds(target):
+        most = limits.longest_alone * iterations(root)
+        return iterations(root) > limits.few_iterations or steps <= most
+    # sums of columns are a thread's each
+    return iterations(root) >= min((limits.few_iterations + 1) * grid.block, limits.most_columns)
+
+
+ON_A_GRID = Splitting(_blocks, _is_busy, blocks_first=True)
+"""Neighbouring threads store to neighbouring places."""
