@@ -122,3 +122,26 @@ def test_what_is_on_disk_is_called_without_what_makes_it(argument, result, most,
     assert not making(second)
     assert not HEAVY & set(second)
     assert len([name for name in second if name.partition(".")[0] == "functrans"]) <= most
+
+
+GRID = ("functrans.lower.grid", "functrans.emit.cuda", "functrans.run.cuda")
+COMPILED_HERE = """
+import sys
+import numpy as np
+from functrans import grad, jit
+jit(grad(lambda w, x: np.sum(np.tanh(x @ w) ** 2)))(np.ones((40, 3)), np.ones((500, 40)))
+print(*sys.modules)
+"""
+
+
+def test_a_program_for_the_cpu_is_compiled_without_what_a_gpu_needs():
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED_HERE],
+        env=os.environ | {"FUNCTRANS_CACHE": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert "functrans.lower.pipeline" in loaded
+    assert not [name for name in loaded if name.startswith(GRID)]

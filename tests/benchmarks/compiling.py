@@ -18,9 +18,9 @@ import functrans
 from functrans import config, lax
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.cuda.translation import translated
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
 from functrans.run.cuda import compile as compiling
 from functrans.run.cuda import nvvm

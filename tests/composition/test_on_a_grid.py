@@ -23,8 +23,8 @@ from functrans import (
     vmap,
 )
 from functrans.ir.evaluate import evaluate as by_numpy
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
 from functrans.optimise import optimise

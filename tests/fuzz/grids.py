@@ -7,8 +7,8 @@ import numpy as np
 from functrans import config, grad, jit, vmap
 from functrans.ir.types import is_complex
 from functrans.loop.grid import AttentionTile
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
 from functrans.optimise import optimise

@@ -12,8 +12,9 @@ import numpy as np
 from functrans import jit, trace
 from functrans.emit.cuda import kernel as cuda
 from functrans.emit.llvm import kernel as llvm
-from functrans.loop.target import CPU, CUDA
+from functrans.loop.target import CPU
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
 from functrans.optimise.machine.passes import REWRITES
 from functrans.optimise.passes import PASSES
@@ -120,8 +121,9 @@ def on_a_gpu(graph):
     own = [stage.name for stage in stages if stage not in pipeline.STAGES]
     kernel = pipeline.plan(graph, machine).kernels[-1]
     yield (
-        "## On a GPU\n\nFor a GPU (`CUDA` in `functrans/loop/target.py`) the stages up to loops\n"
-        "are the same, with other thresholds. Of those that make kernels, these are its own:\n"
+        "## On a GPU\n\nFor a GPU (`CUDA` in `functrans/lower/grid/target.py`) the list of\n"
+        "stages is `functrans/lower/grid/pipeline.py`: the same ones, with other thresholds, and\n"
+        "its own: "
         f"{', '.join(own)}. [cuda.md](cuda.md) says how to look at such programs,\n"
         "for which no GPU is needed. Here is the same program there, but with its products not in\n"
         "tiles, whose kernels are long to read.\n"

@@ -17,9 +17,10 @@ from functrans.ir.graph import Graph
 from functrans.loop.domain import Fault
 from functrans.loop.grid import AttentionTile, ProductTile
 from functrans.loop.statements import For, Reduce
-from functrans.loop.target import CPU, CUDA, STAGES
+from functrans.loop.target import CPU, STAGES
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
 from functrans.run.code import host

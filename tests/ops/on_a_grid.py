@@ -6,9 +6,9 @@ from functrans.emit.cuda.kernel import emit
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.primitive import bind
 from functrans.ir.types import aval_of
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import iterations
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from functrans import config, grad, jit, vmap
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from tests.emit.cuda.programs import emulate_plan
 from tests.emit.cuda.special import needs_compiler
 

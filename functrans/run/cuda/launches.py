@@ -20,9 +20,10 @@ from functrans.locks import lock
 from functrans.loop.grid import Grid
 from functrans.loop.scalar import BOOL
 from functrans.loop.statements import Buffer, Call, Kernel
-from functrans.loop.target import CUDA, Target
+from functrans.loop.target import Target
 from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import launch, least_blocks
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step, called, iterations
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream

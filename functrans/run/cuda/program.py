@@ -21,8 +21,9 @@ from functrans.ir.primitive import Primitive, bind
 from functrans.ir.types import Aval, aval_of
 from functrans.locks import lock
 from functrans.loop.failures import FAILURES
-from functrans.loop.target import CUDA, Target
+from functrans.loop.target import Target
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan
 from functrans.lower.select.partition import Segment, partition, without_form
 from functrans.lower.verify import verify

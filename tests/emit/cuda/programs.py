@@ -5,8 +5,8 @@ import numpy as np
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.loop.scalar import BOOL
-from functrans.loop.target import CUDA
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import called, iterations
 from tests.emit.cuda.emulator import emulate
 

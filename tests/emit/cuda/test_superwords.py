@@ -9,7 +9,7 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Store, buffer, load, size
-from functrans.loop.target import CUDA
+from functrans.lower.grid.target import CUDA
 from tests.emit.cuda.emulator import emulate
 
 K, J = index("i", 100), index("j", 100)

@@ -6,9 +6,9 @@ import pytest
 from functrans import config, grad, trace
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.cuda.translation import translated
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
 from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.on_cpu import VERSION, emulate_and_run

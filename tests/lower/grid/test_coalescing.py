@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from functrans import jit
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import narrowed
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import MOST_NARROW, iterations
 from functrans.lower.verify import verify
 from tests.loop.plans import evaluate_plan, shuffled

@@ -12,10 +12,10 @@ from functrans.loop.reductions import lower_folds, unblocked
 from functrans.loop.scalar import const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Let, Reduce, Store, buffer, load, local
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.column_reduction import shared_columns
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Step, threads
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin

@@ -7,8 +7,8 @@ import pytest
 
 from functrans import grad, jit, lax, vmap
 from functrans.ir.evaluate import evaluate as by_numpy
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Repeat, Step, iterations
 from functrans.lower.verify import verify
 from tests.loop.plans import evaluate_plan, shuffled

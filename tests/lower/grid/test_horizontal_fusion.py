@@ -5,8 +5,8 @@ import numpy as np
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import For, Kernel, Store, buffer, load
-from functrans.loop.target import CUDA
 from functrans.lower.grid.horizontal_fusion import side_by_side
+from functrans.lower.grid.target import CUDA
 from functrans.lower.nest.bodies import Nest
 from tests.loop.evaluate import Memory
 from tests.loop.evaluate_grid import evaluate_grid

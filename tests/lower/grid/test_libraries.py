@@ -7,8 +7,8 @@ from ml_dtypes import bfloat16
 from functrans import grad, jit, lax
 from functrans.errors import PlanError
 from functrans.loop.statements import Call
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target

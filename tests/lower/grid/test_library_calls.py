@@ -6,8 +6,8 @@ from ml_dtypes import bfloat16
 
 from functrans import grad, jit
 from functrans.ir.evaluate import evaluate as by_numpy
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.lower.grid.attention.test_softmax_kernel import (

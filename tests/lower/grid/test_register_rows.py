@@ -22,11 +22,11 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.register_rows import with_register_rows
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify
 from tests.emit.cuda.programs import emulate_plan

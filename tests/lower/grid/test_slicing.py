@@ -6,9 +6,9 @@ import pytest
 from functrans import grad, jit, lax
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.loop.statements import For, Reduce
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Repeat
 from functrans.lower.verify import verify
 from functrans.optimise import optimise

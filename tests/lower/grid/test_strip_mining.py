@@ -8,8 +8,8 @@ import pytest
 
 from functrans import jit
 from functrans.emit.cuda.kernel import emit
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from tests.emit.cuda.programs import emulate_plan
 from tests.loop.plans import evaluate_plan, shuffled

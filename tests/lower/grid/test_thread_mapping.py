@@ -5,10 +5,10 @@ import pytest
 
 from functrans import grad, jit, lax, vmap
 from functrans.loop.statements import For, Reduce
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import iterations
 from functrans.lower.verify import verify
 

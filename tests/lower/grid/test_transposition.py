@@ -13,10 +13,10 @@ from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, guard, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import Barrier, For, Kernel, Store, buffer, load
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.grid.barrier_insertion import with_barriers
+from functrans.lower.grid.target import CUDA
 from functrans.lower.grid.transposition import transposed
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from functrans.loop.statements import Store
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.ops.indexing.gather import (
     scatter_add,
     scatter_max,

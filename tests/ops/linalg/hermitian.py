@@ -3,8 +3,8 @@
 import numpy as np
 
 from functrans import jit
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
 from functrans.optimise.machine.complex_parts import interleaved, without_complex

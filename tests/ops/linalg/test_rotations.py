@@ -14,8 +14,8 @@ from functrans import grad, lax, vmap
 from functrans.emit.cuda.kernel import emit
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED, NOT_CONVERGED
 from functrans.loop.statements import Call
-from functrans.loop.target import CUDA
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.optimise.machine.complex_parts import joined
 from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.programs import emulate_plan, stored_as

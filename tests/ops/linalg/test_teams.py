@@ -8,9 +8,9 @@ import pytest
 from functrans import grad, jit, lax, vmap
 from functrans.emit.cuda.kernel import emit
 from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin
 from functrans.scipy.linalg import lu_factor, solve_triangular

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from functrans import grad, jit, tree, vmap
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
-from functrans.loop.target import CPU, CUDA
+from functrans.loop.target import CPU
+from functrans.lower.grid.target import CUDA
 from functrans.optimise.machine.factored_sums import factor_sums
 from tests.ir.written import graph
 from tests.optimise.machine.rewrites import inputs_of, names, rewritten, stays

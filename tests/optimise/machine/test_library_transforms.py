@@ -5,8 +5,9 @@ import pytest
 
 from functrans import grad, jit, lax, vmap
 from functrans.loop.statements import Call
-from functrans.loop.target import CPU, CUDA
+from functrans.loop.target import CPU
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import without_form
 from functrans.lower.verify import verify
 from functrans.ops.fft.library import library_fft_p

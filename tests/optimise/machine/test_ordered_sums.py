@@ -7,8 +7,9 @@ import pytest
 
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
-from functrans.loop.target import CPU, CUDA
+from functrans.loop.target import CPU
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.ops.indexing.gather import scatter_add, scatter_max, scatter_multiply
 from functrans.optimise.machine.ordered_sums import order_sums

@@ -7,8 +7,9 @@ import functrans
 from functrans import grad, jit, lax, tree, vmap
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
-from functrans.loop.target import CPU, CUDA
+from functrans.loop.target import CPU
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Repeat
 from functrans.optimise import optimise
 from functrans.optimise.machine.passes import rewritten

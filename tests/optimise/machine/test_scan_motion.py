@@ -6,7 +6,8 @@ import pytest
 from functrans import grad, jit, lax, tree
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph
-from functrans.loop.target import CPU, CUDA
+from functrans.loop.target import CPU
+from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
 from functrans.optimise.machine.scan_motion import SCATTERS, move_out_of_scans
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import config, device_put, jit
-from functrans.loop.target import CUDA
+from functrans.lower.grid.target import CUDA
 from functrans.run.cuda import launches, program
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE

@@ -7,7 +7,7 @@ from functrans import checkpoint, grad, jit, jvp, value_and_grad, vjp, vmap
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.ir.evaluate import evaluate as by_numpy
-from functrans.loop.target import CUDA
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin
 from functrans.scipy.special import logsumexp, softmax

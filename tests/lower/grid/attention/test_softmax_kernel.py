@@ -8,8 +8,8 @@ from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.loop.grid import AttentionTile, ProductTile
-from functrans.loop.target import CUDA
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.optimise import optimise
 from functrans.run.cuda.compile import compile_cubin

@@ -6,8 +6,9 @@ import pytest
 from functrans.loop.nodes import fold, guard, index
 from functrans.loop.scalar import maximum
 from functrans.loop.statements import buffer, load
-from functrans.loop.target import CPU, CUDA
+from functrans.loop.target import CPU
 from functrans.lower.grid.products.recognition import product_of
+from functrans.lower.grid.target import CUDA
 from tests.lower.by_hand import root
 
 F4 = np.dtype(np.float32)

@@ -8,9 +8,9 @@ from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.loop.grid import ProductTile
 from functrans.loop.statements import Barrier, For
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.run.cuda.compile import compile_cubin
 from tests.emit.cuda.programs import emulate_plan

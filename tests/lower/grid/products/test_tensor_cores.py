@@ -10,10 +10,10 @@ from functrans.emit.cuda.kernel import emit
 from functrans.loop.fragments import COLUMNS, ROWS
 from functrans.loop.grid import WarpTile, lines
 from functrans.loop.statements import MatrixMultiply
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
+from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.run.cuda import launches
 from functrans.run.cuda.resources import occupancy

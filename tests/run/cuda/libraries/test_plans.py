@@ -6,9 +6,9 @@ import pytest
 from functrans import jit
 from functrans.loop import footprints
 from functrans.loop.statements import Address, Call
-from functrans.loop.target import CUDA
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.table import adapter, capturable, has, symbols
