@@ -44,6 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    # Tests collect garbage to see what is left: not among all tests and samples, each time.
+    # Tests collect garbage to see what is left: not among all tests and samples, each time. And
+    # what they compile stays in caches, which Python would look through again and again.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)

@@ -46,12 +46,12 @@ def test_series(kind, use):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_series_in_a_domain_and_integrals_from_a_place(kind):
-    def make(c):
-        return kind(c, domain=[-2, 3], window=[0, 1])
-
-    for use in (*USES.values(), BOUNDED):
-        same(use, make)
+@pytest.mark.parametrize("use", [*USES, "integral from a place"])
+def test_series_in_a_domain(kind, use):
+    same(
+        {**USES, "integral from a place": BOUNDED}[use],
+        lambda c: kind(c, domain=[-2, 3], window=[0, 1]),
+    )
 
 
 @pytest.mark.parametrize("use", [use for use in USES if use != "scaled"])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
+from tests.amount import examples
 from tests.run.call.test_inline_cache import python_calls
 
 X = np.arange(1.0, 4.0)
@@ -410,7 +411,7 @@ def test_threads_see_one_array_or_the_other():
     threads = [threading.Thread(target=look) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for i in range(2000):
+    for i in range(examples(2000)):
         model.weights = np.full(LARGE, 1.0 + i % 2)
     stop.set()
     for thread in threads:

@@ -64,22 +64,30 @@ def test_along_another_axis(name):
 
 
 @pytest.mark.parametrize("name", ["csd", "coherence"])
-def test_of_two_signals(name):
+@pytest.mark.parametrize(("x", "y"), [(X, Y), (X, Y[:40]), (ROWS, Y)])
+def test_of_two_signals(name, x, y):
     call = getattr(scipys, name)
-    for x, y in ((X, Y), (X, Y[:40]), (ROWS, Y)):
-        close(jit(lambda x, y: call(x, y, nperseg=16))(x, y), call(x, y, nperseg=16))
+    close(jit(lambda x, y: call(x, y, nperseg=16))(x, y), call(x, y, nperseg=16))
+
+
+TRANSFORM = scipys.stft(ROWS, nperseg=16)[2]
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"noverlap": 8, "window": ("kaiser", 4.0)}, {"scaling": "psd", "fs": 5.0}]
 )
-def test_there_and_back(options):
-    transform = scipys.stft(ROWS, nperseg=16)[2]
-    for z in (transform, transform[0], transform[0].astype(np.complex64)):
-        close(jit(lambda z: scipys.istft(z, **options))(z), scipys.istft(z, **options))
-    moved = np.moveaxis(transform, (-1, -2), (0, 1)).copy()
-    options = options | {"time_axis": 0, "freq_axis": 1}
-    close(jit(lambda z: scipys.istft(z, **options))(moved), scipys.istft(moved, **options))
+@pytest.mark.parametrize(
+    ("z", "axes"),
+    [
+        (TRANSFORM, {}),
+        (TRANSFORM[0], {}),
+        (TRANSFORM[0].astype(np.complex64), {}),
+        (np.moveaxis(TRANSFORM, (-1, -2), (0, 1)).copy(), {"time_axis": 0, "freq_axis": 1}),
+    ],
+)
+def test_there_and_back(options, z, axes):
+    options = options | axes
+    close(jit(lambda z: scipys.istft(z, **options))(z), scipys.istft(z, **options))
 
 
 def test_derivatives():
