@@ -10,7 +10,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,10 @@ def _default_bytes(name: str, default: int) -> int:
     if text:
         _ignored(name, "a number of bytes")
     return default
+
+
+def _default_names(name: str) -> tuple[str, ...]:
+    return tuple(filter(None, os.environ.get(name, "").replace(" ", "").split(",")))
 
 
 def _default_backend() -> str:
@@ -170,6 +174,11 @@ is slow, and for finding faults: of this library, or of operations of your own. 
 variable FUNCTRANS_CHECK_PLANS."""
 
 
+skip_passes: tuple[str, ...] = _default_names("FUNCTRANS_SKIP_PASSES")
+"""The names of passes over graphs that are left out, to find out what each is good for, or which of
+them is wrong; results are the same, up to rounding. docs/compiler.md lists them. From the
+environment variable FUNCTRANS_SKIP_PASSES, with commas between names."""
+
 deterministic: bool = _default_truth("FUNCTRANS_DETERMINISTIC", False)
 """Whether the same arguments give the same bits on a GPU, where elements are indexed more than once
 and floats are added to them. Otherwise threads add as they come, which is faster, and rounds in
@@ -221,6 +230,13 @@ def _folder(value: Any) -> Any:
     return Path(value) if isinstance(value, (str, os.PathLike)) and str(value) else _WRONG
 
 
+def _names(value: Any) -> Any:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return _WRONG
+    names = tuple(value)
+    return names if all(isinstance(name, str) for name in names) else _WRONG
+
+
 _WRONG = object()
 
 # Each switch: what a value becomes (or _WRONG), and what it must be, in words.
@@ -237,6 +253,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "recycle_bytes": (_not_negative, "an integer, 0 or more"),
     "patch_numpy": (_truth, "True or False"),
     "check_plans": (_truth, "True or False"),
+    "skip_passes": (_names, "a sequence of names"),
     "deterministic": (_truth, "True or False"),
     "check_floats": (_truth, "True or False"),
     "full_tracebacks": (_truth, "True or False"),

@@ -482,6 +482,11 @@ class Target:
         """
         return self.grid is not None
 
+    @property
+    def sums_in_tiles(self) -> bool:
+        """Whether products go in tiles, whose kernels also sum up what is made of them."""
+        return self.grid is not None and bool(self.grid.tiles)
+
     def lanes(self, itemsize: int) -> int:
         """How many numbers of so many bytes are done at once."""
         if self.grid is not None:

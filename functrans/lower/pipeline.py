@@ -35,7 +35,7 @@ from functrans.lower.select.root import Root
 from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
 from functrans.ops.compiled.emission import Inner
-from functrans.optimise.machine.passes import rewritten
+from functrans.optimise import rewritten
 
 
 class Stage(NamedTuple):
@@ -50,7 +50,7 @@ class Stage(NamedTuple):
 def rewriting(draft: Draft) -> Draft:
     """Rewrite the graph for the machine: layouts, motion out of loops, outlining of repeats.
 
-    The rewrites are listed in `optimise/machine/passes.py`.
+    The passes are listed in `optimise/passes.py`, under `machine`.
 
     Expects a graph whose primitives all have compiled forms.
     Leaves one that computes the same, and types.

@@ -1,5 +1,5 @@
-"""Rewriting graphs into smaller ones that compute the same."""
+"""Rewriting graphs into ones that compute the same, for any machine and for one."""
 
-from functrans.optimise.passes import PASSES, optimise
+from functrans.optimise.passes import legalised, optimise, passes_for, rewritten
 
-__all__ = ["PASSES", "optimise"]
+__all__ = ["legalised", "optimise", "passes_for", "rewritten"]

@@ -128,7 +128,11 @@ def _substituted(eqns: Iterable[Eqn], atoms: Mapping[Atom, Atom]) -> list[Eqn]:
 
 
 def merge_in_loops(graph: Graph) -> Graph:
-    """Let a loop take each operand once, stack each value once, and carry only what changes."""
+    """Eliminate duplicates at the borders of loops: operands, stacked values, unchanged carries.
+
+    Expects any graph.
+    Leaves loops that take each operand once, stack each value once, and carry only what changes.
+    """
     if not any(map(is_loop, graph.eqns)):
         return graph
     out = Rewriter(graph)
@@ -182,7 +186,11 @@ def _merged(loop: Loop) -> dict[Var, Atom]:
 
 
 def prune_in_loops(graph: Graph) -> Graph:
-    """Leave out results of loops and branches that are not used, and what only they need."""
+    """Eliminate dead code across the borders of loops and branches.
+
+    Expects loops without duplicates, of which one may be used and the other not.
+    Leaves loops and branches whose results are all used, and what these need.
+    """
     if not any(is_loop(eqn) or eqn.primitive is cond_p for eqn in graph.eqns):
         return graph
     read: set[Atom] = set(graph.outputs)

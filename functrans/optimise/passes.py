@@ -1,25 +1,73 @@
-"""The passes, in order."""
+"""The optimiser as lists of graph passes: Graph -> Graph, each with what it expects and leaves.
+
+A graph goes through three lists. `SIMPLIFICATION` holds for any machine, and gives the same bits.
+The other two are for a target. Legalisation leaves the operations that it has: `legalised` makes
+pairs of real numbers of complex ones, and simplifies what comes of that. The passes of a machine
+choose layouts, move work out of loops and outline repeats, for a graph of which loops are made
+next: they are the first stage of `functrans.lower.pipeline`. A grid of threads has lists of its own
+(`functrans.optimise.grid.passes`).
+
+A pass is a function whose docstring says in two lines what it expects and what it leaves; its entry
+says why it stands where it stands, and by what it is checked, if ``config.check_plans`` is set.
+Each may be left out (``config.skip_passes``), but those that are required: results stay right.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+from functrans import config
 from functrans.caches import cached
-from functrans.ir.check import checked
+from functrans.errors import GraphTypeError
+from functrans.ir.check import checked, is_asked
 from functrans.ir.graph import Eqn, Graph, prune
-from functrans.optimise.algebra import simplify
-from functrans.optimise.common import merge_equal
-from functrans.optimise.constant import fold_constants
-from functrans.optimise.inline import inline
+from functrans.lazily import lazy
+from functrans.loop.target import Target
+from functrans.optimise import checks
 from functrans.optimise.loops import merge_in_loops, prune_in_loops
+from functrans.optimise.machine.complex_parts import without_complex
+from functrans.optimise.machine.contraction_layout import lay_out_contractions
+from functrans.optimise.machine.outlining import outline
+from functrans.optimise.machine.product_layout import columns_first, swap_products
+from functrans.optimise.machine.real_transforms import halve_transforms
+from functrans.optimise.machine.scan_motion import move_out_of_scans
+from functrans.optimise.machine.sums.distribution import distribute_sums
+from functrans.optimise.machine.transposed_solves import solve_through_transposes
+from functrans.optimise.machine.write_coalescing import coalesce_writes
+from functrans.optimise.simplification import fold_constants, inline, merge_equal, simplify
 from functrans.optimise.twins import merge_twins
 
-Pass = Callable[[Graph], Graph]
+
+class Pass(NamedTuple):
+    """A pass: what it does, why it stands where it does, and the check of what it leaves.
+
+    ``run`` and ``check`` are handed the graph; and the target, in the lists for one.
+    """
+
+    run: Callable[..., Graph]
+    because: str
+    check: Callable[..., None] = checks.nothing_more
+    is_required: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+class Passes(NamedTuple):
+    """The passes for a kind of machine."""
+
+    legalisation: tuple[Pass, ...]
+    machine: tuple[Pass, ...]
 
 
 def optimise_inner(graph: Graph) -> Graph:
-    """Optimise the graphs inside: bodies of loops, branches."""
+    """Simplify the graphs inside: bodies of loops, branches.
+
+    Expects loops and branches without results that nobody uses.
+    Leaves inner graphs that have been through this list.
+    """
     if not any(eqn.primitive.higher_order for eqn in graph.eqns):
         return graph
     eqns = []
@@ -37,27 +85,122 @@ def _optimised(value: Any) -> Any:
     return tuple(map(_optimised, value)) if isinstance(value, tuple) else value
 
 
-PASSES: tuple[tuple[str, Pass], ...] = (
-    ("inline", inline),
-    ("merge_in_loops", merge_in_loops),
-    ("prune_in_loops", prune_in_loops),
-    ("optimise_inner", optimise_inner),
-    ("prune", prune),
-    ("fold_constants", fold_constants),
-    ("simplify", simplify),
-    ("merge_equal", merge_equal),
-    # what one pass uncovers, another can use
-    ("fold_constants again", fold_constants),
-    ("simplify again", simplify),
-    ("merge_twins", merge_twins),
-    ("prune again", prune),
+def eliminate_dead_code(graph: Graph) -> Graph:
+    """Eliminate dead code: equations whose results nobody needs.
+
+    Expects any graph.
+    Leaves equations that the outputs need.
+    """
+    return prune(graph)
+
+
+# fmt: off
+SIMPLIFICATION: tuple[Pass, ...] = (
+    Pass(inline, "first: what is called is simplified with what calls it", checks.has_no_calls),
+    Pass(merge_in_loops, "before pruning: of two operands alike, one is not needed then",
+         checks.loops_are_lean),
+    Pass(prune_in_loops, "before bodies are simplified: what nobody needs costs no time there"),
+    Pass(optimise_inner, "before the graph itself: a body may lose its last use of an operand"),
+    Pass(eliminate_dead_code, "before what looks at each equation", checks.has_no_dead_code),
+    Pass(fold_constants, "before algebra, which recognises numbers", checks.has_no_constants),
+    Pass(simplify, "before common subexpressions, which are alike in their simplest form"),
+    Pass(merge_equal, "before the second round, which sees that operands are the same",
+         checks.has_no_duplicates),
+    Pass(fold_constants, "again: an equation that algebra made may be of numbers alone",
+         checks.has_no_constants),
+    Pass(simplify, "again: what folding made a number is one to algebra"),
+    Pass(merge_twins, "behind all that makes equal loops look alike"),
+    Pass(eliminate_dead_code, "last: merging and algebra leave what nobody needs",
+         checks.has_no_dead_code),
 )
-"""Each takes a graph and gives one that computes the same, bit by bit."""
+"""For any machine. Each gives a graph that computes the same, bit by bit."""
+
+FOR_CORES = Passes(
+    legalisation=(
+        Pass(without_complex, "the loop language has no complex numbers", checks.is_real,
+             is_required=True),
+    ),
+    machine=(
+        Pass(distribute_sums, "first: it recognises contractions as they were written"),
+        Pass(halve_transforms, "behind sums, which may have been all that read the other part"),
+        Pass(swap_products, "before layouts are chosen, and while transposes are there"),
+        Pass(move_out_of_scans, "before layouts: it makes contractions over all steps"),
+        Pass(columns_first, "behind motion: a product that leaves its loop needs no transpose"),
+        Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
+        Pass(coalesce_writes, "behind layouts, whose transposes end chains of writes"),
+        Pass(solve_through_transposes, "behind layouts, like all that reads through transposes"),
+        Pass(outline, "last: segments are compared as they will be compiled"),
+    ),
+)
+"""For the cores of a CPU. Each gives a graph that computes the same, up to rounding: sums are in
+another order."""
+# fmt: on
+
+_for_a_grid = lazy("functrans.optimise.grid.passes:PASSES")
+
+
+def passes_for(target: Target) -> Passes:
+    """The lists for a target."""
+    if not target.lanes_are_threads:
+        return FOR_CORES
+    found: Passes = _for_a_grid.resolve()
+    return found
 
 
 @cached(512)
 def optimise(graph: Graph) -> Graph:
-    """The graph after all `PASSES`."""
-    for name, rewrite in PASSES:
-        graph = checked(rewrite(graph), name)
+    """The graph after `SIMPLIFICATION`."""
+    return _through(SIMPLIFICATION, graph)
+
+
+def legalised(graph: Graph, target: Target) -> Graph:
+    """The graph in operations that a target has, simplified again if it is another one."""
+    made = _through(passes_for(target).legalisation, graph, target)
+    return graph if made is graph else optimise(made)
+
+
+def rewritten(graph: Graph, target: Target, outlined: bool = False) -> Graph:
+    """The graph after the passes of a machine; without outlining unless it is asked for.
+
+    Outlining is for whole programs: the body of a loop is one segment as it is. Nor is it for a
+    program whose inputs are overwritten, since a segment that is called only reads its operands.
+    """
+    passes = passes_for(target).machine
+    return _through([each for each in passes if outlined or each.run is not outline], graph, target)
+
+
+def _through(passes: Iterable[Pass], graph: Graph, *target: Target) -> Graph:
+    skipped = _skipped()
+    for each in passes:
+        if each.name in skipped:
+            continue
+        graph = checked(each.run(graph, *target), each.name)
+        if is_asked():
+            try:
+                each.check(graph, *target)
+            except GraphTypeError as error:
+                raise GraphTypeError(f"{each.name} broke its promise: {error}") from error
     return graph
+
+
+def _skipped() -> frozenset[str]:
+    """The names of passes to leave out.
+
+    Raises
+    ------
+    ValueError
+        If there is no pass of such a name, or it is required.
+    """
+    if not config.skip_passes:
+        return frozenset()
+    lists = (SIMPLIFICATION, *FOR_CORES, *_for_a_grid.resolve())
+    known = {each.name: each for passes in lists for each in passes}
+    optional = sorted(name for name, each in known.items() if not each.is_required)
+    for name in config.skip_passes:
+        if name not in optional:
+            what = "is required" if name in known else "is no pass"
+            raise ValueError(
+                f"functrans.config.skip_passes: {name!r} {what}; those that may be left out are "
+                f"{', '.join(optional)}"
+            )
+    return frozenset(config.skip_passes)

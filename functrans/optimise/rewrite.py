@@ -1,13 +1,39 @@
-"""What the passes share: going through a graph, replacing atoms."""
+"""Rewriting a graph: by replacing atoms and equations, or by tracing it again with other rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+Rule = Callable[[Environment], Sequence[Any]]
+"""Gives the results of an equation from what the variables of its graph stand for."""
+
+
+def replaced(graph: Graph, rules: Mapping[Eqn, Rule]) -> Graph:
+    """The graph traced again, with some equations computed by rules of their own.
+
+    What is not needed any more is pruned.
+    """
+    if not rules:
+        return graph
+
+    def run(*inputs: Any) -> list[Any]:
+        values = Environment(zip(graph.inputs, inputs, strict=True))
+        for eqn in graph.eqns:
+            if eqn in rules:
+                with at_source_of(eqn):
+                    results = rules[eqn](values)
+            else:
+                results = apply(eqn, [values.read(atom) for atom in eqn.inputs])
+            values.update(zip(eqn.outputs, results, strict=True))
+        return [values.read(atom) for atom in graph.outputs]
+
+    return rewrite(run, graph.in_avals)
 
 
 class Rewriter:

@@ -22,7 +22,11 @@ Names = dict[Atom, int]
 
 
 def merge_twins(graph: Graph) -> Graph:
-    """Let one loop stand for two if it does all that the other one does."""
+    """Merge loops: one stands for two if it does all that the other one does.
+
+    Expects loops without duplicates, in which equal values have equal equations.
+    Leaves no loop beside another one that computes all of its results.
+    """
     while (merged := _merge_one(graph)) is not None:
         graph = merged
     return graph

@@ -27,8 +27,8 @@ from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
-from functrans.optimise import optimise
-from functrans.optimise.machine.complex_parts import interleaved, joined, without_complex
+from functrans.optimise import legalised, optimise
+from functrans.optimise.machine.complex_parts import interleaved, joined
 from tests.loop.plans import evaluate_plan
 from tests.lower.test_targets import SMALL_CUDA
 
@@ -183,7 +183,7 @@ TWICE = {
 def check(function, *operands, machine=SMALL_CUDA, seed=0):
     graph, captured, *_ = jit(function).program_for(operands, {})
     graph, operands = optimise(graph), (*operands, *captured)
-    apart = without_complex(graph)
+    apart = legalised(graph, machine)
     if not all(compiled(eqn, machine) for eqn in apart.eqns):
         pytest.skip("an operation has no kernel")
     plan = pipeline.plan(apart, machine)
@@ -295,6 +295,6 @@ def test_very_long_lines(name):
 @pytest.mark.parametrize("name", [*ELEMENTWISE, *REDUCING])
 def test_plans_of_very_long_lines(name):
     function = {**ELEMENTWISE, **REDUCING}[name]
-    graph = without_complex(optimise(jit(function).lower(drawn(HUGE)).graph()))
+    graph = legalised(optimise(jit(function).lower(drawn(HUGE)).graph()), CUDA)
     if all(compiled(eqn, CUDA) for eqn in graph.eqns):
         verify(pipeline.plan(graph, CUDA))

@@ -11,8 +11,8 @@ from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
 from functrans.lower.verify import verify
-from functrans.optimise import optimise
-from functrans.optimise.machine.complex_parts import interleaved, joined, without_complex
+from functrans.optimise import legalised, optimise
+from functrans.optimise.machine.complex_parts import interleaved, joined
 from tests.emit.cuda.programs import emulate_plan
 from tests.fuzz.checks import Mismatch, compare, float_inputs, losses_of, nearby, precision
 from tests.loop.plans import evaluate_plan
@@ -80,7 +80,7 @@ def on_a_grid(program, rng) -> None:
         around = nearby(function, inputs, rng, precision(program))
     graph, captures, *_ = jit(function).program_for(tuple(inputs), {})
     whole = optimise(graph)
-    graph = without_complex(whole)
+    graph = legalised(whole, CUDA)
     emulated = rng.random() < 0.3
     machine = CUDA if emulated else draw_target(rng)
     if not all(compiled(eqn, machine) for eqn in graph.eqns):

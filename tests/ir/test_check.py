@@ -11,7 +11,6 @@ from functrans.ir.primitive import registry
 from functrans.ir.types import Aval
 from functrans.loop.target import CPU
 from functrans.optimise import passes
-from functrans.optimise.machine import passes as rewrites
 from functrans.transform import forward
 
 F8, I8, WEAK = Aval((3,), float), Aval((3,), int), Aval((), float, weak=True)
@@ -119,28 +118,33 @@ def test_the_pass_and_the_equation_are_named():
         forgets()
 
 
-def broken(graph, target=None):
-    """A pass that leaves out the first equation."""
-    return Graph(graph.inputs, graph.eqns[1:], graph.outputs)
+def broken(each):
+    """A pass with the name of another one, which leaves out the first equation."""
+
+    def run(graph, target=None):
+        return Graph(graph.inputs, graph.eqns[1:], graph.outputs)
+
+    run.__name__ = each.name
+    return each._replace(run=run)
 
 
-@pytest.mark.parametrize("number", range(len(passes.PASSES)))
+@pytest.mark.parametrize("number", range(len(passes.SIMPLIFICATION)))
 def test_every_pass_is_checked(number, monkeypatch):
-    name = passes.PASSES[number][0]
-    changed = [*passes.PASSES[:number], (name, broken), *passes.PASSES[number + 1 :]]
-    monkeypatch.setattr(passes, "PASSES", tuple(changed))
+    changed = list(passes.SIMPLIFICATION)
+    changed[number] = broken(changed[number])
+    monkeypatch.setattr(passes, "SIMPLIFICATION", tuple(changed))
     graph = Graph([X], [sin(X, Y), sin(Y, Z)], [Z])
-    with pytest.raises(GraphTypeError, match=f"^{name} gives a graph that is wrong"):
+    with pytest.raises(GraphTypeError, match=f"^{changed[number].name} gives a graph that is"):
         passes.optimise.__wrapped__(graph)
 
 
-@pytest.mark.parametrize("number", range(len(rewrites.REWRITES)))
-def test_every_rewrite_is_checked(number, monkeypatch):
-    name = rewrites.REWRITES[number][0]
-    changed = [*rewrites.REWRITES[:number], (name, broken), *rewrites.REWRITES[number + 1 :]]
-    monkeypatch.setattr(rewrites, "REWRITES", tuple(changed))
-    with pytest.raises(GraphTypeError, match=f"^{name} gives a graph that is wrong"):
-        rewrites.rewritten(Graph([X], [sin(X, Y), sin(Y, Z)], [Z]), CPU, outlined=True)
+@pytest.mark.parametrize("number", range(len(passes.FOR_CORES.machine)))
+def test_every_pass_of_a_machine_is_checked(number, monkeypatch):
+    changed = list(passes.FOR_CORES.machine)
+    changed[number] = broken(changed[number])
+    monkeypatch.setattr(passes, "FOR_CORES", passes.FOR_CORES._replace(machine=tuple(changed)))
+    with pytest.raises(GraphTypeError, match=f"^{changed[number].name} gives a graph that is"):
+        passes.rewritten(Graph([X], [sin(X, Y), sin(Y, Z)], [Z]), CPU, outlined=True)
 
 
 def test_a_wrong_rule_is_found_when_it_is_applied(monkeypatch):

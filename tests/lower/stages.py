@@ -1,6 +1,6 @@
 """Every pass of the optimiser and every rewrite for the machine, and what they have to keep."""
 
-from functools import partial
+from functools import partial, wraps
 
 import numpy as np
 
@@ -9,11 +9,12 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.loop.target import CPU
 from functrans.optimise.machine.outlining import outline
-from functrans.optimise.machine.passes import REWRITES
-from functrans.optimise.passes import PASSES
+from functrans.optimise.passes import FOR_CORES, SIMPLIFICATION
 
 MACHINE = tuple(
-    (name, partial(rewrite, target=CPU)) for name, rewrite in REWRITES if rewrite is not outline
+    each._replace(run=wraps(each.run)(partial(each.run, target=CPU)))
+    for each in FOR_CORES.machine
+    if each.run is not outline
 )
 """Outlining is for graphs that can be compiled, which not all are that are looked at here."""
 
@@ -25,13 +26,13 @@ def values(graph, inputs):
 
 def stages(graph):
     """The graph after each stage that changed it, with the stage's name."""
-    for rewrites in (PASSES, MACHINE):
-        for name, rewrite in rewrites:
-            after = checked(rewrite(graph), name)
-            if rewrites is MACHINE:
-                after = checked(with_inner(after, rewrite), f"{name} inside")
+    for passes in (SIMPLIFICATION, MACHINE):
+        for each in passes:
+            after = checked(each.run(graph), each.name)
+            if passes is MACHINE:
+                after = checked(with_inner(after, each.run), f"{each.name} inside")
             if after != graph:
-                yield name, after
+                yield each.name, after
             graph = after
 
 

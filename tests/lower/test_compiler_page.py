@@ -16,8 +16,7 @@ from functrans.loop.target import CPU
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
-from functrans.optimise.machine.passes import REWRITES
-from functrans.optimise.passes import PASSES
+from functrans.optimise.passes import FOR_CORES, SIMPLIFICATION
 
 PAGE = Path(__file__).parents[2] / "docs" / "compiler.md"
 
@@ -53,8 +52,14 @@ def quoted(text, language="text"):
     return f"```{language}\n{text.strip()}\n```\n"
 
 
-def names(pairs):
-    return ", ".join(f"`{name}`" for name, _ in pairs)
+def table(passes):
+    """Graph passes: what each does, expects and leaves, and why it stands where it stands."""
+    yield "| Pass | What it does | Expects | Leaves | Stands here because |\n|---|---|---|---|---|\n"
+    for each in passes:
+        head, *_, promises = inspect.getdoc(each.run).split("\n\n")
+        expects, leaves = promises.removeprefix("Expects ").split("Leaves ")
+        cells = (f"`{each.name}`", head, expects, leaves, each.because)
+        yield "| " + " | ".join(" ".join(cell.split()).rstrip(".") for cell in cells) + " |\n"
 
 
 def section(stage, text, before):
@@ -75,15 +80,19 @@ def page():
     graph = optimise(traced)
     parts = [HEAD, quoted(str(traced))]
     parts += [
-        "## Optimising\n\nPasses that hold for any machine, bit by bit (`functrans/optimise/`): "
-        f"{names(PASSES)}.\n",
+        "## Optimising\n\nPasses over graphs are listed in `functrans/optimise/passes.py`, like the "
+        "stages below: each with what it expects and leaves, a check, and why it stands where it "
+        "stands. `functrans.config.skip_passes` leaves some out. Those of the first list hold for "
+        "any machine, bit by bit:\n",
+        "".join(table(SIMPLIFICATION)),
         quoted(str(graph)) if graph != traced else "They leave this program as it is.\n",
     ]
     before = str(graph)
     for stage, _, text in pipeline.shown(graph, CPU):
         part = section(stage, text, before)
         if stage.name == "rewriting":
-            part = part.replace("passes.py`.", f"passes.py`: {names(REWRITES)}.", 1)
+            listed = "".join(table((*FOR_CORES.legalisation, *FOR_CORES.machine)))
+            part = part.replace("\n\n```", f"\n\n{listed}\n```", 1)
         parts.append(part)
         before = text
     plan = pipeline.plan(graph, CPU)

@@ -9,7 +9,7 @@ from functrans import jit
 from functrans.ir.evaluate import evaluate
 from functrans.ir.primitive import registry
 from functrans.ir.types import aval_of
-from functrans.optimise.passes import PASSES
+from functrans.optimise.passes import SIMPLIFICATION
 from functrans.trace.stage import stage
 
 VALUES = {
@@ -105,13 +105,13 @@ def test_no_bit_is_changed(program):
     graph = stage(function, [aval_of(x) for x in inputs], kind="test").graph
     with np.errstate(all="ignore"):
         expected = evaluate(graph, inputs)
-        for name, rewrite in PASSES:
-            graph = rewrite(graph)
+        for each in SIMPLIFICATION:
+            graph = each.run(graph)
             for found, value in zip(evaluate(graph, inputs), expected, strict=True):
                 try:
                     same_bits(np.asarray(found), np.asarray(value))
                 except AssertionError as error:
-                    error.add_note(f"after {name}:\n{graph}")
+                    error.add_note(f"after {each.name}:\n{graph}")
                     raise
 
 

@@ -1,7 +1,7 @@
 """Fourier transforms by a library, of complex numbers whose parts alternate in memory: not scaled.
 
 Where a target has such a library, these take the places of the transforms in
-`functrans.ops.fft.fourier` (`functrans.optimise.machine.library_transforms`), when all derivatives
+`functrans.ops.fft.fourier` (`functrans.optimise.grid.library_transforms`), when all derivatives
 have been made.
 """
 

@@ -187,7 +187,7 @@ dot_general = primitive(
     transpose=[_transpose_x, _transpose_y],
     batch=_batch,
     pull=_pull,
-    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_large")),
+    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_called")),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(
         ((2, 3), (3, 4), _dims(((1,), (0,)))), ((3, 2), (4, 3), _dims(((0,), (1,)))),
@@ -239,7 +239,7 @@ widening_dot_general = primitive(
     numpy=_widening,
     jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
     pull=_pull_widening,
-    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_large")),
+    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_called")),
     samples=cases(
         ((2, 3), (3, 4), _dims(((1,), (0,)))),
         ((5, 2, 3), (5, 3, 4), _dims(((2,), (1,)), ((0,), (0,)))),

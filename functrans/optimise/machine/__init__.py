@@ -1,1 +1,1 @@
-"""Rewriting graphs for a machine: each rewrite takes a graph and a target, and gives a graph."""
+"""Graph passes for a machine: layouts, motion out of loops, legalisation, outlining."""

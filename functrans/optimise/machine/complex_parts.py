@@ -6,8 +6,6 @@ is a product; or, where it has no such form, by the primitive as it is, which a 
 for, on arrays in which the parts are interleaved.
 
 A complex input or output is a real array with a last axis of 2: in memory that is the same.
-
-On a grid, which cannot call NumPy, more operations have such a form (`ON_GRID`).
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.errors import GraphTypeError
-from functrans.ir.check import checked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, inner_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape, is_complex, real_dtype
@@ -36,17 +33,15 @@ from functrans.ops.compiled.pairs import (
 )
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
-from functrans.ops.linalg.eigen import eigh_p, eigvalsh_p
-from functrans.ops.linalg.hermitian import eigh_in_parts, eigvalsh_in_parts
-from functrans.optimise.machine.library_transforms import with_library_transforms
-from functrans.optimise.passes import optimise
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
-ON_GRID: dict[Primitive, Callable[..., Any]] = {
-    eigh_p: eigh_in_parts,
-    eigvalsh_p: eigvalsh_in_parts,
-}
-"""Rules like those of the slot `parts`, where there is a grid."""
+Parts = Callable[[Primitive], Callable[..., Any] | None]
+"""Gives the rule by which a primitive computes the parts of its results, if there is one."""
+
+
+def of_primitive(primitive: Primitive) -> Callable[..., Any] | None:
+    """The rule in the slot `parts`."""
+    return primitive.parts
 
 
 class _Complex:
@@ -75,16 +70,14 @@ class _Complex:
         return self._interleaved
 
 
-def without_complex(graph: Graph, target: Target | None = None) -> Graph:
-    """The graph with complex inputs and outputs interleaved: each a real array of pairs.
+def without_complex(graph: Graph, target: Target, parts: Parts = of_primitive) -> Graph:
+    """Replace complex numbers by pairs of real ones; inputs and outputs are interleaved arrays.
 
-    Of a target with libraries, Fourier transforms are theirs before there are no complex numbers.
+    Expects the operations on complex numbers as they were written, or chosen from a library.
+    Leaves complex values only around operations that NumPy is called for.
     """
-    if target is not None:
-        graph = with_library_transforms(graph, target)
-    if not _has_complex(graph):
+    if not has_complex(graph):
         return graph
-    on_grid = target is not None and target.grid is not None
 
     def run(*inputs: Any) -> list[Any]:
         given = [
@@ -92,15 +85,14 @@ def without_complex(graph: Graph, target: Target | None = None) -> Graph:
             for var, x in zip(graph.inputs, inputs, strict=True)
         ]
         return [
-            x.interleaved if isinstance(x, _Complex) else x for x in _results(graph, given, on_grid)
+            x.interleaved if isinstance(x, _Complex) else x for x in _results(graph, given, parts)
         ]
 
-    apart = rewrite(run, list(map(_interleaved, graph.in_avals)))
-    return optimise(checked(apart, "without_complex"))
+    return rewrite(run, list(map(_interleaved, graph.in_avals)))
 
 
 @cached(512)
-def _apart(graph: Graph, on_grid: bool) -> Graph:
+def _apart(graph: Graph, parts: Parts) -> Graph:
     """An inner graph with two inputs and outputs in the place of each complex one."""
     dtypes = [aval.dtype for aval in graph.in_avals]
     avals = [
@@ -111,7 +103,7 @@ def _apart(graph: Graph, on_grid: bool) -> Graph:
 
     def run(*inputs: Any) -> list[Any]:
         given = map(_from_pair, regrouped(inputs, dtypes))
-        return flattened(map(_to_pair, _results(graph, list(given), on_grid)))
+        return flattened(map(_to_pair, _results(graph, list(given), parts)))
 
     return rewrite(run, avals)
 
@@ -133,18 +125,18 @@ def _interleaved(aval: Aval) -> Aval:
     return _part(aval).update(shape=(*aval.shape, 2)) if is_complex(aval.dtype) else aval
 
 
-def _has_complex(graph: Graph) -> bool:
+def has_complex(graph: Graph) -> bool:
     own = (
         *graph.inputs,
         *graph.outputs,
         *(var for eqn in graph.eqns for var in (*eqn.inputs, *eqn.outputs)),
     )
     return any(is_complex(atom.aval.dtype) for atom in own) or any(
-        _has_complex(inner) for eqn in graph.eqns for inner in inner_graphs(eqn)
+        has_complex(inner) for eqn in graph.eqns for inner in inner_graphs(eqn)
     )
 
 
-def _results(graph: Graph, inputs: Sequence[Any], on_grid: bool) -> list[Any]:
+def _results(graph: Graph, inputs: Sequence[Any], parts: Parts) -> list[Any]:
     """The outputs of a graph."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
 
@@ -154,35 +146,35 @@ def _results(graph: Graph, inputs: Sequence[Any], on_grid: bool) -> list[Any]:
         return values.read(atom)
 
     for eqn in graph.eqns:
-        results = _in_parts(eqn, [read(atom) for atom in eqn.inputs], on_grid)
+        results = _in_parts(eqn, [read(atom) for atom in eqn.inputs], parts)
         values.update(zip(eqn.outputs, results, strict=True))
     return [read(atom) for atom in graph.outputs]
 
 
-def _in_parts(eqn: Eqn, operands: Sequence[Any], on_grid: bool) -> Sequence[Any]:
+def _in_parts(eqn: Eqn, operands: Sequence[Any], parts: Parts) -> Sequence[Any]:
     """The results of an equation."""
     primitive, atoms = eqn.primitive, (*eqn.inputs, *eqn.outputs)
     touched = any(is_complex(atom.aval.dtype) for atom in atoms)
-    if not touched and not any(map(_has_complex, inner_graphs(eqn))):
+    if not touched and not any(map(has_complex, inner_graphs(eqn))):
         return apply(eqn, operands)
     if primitive is join_p:
         return [_Complex(interleaved=operands[0])]
     if primitive is interleave_p:
         return [operands[0].interleaved]
     rule = rule_of_linear(eqn)
-    parts = (ON_GRID.get(primitive) if on_grid else None) or primitive.parts
-    if parts is None and rule is None:
+    own = parts(primitive)
+    if own is None and rule is None:
         return _by_numpy(eqn, operands)
     pairs = list(map(_to_pair, operands))
     with at_source_of(eqn):
-        if parts is None:
+        if own is None:
             assert rule is not None
             results = rule(primitive, pairs, eqn.params)
         elif primitive.higher_order:
-            flat = parts(pairs, transform=lambda inner: _apart(inner, on_grid), **eqn.params)
+            flat = own(pairs, transform=lambda inner: _apart(inner, parts), **eqn.params)
             results = regrouped(flat, [var.aval.dtype for var in eqn.outputs])
         else:
-            results = parts(*pairs, **eqn.params)
+            results = own(*pairs, **eqn.params)
     if results is NotImplemented:
         return _by_numpy(eqn, operands)
     found = results if primitive.several else (results,)

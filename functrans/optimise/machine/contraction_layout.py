@@ -31,7 +31,11 @@ LARGEST_PATTERN = 16
 
 
 def lay_out_contractions(graph: Graph, target: Target) -> Graph:
-    """Let contractions read through transposes, and reorder in memory what BLAS cannot take."""
+    """Choose layouts for contractions: read through transposes, reorder what BLAS cannot take.
+
+    Expects contractions that stay: later passes make none.
+    Leaves operands of large contractions as BLAS can be told of them.
+    """
     if not any(_is_for_blas(eqn, target) for eqn in graph.eqns):
         return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}

@@ -42,9 +42,10 @@ Users = dict[Atom, list[Eqn | None]]
 
 
 def outline(graph: Graph, target: Target) -> Graph:
-    """The graph with calls in the places of segments that are alike.
+    """Outline repeated segments: calls of one inner graph take their places.
 
-    All equations have compiled forms, whose sizes are estimated.
+    Expects equations in their final form, all compiled: their sizes are estimated.
+    Leaves calls of inner graphs where many equal segments were.
     """
     limits = target.outlining
     costs = _Costs(target)

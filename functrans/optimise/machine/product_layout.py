@@ -24,7 +24,11 @@ from functrans.optimise.machine.contraction_layout import transposed
 
 
 def swap_products(graph: Graph, target: Target) -> Graph:
-    """Let a product whose transpose is asked for be computed the other way round."""
+    """Swap the operands of products whose transpose is asked for.
+
+    Expects sums in their final form: what contracts is a product then.
+    Leaves no transpose of a product that nothing else reads.
+    """
     made: dict[Atom, Eqn] = {
         eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is dot_general
     }
@@ -65,7 +69,11 @@ def _swapped(product: Eqn, out: Var) -> Eqn:
 
 
 def columns_first(graph: Graph, target: Target) -> Graph:
-    """Transpose the constant matrices that the steps of scans multiply vectors with."""
+    """Transpose constant matrices before scans whose steps multiply vectors with them.
+
+    Expects scans without what can be done for all steps at once.
+    Leaves steps whose vectors go along the rows of such matrices.
+    """
     if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph
     eqns: list[Eqn] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
@@ -15,7 +16,8 @@ from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.split import split_fft_p
-from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+from functrans.optimise.rewrite import replaced
+from functrans.trace.stage import Environment
 
 _real_part = lazy("functrans.ops.fft.compiled.parts:real_part")
 
@@ -42,7 +44,11 @@ class _Chain(NamedTuple):
 
 
 def halve_transforms(graph: Graph, target: Target) -> Graph:
-    """Let transforms of which one part is used be made of half of the numbers."""
+    """Halve Fourier transforms of which only the real or only the imaginary part is used.
+
+    Expects complex numbers as pairs of real ones, and sums in their final form.
+    Leaves no transform of an even length, of which one part is used, in full length.
+    """
     if not any(eqn.primitive is split_fft_p for eqn in graph.eqns):
         return graph
     uses = Counter(atom for eqn in graph.eqns for atom in eqn.inputs)
@@ -53,29 +59,18 @@ def halve_transforms(graph: Graph, target: Target) -> Graph:
         for eqn in graph.eqns
         if eqn.primitive is split_fft_p and _is_halved(eqn, uses)
     }
-    inside = {eqn for chain in chains.values() for eqn in chain.eqns[:-1]}
-    if not chains:
-        return graph
+    return replaced(graph, {eqn: partial(_halved, eqn, chains[eqn], uses) for eqn in chains})
 
-    def run(*inputs: Any) -> list[Any]:
-        values = Environment(zip(graph.inputs, inputs, strict=True))
-        for eqn in graph.eqns:
-            if eqn in inside:
-                continue
-            chain = chains.get(eqn)
-            if chain is None:
-                results = apply(eqn, [values.read(atom) for atom in eqn.inputs])
-                values.update(zip(eqn.outputs, results, strict=True))
-                continue
-            re, im = (values.read(atom) for atom in chain.operands)
-            used = next(var for var in eqn.outputs if uses[var])
-            # the imaginary part is the real one of what is multiplied by -1j
-            x = Pair(re, im) if used is eqn.outputs[0] else Pair(im, -re)
-            with at_source_of(eqn):
-                values[used] = _real_part(x, chain.axes, chain.scale)
-        return [values.read(atom) for atom in graph.outputs]
 
-    return rewrite(run, graph.in_avals)
+def _halved(
+    eqn: Eqn, chain: _Chain, uses: Mapping[Atom, int], values: Environment
+) -> tuple[Any, ...]:
+    """The part that is used, twice: nobody reads the other one."""
+    re, im = (values.read(atom) for atom in chain.operands)
+    is_real = uses[eqn.outputs[0]] > 0
+    # the imaginary part is the real one of what is multiplied by -1j
+    x = Pair(re, im) if is_real else Pair(im, -re)
+    return (_real_part(x, chain.axes, chain.scale),) * 2
 
 
 def _is_halved(eqn: Eqn, uses: Mapping[Atom, int]) -> bool:

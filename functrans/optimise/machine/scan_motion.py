@@ -35,7 +35,11 @@ SCATTERS = (scatter_add, add_at)
 
 
 def move_out_of_scans(graph: Graph, target: Target) -> Graph:
-    """Do before and after the scans of a graph what can be done for all steps at once."""
+    """Move loop-invariant work out of scans, and distribute what all steps can do at once.
+
+    Expects scans in their final number.
+    Leaves scans whose steps have no contraction that could be done before, or after, for all steps.
+    """
     if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph
     out = Rewriter(graph)

@@ -16,7 +16,11 @@ SOLVERS = (solve_p, triangular_solve)
 
 
 def solve_through_transposes(graph: Graph, target: Target) -> Graph:
-    """Let equations be solved with the matrix that theirs is the transpose of."""
+    """Solve through transposes: the solver is told that its matrix is to be read transposed.
+
+    Expects any graph.
+    Leaves no solve with the transpose of a matrix.
+    """
     if not any(eqn.primitive in SOLVERS for eqn in graph.eqns):
         return graph
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}

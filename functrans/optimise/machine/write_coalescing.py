@@ -21,7 +21,11 @@ from functrans.ops.elementwise.arithmetic import add
 
 
 def coalesce_writes(graph: Graph, target: Target) -> Graph:
-    """The graph with chains of joins, of assignments and of sums of slices as single equations."""
+    """Coalesce writes: chains of joins, of assignments and of sums of slices are one equation each.
+
+    Expects transposes and reshapes where they stay, since a chain ends at them.
+    Leaves each such chain as one equation, whose parts are written one after another.
+    """
     if not any(eqn.primitive in _FINDERS for eqn in graph.eqns):
         return graph
     return _Coalescing(graph, target.joins).run()

@@ -19,8 +19,8 @@ from functrans.lower import overview, pipeline, report
 from functrans.lower.plan import Plan, Step
 from functrans.lower.select.partition import Segment, compiled, partition
 from functrans.lower.verify import verify
-from functrans.optimise import optimise
-from functrans.optimise.machine.complex_parts import interleaved, joined, without_complex
+from functrans.optimise import legalised, optimise
+from functrans.optimise.machine.complex_parts import interleaved, joined
 from functrans.run.call.numba_program import NumbaProgram, numba_program
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
@@ -51,7 +51,7 @@ class Program:
     ) -> None:
         self.graph = graph
         self.backend = backend
-        apart = without_complex(graph)
+        apart = legalised(graph, host.target())
         self._ends = apart.inputs, apart.outputs
         self.segments = partition(apart, host.target())
         is_whole = [segment.graph for segment in self.segments] == [apart]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from functrans import config
-from functrans.caches import cached
+from functrans.caches import cached, clear_caches
 from functrans.ir.graph import Graph
 from functrans.lazily import lazy
 from functrans.locks import lock
@@ -26,6 +26,8 @@ compile_graph = lazy("functrans.run.call.compiled:compile_graph")
 on_device = lazy("functrans.run.cuda.program:runnable")
 
 _compiling = lock()
+
+config.on_change("skip_passes", lambda names: clear_caches())
 
 
 @cached(1024)

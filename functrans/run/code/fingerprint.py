@@ -38,7 +38,9 @@ def of_code() -> Any:
 
 def of_programs() -> Any:
     """A new hash of all but the graph that a compiled program follows from."""
-    return _for_cpu(of_library())
+    circumstances = _for_cpu(of_library())
+    circumstances.update(f"{config.skip_passes}\n".encode())
+    return circumstances
 
 
 def _for_cpu(circumstances: Any) -> Any:

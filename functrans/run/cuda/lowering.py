@@ -23,8 +23,7 @@ from functrans.lower import overview, pipeline, report
 from functrans.lower.grid.launch import launch
 from functrans.lower.plan import Plan, Step, called, iterations
 from functrans.lower.select.partition import partition
-from functrans.optimise import optimise
-from functrans.optimise.machine.complex_parts import without_complex
+from functrans.optimise import legalised, optimise
 from functrans.run.cuda.compile import ARCHITECTURE, Cubin
 from functrans.run.cuda.driver import driver, there_is
 from functrans.run.cuda.launches import compiled, machine
@@ -164,7 +163,7 @@ class Lowering:
     ) -> None:
         self.architecture = architecture
         self.target = machine()
-        apart = without_complex(optimise(graph), self.target)
+        apart = legalised(optimise(graph), self.target)
         self._segments = partition(apart, self.target)
         is_whole = [segment.graph for segment in self._segments] == [apart]
         self._donated = donated if is_whole else ()

@@ -28,8 +28,7 @@ from functrans.lower.plan import Plan
 from functrans.lower.select.partition import Segment, partition, without_form
 from functrans.lower.verify import verify
 from functrans.ops.control.layout import has_fixed_sizes
-from functrans.optimise import optimise
-from functrans.optimise.machine.complex_parts import without_complex
+from functrans.optimise import legalised, optimise
 from functrans.run.call.compiled import on_host
 from functrans.run.call.failures import explained
 from functrans.run.call.program import converted
@@ -66,7 +65,7 @@ class DeviceProgram:
         assert target.grid is not None
         self.graph = optimise(graph)
         self.driver = on
-        apart = without_complex(self.graph, target)
+        apart = legalised(self.graph, target)
         self._inputs, self._outputs = apart.inputs, apart.outputs
         self.segments = partition(apart, target)
         if config.cuda_fallback != "host" and any(each.call is not None for each in self.segments):
@@ -202,7 +201,7 @@ def _no_kernel(graph: Graph, target: Target) -> str:
     """
     # graphs alike share what the passes have made of the first of them, with its lines
     optimise.cache_clear()
-    *around, eqn = without_form(without_complex(optimise(graph), target), target)
+    *around, eqn = without_form(legalised(optimise(graph), target), target)
     inside = f", inside of {around[-1].primitive.name}," if around else ""
     limit = "" if has_fixed_sizes(eqn) else "give its while_loop max_steps, or "
     has_place = all(each.source is not None for each in (*around, eqn))

@@ -14,7 +14,7 @@ from functrans.lower.select.materialise import materialised
 from functrans.lower.select.partition import compiled
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.selection import select
-from functrans.optimise.machine.passes import rewritten
+from functrans.optimise import rewritten
 from tests.lower.work import asked_and_done, check, check_graph
 from tests.primitives.harness import cases, tangent_graph
 from tests.targets import take_host_for

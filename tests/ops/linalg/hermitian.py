@@ -6,8 +6,8 @@ from functrans import jit
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
-from functrans.optimise import optimise
-from functrans.optimise.machine.complex_parts import interleaved, without_complex
+from functrans.optimise import legalised, optimise
+from functrans.optimise.machine.complex_parts import interleaved
 from tests.emit.cuda.on_cpu import run_on_cpu
 from tests.emit.cuda.programs import emulate_plan
 from tests.loop.plans import evaluate_plan, shuffled
@@ -39,7 +39,7 @@ CALLING = target(CUDA, libraries=True)
 def planned(function, *operands, on=CUDA):
     """A plan, and what it is given."""
     graph, captured, *_ = jit(function).program_for(operands, {})
-    made = pipeline.plan(without_complex(optimise(graph), on), on)
+    made = pipeline.plan(legalised(optimise(graph), on), on)
     given = [interleaved(x, x.dtype) if x.dtype.kind == "c" else x for x in (*operands, *captured)]
     return made, given
 

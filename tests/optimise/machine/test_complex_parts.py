@@ -8,7 +8,8 @@ from functrans.errors import GraphTypeError
 from functrans.extend import complexes, elementwise, floating, unregister
 from functrans.ir.graph import inner_graphs
 from functrans.ir.types import is_complex
-from functrans.optimise.machine.complex_parts import without_complex
+from functrans.loop.target import CPU
+from functrans.optimise import legalised
 from functrans.run.call.jitted import program
 
 RNG = np.random.default_rng(5)
@@ -46,7 +47,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_complex_value_is_left(name):
-    graph = without_complex(trace(PROGRAMS[name])(Z))
+    graph = legalised(trace(PROGRAMS[name])(Z), CPU)
     assert not any(map(is_complex, dtypes_in(graph)))
     assert graph.in_avals[0].shape == (3, 4, 2)
 
@@ -67,12 +68,12 @@ def by_hand():
 
 def test_a_graph_of_real_numbers_stays_as_it_is():
     graph = trace(lambda x: np.sin(x) + 1)(np.ones(3))
-    assert without_complex(graph) is graph
+    assert legalised(graph, CPU) is graph
 
 
 def test_to_take_apart_what_is_apart_adds_nothing():
-    graph = without_complex(trace(lambda z: np.sort(np.exp(z)) * 2)(Z))
-    again = without_complex(graph)
+    graph = legalised(trace(lambda z: np.sort(np.exp(z)) * 2)(Z), CPU)
+    again = legalised(graph, CPU)
     names = [sorted(eqn.primitive.name for eqn in each.eqns) for each in (graph, again)]
     assert names[0] == names[1]
 

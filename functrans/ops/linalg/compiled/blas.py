@@ -124,6 +124,20 @@ def is_large(eqn: Eqn, target: Target) -> bool:
     )
 
 
+def is_laid_out(eqn: Eqn) -> bool:
+    """Whether both operands lie in memory as BLAS can be told of them."""
+    axes = zip(eqn.inputs, sides(eqn), strict=True)
+    return all(matrix(x.aval.shape, own.free, own.contract) is not None for x, own in axes)
+
+
+def is_called(eqn: Eqn, target: Target) -> bool:
+    """Whether a contraction is a call of BLAS: large, and laid out for it.
+
+    `functrans.optimise.machine.contraction_layout` lays out those that are large.
+    """
+    return is_large(eqn, target) and is_laid_out(eqn)
+
+
 def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
     """How BLAS is told of the transpose of a (rows, columns) matrix in a C-contiguous array."""
     row, column = spacing(shape, rows), spacing(shape, columns)
@@ -150,7 +164,6 @@ def spacing(shape: Shape, axes: Sequence[int]) -> int | None:
 def emit(at: Emission) -> None:
     """A contraction as calls of BLAS.
 
-    (`functrans.optimise.machine.contraction_layout` sees to it that the operands fit.)
     BLAS is called for blocks of rows or of columns, for parts of what is summed, or for the
     matrices of a batch, of which threads take their share. The blocks do not depend on the number
     of threads, so neither do the bits of the result.

@@ -9,7 +9,7 @@ from functrans.loop.statements import Address, Call
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
-from functrans.optimise.machine.complex_parts import without_complex
+from functrans.optimise import legalised
 from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.table import adapter, capturable, has, symbols
 from tests.loop import plans
@@ -86,7 +86,7 @@ def test_transforms_by_the_library(name, monkeypatch):
     function, kind = TRANSFORMS[name]
     z = drawn(5, 7, 2).astype("f" if kind == "F" else "d")
     x = z.view(kind)[..., 0] if kind != "d" else z[..., 0].copy()
-    graph = without_complex(jit(function).lower(x).graph(), TRANSFORMING)
+    graph = legalised(jit(function).lower(x).graph(), TRANSFORMING)
     plan = pipeline.plan(graph, TRANSFORMING)
     assert calls_of(plan)
     machine = Machine(Memory(anywhere=True))

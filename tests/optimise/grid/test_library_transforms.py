@@ -11,9 +11,8 @@ from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import without_form
 from functrans.lower.verify import verify
 from functrans.ops.fft.library import library_fft_p
-from functrans.optimise import optimise
-from functrans.optimise.machine.complex_parts import without_complex
-from functrans.optimise.machine.library_transforms import with_library_transforms
+from functrans.optimise import legalised, optimise
+from functrans.optimise.grid.library_transforms import with_library_transforms
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 
@@ -34,7 +33,7 @@ def numbers(*shape, dtype=np.complex128):
 
 def planned(function, *operands, on=ALL):
     graph = optimise(jit(function).lower(*operands).graph())
-    return pipeline.plan(without_complex(graph, on), on)
+    return pipeline.plan(legalised(graph, on), on)
 
 
 def calls(plan):
@@ -126,5 +125,5 @@ def test_inside_of_loops_there_are_no_calls():
 
     made = planned(transformed, real(12))
     assert not calls(made)
-    graph = without_complex(jit(transformed).lower(real(17)).graph(), ALL)
+    graph = legalised(jit(transformed).lower(real(17)).graph(), ALL)
     assert [eqn.primitive.name for eqn in without_form(graph, ALL)][:1] == ["scan"]

@@ -9,6 +9,7 @@ last of each then has the sum.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -34,7 +35,8 @@ from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import gather, scatter_add, scatter_multiply, scatter_set
 from functrans.ops.indexing.positions import INDEX, index_shape, indexed_first
 from functrans.ops.reductions.sorting import argsort
-from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+from functrans.optimise.rewrite import replaced
+from functrans.trace.stage import Environment
 
 _COMBINED: dict[Primitive, tuple[Primitive, float]] = {
     # adding -0.0 leaves 0.0 and -0.0 what they are
@@ -45,25 +47,21 @@ _COMBINED: dict[Primitive, tuple[Primitive, float]] = {
 
 
 def order_sums(graph: Graph, target: Target) -> Graph:
-    """Let floats be combined in an order that does not depend on threads, if that is asked for."""
-    if target.grid is None or not target.deterministic or not any(map(_depends, graph.eqns)):
+    """Order sums: floats are combined in an order that does not depend on threads.
+
+    Expects the scatters that a program has in the end.
+    Leaves, of a deterministic target, no scatter that adds up or multiplies floats as threads come.
+    """
+    if not target.deterministic:
         return graph
-
-    def run(*inputs: Any) -> list[Any]:
-        values = Environment(zip(graph.inputs, inputs, strict=True))
-        for eqn in graph.eqns:
-            operands = [values.read(atom) for atom in eqn.inputs]
-            if _depends(eqn):
-                with at_source_of(eqn):
-                    values[eqn.outputs[0]] = _ordered(eqn, *operands)
-            else:
-                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
-        return [values.read(atom) for atom in graph.outputs]
-
-    return rewrite(run, graph.in_avals)
+    return replaced(graph, {eqn: partial(_rule, eqn) for eqn in graph.eqns if depends(eqn)})
 
 
-def _depends(eqn: Eqn) -> bool:
+def _rule(eqn: Eqn, values: Environment) -> list[Any]:
+    return [_ordered(eqn, *map(values.read, eqn.inputs))]
+
+
+def depends(eqn: Eqn) -> bool:
     """Whether the bits of a result depend on the order of what meets in an element."""
     if eqn.primitive not in _COMBINED or eqn.params["unique"]:
         return False

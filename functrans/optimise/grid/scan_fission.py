@@ -7,7 +7,7 @@ carry is parted into what has an axis of the batch and what has none; if one of 
 without the other, it goes first, in a loop that stacks what the other one needs of it. Reverse mode
 turns the order around: cotangents of samples come first, and are summed up for what is shared.
 
-Only a grid has use for this: there the loop of the batch becomes one kernel.
+The loop of the batch becomes one kernel then.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ from functrans.optimise.rewrite import Rewriter
 
 
 def split_scans(graph: Graph, target: Target) -> Graph:
-    """Give the recurrence that the samples of a batch share a scan of its own, on a grid."""
-    if target.grid is None or not any(eqn.primitive is scan_p for eqn in graph.eqns):
+    """Fission of scans: the recurrence that the samples of a batch share gets one of its own.
+
+    Expects scans with all that they do in their bodies.
+    Leaves scans whose carries all have the axis of the batch, or none has.
+    """
+    if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph
     out = Rewriter(graph)
     for eqn in graph.eqns:

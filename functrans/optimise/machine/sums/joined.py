@@ -2,7 +2,7 @@
 
 An element of a joined array is asked for at a place, and which part that is in has to be found out.
 A sum over all places is the sum of the parts' sums, each of which may be the norm of a product, too
-(`functrans.optimise.machine.factored_sums`).
+(`functrans.optimise.machine.sums.factored`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from functrans.ops.arrays.shape import concatenate_p
 from functrans.ops.arrays.structural import reduce_sum
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.linalg.contraction import dot_general
-from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+from functrans.optimise.rewrite import Rule
+from functrans.trace.stage import Environment, apply
 
 MOST_BETWEEN = 8
 """So many elementwise operations at most are between a joined array and its sum."""
@@ -31,10 +32,10 @@ class _Sum(NamedTuple):
     joined: Eqn
     between: Sequence[Eqn]
 
-    def value(self, values: Environment) -> Any:
+    def results(self, values: Environment) -> list[Any]:
         """The sum of the parts' sums."""
         parts = [part for part in self.joined.inputs if part.aval.size]
-        return reduce(add, [self._of(part, values) for part in parts])
+        return [reduce(add, [self._of(part, values) for part in parts])]
 
     def _of(self, part: Atom, values: Environment) -> Any:
         own = Environment({self.joined.outputs[0]: values.read(part)})
@@ -44,27 +45,13 @@ class _Sum(NamedTuple):
         return own[self.eqn.outputs[0]]
 
 
-def sum_parts(graph: Graph, target: Target) -> Graph:
-    """Sum up joined arrays part by part, where they are long."""
+def of_joined_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How sums over long joined arrays are computed part by part."""
     if not any(eqn.primitive is concatenate_p for eqn in graph.eqns):
-        return graph
+        return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    sums = {eqn: each for eqn in graph.eqns if (each := _sum_of(eqn, producers, target))}
-    if not sums:
-        return graph
-
-    def run(*inputs: Any) -> list[Any]:
-        values = Environment(zip(graph.inputs, inputs, strict=True))
-        for eqn in graph.eqns:
-            if eqn in sums:
-                with at_source_of(eqn):
-                    values[eqn.outputs[0]] = sums[eqn].value(values)
-            else:
-                operands = [values.read(atom) for atom in eqn.inputs]
-                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
-        return [values.read(atom) for atom in graph.outputs]
-
-    return rewrite(run, graph.in_avals)
+    sums = ((eqn, _sum_of(eqn, producers, target)) for eqn in graph.eqns)
+    return {eqn: each.results for eqn, each in sums if each is not None}
 
 
 def _sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> _Sum | None:

@@ -10,7 +10,7 @@ from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
 from functrans.loop.target import CPU
 from functrans.lower.grid.target import CUDA
-from functrans.optimise.machine.factored_sums import factor_sums
+from functrans.optimise.machine.sums.distribution import distribute_sums
 from tests.ir.written import graph
 from tests.optimise.machine.rewrites import inputs_of, names, rewritten, stays
 
@@ -60,7 +60,7 @@ def test_the_norm_of_an_outer_product_is_the_product_of_norms(norm):
         {norm}
         return n }}"""
     )
-    after = rewritten(factor_sums, made)
+    after = rewritten(distribute_sums, made)
     assert largest(after) <= 30 * 64
 
 
@@ -91,7 +91,7 @@ def test_a_sum_of_gradients_is_one_product(total, places):
         {total}
         return t }}"""
     )
-    after = rewritten(factor_sums, made)
+    after = rewritten(distribute_sums, made)
     assert largest(after) <= max(64 * 48, 30 * places * 64)
     assert "reduce_sum" not in names(after)
 
@@ -102,7 +102,7 @@ def test_gradients_that_are_a_result_are_not_made_twice():
         g = {SUMMED} x y
         t = reduce_sum[axes=(0,)] g
         return t, g }}"""
-    stays(factor_sums, text)
+    stays(distribute_sums, text)
     made = graph(
         f"""{{ x:f64[30,64], y:f64[30,48] ->
         g = {OUTER} x y
@@ -110,7 +110,7 @@ def test_gradients_that_are_a_result_are_not_made_twice():
         n = reduce_sum[axes=(1, 2)] s
         return n, g }}"""
     )
-    after = rewritten(factor_sums, made)
+    after = rewritten(distribute_sums, made)
     assert "square" not in names(after)
 
 
@@ -126,8 +126,8 @@ def test_on_a_grid_gradients_are_made_twice_rather_than_kept():
         t = reduce_sum[axes=(0,)] v
         return n, t }}"""
     )
-    assert factor_sums(made, CPU) == made
-    after = checked(factor_sums(made, CUDA), "factor_sums")
+    assert distribute_sums(made, CPU) == made
+    after = checked(distribute_sums(made, CUDA), "distribute_sums")
     assert names(after).count("dot_general") == 2
     given_ = inputs_of(made)
     for found, wanted in zip(evaluate(after, given_), evaluate(made, given_), strict=True):
@@ -142,7 +142,7 @@ def test_inner_products_of_gradients():
         k = dot_general[contract=((1, 2), (1, 2)), batch=((), ())] g h
         return k }"""
     )
-    assert largest(rewritten(factor_sums, made)) <= 9 * 64
+    assert largest(rewritten(distribute_sums, made)) <= 9 * 64
 
 
 def test_a_product_of_low_rank_is_applied_from_the_right():
@@ -152,7 +152,7 @@ def test_a_product_of_low_rank_is_applied_from_the_right():
         y = dot_general[contract=((1,), (0,)), batch=((), ())] m x
         return y }"""
     )
-    assert largest(rewritten(factor_sums, made)) == 300
+    assert largest(rewritten(distribute_sums, made)) == 300
 
 
 # -- what stays ------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ KEPT = {
 
 @pytest.mark.parametrize(("inputs", "body"), KEPT.values(), ids=KEPT.keys())
 def test_what_stays(inputs, body):
-    stays(factor_sums, f"{{ {inputs} ->\n {body}\n return t }}")
+    stays(distribute_sums, f"{{ {inputs} ->\n {body}\n return t }}")
 
 
 # -- rounding and range ----------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def norms(count, n, m, dtype):
         t = reduce_sum[axes=(1, 2)] s
         return t }}"""
     )
-    return made, checked(factor_sums(made, CPU), "factor_sums")
+    return made, checked(distribute_sums(made, CPU), "distribute_sums")
 
 
 @given(

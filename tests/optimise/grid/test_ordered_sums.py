@@ -7,12 +7,11 @@ import pytest
 
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
-from functrans.loop.target import CPU
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.ops.indexing.gather import scatter_add, scatter_max, scatter_multiply
-from functrans.optimise.machine.ordered_sums import order_sums
+from functrans.optimise.grid.ordered_sums import order_sums
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.ops.on_a_grid import GRIDS, graph_of
 
@@ -85,7 +84,6 @@ def test_an_index_out_of_bounds_still_fails():
         (scatter_max, np.float64, False, ORDERED["CUDA"]),
         (scatter_add, np.float64, True, ORDERED["CUDA"]),
         (scatter_add, np.float64, False, CUDA),
-        (scatter_add, np.float64, False, replace(CPU, deterministic=True)),
     ],
 )
 def test_what_has_the_same_bits_anyway_stays(primitive, dtype, unique, on):

@@ -5,7 +5,7 @@ import pytest
 
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import prune
-from functrans.optimise.algebra import simplify
+from functrans.optimise.simplification import simplify
 from tests.ir.written import graph, is_graph
 
 # What stands on the left comes to what stands on the right.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, tree, vmap
-from functrans.optimise.machine.joined_sums import sum_parts
+from functrans.optimise.machine.sums.distribution import distribute_sums
 from tests.ir.written import graph
 from tests.optimise.machine.rewrites import names, rewritten, stays
 
@@ -30,7 +30,7 @@ def test_a_sum_is_that_of_the_parts(total):
         {total}
         return t }}"""
     )
-    assert "concatenate" not in names(rewritten(sum_parts, made))
+    assert "concatenate" not in names(rewritten(distribute_sums, made))
 
 
 KEPT = {
@@ -48,13 +48,15 @@ KEPT = {
 @pytest.mark.parametrize("total", KEPT.values(), ids=KEPT.keys())
 def test_what_stays(total):
     inputs = "x:f64[5,700], y:f64[5,1], z:f64[5,300], w:f64[5,1001]"
-    stays(sum_parts, f"{{ {inputs} ->\n c = concatenate[axis=1] x y z\n {total}\n return t }}")
+    stays(
+        distribute_sums, f"{{ {inputs} ->\n c = concatenate[axis=1] x y z\n {total}\n return t }}"
+    )
 
 
 def test_small_parts_stay():
     inputs = ", ".join(f"x{i}:f64[5]" for i in range(300))
     body = f"c = concatenate[axis=0] {' '.join(f'x{i}' for i in range(300))}"
-    stays(sum_parts, f"{{ {inputs} ->\n {body}\n t = reduce_sum[axes=(0,)] c\n return t }}")
+    stays(distribute_sums, f"{{ {inputs} ->\n {body}\n t = reduce_sum[axes=(0,)] c\n return t }}")
 
 
 def loss(params, x, y):

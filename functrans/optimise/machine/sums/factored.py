@@ -16,6 +16,7 @@ vanishes, only if the product does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,33 +31,20 @@ from functrans.ops.linalg.compiled.blas import counts, is_large
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.einsum import einsum, multiplications
 from functrans.ops.reductions.reduce import reduce_max
-from functrans.optimise.machine.sum_factors import Axes, Factor, Names, Sum, is_contracted, sum_of
-from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+from functrans.optimise.machine.sums.factors import Axes, Factor, Names, Sum, is_contracted, sum_of
+from functrans.optimise.rewrite import Rule
+from functrans.trace.stage import Environment
 
 BALANCING = 4
 """Operations for each element of an outer product's factors that are scaled."""
 
 
-def factor_sums(graph: Graph, target: Target) -> Graph:
-    """Take sums apart into their factors, where that is much less work."""
+def of_products(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How sums of products are computed of their factors, where that is much less work."""
     if not any(eqn.primitive in (dot_general, reduce_sum) for eqn in graph.eqns):
-        return graph
+        return {}
     sums = _worthwhile(graph, target)
-    if not sums:
-        return graph
-
-    def run(*inputs: Any) -> list[Any]:
-        values = Environment(zip(graph.inputs, inputs, strict=True))
-        for eqn in graph.eqns:
-            if eqn in sums:
-                with at_source_of(eqn):
-                    values[eqn.outputs[0]] = _evaluated(eqn, sums[eqn], values)
-            else:
-                operands = [values.read(atom) for atom in eqn.inputs]
-                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
-        return [values.read(atom) for atom in graph.outputs]
-
-    return rewrite(run, graph.in_avals)
+    return {eqn: partial(_evaluated, eqn, each) for eqn, each in sums.items()}
 
 
 # -- what is worth it ------------------------------------------------------------------------------
@@ -117,7 +105,7 @@ def _in_memory(graph: Graph, gone: set[Eqn], target: Target) -> set[Eqn]:
     found: set[Eqn] = set()
     for eqn in filter(is_contracted, graph.eqns):
         others = [user for user in users.get(eqn.outputs[0], []) if user not in gone]
-        tiled = target.grid is not None and bool(target.grid.tiles) and not is_large(eqn, target)
+        tiled = target.sums_in_tiles and not is_large(eqn, target)
         batch = len(eqn.params["batch"][0])
         in_tiles = tiled and len(others) == 1 and is_summed(others[0], batch)
         if eqn.outputs[0] not in graph.outputs and (not others or in_tiles):
@@ -157,7 +145,7 @@ def _work(eqn: Eqn) -> int:
 # -- the sum of products ---------------------------------------------------------------------------
 
 
-def _evaluated(eqn: Eqn, each: Sum, values: Environment) -> Any:
+def _evaluated(eqn: Eqn, each: Sum, values: Environment) -> list[Any]:
     """The value of a sum, by its factors."""
     factors = each.product.factors
     values_of = {factor: _value(factor, each.axes, values) for factor in factors}
@@ -173,7 +161,7 @@ def _evaluated(eqn: Eqn, each: Sum, values: Environment) -> Any:
                 )
             operands[first], operands[second] = done[x, y]
     product = einsum(each.text(), *operands)
-    return reshape(product, shape=eqn.outputs[0].aval.shape)
+    return [reshape(product, shape=eqn.outputs[0].aval.shape)]
 
 
 def _value(factor: Factor, axes: Axes, values: Environment) -> Any:

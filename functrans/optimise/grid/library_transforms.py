@@ -6,6 +6,7 @@ the number that a transform is divided by is fused with what comes next.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,28 +17,20 @@ from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
 from functrans.ops.fft.fourier import fft_p, irfft_p, rfft_p, scale_of
 from functrans.ops.fft.library import Sort, library_fft_p
 from functrans.ops.fft.split import is_made
-from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+from functrans.optimise.rewrite import replaced
+from functrans.trace.stage import Environment
 
 SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}
 
 
 def with_library_transforms(graph: Graph, target: Target) -> Graph:
-    """The graph with transforms by a library outside of loops: long ones, and of any prime."""
-    if not any(_is_taken(eqn, target) for eqn in graph.eqns):
-        return graph
+    """Select a library's Fourier transforms outside of loops: for long ones, and of any prime.
 
-    def run(*inputs: Any) -> list[Any]:
-        values = Environment(zip(graph.inputs, inputs, strict=True))
-        for eqn in graph.eqns:
-            operands = [values.read(atom) for atom in eqn.inputs]
-            if not _is_taken(eqn, target):
-                values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
-                continue
-            with at_source_of(eqn):
-                values[eqn.outputs[0]] = _by_library(eqn, operands[0])
-        return [values.read(atom) for atom in graph.outputs]
-
-    return rewrite(run, graph.in_avals)
+    Expects complex numbers, which the library takes as they lie in memory.
+    Leaves transforms that are made here, and calls of the library for the others.
+    """
+    taken = [eqn for eqn in graph.eqns if _is_taken(eqn, target)]
+    return replaced(graph, {eqn: partial(_by_library, eqn) for eqn in taken})
 
 
 def _points(eqn: Eqn) -> int:
@@ -57,11 +50,12 @@ def _is_taken(eqn: Eqn, target: Target) -> bool:
     return is_long or not is_made(points)
 
 
-def _by_library(eqn: Eqn, x: Any) -> Any:
+def _by_library(eqn: Eqn, values: Environment) -> list[Any]:
+    x = values.read(eqn.inputs[0])
     sort, points, params = SORTS[eqn.primitive], _points(eqn), eqn.params
     inverse = params.get("inverse", sort == "c2r")
     given = x if sort == "r2c" else interleave_p(x)
     found = library_fft_p(given, sort=sort, axis=params["axis"], points=points, inverse=inverse)
     scale = scale_of(points, inverse, params["norm"])
     scaled = found if scale == 1 else found * found.dtype.type(scale)
-    return scaled if sort == "c2r" else join_p(scaled)
+    return [scaled if sort == "c2r" else join_p(scaled)]

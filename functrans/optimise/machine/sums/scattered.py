@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.primitive import Primitive
 from functrans.loop.target import Target
@@ -34,10 +32,9 @@ from functrans.ops.elementwise.power import square
 from functrans.ops.indexing.gather import gather, scatter_add
 from functrans.ops.indexing.positions import INDEX, index_shape
 from functrans.ops.linalg.contraction import dot_general
-from functrans.trace.stage import Environment, apply, at_source_of, rewrite
-
-DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-"""A sum of other numbers is taken as it is written."""
+from functrans.optimise.machine.sums.factors import DTYPES
+from functrans.optimise.rewrite import Rule
+from functrans.trace.stage import Environment
 
 
 class _Tables(NamedTuple):
@@ -86,19 +83,19 @@ class _Tables(NamedTuple):
         given = (values.read(atom) for atom in self.scatter.inputs[3:])
         return [broadcast_to(index, shape=self.index_shape) for index in given]
 
-    def total(self, values: Environment) -> Any:
+    def total(self, values: Environment) -> list[Any]:
         """The sum of all tables."""
         updates = self.updates(values)
         empty = zeros(self.shape, updates.dtype)
-        return scatter_add(empty, updates, *self.indices(values), axes=self.axes, unique=False)
+        return [scatter_add(empty, updates, *self.indices(values), axes=self.axes, unique=False)]
 
-    def squares(self, values: Environment) -> Any:
+    def squares(self, values: Environment) -> list[Any]:
         """The sum of the squares of each table."""
         samples, rows = self.index_shape[0], self.rows
         updates = self.updates(values)
         updates = reshape(updates, shape=(samples, rows, updates.size // (samples * rows)))
         if rows == 1:
-            return reduce_sum(square(updates), axes=(1, 2))
+            return [reduce_sum(square(updates), axes=(1, 2))]
         indexed = tuple(self.shape[axis] for axis in self.axes)
         numbers = reshape(iota(size=prod(indexed), dtype=INDEX), shape=indexed)
         places = gather(numbers, *self.indices(values), axes=tuple(range(len(indexed))))
@@ -107,16 +104,15 @@ class _Tables(NamedTuple):
         added = dot_general(same, updates, contract=((2,), (1,)), batch=((0,), (0,)))
         # a place stands there as often as rows are added to it
         times = reduce_sum(same, axes=(2,))
-        return reduce_sum(reduce_sum(square(added), axes=(2,)) / times, axes=(1,))
+        return [reduce_sum(reduce_sum(square(added), axes=(2,)) / times, axes=(1,))]
 
 
-def sum_scatters(graph: Graph, target: Target) -> Graph:
-    """Sum up tables, and their squares, without the tables."""
+def of_scatters(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How sums of tables, and of their squares, are computed without the tables."""
     if not any(eqn.primitive is scatter_add for eqn in graph.eqns):
-        return graph
+        return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    totals: dict[Eqn, _Tables] = {}
-    squares: dict[Eqn, _Tables] = {}
+    rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
         if eqn.primitive is not reduce_sum or eqn.outputs[0].aval.dtype not in DTYPES:
             continue
@@ -124,28 +120,12 @@ def sum_scatters(graph: Graph, target: Target) -> Graph:
         if axes == (0,):
             found = _tables(eqn.inputs[0], producers)
             if found is not None:
-                totals[eqn] = found
+                rules[eqn] = found.total
         elif axes == tuple(range(1, eqn.inputs[0].aval.ndim)):
             found = _squared(eqn.inputs[0], producers)
             if found is not None and _is_sparse(found, target):
-                squares[eqn] = found
-    if not totals and not squares:
-        return graph
-
-    def run(*inputs: Any) -> list[Any]:
-        values = Environment(zip(graph.inputs, inputs, strict=True))
-        for eqn in graph.eqns:
-            with at_source_of(eqn):
-                if eqn in totals:
-                    values[eqn.outputs[0]] = totals[eqn].total(values)
-                elif eqn in squares:
-                    values[eqn.outputs[0]] = squares[eqn].squares(values)
-                else:
-                    operands = [values.read(atom) for atom in eqn.inputs]
-                    values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
-        return [values.read(atom) for atom in graph.outputs]
-
-    return rewrite(run, graph.in_avals)
+                rules[eqn] = found.squares
+    return rules
 
 
 def _squared(atom: Atom, producers: Mapping[Atom, Eqn]) -> _Tables | None:

@@ -1,17 +1,18 @@
-"""Algebraic simplification, where it is exact: for NaN, infinities and signed zeros, too.
+"""Inlining, constant folding, algebraic simplification, common subexpression elimination.
 
-So ``x + 0`` stays (-0 + 0 is 0), and ``x * 0`` does; ``x * 1``, ``x - 0`` and ``-(-x)`` go.
+All of them are exact: for NaN, infinities and signed zeros, too. So ``x + 0`` stays (-0 + 0 is 0),
+and ``x * 0`` does; ``x * 1``, ``x - 0`` and ``-(-x)`` go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
-from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, is_complex, is_inexact
+from functrans.ir.types import Aval, Shape, broadcast_shape, is_complex, is_inexact
 from functrans.ops.arrays.structural import (
     broadcast_to_p,
     cast,
@@ -32,14 +33,108 @@ from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.logic import bitwise_and, isinf, logical_and, logical_not
 from functrans.ops.reductions.reduce import reduce_max, reduce_min, reduce_prod
-from functrans.optimise.rewrite import Rewriter, is_number
+from functrans.optimise.rewrite import Rewriter, is_number, literal
+
+# -- inlining --------------------------------------------------------------------------------------
+
+
+def inline(graph: Graph) -> Graph:
+    """Inline calls: the equations of called graphs take the places of the calls.
+
+    Expects any graph.
+    Leaves no equation that does nothing but apply an inner graph to its operands.
+    """
+    if not any(map(is_call, graph.eqns)):
+        return graph
+    out = Rewriter(graph)
+    for eqn in graph.eqns:
+        inputs = out.inputs(eqn)
+        if not is_call(eqn):
+            out.keep(eqn, inputs)
+            continue
+        inner: Graph = inline(eqn.params["graph"])
+        eqns, results = inlined(inner, inputs, eqn.source)
+        out.eqns += eqns
+        for var, result in zip(eqn.outputs, results, strict=True):
+            out.replace(var, result)
+    return out.graph_now()
+
+
+def is_call(eqn: Eqn) -> bool:
+    """Whether an equation does nothing but apply its graph to its operands."""
+    inner = eqn.params.get("graph") if eqn.primitive.higher_order else None
+    return (
+        isinstance(inner, Graph)
+        and inner.in_avals == tuple(x.aval for x in eqn.inputs)
+        and inner.out_avals == tuple(x.aval for x in eqn.outputs)
+    )
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Fold constants, and propagate them: elementwise equations read numbers, not full arrays.
+
+    Expects any graph.
+    Leaves no elementwise equation of numbers alone.
+    """
+    out = Rewriter(graph)
+    for eqn in graph.eqns:
+        inputs = _with_numbers(eqn, out.inputs(eqn), out)
+        if is_constant(eqn, inputs):
+            values = [x.aval.dtype.type(x.value) for x in inputs if isinstance(x, Literal)]
+            with np.errstate(all="ignore"):
+                result = eqn.primitive.numpy(*values, **eqn.params)
+            out.replace(eqn.outputs[0], literal(result, eqn.outputs[0]))
+        else:
+            out.keep(eqn, inputs)
+    return out.graph_now()
+
+
+def is_constant(eqn: Eqn, inputs: Sequence[Atom]) -> bool:
+    """Whether an equation gives one number, which is known now."""
+    if eqn.primitive.several or eqn.primitive.higher_order or eqn.outputs[0].aval.shape:
+        return False
+    if not all(isinstance(x, Literal) for x in inputs):
+        return False
+    return eqn.primitive.elementwise or eqn.primitive is full_p
+
+
+def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
+    """The operands of an elementwise equation, with numbers for arrays of one number."""
+    if not eqn.primitive.elementwise:
+        return inputs
+    shape = eqn.outputs[0].aval.shape
+    for i, atom in enumerate(inputs):
+        maker = out.producers.get(atom)
+        if maker is None or maker.primitive is not full_p:
+            continue
+        # the other operands must give the result its shape
+        others = [x.aval.shape for j, x in enumerate(inputs) if j != i]
+        if _common_shape(others) == shape:
+            value = maker.params["value"]
+            inputs[i] = Literal(np.asarray(value, atom.aval.dtype)[()], atom.aval.update(shape=()))
+    return inputs
+
+
+def _common_shape(shapes: list[Shape]) -> Shape | None:
+    return broadcast_shape(*shapes) if shapes else None
+
+
+# -- algebra ---------------------------------------------------------------------------------------
+
 
 Rule = Callable[[Eqn, list[Atom], Rewriter], Atom | Eqn | None]
 """Gives an atom that is the result, or an equation that computes it better, or None."""
 
 
 def simplify(graph: Graph) -> Graph:
-    """Apply `RULES` where they fit."""
+    """Simplify equations by algebra that is exact: `RULES`.
+
+    Expects folded constants, which rules recognise as numbers.
+    Leaves no equation that a rule has an equal, cheaper form of.
+    """
     out = Rewriter(graph)
     for eqn in graph.eqns:
         inputs = out.inputs(eqn)
@@ -191,3 +286,32 @@ RULES: dict[Primitive, Rule] = {
     broadcast_to_p: _broadcast,
 }
 """What can be said of each primitive. A result of another type is not used."""
+
+
+# -- common subexpressions -------------------------------------------------------------------------
+
+
+def merge_equal(graph: Graph) -> Graph:
+    """Eliminate common subexpressions: one equation stands for all that are equal.
+
+    Expects simplified equations: equal operands are the same atoms then.
+    Leaves no two equations of one primitive with the same operands and parameters.
+    """
+    out = Rewriter(graph)
+    seen: dict[Hashable, Eqn] = {}
+    for eqn in graph.eqns:
+        inputs = out.inputs(eqn)
+        key = value_number(eqn, inputs)
+        first = seen.get(key)
+        if first is None:
+            seen[key] = out.keep(eqn, inputs)
+            continue
+        for old, new in zip(eqn.outputs, first.outputs, strict=True):
+            out.replace(old, new)
+    return out.graph_now() if len(out.eqns) < len(graph.eqns) else graph
+
+
+def value_number(eqn: Eqn, inputs: Sequence[Atom]) -> Hashable:
+    """Equal for equations that compute the same of the same operands."""
+    operands = tuple(x.key if isinstance(x, Literal) else x for x in inputs)
+    return eqn.primitive, operands, tuple(eqn.params.items())

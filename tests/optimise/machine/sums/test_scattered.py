@@ -9,7 +9,7 @@ from functrans.errors import FunctransError
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
 from functrans.loop.target import CPU
-from functrans.optimise.machine.scattered_sums import sum_scatters
+from functrans.optimise.machine.sums.distribution import distribute_sums
 from tests.ir.written import graph
 from tests.optimise.machine.rewrites import stays
 
@@ -57,7 +57,7 @@ PLACES = {
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES.keys())
 def test_sums_are_those_of_the_rows(body, places):
     made = graph(f"{TABLES} {body}\n return t }}")
-    after = checked(sum_scatters(made, CPU), "sum_scatters")
+    after = checked(distribute_sums(made, CPU), "distribute_sums")
     assert max(eqn.outputs[0].aval.size for eqn in after.eqns) <= 40 * 5
     (found,), (wanted,) = evaluate(after, given(places)), evaluate(made, given(places))
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
@@ -75,7 +75,7 @@ KEPT = {
 
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT.keys())
 def test_what_stays(body):
-    stays(sum_scatters, f"{TABLES} {body}\n return t }}")
+    stays(distribute_sums, f"{TABLES} {body}\n return t }}")
 
 
 def loss(params, words, y):

@@ -1,0 +1,1 @@
+"""Graph passes that only a grid of threads has a use for."""

@@ -1,0 +1,71 @@
+"""The lists of graph passes for a grid of threads: those of a CPU, and what only a grid uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.ir.graph import Graph
+from functrans.ir.primitive import Primitive
+from functrans.loop.target import Target
+from functrans.ops.linalg.eigen import eigh_p, eigvalsh_p
+from functrans.ops.linalg.hermitian import eigh_in_parts, eigvalsh_in_parts
+from functrans.optimise import checks
+from functrans.optimise.grid.library_transforms import with_library_transforms
+from functrans.optimise.grid.ordered_sums import depends, order_sums
+from functrans.optimise.grid.scan_fission import split_scans
+from functrans.optimise.machine import complex_parts
+from functrans.optimise.machine.outlining import outline
+from functrans.optimise.machine.scan_motion import move_out_of_scans
+from functrans.optimise.passes import FOR_CORES, Pass, Passes
+
+PARTS: dict[Primitive, Callable[..., Any]] = {
+    eigh_p: eigh_in_parts,
+    eigvalsh_p: eigvalsh_in_parts,
+}
+"""Rules like those of the slot `parts`, of what NumPy is called for on a CPU."""
+
+
+def _parts_of(primitive: Primitive) -> Callable[..., Any] | None:
+    return PARTS.get(primitive) or primitive.parts
+
+
+def without_complex(graph: Graph, target: Target) -> Graph:
+    """Replace complex numbers by pairs of real ones, with rules for what NumPy cannot do here.
+
+    Expects the operations on complex numbers as they were written, or chosen from a library.
+    Leaves no complex values.
+    """
+    return complex_parts.without_complex(graph, target, _parts_of)
+
+
+def _sums_are_ordered(graph: Graph, target: Target) -> None:
+    if target.deterministic:
+        checks.none_is(graph, depends, "adds up floats as threads come")
+
+
+def _with(passes: tuple[Pass, ...], new: Pass, before: Callable[..., Graph]) -> tuple[Pass, ...]:
+    """The passes, with another one before one of them."""
+    at = [each.run for each in passes].index(before)
+    return (*passes[:at], new, *passes[at:])
+
+
+FISSION = Pass(
+    split_scans, "before motion out of loops, which takes parts out of each of the loops"
+)
+ORDERED = Pass(
+    order_sums,
+    "behind all that makes, merges or moves scatters",
+    _sums_are_ordered,
+)
+
+PASSES = Passes(
+    legalisation=(
+        Pass(
+            with_library_transforms,
+            "before complex numbers become pairs, in which form no library takes them",
+        ),
+        Pass(without_complex, "kernels have no complex numbers", checks.is_real, is_required=True),
+    ),
+    machine=_with(_with(FOR_CORES.machine, FISSION, move_out_of_scans), ORDERED, outline),
+)

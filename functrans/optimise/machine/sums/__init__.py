@@ -1,0 +1,1 @@
+"""Sums by the distributive law: over joined arrays, over scatters, over products."""

@@ -1,0 +1,31 @@
+"""The distributive law for sums: over joined arrays, over scatters, over products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from functrans.ir.graph import Eqn, Graph
+from functrans.loop.target import Target
+from functrans.optimise.machine.sums.factored import of_products
+from functrans.optimise.machine.sums.joined import of_joined_arrays
+from functrans.optimise.machine.sums.scattered import of_scatters
+from functrans.optimise.rewrite import Rule, replaced
+
+LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
+    of_joined_arrays,
+    of_scatters,
+    of_products,
+)
+"""Each says which sums are computed otherwise. What one leaves, another takes apart: the part of a
+joined array may be a scatter, and the rows of that outer products."""
+
+
+def distribute_sums(graph: Graph, target: Target) -> Graph:
+    """Apply the distributive law to sums, where that is much less work.
+
+    Expects contractions and sums as they were written, in any layout.
+    Leaves sums over joined arrays, scatters and products as sums of their parts and factors.
+    """
+    for law in LAWS:
+        graph = replaced(graph, law(graph, target))
+    return graph

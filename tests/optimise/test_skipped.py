@@ -1,0 +1,206 @@
+"""Each pass may be left out: results stay right, of the registry and of a program for each."""
+
+import re
+from itertools import chain
+
+import numpy as np
+import pytest
+
+import functrans
+from functrans import config, grad, jit, lax
+from functrans.ir.types import is_complex
+from functrans.loop.target import CPU
+from functrans.lower.select.partition import compiled
+from functrans.optimise import legalised, optimise, rewritten
+from functrans.optimise.passes import FOR_CORES, SIMPLIFICATION
+from functrans.run.call.compiled import compile_graph
+from tests.fuzz import programs
+from tests.primitives.harness import like, pullback_graph, run, tangent_graph
+from tests.primitives.test_compiled import COMPILED, COMPLEX
+
+NAMES = dict.fromkeys(
+    each.name
+    for each in (*SIMPLIFICATION, *FOR_CORES.legalisation, *FOR_CORES.machine)
+    if not each.is_required
+)
+
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape):
+    return RNG.standard_normal(shape) / 4
+
+
+@jit
+def called(x):
+    return np.sin(x)
+
+
+def stepping(w, h, xs):
+    """A step that carries a value which never changes, and stacks one twice."""
+    return lax.scan(lambda c, x: ((np.tanh(w @ c[0] + x), c[1]), (c[0], c[0])), (h, h), xs)
+
+
+def twice(w, h, xs):
+    """A loop, and another one that does the same and more."""
+    first = lax.scan(lambda c, x: (np.tanh(w @ c + x), None), h, xs)[0]
+    second, kept = lax.scan(lambda c, x: (np.tanh(w @ c + x), c), h, xs)
+    return np.sum(first) + np.sum(second * kept)
+
+
+def steps(x):
+    for _ in range(100):
+        x = np.sin(np.cos(np.tanh(np.exp(-x * x)) * 0.9) + x) * 0.9
+    return x
+
+
+def pieces(x):
+    return np.concatenate(
+        [np.concatenate([x[i : i + 2], 2 * x[i : i + 2]]) for i in range(0, 40, 4)]
+    )
+
+
+RECURRENT = drawn(40, 40), drawn(40), drawn(20, 40)
+FUNCTIONS = {
+    "inline": (lambda x: called(x) * 2.0, drawn(5)),
+    "merge_in_loops": (stepping, *RECURRENT),
+    "prune_in_loops": (lambda *args: stepping(*args)[0][0], *RECURRENT),
+    "optimise_inner": (
+        lambda h, xs: lax.scan(lambda c, x: (c * 1.0 + x * np.sin(x) * np.sin(x), None), h, xs)[0],
+        drawn(3),
+        drawn(5, 3),
+    ),
+    "eliminate_dead_code": (grad(lambda x: np.sum(np.sin(x) * x)), drawn(7)),
+    "fold_constants": (grad(lambda x: np.sum(np.sin(x) * x) / 2), drawn(5)),
+    "simplify": (lambda x: x * 1.0 + x, drawn(5)),
+    "merge_equal": (lambda x: np.exp(x) + np.exp(x) * x, drawn(5)),
+    "merge_twins": (twice, *RECURRENT),
+    "distribute_sums": (
+        lambda x, y: np.sum((x[:, :, None] * y[:, None, :]) ** 2, axis=(1, 2)),
+        drawn(8, 60),
+        drawn(8, 70),
+    ),
+    "halve_transforms": (lambda x: np.fft.fft2(x).real, drawn(16, 16)),
+    "swap_products": (lambda x, y: (x @ y).T, drawn(40, 30), drawn(30, 50)),
+    "move_out_of_scans": (
+        lambda w, h, xs: lax.scan(lambda h, x: (np.tanh(h + w @ x), None), h, xs)[0],
+        *RECURRENT,
+    ),
+    "columns_first": (
+        lambda w, h: lax.scan(lambda h, _: (np.tanh(w @ h), None), h, None, 9)[0],
+        *RECURRENT[:2],
+    ),
+    "lay_out_contractions": (
+        lambda x, y: np.tensordot(x, y, ((0, 2), (2, 0))),
+        drawn(20, 30, 8),
+        drawn(8, 9, 20),
+    ),
+    "coalesce_writes": (pieces, drawn(40)),
+    "solve_through_transposes": (lambda a, b: np.linalg.solve(a.T, b), drawn(9, 9), drawn(9)),
+    "outline": (steps, drawn(50)),
+}
+"""A program that each pass is for."""
+
+
+@pytest.fixture
+def skipping():
+    yield lambda *names: setattr(config, "skip_passes", names)
+    config.skip_passes = ()
+
+
+def test_each_pass_has_a_program():
+    assert {*FUNCTIONS} == {*NAMES}
+
+
+def rewritten_by_all(graph):
+    return rewritten(legalised(optimise(graph), CPU), CPU, outlined=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_stay_right(name, skipping):
+    function, *args = FUNCTIONS[name]
+    wanted = function(*args)
+    graph = jit(function).lower(*args).graph(optimised=False)
+    all_passes = rewritten_by_all(graph)
+    skipping(name)
+    assert rewritten_by_all(graph) != all_passes
+    functrans.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12),
+        jit(function)(*args),
+        wanted,
+    )
+
+
+def graphs_of(case):
+    """The graph of a sample, and those of its derivatives, with operands."""
+    rng = np.random.default_rng(0)
+    yield case.graph(), case.operands
+    if case.differentiable and not any(is_complex(np.asarray(x).dtype) for x in case.operands):
+        tangent = tangent_graph(case.graph(), case.moving)
+        moving = [x for x, flag in zip(case.operands, case.moving, strict=True) if flag]
+        directions = [like(rng, x) for x in moving]
+        yield tangent, (*case.operands, *directions)
+        cotangents = [like(rng, x) for x in run(tangent, (*case.operands, *directions))]
+        pullback = pullback_graph(tangent, len(case.operands), len(directions))
+        yield pullback, (*case.operands, *cotangents)
+
+
+def check_all(graph, operands, skipping, about):
+    """Compile a graph without each of the passes that change it, and compare with NumPy."""
+    skipping()
+    if not all(compiled(eqn, CPU) for eqn in legalised(optimise(graph), CPU).eqns):
+        return
+    seen = {rewritten_by_all(graph)}
+    for name in NAMES:
+        skipping(name)
+        if (other := rewritten_by_all(graph)) in seen:
+            continue
+        seen.add(other)
+        found = compile_graph(optimise(graph))(*operands)
+        for x, wanted in zip(found, run(graph, operands), strict=True):
+            np.testing.assert_allclose(
+                x, wanted, rtol=1e-9, atol=1e-9, err_msg=f"{about} without {name}"
+            )
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_the_registry_stays_right(dtype, skipping):
+    for key, group in {**COMPILED, **COMPLEX}.items():
+        if key.endswith(dtype):
+            for graph, operands in chain.from_iterable(map(graphs_of, group)):
+                check_all(graph, operands, skipping, key)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(60))
+def test_drawn_programs_stay_right(seed, skipping):
+    rng = np.random.default_rng([1911, seed])
+    program = programs.draw(rng)
+    with np.errstate(all="ignore"):
+        graph, captured, *_ = jit(program).program_for(tuple(program.inputs), {})
+    if all(aval.dtype == np.float64 for aval in graph.out_avals):
+        check_all(graph, (*program.inputs, *captured), skipping, seed)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["fold"], "'fold' is no pass; those that may be left out are coalesce_writes, colu"),
+        (["without_complex"], "'without_complex' is required; those that may be"),
+    ],
+)
+def test_what_cannot_be_left_out(names, message, skipping):
+    skipping(*names)
+    with pytest.raises(ValueError, match=re.escape(f"functrans.config.skip_passes: {message}")):
+        jit(np.sin)(np.ones(3))
+
+
+def test_a_change_is_seen_by_what_is_compiled_already(skipping):
+    function = jit(FUNCTIONS["halve_transforms"][0])
+    x = FUNCTIONS["halve_transforms"][1]
+    before, schedule = function(x), function.lower(x).schedule()
+    skipping("halve_transforms")
+    np.testing.assert_allclose(function(x), before, atol=1e-12)
+    assert function.lower(x).schedule() != schedule
