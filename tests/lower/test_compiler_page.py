@@ -54,7 +54,8 @@ def quoted(text, language="text"):
 
 def table(passes):
     """Graph passes: what each does, expects and leaves, and why it stands where it stands."""
-    yield "| Pass | What it does | Expects | Leaves | Stands here because |\n|---|---|---|---|---|\n"
+    yield "| Pass | What it does | Expects | Leaves | Stands here because |\n"
+    yield "|---|---|---|---|---|\n"
     for each in passes:
         head, *_, promises = inspect.getdoc(each.run).split("\n\n")
         expects, leaves = promises.removeprefix("Expects ").split("Leaves ")
@@ -80,10 +81,10 @@ def page():
     graph = optimise(traced)
     parts = [HEAD, quoted(str(traced))]
     parts += [
-        "## Optimising\n\nPasses over graphs are listed in `functrans/optimise/passes.py`, like the "
-        "stages below: each with what it expects and leaves, a check, and why it stands where it "
-        "stands. `functrans.config.skip_passes` leaves some out. Those of the first list hold for "
-        "any machine, bit by bit:\n",
+        "## Optimising\n\nPasses over graphs are listed in `functrans/optimise/passes.py`, like "
+        "the stages below: each with what it expects and leaves, a check, and why it stands where "
+        "it stands. `functrans.config.skip_passes` leaves some out. Those of the first list hold "
+        "for any machine, bit by bit:\n",
         "".join(table(SIMPLIFICATION)),
         quoted(str(graph)) if graph != traced else "They leave this program as it is.\n",
     ]
