@@ -29,6 +29,8 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     the compiled form of a primitive that is done from memory to memory: an
     `functrans.ops.compiled.emission.Emit`, whose rule gives statements of the loop language. A
     primitive may have it for large operands, and ``pull`` for small ones.
+``emit_on_grid``
+    the same for a grid of threads, where that is done otherwise; None if it has no such form there.
 ``at_position(old, new)``
     for a primitive that is its first operand but at one position, where the second is combined with
     what is there (the other operands are the position along the ``axes``): the element there, as a
@@ -164,6 +166,10 @@ class Piecewise(NamedTuple):
 ZERO_DERIVATIVE = Piecewise()
 
 
+SAME: Any = object()
+"""In a slot for a grid: that for a CPU serves it, too."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Primitive:
     """One operation of the IR, as it was defined; see the module's docstring for the slots."""
@@ -178,6 +184,7 @@ class Primitive:
     scalar: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
     emit: Any = None
+    emit_on_grid: Any = SAME
     at_position: Callable[[Any, Any], Any] | None = None
     parts: Callable[..., Any] | None = None
     host: Callable[[Eqn, Sequence[Any], Compile], Sequence[Any] | None] | None = None

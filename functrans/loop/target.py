@@ -11,9 +11,12 @@ were chosen, and not measured.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from functrans.loop.grid import Grid
+if TYPE_CHECKING:
+    # a CPU has none: nothing of it is loaded for one
+    from functrans.loop.grid import Grid
+
 
 Stage = Literal["vectorise", "tile", "accumulators", "split_reductions", "batch_partition"]
 """The stages that a target may leave out:

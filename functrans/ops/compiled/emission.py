@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from functrans.ir.graph import Eqn, Graph
+from functrans.ir.primitive import SAME, Primitive
 from functrans.loop.scalar import Scalar
 from functrans.ops.compiled.places import Index
 
@@ -162,9 +163,16 @@ class Emit(NamedTuple):
     by_elements: bool = False
 
 
+def form_for(primitive: Primitive, target: Target) -> Emit | None:
+    """How a primitive may be compiled from memory to memory for a target."""
+    by_cores, on_grid = primitive.emit, primitive.emit_on_grid
+    form: Emit | None = on_grid if target.lanes_are_threads and on_grid is not SAME else by_cores
+    return form
+
+
 def emitted(eqn: Eqn, target: Target) -> Emit | None:
     """How an equation is compiled from memory to memory, if it is."""
-    emit: Emit | None = eqn.primitive.emit
+    emit = form_for(eqn.primitive, target)
     return emit if emit is not None and emit.applies(eqn, target) else None
 
 

@@ -304,6 +304,7 @@ convolution = primitive(
         lazy("functrans.ops.convolution.compiled.selection:emit"),
         applies=lazy("functrans.ops.convolution.compiled.selection:is_large"),
     ),
+    emit_on_grid=None,
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(
         ((5,), (3,), _params("w", "w", "w", w=_same)),

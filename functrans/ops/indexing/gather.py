@@ -136,6 +136,7 @@ unique_samples = cases(
 
 
 _emit = lazy("functrans.ops.indexing.compiled.scatter:emit")
+_emit_on_grid = lazy("functrans.ops.indexing.compiled.grid.scatter:emit")
 
 
 def _scatter(
@@ -189,6 +190,7 @@ def _scatter(
         numpy=numpy,
         batch=batch,
         emit=Emit(partial(_emit, combine), operations=elements),
+        emit_on_grid=Emit(partial(_emit_on_grid, combine), operations=elements),
         samples=samples,
         **slots,
     )

@@ -41,6 +41,7 @@ from functrans.ops.linalg.matrices import (
     identity,
     of_matrices,
     on_columns,
+    on_grid,
     on_rows,
     product,
     reciprocal_where_apart,
@@ -103,6 +104,7 @@ _samples = cases(
 eigh_p: Primitive = of_matrices(
     "eigh",
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh")),
     infer=_infer_eigh,
     numpy=lambda a, *, lower: tuple(np.linalg.eigh(a, _uplo(lower))),
     several=True,
@@ -114,6 +116,7 @@ eigh_p: Primitive = of_matrices(
 eigvalsh_p: Primitive = of_matrices(
     "eigvalsh",
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigvalsh")),
     infer=_infer_eigvalsh,
     numpy=lambda a, *, lower: np.linalg.eigvalsh(a, _uplo(lower)),
     jvp=_jvp_eigvalsh,

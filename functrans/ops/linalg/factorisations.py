@@ -40,6 +40,7 @@ from functrans.ops.linalg.matrices import (
     inner,
     near_identity,
     of_matrices,
+    on_grid,
     positive_definite,
     promoted,
     regular,
@@ -100,6 +101,9 @@ solve_p: Primitive = primitive(
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
     batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:solve")),
+    emit_on_grid=on_grid(
+        lazy("functrans.ops.linalg.compiled.grid.matrices:solve"), of_nothing=True
+    ),
     prepare=promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _of(False)), ((regular, (2, 3, 3)), (2, 3, 1), _of(True)),
@@ -162,6 +166,9 @@ triangular_solve: Primitive = primitive(
     ],
     batch=lambda operands, axes, **params: _batch_solve(triangular_solve, operands, axes, params),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:triangular_solve")),
+    emit_on_grid=on_grid(
+        lazy("functrans.ops.linalg.compiled.grid.matrices:triangular_solve"), of_nothing=True
+    ),
     prepare=promoted,
     samples=cases(
         ((regular, (3, 3)), (3, 2), _options(True)),
@@ -193,7 +200,10 @@ def _jvp_cholesky(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cholesky_p = of_matrices(
     "cholesky",
-    emit=lazy("functrans.ops.linalg.compiled.matrices:cholesky"),
+    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:cholesky")),
+    emit_on_grid=on_grid(
+        lazy("functrans.ops.linalg.compiled.grid.matrices:cholesky"), of_nothing=True
+    ),
     infer=same_square("cholesky"),
     numpy=np.linalg.cholesky,
     jvp=_jvp_cholesky,
@@ -215,9 +225,9 @@ regular_samples = cases(
 inv_p: Primitive = of_matrices(
     "inv",
     emit=compiled(
-        lazy("functrans.ops.linalg.compiled.matrices:inv"),
-        lambda limits: limits.largest_inverted,
+        lazy("functrans.ops.linalg.compiled.matrices:inv"), lambda limits: limits.largest_inverted
     ),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:inv"), of_nothing=True),
     infer=same_square("inv"),
     numpy=np.linalg.inv,
     jvp=[lambda a, out, da: negative(matmul(matmul(out, da), out))],
@@ -232,7 +242,8 @@ def _infer_det(a: Aval) -> Aval:
 
 det_p = of_matrices(
     "det",
-    emit=lazy("functrans.ops.linalg.compiled.matrices:det"),
+    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:det")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:det"), of_nothing=True),
     infer=_infer_det,
     numpy=np.linalg.det,
     jvp=[lambda a, out, da: inner(cofactors(a), da)],
@@ -282,8 +293,10 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 cofactor: Primitive = of_matrices(
     "cofactor",
     emit=compiled(
-        lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
-        lambda limits: 0,
+        lazy("functrans.ops.linalg.compiled.matrices:cofactor"), lambda limits: 0
+    ),
+    emit_on_grid=on_grid(
+        lazy("functrans.ops.linalg.compiled.grid.matrices:cofactor"), of_nothing=True
     ),
     infer=same_square("cofactor"),
     numpy=_cofactors,
@@ -311,7 +324,10 @@ def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 
 slogdet_p = of_matrices(
     "slogdet",
-    emit=lazy("functrans.ops.linalg.compiled.matrices:slogdet"),
+    emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:slogdet")),
+    emit_on_grid=on_grid(
+        lazy("functrans.ops.linalg.compiled.grid.matrices:slogdet"), of_nothing=True
+    ),
     infer=_infer_slogdet,
     numpy=lambda a: tuple(np.linalg.slogdet(a)),
     jvp=_jvp_slogdet,

@@ -136,7 +136,7 @@ def _cutoff(*shape: int) -> Any:
 
 pinv_p: Primitive = primitive(
     "pinv",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:pinv")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:pinv")),
     infer=_infer_pinv,
     numpy=_pinv,
     jvp=[_tangent_of_pinv, None],
@@ -204,7 +204,7 @@ def _batch_lstsq(operands: Any, axes: Any) -> tuple[Any, int]:
 
 lstsq_p: Primitive = primitive(
     "lstsq",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:lstsq")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:lstsq")),
     infer=_infer_lstsq,
     numpy=_lstsq,
     jvp=[_tangent_of_lstsq, lambda a, b, rcond, out, db: lstsq_p(a, db, rcond), None],

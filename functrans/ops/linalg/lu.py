@@ -106,7 +106,7 @@ def _jvp_lu(primals: Any, tangents: Any, outs: Any) -> tuple[Any, None, None]:
 
 lu_p: Primitive = of_matrices(
     "lu",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:lu")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:lu")),
     infer=_infer_lu,
     numpy=_lu,
     several=True,

@@ -209,30 +209,14 @@ def compiled(
 ) -> Emit:
     """The compiled form of an operation on matrices of floats.
 
-    Those of so many rows are ``unrolled``, others LAPACK's, where a target has it, or done by a
-    kernel of a grid.
+    Those with at most ``unrolled`` rows are written out, others are LAPACK's.
     """
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        fits = target.routines or target.libraries or target.grid is not None
-        fits = fits or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
+        fits = target.routines or eqn.inputs[0].aval.shape[-1] <= unrolled(target.matrices)
         return fits and eqn.outputs[0].aval.dtype in FLOATS
 
     return Emit(rule, applies=applies, operations=_operations)
-
-
-def by_teams(eqn: Eqn, target: Any, largest: int) -> bool:
-    """Whether matrices are a team's each, of a grid: all but the large ones of a short stack."""
-    *leading, rows, columns = eqn.inputs[0].aval.shape
-    large = max(rows, columns) > largest
-    few = prod(leading) <= target.matrices.most_in_turn
-    return target.grid is not None and not (target.libraries and large and few)
-
-
-def _makes_something_of_nothing(eqn: Eqn, on_grid: bool) -> bool:
-    """Whether NumPy has to say what becomes of matrices without elements."""
-    is_empty = 0 in eqn.inputs[0].aval.shape
-    return is_empty and not (on_grid and all(0 in x.aval.shape for x in eqn.outputs))
 
 
 def decomposed(rule: Lazy) -> Emit:
@@ -240,35 +224,36 @@ def decomposed(rule: Lazy) -> Emit:
 
     def applies(eqn: Eqn, target: Any) -> bool:
         *leading, rows, columns = eqn.inputs[0].aval.shape
-        small = rows * columns <= target.matrices.largest_alone
-        on_grid = target.grid is not None
-        if not (on_grid or target.routines) or _makes_something_of_nothing(eqn, on_grid):
-            return False
-        alone = small or prod(leading) > 1 or on_grid
-        return eqn.inputs[0].aval.dtype in FLOATS and alone
+        is_ours = rows * columns <= target.matrices.largest_alone or prod(leading) > 1
+        is_something = 0 not in eqn.inputs[0].aval.shape
+        return target.routines and is_ours and is_something and eqn.inputs[0].aval.dtype in FLOATS
 
     return Emit(rule, applies=applies, operations=_operations)
 
 
-def on_grid(rule: Lazy) -> Emit:
-    """The compiled form of an operation that has one on a grid alone."""
+def on_grid(rule: Lazy, of_nothing: bool = False) -> Emit:
+    """The compiled form of an operation on a grid.
+
+    ``of_nothing`` says whether the rule knows what becomes of matrices without elements; otherwise
+    NumPy has to say it, unless the results have no elements either.
+    """
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        fits = target.grid is not None and eqn.inputs[0].aval.dtype in FLOATS
-        return fits and not _makes_something_of_nothing(eqn, True)
+        is_known = of_nothing or 0 not in eqn.inputs[0].aval.shape
+        is_known = is_known or all(0 in x.aval.shape for x in eqn.outputs)
+        return is_known and eqn.inputs[0].aval.dtype in FLOATS
 
     return Emit(rule, applies=applies, operations=_operations)
 
 
-def of_matrices(name: str, emit: Emit | Lazy | None = None, **slots: Any) -> Primitive:
+def of_matrices(name: str, **slots: Any) -> Primitive:
     """A primitive of one array of matrices, which treats leading axes as NumPy does."""
 
     def batch(operands: Any, axes: Any, **params: Any) -> Any:
         result = op(move_axis(operands[0], axes[0], 0), **params)
         return (result, (0,) * len(result)) if op.several else (result, 0)
 
-    form = compiled(emit) if isinstance(emit, Lazy) else emit
-    op = primitive(name, batch=batch, emit=form, prepare=promoted, **slots)
+    op = primitive(name, batch=batch, prepare=promoted, **slots)
     return op
 
 

@@ -28,6 +28,7 @@ from functrans.ops.linalg.matrices import (
     far_apart,
     filled_by_matrix,
     of_matrices,
+    on_grid,
     product,
     rows_of,
     transposed,
@@ -111,6 +112,7 @@ def _complete(complete: bool) -> dict[str, bool]:
 qr_p: Primitive = of_matrices(
     "qr",
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:qr")),
     infer=_infer_qr,
     numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
     several=True,
@@ -129,6 +131,7 @@ qr_p: Primitive = of_matrices(
 r_p: Primitive = of_matrices(
     "r_of_qr",
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:r")),
     infer=_infer_r,
     numpy=lambda a: np.linalg.qr(a, "r"),
     jvp=_jvp_r,

@@ -34,6 +34,7 @@ from functrans.ops.linalg.matrices import (
     far_apart,
     of_matrices,
     on_columns,
+    on_grid,
     on_rows,
     product,
     reciprocal_where_apart,
@@ -118,6 +119,7 @@ def _full(full: bool) -> dict[str, bool]:
 svd_p: Primitive = of_matrices(
     "svd",
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svd")),
     infer=_infer_svd,
     numpy=lambda a, *, full: tuple(np.linalg.svd(a, full_matrices=full)),
     several=True,
@@ -135,6 +137,7 @@ svd_p: Primitive = of_matrices(
 svdvals_p: Primitive = of_matrices(
     "svdvals",
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svdvals")),
     infer=_infer_svdvals,
     numpy=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=_jvp_svdvals,

@@ -25,6 +25,7 @@ from functrans.ops.reductions.reduce import Parts, stretch, times
 from functrans.ops.samples import cases, integers
 
 _emit = lazy("functrans.ops.reductions.compiled.running:emit")
+_emit_on_grid = lazy("functrans.ops.reductions.compiled.grid.blocked_scan:emit")
 
 
 def _cumulative(name: str, ufunc: np.ufunc, op: str, **slots: Any) -> Primitive:
@@ -48,6 +49,7 @@ def _cumulative(name: str, ufunc: np.ufunc, op: str, **slots: Any) -> Primitive:
         numpy=accumulate,
         batch=batch,
         emit=Emit(partial(_emit, op), operations=elements),
+        emit_on_grid=Emit(partial(_emit_on_grid, op), operations=elements),
         samples=cases(
             ((3,), {"axis": 0, "reverse": False}), ((2, 5), {"axis": 1, "reverse": False}),
             ((4, 2), {"axis": 0, "reverse": True}), ((2, 0, 3), {"axis": 1, "reverse": False}),

@@ -179,8 +179,8 @@ def first_of(extreme: Any, element: Callable[[Any], Any], extent: int) -> Any:
     return fold("min", [extent], candidate)
 
 
-_emit_position = lazy("functrans.ops.reductions.compiled.positions:emit")
-_are_few = lazy("functrans.ops.reductions.compiled.positions:are_few")
+_emit_position = lazy("functrans.ops.reductions.compiled.grid.positions:emit")
+_are_few = lazy("functrans.ops.reductions.compiled.grid.positions:are_few")
 
 
 def _position(name: str, numpy: Any, operation: str) -> Primitive:
@@ -195,7 +195,7 @@ def _position(name: str, numpy: Any, operation: str) -> Primitive:
         jvp=ZERO_DERIVATIVE,
         batch=batch,
         pull=_pull_position(operation),
-        emit=Emit(partial(_emit_position, operation), _are_few, elements),
+        emit_on_grid=Emit(partial(_emit_position, operation), _are_few, elements),
         samples=cases(
             ((3,), {"axis": 0}), ((2, 3), {"axis": 1}), ((2, 3, 4), {"axis": 1}),
             ((integers(-2, 2), (5, 2)), {"axis": 0}),

@@ -1,8 +1,11 @@
-"""Sorting along an axis; equal elements keep their order, and derivatives follow elements."""
+"""Sorting along an axis; equal elements keep their order, and derivatives follow elements.
+
+On a CPU, NumPy sorts.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,23 +18,14 @@ from functrans.ops.define import primitive
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.samples import cases, integers
 
-if TYPE_CHECKING:
-    # the compiler's own, which is loaded with its first use
-    from functrans.loop.target import Target
-
 _samples = cases(
     ((3,), {"axis": 0}), ((2, 5), {"axis": 1}), ((4, 2, 3), {"axis": 1}), ((0, 2), {"axis": 0}),
     ((integers(-2, 2), (6,)), {"axis": 0}),
 )  # fmt: skip
 
 
-_emit_sort = lazy("functrans.ops.reductions.compiled.merge_sort:sort")
-_emit_argsort = lazy("functrans.ops.reductions.compiled.merge_sort:argsort")
-
-
-def _has_grid(eqn: Eqn, target: Target) -> bool:
-    """On a CPU, NumPy sorts."""
-    return target.grid is not None
+_emit_sort = lazy("functrans.ops.reductions.compiled.grid.merge_sort:sort")
+_emit_argsort = lazy("functrans.ops.reductions.compiled.grid.merge_sort:argsort")
 
 
 def _operations(eqn: Eqn, of_graph: Any) -> int:
@@ -51,7 +45,7 @@ argsort: Primitive = primitive(
     numpy=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
-    emit=Emit(_emit_argsort, _has_grid, _operations),
+    emit_on_grid=Emit(_emit_argsort, operations=_operations),
     samples=_samples,
 )  # fmt: skip
 
@@ -61,6 +55,6 @@ sort: Primitive = primitive(
     numpy=lambda x, *, axis: np.sort(x, axis=axis),
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
-    emit=Emit(_emit_sort, _has_grid, _operations),
+    emit_on_grid=Emit(_emit_sort, operations=_operations),
     samples=_samples,
 )  # fmt: skip

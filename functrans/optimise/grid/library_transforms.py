@@ -15,7 +15,7 @@ from functrans.ir.primitive import Primitive
 from functrans.loop.target import Target
 from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
 from functrans.ops.fft.fourier import fft_p, irfft_p, rfft_p, scale_of
-from functrans.ops.fft.library import Sort, library_fft_p
+from functrans.ops.fft.grid.library import Sort, library_fft_p
 from functrans.ops.fft.split import is_made
 from functrans.optimise.rewrite import replaced
 from functrans.trace.stage import Environment

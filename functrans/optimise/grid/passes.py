@@ -9,7 +9,7 @@ from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
 from functrans.loop.target import Target
 from functrans.ops.linalg.eigen import eigh_p, eigvalsh_p
-from functrans.ops.linalg.hermitian import eigh_in_parts, eigvalsh_in_parts
+from functrans.ops.linalg.grid.hermitian import eigh_in_parts, eigvalsh_in_parts
 from functrans.optimise import checks
 from functrans.optimise.grid.library_transforms import with_library_transforms
 from functrans.optimise.grid.ordered_sums import depends, order_sums

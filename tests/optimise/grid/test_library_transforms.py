@@ -10,7 +10,7 @@ from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import without_form
 from functrans.lower.verify import verify
-from functrans.ops.fft.library import library_fft_p
+from functrans.ops.fft.grid.library import library_fft_p
 from functrans.optimise import legalised, optimise
 from functrans.optimise.grid.library_transforms import with_library_transforms
 from tests.loop.plans import evaluate_plan, shuffled

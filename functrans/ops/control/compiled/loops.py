@@ -317,12 +317,12 @@ class _Loop:
         return self._shared(nest(loops, (Store(target, (*target_at, *loops), value),)))
 
     def _shared(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """Loops whose iterations are independent, which only a grid has to be told."""
-        grid = self.at.target.grid
-        if grid is None:
+        """Loops whose iterations are independent, which only threads have to be told."""
+        if not self.at.target.lanes_are_threads:
             return body
+        lanes = self.at.target.lanes(1)
         return tuple(
-            replace(each, body=self._shared(each.body), lanes=grid.warp)
+            replace(each, body=self._shared(each.body), lanes=lanes)
             if isinstance(each, For)
             else each
             for each in body

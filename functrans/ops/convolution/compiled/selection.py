@@ -23,7 +23,7 @@ _WAYS: tuple[tuple[Callable[[Eqn, Target], Any], Callable[[Emission, Any], None]
 
 def is_large(eqn: Eqn, target: Target) -> bool:
     """Whether a convolution is worth more than being pulled, element by element."""
-    return target.grid is None and any(way(eqn, target) is not None for way, _ in _WAYS)
+    return any(way(eqn, target) is not None for way, _ in _WAYS)
 
 
 def emit(at: Emission) -> None:

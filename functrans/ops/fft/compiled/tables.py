@@ -59,7 +59,7 @@ class Tables:
 
     def number(self, value: float) -> Scalar:
         """A number, from memory: transforms that differ in it are one kernel, compiled once."""
-        if self.at.target.grid is not None:  # where that would be a launch
+        if self.at.target.lanes_are_threads:  # where that would be a launch
             return const(value, self.dtype)
 
         def make() -> Buffer:
@@ -71,8 +71,8 @@ class Tables:
         return load(self.at.shared((Tables, self.dtype, value), make), ())
 
     def _shared(self, body: Body) -> Body:
-        """A loop over points, each a thread's where there is a grid."""
-        if self.at.target.grid is None:
+        """A loop over points, each a thread's where lanes are threads."""
+        if not self.at.target.lanes_are_threads:
             return body
         return tuple(replace(one, parallel=True) if isinstance(one, For) else one for one in body)
 

@@ -337,7 +337,7 @@ class _Transform:
         return (*outer[: self.axis], place, *outer[self.axis :], column)
 
     def _lines(self, points: int, width: int) -> Lines:
-        shared = self.at.target.grid is not None
+        shared = self.at.target.lanes_are_threads
         return Lines(points, width, self.dtype, self.lanes, self.at.simplify, shared)
 
     def _turns(self, points: int) -> Parts | None:

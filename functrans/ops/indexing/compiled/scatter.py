@@ -1,30 +1,20 @@
-"""Scatters: updates are written to a copy of the array.
-
-On a CPU one after the other. On a grid all at once: what they combine with what is there in atomic
-operations, in any order. Where an element is set more than once, the updates first contend for it
-by their numbers, and it is then taken from the one that has won.
-"""
+"""Scatters: updates are written to a copy of the array, one after the other."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
 from functrans.ir.types import Aval
-from functrans.loop.grid import Grid
-from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, identity, index
+from functrans.loop.nodes import index
 from functrans.loop.reductions import lower_folds
-from functrans.loop.scalar import Scalar, const, convert, idiv, irem, minimum, ne
-from functrans.loop.statements import If, Statement, Store, load
-from functrans.ops.compiled.emission import Element, Emission, Position
-from functrans.ops.compiled.statements import dealt, nest, vectorised
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import Statement, Store
+from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.indexing.positions import index_shape, pull_indices
 
 
-class _Scatter(NamedTuple):
+class Scatter(NamedTuple):
     """What is scattered.
 
     Parameters
@@ -65,22 +55,20 @@ class _Scatter(NamedTuple):
         return 16 * self.at.eqn.inputs[-1].aval.size
 
 
-def emit(combine: str | None, at: Emission) -> None:
-    """Each update is combined with what is there by a scalar operation; None takes its place."""
+def scatter_of(at: Emission) -> Scatter:
+    """What an equation scatters."""
     x, updates, *indices = (operand.aval for operand in at.eqn.inputs)
-    own = _Scatter(at, x, updates, at.eqn.params["axes"], index_shape(indices))
-    if at.target.grid is None:
-        in_order(own, combine)
-    elif combine is not None or at.eqn.params["unique"] or prod(own.shape) <= 1:
-        at_once(own, combine)
-    else:
-        last_of_each(own)
+    return Scatter(at, x, updates, at.eqn.params["axes"], index_shape(indices))
 
 
-def in_order(own: _Scatter, combine: str | None) -> None:
-    """Updates in order: where an element is set twice, the last one wins."""
-    at, loops = own.at, own.loops
-    before, store = _store(own, combine, loops)
+def emit(combine: str | None, at: Emission) -> None:
+    """Each update is combined with what is there by a scalar operation; None takes its place.
+
+    Where an element is set twice, the last one wins.
+    """
+    own = scatter_of(at)
+    loops = own.loops
+    before, store = store_of(own, combine, loops)
     if before or own.updates.size == 0 or len(own.shape) == len(loops) or _inside(own):
         statements = nest(loops, (*before, store))
     else:  # the numbers of a row go to places of their own: their order does not matter
@@ -88,64 +76,8 @@ def in_order(own: _Scatter, combine: str | None) -> None:
     at.call(statements, work=own.work)
 
 
-def at_once(own: _Scatter, combine: str | None) -> None:
-    """All updates at the same time, in atomic operations: those that meet combine alike."""
-    loops = own.loops
-    grid = own.at.target.grid
-    assert grid is not None
-    blocks = own.updates.size // max(grid.updates, 2 * own.x.size)
-    if combine is not None and blocks > 1 and _is_crowded(own, grid):
-        in_shared_memory(own, combine, min(blocks, grid.busy // grid.warp, own.updates.shape[0]))
-        return
-    before, store = _store(own, combine, loops, atomic=True)
-    own.at.call(nest(loops, (*before, store), parallel=True), work=own.work)
-
-
-def _is_crowded(own: _Scatter, grid: Grid) -> bool:
-    """Whether elements are so few that updates often meet, and fit into shared memory."""
-    nbytes = own.x.size * own.x.dtype.itemsize
-    return not own.at.eqn.params["unique"] and (
-        own.x.size <= grid.crowded and nbytes <= grid.shared // 4
-    )
-
-
-def in_shared_memory(own: _Scatter, combine: str, blocks: int) -> None:
-    """Privatisation: each team combines a block of the updates first, then all that it has."""
-    at, dtype = own.at, own.x.dtype
-    first, *rest = own.updates.shape
-    length = -(-first // blocks)
-    block, k = index("block", -(-first // length)), index("u", length)
-    number = block * length + k
-    inside = number < first
-    # a position that is not read for nothing: of an update that there is not, the last one's
-    loops = (minimum(number, as_index(first - 1)), *(index("u", n) for n in rest))
-    before, store = _store(own, combine, loops)
-    private = at.scratch("private", dtype, own.x.shape)
-    start = const(identity(combine, dtype), dtype)
-    fresh, done = (tuple(index("i", n) for n in own.x.shape) for _ in range(2))
-    found = load(private, done)
-    statements = nest(
-        (block,),
-        (
-            *dealt(fresh, (Store(private, fresh, start),), at.target),
-            *dealt(
-                (k, *loops[1:]),
-                (If(inside, (*before, replace(store, target=private, atomic=True))),),
-                at.target,
-            ),
-            *dealt(
-                done,
-                (If(ne(found, start), (Store(store.target, done, found, combine, atomic=True),)),),
-                at.target,
-            ),
-        ),
-        parallel=True,
-    )
-    at.call(statements, work=own.work, stack=(private,))
-
-
-def _store(
-    own: _Scatter, combine: str | None, loops: Position, atomic: bool = False
+def store_of(
+    own: Scatter, combine: str | None, loops: Position, atomic: bool = False
 ) -> tuple[list[Statement], Store]:
     """What an update does to the copy, and what must be computed before."""
     at = own.at
@@ -155,37 +87,6 @@ def _store(
     return before, Store(target, tuple(position), value, combine, atomic)
 
 
-def _inside(own: _Scatter) -> bool:
+def _inside(own: Scatter) -> bool:
     """Whether the index arrays say where along the last axis, too."""
     return own.x.ndim - 1 in own.axes
-
-
-def last_of_each(own: _Scatter) -> None:
-    """Each element from the last update for it, found by an atomic maximum of their numbers."""
-    at, count = own.at, prod(own.shape)
-    number_dtype = np.dtype(np.int32 if count <= np.iinfo(np.int32).max else INDEX)
-    winners = at.scratch("winners", number_dtype, [own.x.shape[a] for a in own.axes])
-    fresh = tuple(index("w", n) for n in winners.extents)
-    loops = tuple(index("u", n) for n in own.shape)
-    number: Scalar = ZERO
-    for loop, extent in zip(loops, own.shape, strict=True):
-        number = number * extent + loop
-    found = [at.simplify(convert(number, number_dtype)), *own.pointed_at(loops)]
-    before, (own_number, *pointed_at) = lower_folds(found, 1, at.simplify, at.target)
-    contend = Store(winners, tuple(pointed_at), own_number, "max", atomic=True)
-    statements = (
-        *nest(fresh, (Store(winners, fresh, const(-1, number_dtype)),), parallel=True),
-        *nest(loops, (*before, contend), parallel=True),
-    )
-    at.call(statements, work=own.work, writes=(winners,))
-    element = at.loops(own.x.shape)
-    winner = convert(load(winners, [element[a] for a in own.axes]), INDEX)
-    rest = [i for axis, i in enumerate(element) if axis not in own.axes]
-    first = bounded(winner, count, "clip")
-    update: list[Scalar] = []
-    for extent in reversed(own.shape[1:]):
-        update.insert(0, irem(first, extent))
-        first = idiv(first, extent)
-    taken = at.element(1, (first, *update, *rest))
-    value = at.simplify(guard(winner >= 0, taken, at.element(0, element)))
-    at.compute(at.result(), element, range(len(element)), [Element(element, value)])

@@ -1,6 +1,6 @@
 """Running sums, products and extremes: one pass in order, with a total, or row after row.
 
-On a grid, see `functrans.ops.reductions.compiled.blocked_scan`.
+On a grid, see `functrans.ops.reductions.compiled.grid.blocked_scan`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
-from functrans.ops.reductions.compiled import blocked_scan
 
 
 class _Pass(NamedTuple):
@@ -33,9 +32,6 @@ class _Pass(NamedTuple):
 
 def emit(op: str, at: Emission) -> None:
     """Combine each element with all before it along an axis, by a scalar operation."""
-    if at.target.grid is not None:
-        blocked_scan.emit(op, at, at.target.grid)
-        return
     aval = at.eqn.outputs[0].aval
     target = at.result()
     if aval.size == 0:

@@ -1,4 +1,4 @@
-"""Where the extremes of long lines are, on a grid: the extremes first, then the first of each.
+"""Where the extremes of long lines are: the extremes first, then the first of each.
 
 Each is a reduction of its own, which goes in blocks where it is long.
 """
@@ -16,8 +16,7 @@ from functrans.ops.reductions.reduce import first_of
 
 def are_few(eqn: Eqn, target: Target) -> bool:
     """Whether lines are too few for one thread or team each to keep a machine busy."""
-    if target.grid is None:
-        return False
+    assert target.grid is not None
     (x,) = eqn.inputs
     extent: int = x.aval.shape[eqn.params["axis"]]
     is_last = eqn.params["axis"] == x.aval.ndim - 1

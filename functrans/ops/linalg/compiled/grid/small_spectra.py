@@ -1,8 +1,8 @@
 """Spectra of small Hermitian matrices by Jacobi's method, unrolled: a thread has all in registers.
 
 Pairs come one after another, row by row (Golub and Van Loan, Matrix Computations, 8.5.3): all that
-is said of an element, of a pair and of a pass is what `functrans.ops.linalg.compiled.jacobi` has of
-it. In the end values and vectors are brought into order by exchanging neighbours.
+is said of an element, of a pair and of a pass is what `functrans.ops.linalg.compiled.grid.jacobi`
+has of it. In the end values and vectors are brought into order by exchanging neighbours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, where
 from functrans.loop.statements import Assign, Buffer, Let, Store, While
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled.rotations import (
+from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
     Matrix,
     Number,
@@ -28,8 +28,8 @@ from functrans.ops.linalg.compiled.rotations import (
     scaled,
     threshold,
 )
-from functrans.ops.linalg.compiled.spectrum import Spectrum, rotated_or_kept
-from functrans.ops.linalg.compiled.teams import Body
+from functrans.ops.linalg.compiled.grid.spectrum import Spectrum, rotated_or_kept
+from functrans.ops.linalg.compiled.grid.teams import Body
 
 
 def fits(at: Emission) -> bool:

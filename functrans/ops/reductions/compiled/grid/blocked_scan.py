@@ -32,8 +32,10 @@ from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import dealt, nest
 
 
-def emit(op: str, at: Emission, grid: Grid) -> None:
+def emit(op: str, at: Emission) -> None:
     """Combine each element with all before it along an axis, by a scalar operation."""
+    grid = at.target.grid
+    assert grid is not None
     source, target = at.operand(0), at.result()
     if target.count:
         _Scan(at, grid, op, at.eqn.params["axis"], source, target, at.eqn.params["reverse"]).run()

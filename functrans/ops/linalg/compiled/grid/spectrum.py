@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functrans.loop.scalar import Scalar, const, eq, maximum, minimum, sqrt, where
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled.rotations import Limits, Matrix, Number, size
-from functrans.ops.linalg.compiled.teams import Team
+from functrans.ops.linalg.compiled.grid.rotations import Limits, Matrix, Number, size
+from functrans.ops.linalg.compiled.grid.teams import Team
 
 
 class Spectrum(Team):

@@ -27,8 +27,8 @@ from functrans.loop.statements import (
 )
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import small_spectra
-from functrans.ops.linalg.compiled.rotations import (
+from functrans.ops.linalg.compiled.grid import small_spectra
+from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
     Matrix,
     Rotation,
@@ -40,8 +40,8 @@ from functrans.ops.linalg.compiled.rotations import (
     scaled,
     threshold,
 )
-from functrans.ops.linalg.compiled.spectrum import Spectrum, rotated_or_kept
-from functrans.ops.linalg.compiled.teams import Body
+from functrans.ops.linalg.compiled.grid.spectrum import Spectrum, rotated_or_kept
+from functrans.ops.linalg.compiled.grid.teams import Body
 
 
 def spectrum(at: Emission) -> None:

@@ -12,7 +12,7 @@ from functrans.loop.scalar import Scalar, const, copysign, eq, sqrt, where
 from functrans.loop.statements import Buffer, For, Let, Reduce, Store, buffer, load
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled.teams import Body, Team
+from functrans.ops.linalg.compiled.grid.teams import Body, Team
 from functrans.ops.linalg.compiled.views import View
 
 

@@ -53,7 +53,7 @@ _samples = cases(
 
 eigh_of_parts: Primitive = primitive(
     "eigh_of_parts",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:eigh_of_parts")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh_of_parts")),
     infer=_infer,
     numpy=_eigh,
     several=True,
@@ -64,7 +64,7 @@ eigh_of_parts: Primitive = primitive(
 
 eigvalsh_of_parts: Primitive = primitive(
     "eigvalsh_of_parts",
-    emit=on_grid(lazy("functrans.ops.linalg.compiled.matrices:eigh_of_parts")),
+    emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh_of_parts")),
     infer=_infer_values,
     numpy=_eigvalsh,
     jvp=_late,

@@ -65,7 +65,7 @@ library_fft_p = primitive(
     numpy=_numpy,
     jvp=not_differentiable("the compiler makes it, when all derivatives are made"),
     emit=Emit(
-        lazy("functrans.ops.fft.compiled.library:emit"),
+        lazy("functrans.ops.fft.compiled.grid.library:emit"),
         applies=lambda eqn, target: target.libraries,
         operations=_operations,
     ),

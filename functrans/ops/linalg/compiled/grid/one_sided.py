@@ -27,8 +27,8 @@ from functrans.loop.statements import (
 )
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled.householder import Reflections
-from functrans.ops.linalg.compiled.rotations import (
+from functrans.ops.linalg.compiled.grid.householder import Reflections
+from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
     Limits,
     Rotation,
@@ -38,7 +38,7 @@ from functrans.ops.linalg.compiled.rotations import (
     scale_of,
     threshold,
 )
-from functrans.ops.linalg.compiled.teams import Body
+from functrans.ops.linalg.compiled.grid.teams import Body
 from functrans.ops.linalg.compiled.views import View
 
 STRETCH = 8

@@ -1,0 +1,1 @@
+"""On a grid of threads: Fourier transforms by a library."""

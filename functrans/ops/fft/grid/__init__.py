@@ -1,0 +1,1 @@
+"""Fourier transforms as calls of a library for GPUs."""

@@ -1,0 +1,1 @@
+"""On a grid of threads: scatters by many threads at once."""

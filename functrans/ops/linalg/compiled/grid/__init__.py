@@ -1,0 +1,1 @@
+"""On a grid of threads: linear algebra by teams of threads, each of which has a matrix."""

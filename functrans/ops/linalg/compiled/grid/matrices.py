@@ -1,0 +1,64 @@
+"""Instruction selection for linear algebra on a grid: threads, teams of them, or a library.
+
+Small matrices are one thread's, written out. Larger ones are a team's each, and cuSOLVER has the
+largest if there are few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from functrans.ir.graph import Eqn
+from functrans.loop.target import Matrices, Target
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled import decompositions, lapack, written_out
+from functrans.ops.linalg.compiled.grid import composed, householder, jacobi, one_sided, teams
+from functrans.ops.linalg.compiled.matrices import Rule, by_size, largest_inverted, of_something
+
+
+def by_teams(eqn: Eqn, target: Target, largest: int) -> bool:
+    """Whether matrices are a team's each: all but the large ones of a short stack."""
+    *leading, rows, columns = eqn.inputs[0].aval.shape
+    large = max(rows, columns) > largest
+    few = prod(leading) <= target.matrices.most_in_turn
+    return not (target.libraries and large and few)
+
+
+def _large(
+    routine: Rule,
+    kernel: Rule,
+    largest: Callable[[Matrices], int] = lambda limits: limits.largest_of_team,
+) -> Rule:
+    """A library's routine, or a kernel: for all of so many rows at most."""
+
+    def rule(at: Emission) -> None:
+        is_kernel_s = by_teams(at.eqn, at.target, largest(at.target.matrices))
+        (kernel if is_kernel_s else routine)(at)
+
+    return of_something(rule)
+
+
+def _spectrum(routine: Rule, kernel: Rule) -> Rule:
+    return _large(routine, kernel, lambda limits: limits.largest_rotated)
+
+
+solve = by_size(written_out.solve, _large(lapack.solve, teams.solve))
+triangular_solve = by_size(
+    written_out.triangular_solve, _large(lapack.triangular_solve, teams.triangular_solve)
+)
+cholesky = by_size(written_out.cholesky, _large(lapack.cholesky, teams.cholesky))
+inv = by_size(written_out.inv, _large(lapack.inv, teams.inv), largest_inverted)
+det = by_size(written_out.det, _large(lapack.det, teams.det))
+slogdet = by_size(written_out.slogdet, _large(lapack.slogdet, teams.slogdet))
+cofactor = _spectrum(lapack.cofactor, composed.cofactor)
+eigh = _spectrum(decompositions.eigh, jacobi.spectrum)
+eigvalsh = _spectrum(decompositions.eigvalsh, jacobi.spectrum)
+svd = _spectrum(decompositions.svd, one_sided.svd)
+svdvals = _spectrum(decompositions.svdvals, one_sided.svdvals)
+eigh_of_parts = of_something(jacobi.spectrum)
+lu = of_something(teams.lu)
+pinv = of_something(composed.pinv)
+lstsq = of_something(composed.lstsq)
+qr = _large(decompositions.qr, householder.qr)
+r = _large(decompositions.r, householder.r)

@@ -1,0 +1,1 @@
+"""Linear algebra that only a grid of threads has as operations of its own."""

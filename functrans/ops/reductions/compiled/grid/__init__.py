@@ -1,0 +1,1 @@
+"""On a grid of threads: scans, sorts and searches by many threads."""
